@@ -1,0 +1,215 @@
+//! Durations as manifests write them: a sequence of whole hours, minutes and seconds, such as `720h` or `1h30m`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What a [`Span`] field of a manifest may look like.
+pub(crate) const SPAN_PATTERN: &str = "^([0-9]+(s|m|h))+$";
+
+/// What a [`Lifetime`] field of a manifest may look like.
+pub(crate) const LIFETIME_PATTERN: &str = "^(([0-9]+(s|m|h))+|Never)$";
+
+/// The longest duration that Kubernetes can represent: its durations are signed 64-bit nanoseconds.
+const LONGEST_SECONDS: u64 = i64::MAX as u64 / 1_000_000_000;
+
+/// The word that stands for an endless [`Lifetime`].
+const NEVER: &str = "Never";
+
+/// A finite duration with a resolution of one second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(
+    /// The duration itself.
+    pub Duration,
+);
+
+/// A duration, or the word `Never`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lifetime {
+    /// The moment does not come.
+    Never,
+    /// The moment comes after this long.
+    After(Duration),
+}
+
+/// Why a text is not a duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// The text is not a sequence of numbers with a unit.
+    #[error("`{0}` is not a duration: use whole numbers with the units h, m and s, such as 1h30m")]
+    Malformed(String),
+    /// The duration is longer than Kubernetes can represent.
+    #[error("`{0}` is too long: a duration may be at most 2562047h")]
+    TooLong(String),
+}
+
+// === impl Span ===
+
+impl Span {
+    /// A span of that many seconds.
+    #[must_use]
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+}
+
+impl FromStr for Span {
+    type Err = DurationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let malformed = || DurationError::Malformed(text.to_owned());
+        let too_long = || DurationError::TooLong(text.to_owned());
+        if text == "0" {
+            return Ok(Self::default());
+        }
+        let mut total: u64 = 0;
+        let mut number: Option<u64> = None;
+        for character in text.chars() {
+            if let Some(digit) = character.to_digit(10) {
+                let next = number.unwrap_or(0).checked_mul(10).and_then(|n| n.checked_add(u64::from(digit)));
+                number = Some(next.ok_or_else(too_long)?);
+                continue;
+            }
+            let unit = match character {
+                'h' => 3600,
+                'm' => 60,
+                's' => 1,
+                _ => return Err(malformed()),
+            };
+            let amount = number.take().ok_or_else(malformed)?;
+            let seconds = amount.checked_mul(unit).ok_or_else(too_long)?;
+            total = total.checked_add(seconds).ok_or_else(too_long)?;
+        }
+        if number.is_some() || text.is_empty() {
+            return Err(malformed());
+        }
+        if total > LONGEST_SECONDS {
+            return Err(too_long());
+        }
+        Ok(Self::from_secs(total))
+    }
+}
+
+impl fmt::Display for Span {
+    /// The shortest spelling: `720h`, `1h30m`, `0s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        if seconds == 0 {
+            return f.write_str("0s");
+        }
+        for (amount, unit) in [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')] {
+            if amount > 0 {
+                write!(f, "{amount}{unit}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+// === impl Lifetime ===
+
+impl Lifetime {
+    /// The duration, or `None` for `Never`.
+    #[must_use]
+    pub const fn duration(self) -> Option<Duration> {
+        match self {
+            Self::Never => None,
+            Self::After(duration) => Some(duration),
+        }
+    }
+
+    /// Whether the moment never comes.
+    #[must_use]
+    pub const fn is_never(self) -> bool {
+        matches!(self, Self::Never)
+    }
+}
+
+impl FromStr for Lifetime {
+    type Err = DurationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == NEVER {
+            return Ok(Self::Never);
+        }
+        text.parse().map(|Span(duration)| Self::After(duration))
+    }
+}
+
+impl fmt::Display for Lifetime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.write_str(NEVER),
+            Self::After(duration) => Span(*duration).fmt(f),
+        }
+    }
+}
+
+impl Serialize for Lifetime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Lifetime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_parse_and_print() {
+        for (text, seconds, printed) in [
+            ("0s", 0, "0s"),
+            ("0", 0, "0s"),
+            ("720h", 2_592_000, "720h"),
+            ("1h30m", 5400, "1h30m"),
+            ("90m", 5400, "1h30m"),
+            ("30m1h", 5400, "1h30m"),
+            ("61s", 61, "1m1s"),
+            ("720h0m0s", 2_592_000, "720h"),
+        ] {
+            let span: Span = text.parse().unwrap();
+            assert_eq!(span, Span::from_secs(seconds), "{text}");
+            assert_eq!(span.to_string(), printed, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_span_is_refused() {
+        for text in ["", "h", "1", "1d", "-1h", "1.5h", "Never", " 1h", "1h "] {
+            assert!(matches!(text.parse::<Span>(), Err(DurationError::Malformed(_))), "{text}");
+        }
+        for text in ["2562048h", "99999999999999999999s", "5124095576030431h", "18446744073709551615h"] {
+            assert!(matches!(text.parse::<Span>(), Err(DurationError::TooLong(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_lifetime_may_be_endless() {
+        assert_eq!("Never".parse(), Ok(Lifetime::Never));
+        assert_eq!("1m".parse(), Ok(Lifetime::After(Duration::from_secs(60))));
+        assert_eq!(Lifetime::Never.to_string(), "Never");
+        assert_eq!(Lifetime::Never.duration(), None);
+        assert!("never".parse::<Lifetime>().is_err());
+    }
+}

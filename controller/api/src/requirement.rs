@@ -1,0 +1,136 @@
+//! A constraint on one node label, as NodePools, NodeClaims and NodeOverlays write it.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::patterns;
+use crate::rules::{self, cel};
+use crate::schema;
+
+/// How a [`Requirement`] compares the label with its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
+pub enum Operator {
+    /// The label has one of the values.
+    #[default]
+    In,
+    /// The label is absent or has none of the values.
+    NotIn,
+    /// The label is present.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+    /// The label is an integer above the value.
+    Gt,
+    /// The label is an integer below the value.
+    Lt,
+    /// The label is an integer at or above the value.
+    Gte,
+    /// The label is an integer at or below the value.
+    Lte,
+}
+
+/// A constraint on one node label.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Requirement {
+    /// Label that is constrained.
+    #[schemars(length(max = 316), regex(pattern = patterns::QUALIFIED_NAME))]
+    #[schemars(extend("x-kubernetes-validations" = cel(rules::CLAIM_REQUIREMENT_KEY)))]
+    pub key: String,
+    /// How the label is compared with the values.
+    pub operator: Operator,
+    /// Values to compare with: at least one for In, exactly one whole number for Gt, Lt, Gte and Lte.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub values: Vec<String>,
+    /// Fewest different values of this label that the launch options of a node must keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 50))]
+    pub min_values: Option<u32>,
+}
+
+// === impl Operator ===
+
+impl Operator {
+    /// Every operator, in the order of the schema.
+    pub const ALL: [Self; 8] = [
+        Self::In,
+        Self::NotIn,
+        Self::Exists,
+        Self::DoesNotExist,
+        Self::Gt,
+        Self::Lt,
+        Self::Gte,
+        Self::Lte,
+    ];
+
+    /// The operator as manifests spell it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Gt => "Gt",
+            Self::Lt => "Lt",
+            Self::Gte => "Gte",
+            Self::Lte => "Lte",
+        }
+    }
+
+    /// Whether the operator compares whole numbers.
+    #[must_use]
+    pub const fn is_numeric(self) -> bool {
+        matches!(self, Self::Gt | Self::Lt | Self::Gte | Self::Lte)
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+// === impl Requirement ===
+
+impl Requirement {
+    /// A requirement without `minValues`.
+    #[must_use]
+    pub fn new(key: impl Into<String>, operator: Operator, values: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { key: key.into(), operator, values: values.into_iter().map(Into::into).collect(), min_values: None }
+    }
+}
+
+// The three kinds share the type but not every rule: the key of a NodePool may not be the pool itself, and overlays
+// know no `minValues`.
+
+/// Schema of `spec.template.spec.requirements` of a NodePool.
+pub(crate) fn pool_requirements(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let mut list = claim_requirements(generator);
+    schema::set(&mut list, "/items/properties/key/x-kubernetes-validations", cel(rules::POOL_REQUIREMENT_KEY));
+    list
+}
+
+/// Schema of `spec.requirements` of a NodeClaim.
+pub(crate) fn claim_requirements(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    requirements(generator, rules::CLAIM_REQUIREMENTS)
+}
+
+/// Schema of `spec.requirements` of a NodeOverlay.
+pub(crate) fn overlay_requirements(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let mut list = requirements(generator, rules::OVERLAY_REQUIREMENTS);
+    schema::set(&mut list, "/items/properties/key/x-kubernetes-validations", cel(rules::OVERLAY_REQUIREMENT_KEY));
+    schema::remove(&mut list, "/items/properties", "minValues");
+    list
+}
+
+fn requirements(generator: &mut schemars::SchemaGenerator, rules: &[rules::Rule]) -> schemars::Schema {
+    let mut list = <Vec<Requirement>>::json_schema(generator);
+    list.insert("maxItems".to_owned(), 100.into());
+    list.insert("x-kubernetes-list-type".to_owned(), "atomic".into());
+    list.insert("x-kubernetes-validations".to_owned(), cel(rules));
+    list
+}

@@ -1,0 +1,20 @@
+//! The packing engine: from a snapshot of a cluster to the cheapest set of nodes that holds its pending pods.
+//!
+//! ```text
+//!  Problem ──► compile ──► pack ──────────────────────► Solution ──► validate   (shares only `model` with the packer)
+//!  (model)     classes,    existing nodes, zones,          │     ──► replay     (what kube-scheduler would make of it)
+//!              shapes,     fluid prices, fill,             │     ──► explain    (why a pod is pending, or is where it is)
+//!              rules       exact endgame                   ▼
+//!                                                        bound                  (no plan can cost less)
+//! ```
+//!
+//! Everything here is a total, synchronous function of its arguments: no clock, no random number, no I/O, and no order
+//! that depends on a hash. A pod that cannot be placed is a value with reasons, not an error.
+
+pub mod labels;
+pub mod model;
+mod pack;
+mod solution;
+
+pub use pack::solve;
+pub use solution::{NewNode, PoolVerdict, Reason, Solution, Unschedulable};

@@ -1,0 +1,107 @@
+//! What the engine is told: a snapshot of pods, nodes, pools and instance types, every text already parsed.
+
+mod instance_type;
+mod node;
+mod pod;
+mod pool;
+mod requirement;
+mod requirements;
+mod resources;
+mod selector;
+
+pub use instance_type::{InstanceType, Offering};
+pub use node::{BoundPod, Node};
+pub use pod::{
+    AffinityTerm, Attachment, HostPort, NamespaceScope, NodeTerm, Pod, PodSpec, Protocol, Refusal, SpreadConstraint,
+    WeightedAffinityTerm, WeightedNodeTerm,
+};
+pub use pool::{DaemonSet, NodePool, PoolState};
+pub use requirement::{Operator, Requirement};
+pub use requirements::{Conflict, Requirements};
+pub use resources::{Resource, Resources};
+pub use selector::{Effect, LabelSelector, Labels, SelectorOperator, SelectorTerm, Taint, Toleration};
+
+use rustc_hash::FxHashMap;
+
+/// Index of an entry of [`Problem::specs`].
+pub type SpecId = usize;
+
+/// A snapshot: everything a solve may look at. Two equal snapshots give the same bytes of plan.
+#[derive(Debug, Clone, Default)]
+pub struct Problem {
+    /// The pods to place, in the order of the input. Their constraints are shared in `specs`.
+    pub pods: Vec<Pod>,
+    /// Distinct pod constraints, of pending and of bound pods; filled by [`Problem::intern`].
+    pub specs: Vec<PodSpec>,
+    /// Launchable pools, in the order of the input.
+    pub pools: Vec<NodePool>,
+    /// Sets of instance types; [`NodePool::catalogue`] points here (pools of one NodeClass share one).
+    pub catalogues: Vec<Vec<InstanceType>>,
+    /// Nodes that exist or are on their way.
+    pub nodes: Vec<Node>,
+    /// Daemons that every fitting node will carry.
+    pub daemons: Vec<DaemonSet>,
+    interned: FxHashMap<PodSpec, SpecId>,
+}
+
+impl Problem {
+    /// The id of `spec`, stored once however many pods have it.
+    pub fn intern(&mut self, spec: PodSpec) -> SpecId {
+        if let Some(&id) = self.interned.get(&spec) {
+            return id;
+        }
+        let id = self.specs.len();
+        self.specs.push(spec.clone());
+        self.interned.insert(spec, id);
+        id
+    }
+
+    /// The constraints of pending pod number `pod`.
+    pub fn spec_of(&self, pod: usize) -> &PodSpec {
+        &self.specs[self.pods[pod].spec]
+    }
+}
+
+/// How preferred terms are read (`--preference-policy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PreferencePolicy {
+    /// Honoured as far as they do not raise the price of the plan.
+    #[default]
+    Respect,
+    /// Never considered.
+    Ignore,
+}
+
+/// What happens when a pool's `minValues` cannot be met (`--min-values-policy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MinValuesPolicy {
+    /// The node is not launched.
+    #[default]
+    Strict,
+    /// The requirement is lowered to what is there, and the node says so.
+    BestEffort,
+}
+
+/// The operator's choices for one solve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Preferred terms.
+    pub preferences: PreferencePolicy,
+    /// Flexibility of launches.
+    pub min_values: MinValuesPolicy,
+    /// Whether `reserved` offerings may be used (gate ReservedCapacity).
+    pub reserved_capacity: bool,
+    /// Construction passes at most; the first is always run. Counted, never timed, so that a plan does not depend on load.
+    pub passes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            preferences: PreferencePolicy::Respect,
+            min_values: MinValuesPolicy::Strict,
+            reserved_capacity: true,
+            passes: 2,
+        }
+    }
+}

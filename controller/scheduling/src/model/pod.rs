@@ -1,0 +1,176 @@
+//! Pods and what they ask for.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::{LabelSelector, Labels, Requirements, Resources, SpecId, Toleration};
+
+/// A pod to place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// `namespace/name`.
+    pub name: Arc<str>,
+    /// Its constraints.
+    pub spec: SpecId,
+}
+
+/// Everything that decides where a pod may go; pods of one workload share one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodSpec {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its labels, for the selectors of others.
+    pub labels: Labels,
+    /// What it takes from a node, with `pods: 1`.
+    pub requests: Resources,
+    /// `spec.nodeSelector`.
+    pub node_selector: Requirements,
+    /// Required node affinity: one of these must hold; empty is no constraint.
+    pub node_terms: Vec<NodeTerm>,
+    /// Preferred node affinity.
+    pub preferred_node_terms: Vec<WeightedNodeTerm>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+    /// Topology spread constraints, the cluster's defaults included.
+    pub spread: Vec<SpreadConstraint>,
+    /// Required pod affinity.
+    pub affinity: Vec<AffinityTerm>,
+    /// Required pod anti-affinity.
+    pub anti_affinity: Vec<AffinityTerm>,
+    /// Preferred pod affinity.
+    pub preferred_affinity: Vec<WeightedAffinityTerm>,
+    /// Preferred pod anti-affinity.
+    pub preferred_anti_affinity: Vec<WeightedAffinityTerm>,
+    /// Ports it takes on the node.
+    pub host_ports: Vec<HostPort>,
+    /// Where its volumes can be attached: one of these must hold; empty is anywhere.
+    pub volume_terms: Vec<Requirements>,
+    /// Volumes it attaches.
+    pub attachments: Vec<Attachment>,
+    /// `spec.priority` resolved, 0 if absent.
+    pub priority: i32,
+    /// Set if it cannot be placed whatever the nodes are (dynamic resource claims, a claim that does not exist).
+    pub refusal: Option<Refusal>,
+}
+
+/// One term of required node affinity.
+pub type NodeTerm = Requirements;
+
+/// A preferred node affinity term.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WeightedNodeTerm {
+    /// 1–100.
+    pub weight: i32,
+    /// What is preferred.
+    pub term: Requirements,
+}
+
+/// `topologySpreadConstraints[]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SpreadConstraint {
+    /// The label whose values are the domains.
+    pub topology_key: Arc<str>,
+    /// How much fuller than the emptiest domain one may be.
+    pub max_skew: i32,
+    /// Below this many domains the minimum counts as zero.
+    pub min_domains: Option<i32>,
+    /// Pods that count, `matchLabelKeys` already merged.
+    pub selector: LabelSelector,
+    /// `DoNotSchedule`; otherwise it only asks (`ScheduleAnyway`).
+    pub required: bool,
+    /// `nodeAffinityPolicy: Honor`: only nodes that fit the pod's node selector and affinity count.
+    pub honor_affinity: bool,
+    /// `nodeTaintsPolicy: Honor`: only nodes whose taints the pod tolerates count.
+    pub honor_taints: bool,
+}
+
+/// `podAffinityTerm`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AffinityTerm {
+    /// The label whose values are the domains.
+    pub topology_key: Arc<str>,
+    /// Pods it is about, `matchLabelKeys` already merged.
+    pub selector: LabelSelector,
+    /// Where those pods live, `namespaceSelector` already resolved.
+    pub namespaces: NamespaceScope,
+}
+
+/// A preferred `podAffinityTerm`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WeightedAffinityTerm {
+    /// 1–100.
+    pub weight: i32,
+    /// What is preferred.
+    pub term: AffinityTerm,
+}
+
+/// Namespaces that a term is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum NamespaceScope {
+    /// Every namespace.
+    All,
+    /// These.
+    Only(BTreeSet<Arc<str>>),
+}
+
+impl NamespaceScope {
+    /// Whether `namespace` is meant.
+    pub fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.contains(namespace),
+        }
+    }
+}
+
+/// A port on the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPort {
+    /// The address; unspecified (`0.0.0.0`, `::`) is every address.
+    pub ip: IpAddr,
+    /// The port.
+    pub port: u16,
+    /// The protocol.
+    pub protocol: Protocol,
+}
+
+impl HostPort {
+    /// Whether both cannot be taken on one node.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip == other.ip || self.ip.is_unspecified() || other.ip.is_unspecified())
+    }
+}
+
+/// Transport of a host port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+/// A volume that a node must attach.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Attachment {
+    /// The CSI driver.
+    pub driver: Arc<str>,
+    /// The claim (`namespace/name`): two pods with one claim attach it once.
+    pub claim: Arc<str>,
+}
+
+/// Why a pod cannot be placed whatever the nodes are.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// It claims dynamic resources, which the engine does not allocate.
+    DynamicResources(String),
+    /// One of its volumes can never be attached.
+    Volume(String),
+    /// Its node affinity uses `matchFields`, which names existing nodes only.
+    MatchFields(String),
+}

@@ -1,0 +1,218 @@
+//! One key of the requirement algebra.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// Operators of node selector requirements; `Gte` and `Lte` are Karpenter's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operator {
+    /// One of the values.
+    In,
+    /// Absent, or none of the values.
+    NotIn,
+    /// Any value.
+    Exists,
+    /// Absent.
+    DoesNotExist,
+    /// An integer greater than the value.
+    Gt,
+    /// An integer less than the value.
+    Lt,
+    /// An integer not less than the value.
+    Gte,
+    /// An integer not greater than the value.
+    Lte,
+}
+
+impl Operator {
+    /// Its name in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Gt => "Gt",
+            Self::Lt => "Lt",
+            Self::Gte => "Gte",
+            Self::Lte => "Lte",
+        }
+    }
+}
+
+/// The set of values that one label may have. Either a finite set, or everything but a finite set, within bounds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Requirement {
+    complement: bool,
+    values: BTreeSet<Arc<str>>,
+    gte: Option<i64>,
+    lte: Option<i64>,
+    /// How many distinct values a launch must leave open, if the pool asks for that.
+    pub min_values: Option<u32>,
+}
+
+impl Requirement {
+    /// `operator` with `values`. Bounds take the first value; one that is no integer allows nothing.
+    pub fn new<V: Into<Arc<str>>>(operator: Operator, values: impl IntoIterator<Item = V>) -> Self {
+        let values: BTreeSet<Arc<str>> = values.into_iter().map(Into::into).collect();
+        let bound = |shift: i64| {
+            let value = values.first().and_then(|value| value.parse::<i64>().ok());
+            value.and_then(|value| value.checked_add(shift))
+        };
+        match operator {
+            Operator::In => Self::finite(values),
+            Operator::DoesNotExist => Self::finite(BTreeSet::new()),
+            Operator::NotIn => Self { complement: true, values, gte: None, lte: None, min_values: None },
+            Operator::Exists => Self::any(),
+            Operator::Gt => bound(1).map_or_else(Self::none, |gte| Self::bounded(Some(gte), None)),
+            Operator::Lt => bound(-1).map_or_else(Self::none, |lte| Self::bounded(None, Some(lte))),
+            Operator::Gte => bound(0).map_or_else(Self::none, |gte| Self::bounded(Some(gte), None)),
+            Operator::Lte => bound(0).map_or_else(Self::none, |lte| Self::bounded(None, Some(lte))),
+        }
+    }
+
+    /// Any value.
+    pub fn any() -> Self {
+        Self::bounded(None, None)
+    }
+
+    /// No value: the label must be absent.
+    pub fn none() -> Self {
+        Self::finite(BTreeSet::new())
+    }
+
+    fn finite(values: BTreeSet<Arc<str>>) -> Self {
+        Self { complement: false, values, gte: None, lte: None, min_values: None }
+    }
+
+    fn bounded(gte: Option<i64>, lte: Option<i64>) -> Self {
+        Self { complement: true, values: BTreeSet::new(), gte, lte, min_values: None }
+    }
+
+    /// The same with `minValues`.
+    #[must_use]
+    pub fn with_min_values(mut self, min_values: Option<u32>) -> Self {
+        self.min_values = min_values;
+        self
+    }
+
+    /// The operator that describes it; bounded ones count as `Exists` or `NotIn`.
+    pub fn operator(&self) -> Operator {
+        match (self.complement, self.values.is_empty()) {
+            (true, true) => Operator::Exists,
+            (true, false) => Operator::NotIn,
+            (false, true) => Operator::DoesNotExist,
+            (false, false) => Operator::In,
+        }
+    }
+
+    /// Whether the label may be absent.
+    pub fn allows_absence(&self) -> bool {
+        matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist)
+    }
+
+    /// The values if they are finitely many, else the excluded ones.
+    pub fn values(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.values.iter()
+    }
+
+    /// Whether [`Self::values`] lists what is allowed rather than what is excluded.
+    pub fn is_finite(&self) -> bool {
+        !self.complement
+    }
+
+    /// Inclusive lower and upper bound.
+    pub fn bounds(&self) -> (Option<i64>, Option<i64>) {
+        (self.gte, self.lte)
+    }
+
+    /// Whether `value` is allowed.
+    pub fn has(&self, value: &str) -> bool {
+        self.values.contains(value) != self.complement && self.within_bounds(value)
+    }
+
+    fn within_bounds(&self, value: &str) -> bool {
+        if self.gte.is_none() && self.lte.is_none() {
+            return true;
+        }
+        value
+            .parse::<i64>()
+            .is_ok_and(|number| self.gte.is_none_or(|gte| number >= gte) && self.lte.is_none_or(|lte| number <= lte))
+    }
+
+    /// What both allow; `minValues` is the larger one.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let min_values = self.min_values.max(other.min_values);
+        let gte = self.gte.max(other.gte);
+        let lte = match (self.lte, other.lte) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if gte.zip(lte).is_some_and(|(gte, lte)| gte > lte) {
+            return Self::none().with_min_values(min_values);
+        }
+        let bounds = Self::bounded(gte, lte);
+        if self.complement && other.complement {
+            let values = self.values.union(&other.values).filter(|value| bounds.has(value)).cloned().collect();
+            return Self { complement: true, values, gte, lte, min_values };
+        }
+        let (finite, filter) = if self.complement { (other, self) } else { (self, other) };
+        let values = finite.values.iter().filter(|value| filter.has(value) && bounds.has(value)).cloned().collect();
+        Self::finite(values).with_min_values(min_values)
+    }
+
+    /// Whether any value is allowed by both. Unlike Karpenter's, exact for bounded ranges whose values are all excluded.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (self.complement, other.complement) {
+            (false, _) => self.values.iter().any(|value| other.has(value)),
+            (true, false) => other.values.iter().any(|value| self.has(value)),
+            (true, true) => {
+                let both = self.intersection(other);
+                let (Some(gte), Some(lte)) = (both.gte, both.lte) else { return both.complement };
+                // Finitely many integers are left: at most as many as are excluded need be looked at.
+                let span = lte.saturating_sub(gte).saturating_add(1);
+                both.complement && usize::try_from(span).map_or(true, |span| span > both.excluded_integers())
+            }
+        }
+    }
+
+    fn excluded_integers(&self) -> usize {
+        self.values.iter().filter_map(|value| value.parse::<i64>().ok()).collect::<BTreeSet<_>>().len()
+    }
+
+    /// The one allowed value, if there is exactly one.
+    pub fn single(&self) -> Option<&Arc<str>> {
+        if self.complement || self.values.len() != 1 { None } else { self.values.first() }
+    }
+
+    /// As manifests write it: operator and values, several entries where bounds and exclusions meet (Karpenter loses the
+    /// exclusions there).
+    pub fn entries(&self) -> Vec<(Operator, Vec<Arc<str>>)> {
+        let mut entries = Vec::new();
+        if let Some(gte) = self.gte {
+            entries.push((Operator::Gte, vec![gte.to_string().into()]));
+        }
+        if let Some(lte) = self.lte {
+            entries.push((Operator::Lte, vec![lte.to_string().into()]));
+        }
+        if entries.is_empty() || !self.values.is_empty() {
+            entries.push((self.operator(), self.values.iter().cloned().collect()));
+        }
+        entries
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (operator, values)) in self.entries().iter().enumerate() {
+            let gap = if number > 0 { ", " } else { "" };
+            write!(f, "{gap}{}", operator.name())?;
+            if !values.is_empty() {
+                write!(f, " [{}]", values.join(" "))?;
+            }
+        }
+        Ok(())
+    }
+}

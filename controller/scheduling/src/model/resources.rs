@@ -1,0 +1,142 @@
+//! Amounts of resources as exact integers.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A resource name. The four that every pod has are free to compare; the rest are shared text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Resource {
+    /// `cpu`, in millicores.
+    Cpu,
+    /// `memory`, in bytes.
+    Memory,
+    /// `ephemeral-storage`, in bytes.
+    EphemeralStorage,
+    /// `pods`, a count.
+    Pods,
+    /// Any other (`nvidia.com/gpu`, `hugepages-2Mi`, `nodes`), in its own unit.
+    Other(Arc<str>),
+}
+
+impl Resource {
+    /// The resource that Kubernetes calls `name`.
+    pub fn new(name: &str) -> Self {
+        match name {
+            "cpu" => Self::Cpu,
+            "memory" => Self::Memory,
+            "ephemeral-storage" => Self::EphemeralStorage,
+            "pods" => Self::Pods,
+            other => Self::Other(other.into()),
+        }
+    }
+
+    /// The name as Kubernetes writes it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::EphemeralStorage => "ephemeral-storage",
+            Self::Pods => "pods",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Amounts by resource, sorted by resource: cpu in millicores, all else in its base unit (bytes, counts), fractions
+/// rounded up by whoever parsed them. An absent resource is zero. Arithmetic saturates: a sum past 2⁶³ is "too much"
+/// either way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Resources(Vec<(Resource, i64)>);
+
+impl Resources {
+    /// No amounts.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The amount of `resource`, zero if absent.
+    pub fn get(&self, resource: &Resource) -> i64 {
+        self.find(resource).map_or(0, |at| self.0[at].1)
+    }
+
+    /// Whether `resource` is listed, be it with zero.
+    pub fn contains(&self, resource: &Resource) -> bool {
+        self.find(resource).is_ok()
+    }
+
+    /// Sets the amount of `resource`.
+    pub fn set(&mut self, resource: Resource, amount: i64) {
+        match self.find(&resource) {
+            Ok(at) => self.0[at].1 = amount,
+            Err(at) => self.0.insert(at, (resource, amount)),
+        }
+    }
+
+    /// Takes `resource` off the list.
+    pub fn remove(&mut self, resource: &Resource) {
+        if let Ok(at) = self.find(resource) {
+            self.0.remove(at);
+        }
+    }
+
+    /// All entries, sorted by resource.
+    pub fn iter(&self) -> impl Iterator<Item = (&Resource, i64)> {
+        self.0.iter().map(|(resource, amount)| (resource, *amount))
+    }
+
+    /// Whether nothing is listed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds every amount of `other`.
+    pub fn add(&mut self, other: &Self) {
+        for (resource, amount) in other.iter() {
+            self.set(resource.clone(), self.get(resource).saturating_add(amount));
+        }
+    }
+
+    /// Subtracts every amount of `other`; results may be negative.
+    pub fn subtract(&mut self, other: &Self) {
+        for (resource, amount) in other.iter() {
+            self.set(resource.clone(), self.get(resource).saturating_sub(amount));
+        }
+    }
+
+    /// Raises every amount to at least that of `other`.
+    pub fn raise_to(&mut self, other: &Self) {
+        for (resource, amount) in other.iter() {
+            if !self.contains(resource) || self.get(resource) < amount {
+                self.set(resource.clone(), amount);
+            }
+        }
+    }
+
+    /// The first resource of which `available` has too little for this request, with the missing amount.
+    pub fn first_shortage(&self, available: &Self) -> Option<(&Resource, i64)> {
+        self.iter().find_map(|(resource, amount)| {
+            let there = available.get(resource);
+            (amount > there && amount > 0).then(|| (resource, amount.saturating_sub(there)))
+        })
+    }
+
+    fn find(&self, resource: &Resource) -> Result<usize, usize> {
+        self.0.binary_search_by(|(other, _)| other.cmp(resource))
+    }
+}
+
+impl FromIterator<(Resource, i64)> for Resources {
+    fn from_iter<I: IntoIterator<Item = (Resource, i64)>>(entries: I) -> Self {
+        let mut resources = Self::new();
+        for (resource, amount) in entries {
+            resources.set(resource, amount);
+        }
+        resources
+    }
+}

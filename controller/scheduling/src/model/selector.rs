@@ -1,0 +1,147 @@
+//! Labels and the things that match them.
+
+use std::sync::Arc;
+
+/// Labels, sorted by key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Labels(Vec<(Arc<str>, Arc<str>)>);
+
+impl Labels {
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&Arc<str>> {
+        self.0.binary_search_by(|(other, _)| (**other).cmp(key)).ok().map(|at| &self.0[at].1)
+    }
+
+    /// Sets `key` to `value`.
+    pub fn set(&mut self, key: impl Into<Arc<str>>, value: impl Into<Arc<str>>) {
+        let (key, value) = (key.into(), value.into());
+        match self.0.binary_search_by(|(other, _)| other.cmp(&key)) {
+            Ok(at) => self.0[at].1 = value,
+            Err(at) => self.0.insert(at, (key, value)),
+        }
+    }
+
+    /// All of them, sorted by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut labels = Self::default();
+        for (key, value) in entries {
+            labels.set(key, value);
+        }
+        labels
+    }
+}
+
+/// A label selector. [`LabelSelector::Nothing`] is a selector that is absent, an empty `terms` matches everything.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LabelSelector {
+    /// No selector was given: no pod matches.
+    Nothing,
+    /// All terms must hold (`matchLabels` are `In` with one value).
+    Terms(Vec<SelectorTerm>),
+}
+
+/// One expression of a label selector.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SelectorTerm {
+    /// The label.
+    pub key: Arc<str>,
+    /// How it is compared.
+    pub operator: SelectorOperator,
+    /// With what; sorted.
+    pub values: Vec<Arc<str>>,
+}
+
+/// Operators of label selectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SelectorOperator {
+    /// The label is there with one of the values.
+    In,
+    /// The label is absent, or has another value.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+}
+
+impl LabelSelector {
+    /// Whether `labels` are selected.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Terms(terms) => terms.iter().all(|term| term.matches(labels)),
+        }
+    }
+}
+
+impl SelectorTerm {
+    fn matches(&self, labels: &Labels) -> bool {
+        let value = labels.get(&self.key);
+        match self.operator {
+            SelectorOperator::In => value.is_some_and(|value| self.values.contains(value)),
+            SelectorOperator::NotIn => value.is_none_or(|value| !self.values.contains(value)),
+            SelectorOperator::Exists => value.is_some(),
+            SelectorOperator::DoesNotExist => value.is_none(),
+        }
+    }
+}
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Effect {
+    /// They are not scheduled.
+    NoSchedule,
+    /// They are scheduled elsewhere if possible.
+    PreferNoSchedule,
+    /// They are not scheduled, and evicted.
+    NoExecute,
+}
+
+/// A taint of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Taint {
+    /// Its key.
+    pub key: Arc<str>,
+    /// Its value, often empty.
+    pub value: Arc<str>,
+    /// What it does.
+    pub effect: Effect,
+}
+
+/// A toleration of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Toleration {
+    /// The taint's key; `None` is every key.
+    pub key: Option<Arc<str>>,
+    /// The taint's value; `None` is every value (operator `Exists`).
+    pub value: Option<Arc<str>>,
+    /// The effect; `None` is every effect.
+    pub effect: Option<Effect>,
+}
+
+impl Toleration {
+    /// Whether it covers `taint`.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        self.key.as_ref().is_none_or(|key| *key == taint.key)
+            && self.value.as_ref().is_none_or(|value| *value == taint.value)
+            && self.effect.is_none_or(|effect| effect == taint.effect)
+    }
+}
+
+impl Taint {
+    /// Whether a pod without a toleration for it is kept off (`PreferNoSchedule` only asks).
+    pub fn repels(&self) -> bool {
+        self.effect != Effect::PreferNoSchedule
+    }
+}

@@ -1,0 +1,2 @@
+//! Muster
+fn main() {}
