@@ -1,1 +1,4 @@
 //! Controller
+
+pub mod manifest;
+pub mod snapshot;

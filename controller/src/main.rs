@@ -1,2 +1,7 @@
-//! Muster
-fn main() {}
+//! The program `muster`: everything it does is in the library, so that tests can reach it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    muster_controller::cli::main()
+}

@@ -55,16 +55,8 @@ pub struct Requirement {
 
 impl Operator {
     /// Every operator, in the order of the schema.
-    pub const ALL: [Self; 8] = [
-        Self::In,
-        Self::NotIn,
-        Self::Exists,
-        Self::DoesNotExist,
-        Self::Gt,
-        Self::Lt,
-        Self::Gte,
-        Self::Lte,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
 
     /// The operator as manifests spell it.
     #[must_use]
@@ -99,7 +91,11 @@ impl fmt::Display for Operator {
 impl Requirement {
     /// A requirement without `minValues`.
     #[must_use]
-    pub fn new(key: impl Into<String>, operator: Operator, values: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn new(
+        key: impl Into<String>,
+        operator: Operator,
+        values: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
         Self { key: key.into(), operator, values: values.into_iter().map(Into::into).collect(), min_values: None }
     }
 }

@@ -1,7 +1,7 @@
 //! Schema of the Kubernetes types that our kinds embed, and the last touches on what `schemars` derives.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::patterns;
 
@@ -144,7 +144,10 @@ pub(crate) fn tidy(schema: &mut Value) {
     if let Some(Value::Array(values)) = node.get_mut("enum") {
         values.retain(|value| !value.is_null());
     }
-    drop_null_default(node);
+    // The derive drops what the extension implies; tools that do not know the extension need it.
+    if node.contains_key("x-kubernetes-int-or-string") {
+        node.insert("anyOf".to_owned(), json!([{"type": "integer"}, {"type": "string"}]));
+    }
     for key in ["properties", "patternProperties"] {
         if let Some(Value::Object(children)) = node.get_mut(key) {
             children.values_mut().for_each(tidy);
@@ -154,11 +157,5 @@ pub(crate) fn tidy(schema: &mut Value) {
         if let Some(child) = node.get_mut(key) {
             tidy(child);
         }
-    }
-}
-
-fn drop_null_default(node: &mut Map<String, Value>) {
-    if node.get("default").is_some_and(Value::is_null) {
-        node.remove("default");
     }
 }

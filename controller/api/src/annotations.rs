@@ -1,0 +1,36 @@
+//! Every annotation and finalizer that we read or write.
+
+/// Keeps a node or a pod from being disrupted: `true`, or on pods a duration since their start.
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Hash of the NodePool's template that a NodeClaim was made from.
+pub const NODEPOOL_HASH: &str = "karpenter.sh/nodepool-hash";
+/// How [`NODEPOOL_HASH`] was computed.
+pub const NODEPOOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+/// When the grace period of a deleted NodeClaim ends, in RFC 3339.
+pub const NODECLAIM_TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+/// Whether a NodeClaim was launched with fewer alternatives than `minValues` asks for.
+pub const NODECLAIM_MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
+/// Drivers of the devices that were allocated to the pods of a NodeClaim.
+pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
+/// Whether a NodeOverlay changed the price that a NodeClaim was planned with.
+pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
+/// Whether a NodeOverlay changed the capacity that a NodeClaim was planned with.
+pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
+/// Settings that a NodePool converted from v1alpha5 hands to its cloud as they were.
+pub const COMPATIBILITY_PROVIDER: &str = "compatibility.karpenter.sh/provider";
+
+/// Hash of the EC2NodeClass that a NodeClaim was launched with.
+pub const EC2NODECLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
+/// How [`EC2NODECLASS_HASH`] was computed.
+pub const EC2NODECLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
+/// Instance profile that a NodeClaim was launched with.
+pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
+/// Whether the instance of a NodeClaim has got all its tags.
+pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
+/// Whether the instance of a NodeClaim has got the tag with the cluster's name.
+pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
+
+/// Finalizer of Nodes and NodeClaims: the node is drained and the instance ended before they go.
+pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
+/// Finalizer of EC2NodeClasses: what was made for them in AWS is removed before they go.
+pub const EC2NODECLASS_FINALIZER: &str = "karpenter.k8s.aws/termination";

@@ -1,0 +1,166 @@
+//! NodeClaim: one node that is wanted, and what became of it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Taint;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::duration::{LIFETIME_PATTERN, SPAN_PATTERN};
+use crate::duration::{Lifetime, Span};
+use crate::nodepool::default_expire_after;
+use crate::requirement::{Requirement, claim_requirements};
+use crate::rules::{self, cel};
+use crate::schema;
+
+/// What a NodeClaim asks for. It cannot be changed.
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "karpenter.sh",
+    version = "v1",
+    kind = "NodeClaim",
+    plural = "nodeclaims",
+    doc = "One node that is wanted, and what became of it.",
+    category = "karpenter",
+    status = "NodeClaimStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "Type", type_ = "string", json_path = ".metadata.labels.node\\.kubernetes\\.io/instance-type"),
+    printcolumn(name = "Capacity", type_ = "string", json_path = ".metadata.labels.karpenter\\.sh/capacity-type"),
+    printcolumn(name = "Zone", type_ = "string", json_path = ".metadata.labels.topology\\.kubernetes\\.io/zone"),
+    printcolumn(name = "Node", type_ = "string", json_path = ".status.nodeName"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "ImageID", type_ = "string", json_path = ".status.imageID", priority = 1),
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.providerID", priority = 1),
+    printcolumn(
+        name = "NodePool",
+        type_ = "string",
+        json_path = ".metadata.labels.karpenter\\.sh/nodepool",
+        priority = 1
+    ),
+    printcolumn(name = "NodeClass", type_ = "string", json_path = ".spec.nodeClassRef.name", priority = 1),
+    printcolumn(
+        name = "Drifted",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Drifted\")].status",
+        priority = 1
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = cel(rules::CLAIM)))]
+pub struct NodeClaimSpec {
+    /// Constraints on the labels of the node.
+    #[schemars(schema_with = "claim_requirements")]
+    pub requirements: Vec<Requirement>,
+    /// What the node must at least have for the pods that are meant for it.
+    #[serde(default, skip_serializing_if = "ResourceRequests::is_empty")]
+    pub resources: ResourceRequests,
+    /// Where the cloud's own settings stand.
+    pub node_class_ref: NodeClassReference,
+    /// Taints of the node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::taints")]
+    pub taints: Vec<Taint>,
+    /// Taints that something else removes once the node has started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::taints")]
+    pub startup_taints: Vec<Taint>,
+    /// Age at which the node is replaced, or `Never`.
+    #[serde(default = "default_expire_after")]
+    #[schemars(with = "String", regex(pattern = LIFETIME_PATTERN))]
+    pub expire_after: Lifetime,
+    /// Longest time that draining the node may take; then its pods are ended, whatever they say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", regex(pattern = SPAN_PATTERN))]
+    pub termination_grace_period: Option<Span>,
+}
+
+/// Resources that pods need together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceRequests {
+    /// Sum of the requests, by resource.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::quantities")]
+    pub requests: BTreeMap<String, Quantity>,
+}
+
+/// Names the object with the cloud's own settings.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
+pub struct NodeClassReference {
+    /// API group of the object, without a version.
+    #[schemars(regex(pattern = "^[^/]*$"), extend("x-kubernetes-validations" = cel(rules::REFERENCE_GROUP)))]
+    pub group: String,
+    /// Kind of the object.
+    #[schemars(extend("x-kubernetes-validations" = cel(rules::REFERENCE_KIND)))]
+    pub kind: String,
+    /// Name of the object.
+    #[schemars(extend("x-kubernetes-validations" = cel(rules::REFERENCE_NAME)))]
+    pub name: String,
+}
+
+/// What became of a NodeClaim.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClaimStatus {
+    /// Name of the Node object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    /// The cloud's identifier of the instance, as the Node object has it.
+    #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// Machine image that the instance was launched with.
+    #[serde(default, rename = "imageID", skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
+    /// What the node has, as far as it can be known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::quantities")]
+    pub capacity: BTreeMap<String, Quantity>,
+    /// What pods may use of it, as far as it can be known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::quantities")]
+    pub allocatable: BTreeMap<String, Quantity>,
+    /// When a pod last came to the node or left it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_pod_event_time: Option<Time>,
+    /// Judgements on the node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::claim_conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Schema of `nodeClassRef` in a NodePool, where the reference may not change its kind.
+pub(crate) fn pool_reference(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let mut reference = NodeClassReference::json_schema(generator);
+    reference.insert("x-kubernetes-validations".to_owned(), cel(rules::POOL_REFERENCE));
+    reference
+}
+
+// === impl NodeClaimSpec ===
+
+impl Default for NodeClaimSpec {
+    fn default() -> Self {
+        Self {
+            requirements: Vec::new(),
+            resources: ResourceRequests::default(),
+            node_class_ref: NodeClassReference::default(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            expire_after: default_expire_after(),
+            termination_grace_period: None,
+        }
+    }
+}
+
+// === impl ResourceRequests ===
+
+impl ResourceRequests {
+    /// Whether nothing is requested.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+}

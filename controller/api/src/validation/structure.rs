@@ -1,0 +1,265 @@
+//! What a schema says without CEL: which fields there are, their defaults, types and bounds.
+
+use serde_json::{Map, Value};
+
+use super::path::Path;
+use super::rule::{Outcome, cel_value};
+use super::schema::{ListType, Node, NodeType};
+use super::{ErrorKind, FieldError, UnknownField, unknown};
+
+/// Largest whole number that a floating-point number of JSON can hold without loss.
+const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Removes what the schema does not know, with a warning, and puts in its defaults.
+pub(super) fn prune_and_default(
+    root: &Node,
+    node: &Node,
+    value: &mut Value,
+    path: &mut Path,
+    warnings: &mut Vec<UnknownField>,
+) {
+    match value {
+        Value::Object(fields) => {
+            if node.additional.is_none() {
+                prune(root, node, fields, path, warnings);
+            }
+            for (name, property) in &node.properties {
+                let is_absent = fields.get(name).is_none_or(Value::is_null);
+                match &property.default {
+                    Some(default) if is_absent => {
+                        fields.insert(name.clone(), default.clone());
+                    }
+                    None if is_absent => {
+                        fields.remove(name);
+                    }
+                    _ => {}
+                }
+                if let Some(field) = fields.get_mut(name) {
+                    path.in_field(name, |path| prune_and_default(root, property, field, path, warnings));
+                }
+            }
+            if let Some(entries) = &node.additional {
+                fields.retain(|_, entry| !entry.is_null());
+                for (key, entry) in fields {
+                    path.in_key(key, |path| prune_and_default(root, entries, entry, path, warnings));
+                }
+            }
+        }
+        Value::Array(entries) => {
+            if let Some(items) = &node.items {
+                for (index, entry) in entries.iter_mut().enumerate() {
+                    path.in_index(index, |path| prune_and_default(root, items, entry, path, warnings));
+                }
+            }
+        }
+        Value::Number(_) => exact_integer(node, value),
+        _ => {}
+    }
+}
+
+fn prune(root: &Node, node: &Node, fields: &mut Map<String, Value>, path: &mut Path, warnings: &mut Vec<UnknownField>) {
+    if node.kind != Some(NodeType::Object) {
+        return;
+    }
+    fields.retain(|name, _| {
+        let is_known = node.properties.contains_key(name);
+        if !is_known {
+            let path = path.in_field(name, |path| path.to_string());
+            warnings.push(UnknownField { nearest: unknown::nearest(root, node, name), path });
+        }
+        is_known
+    });
+}
+
+/// `5.0` is a whole number to an API server.
+fn exact_integer(node: &Node, value: &mut Value) {
+    if !matches!(node.kind, Some(NodeType::Integer { .. } | NodeType::IntOrString)) || value.is_i64() {
+        return;
+    }
+    if let Some(float) = value.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < LARGEST_EXACT) {
+        *value = Value::from(float as i64);
+    }
+}
+
+/// Checks types, bounds, patterns and choices.
+pub(super) fn validate(node: &Node, value: &Value, path: &mut Path, errors: &mut Vec<FieldError>) {
+    if let Some(kind) = node.kind
+        && !has_type(kind, value)
+    {
+        let message = format!("`{}` must be {}, not {}", path.last_field(), kind.name(), type_name(value));
+        errors.push(FieldError::new(path, ErrorKind::Type, message));
+        return;
+    }
+    if !node.choices.is_empty() && !node.choices.contains(value) {
+        let choices: Vec<String> = node.choices.iter().map(|choice| format!("`{}`", plain(choice))).collect();
+        let message =
+            format!("`{}` is `{}`, but must be one of {}", path.last_field(), plain(value), choices.join(", "));
+        errors.push(FieldError::new(path, ErrorKind::Choice, message));
+    }
+    match value {
+        Value::Object(fields) => validate_object(node, fields, path, errors),
+        Value::Array(entries) => validate_list(node, entries, path, errors),
+        Value::String(text) => validate_string(node, text, path, errors),
+        Value::Number(number) => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            if let Some(minimum) = node.minimum.filter(|minimum| number < *minimum) {
+                let message = format!("`{}` is {value}, but must be at least {minimum}", path.last_field());
+                errors.push(FieldError::new(path, ErrorKind::Range, message));
+            }
+            if let Some(maximum) = node.maximum.filter(|maximum| number > *maximum) {
+                let message = format!("`{}` is {value}, but must be at most {maximum}", path.last_field());
+                errors.push(FieldError::new(path, ErrorKind::Range, message));
+            }
+            if node.kind == Some(NodeType::Integer { is_short: true })
+                && !value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+            {
+                let message = format!("`{}` is {value}, but must fit in 32 bits", path.last_field());
+                errors.push(FieldError::new(path, ErrorKind::Range, message));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn validate_object(node: &Node, fields: &Map<String, Value>, path: &mut Path, errors: &mut Vec<FieldError>) {
+    for name in node.required.iter().filter(|name| !fields.contains_key(*name)) {
+        path.in_field(name, |path| {
+            errors.push(FieldError::new(path, ErrorKind::Required, format!("`{name}` must be set")));
+        });
+    }
+    if let Some(most) = node.properties_count.max.filter(|most| exceeds(fields.len(), *most)) {
+        let message = format!("`{}` has {} entries, but may have at most {most}", path.last_field(), fields.len());
+        errors.push(FieldError::new(path, ErrorKind::TooMany, message));
+    }
+    for (name, field) in fields {
+        if let Some(property) = node.properties.get(name) {
+            path.in_field(name, |path| validate(property, field, path, errors));
+        } else if let Some(entries) = &node.additional {
+            path.in_key(name, |path| validate(entries, field, path, errors));
+        }
+    }
+}
+
+fn validate_list(node: &Node, entries: &[Value], path: &mut Path, errors: &mut Vec<FieldError>) {
+    if let Some(most) = node.items_count.max.filter(|most| exceeds(entries.len(), *most)) {
+        let message = format!("`{}` has {} entries, but may have at most {most}", path.last_field(), entries.len());
+        errors.push(FieldError::new(path, ErrorKind::TooMany, message));
+    }
+    if let Some(fewest) = node.items_count.min.filter(|fewest| falls_short(entries.len(), *fewest)) {
+        let message = format!("`{}` has {} entries, but needs at least {fewest}", path.last_field(), entries.len());
+        errors.push(FieldError::new(path, ErrorKind::Range, message));
+    }
+    if let Some(items) = &node.items {
+        for (index, entry) in entries.iter().enumerate() {
+            path.in_index(index, |path| validate(items, entry, path, errors));
+        }
+    }
+    let identity = |entry: &Value| -> Option<String> {
+        match &node.list_type {
+            ListType::Atomic => None,
+            ListType::Set => Some(entry.to_string()),
+            ListType::Map(keys) => {
+                Some(keys.iter().map(|key| entry.get(key).unwrap_or(&Value::Null).to_string()).collect())
+            }
+        }
+    };
+    for (index, entry) in entries.iter().enumerate() {
+        let Some(id) = identity(entry) else { break };
+        if entries.iter().take(index).any(|earlier| identity(earlier).as_ref() == Some(&id)) {
+            path.in_index(index, |path| {
+                let message = format!("`{}` has {id} more than once", path.last_field());
+                errors.push(FieldError::new(path, ErrorKind::Duplicate, message));
+            });
+        }
+    }
+}
+
+fn validate_string(node: &Node, text: &str, path: &mut Path, errors: &mut Vec<FieldError>) {
+    let characters = text.chars().count();
+    if let Some(most) = node.length.max.filter(|most| exceeds(characters, *most)) {
+        let message = format!("`{}` has {characters} characters, but may have at most {most}", path.last_field());
+        errors.push(FieldError::new(path, ErrorKind::TooLong, message));
+    }
+    if let Some(fewest) = node.length.min.filter(|fewest| falls_short(characters, *fewest)) {
+        let message = format!("`{}` has {characters} characters, but needs at least {fewest}", path.last_field());
+        errors.push(FieldError::new(path, ErrorKind::Range, message));
+    }
+    if let Some(pattern) = node.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
+        let message = format!("`{}` is `{text}`, but must match `{}`", path.last_field(), pattern.text);
+        errors.push(FieldError::new(path, ErrorKind::Pattern, message));
+    }
+    if node.is_date_time && !is_date_time(text) {
+        let message = format!("`{}` is `{text}`, but must be a time such as 2006-01-02T15:04:05Z", path.last_field());
+        errors.push(FieldError::new(path, ErrorKind::Pattern, message));
+    }
+}
+
+/// Evaluates the rules of a value and of everything below it.
+pub(super) fn evaluate_rules(node: &Node, value: &Value, path: &mut Path, errors: &mut Vec<FieldError>) {
+    if !node.rules.is_empty() {
+        let subject = cel_value(value);
+        for rule in node.rules.iter().filter(|rule| rule.evaluate(&subject) == Outcome::Broken) {
+            errors.push(FieldError::new(path, ErrorKind::Rule, rule.message.clone()));
+        }
+    }
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if let Some(property) = node.properties.get(name) {
+                    path.in_field(name, |path| evaluate_rules(property, field, path, errors));
+                } else if let Some(entries) = &node.additional {
+                    path.in_key(name, |path| evaluate_rules(entries, field, path, errors));
+                }
+            }
+        }
+        Value::Array(entries) => {
+            if let Some(items) = &node.items {
+                for (index, entry) in entries.iter().enumerate() {
+                    path.in_index(index, |path| evaluate_rules(items, entry, path, errors));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_date_time(text: &str) -> bool {
+    serde_json::from_value::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>(Value::from(text)).is_ok()
+}
+
+fn has_type(kind: NodeType, value: &Value) -> bool {
+    match kind {
+        NodeType::Object => value.is_object(),
+        NodeType::Array => value.is_array(),
+        NodeType::String => value.is_string(),
+        NodeType::Boolean => value.is_boolean(),
+        NodeType::Number => value.is_number(),
+        NodeType::Integer { .. } => value.is_i64(),
+        NodeType::IntOrString => value.is_i64() || value.is_string(),
+    }
+}
+
+/// The type of a value in words.
+pub(super) const fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(number) if number.is_f64() => "a fraction",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn exceeds(count: usize, most: i64) -> bool {
+    usize::try_from(most).is_ok_and(|most| count > most)
+}
+
+fn falls_short(count: usize, fewest: i64) -> bool {
+    usize::try_from(fewest).is_ok_and(|fewest| count < fewest)
+}

@@ -1,0 +1,33 @@
+//! What an unknown field may have been meant to be.
+
+use super::schema::Node;
+
+/// The known name that is nearest to `name`: of a field beside it, else of one with that very name elsewhere in the
+/// object, which is given with its path.
+pub(super) fn nearest(root: &Node, node: &Node, name: &str) -> Option<String> {
+    nearest_of(node.properties.keys().map(String::as_str), name)
+        .map(str::to_owned)
+        .or_else(|| elsewhere(root, name, String::new()))
+}
+
+/// The candidate that takes the fewest edits, if they are few for the length of the name.
+pub(super) fn nearest_of<'a>(candidates: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    let lower = name.to_lowercase();
+    // A third of the letters: `requirement` is near `requirements`, `taint` is not near `limits`.
+    let most = (name.chars().count() / 3).max(1);
+    candidates
+        .map(|candidate| (strsim::damerau_levenshtein(&candidate.to_lowercase(), &lower), candidate))
+        .filter(|(edits, _)| *edits <= most)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+fn elsewhere(node: &Node, name: &str, path: String) -> Option<String> {
+    let below = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
+    let children = || node.properties.iter().filter(|(field, _)| path != "" || *field != "status");
+    if !path.is_empty() && node.properties.contains_key(name) {
+        return Some(below(name));
+    }
+    let within_fields = children().find_map(|(field, child)| elsewhere(child, name, below(field)));
+    within_fields.or_else(|| elsewhere(node.items.as_deref()?, name, format!("{path}[]")))
+}

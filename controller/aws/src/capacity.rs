@@ -1,0 +1,138 @@
+//! What a node reports as its capacity.
+
+use muster_scheduling::model::{Resource, Resources};
+
+use crate::class::{ClassSettings, InstanceStorePolicy, InterfaceType};
+use crate::facts::{Architecture, InstanceTypeFacts};
+use muster_api::resources;
+
+pub(crate) const MIB: i64 = 1 << 20;
+
+/// Pods of a node whose network does not limit them: kubelet's default.
+const DEFAULT_PODS: i64 = 110;
+/// Gravitons keep this much for the kernel's contiguous memory allocator, invisible to kubelet.
+const ARM_RESERVED_MIB: i64 = 64;
+/// A /28 prefix takes the place of one address.
+const ADDRESSES_PER_PREFIX: i64 = 16;
+/// Pods at most with prefixes on small and large types, as amazon-eks-ami's max-pods calculator recommends.
+const PREFIX_POD_CEILINGS: (i64, i64) = (110, 250);
+/// vCPUs from which a type counts as large there.
+const LARGE_VCPUS: u32 = 30;
+
+/// Resources of zero are left out, but for the four that every node has.
+pub(crate) fn of_type(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources {
+    let mut capacity = Resources::new();
+    capacity.set(Resource::Cpu, millicores(facts));
+    capacity.set(Resource::Memory, memory(facts, class));
+    capacity.set(Resource::EphemeralStorage, ephemeral_storage(facts, class));
+    capacity.set(Resource::Pods, pods(facts, class));
+    for (name, count) in devices(facts, class) {
+        if count > 0 {
+            capacity.set(Resource::new(name), count);
+        }
+    }
+    capacity
+}
+
+fn devices(facts: &InstanceTypeFacts, class: &ClassSettings) -> [(&'static str, i64); 8] {
+    let gpus = |maker: &str| facts.gpus.iter().filter(|gpu| &*gpu.manufacturer == maker).map(|gpu| i64::from(gpu.count)).sum();
+    let neurons: i64 = facts.neuron_devices.iter().map(|device| i64::from(device.count)).sum();
+    let cores = facts.neuron_devices.first().map_or(0, |device| i64::from(device.cores));
+    let private_addresses = i64::from(facts.network.ipv4_per_interface) - 1;
+    [
+        (resources::POD_ENI, facts.network.branch_interfaces.into()),
+        (resources::NVIDIA_GPU, gpus("NVIDIA")),
+        (resources::AMD_GPU, gpus("AMD")),
+        (resources::HABANA_GAUDI, gpus("Habana")),
+        (resources::AWS_NEURON, neurons),
+        (resources::AWS_NEURON_CORE, neurons.saturating_mul(cores)),
+        (resources::EFA, efa_interfaces(facts, class)),
+        (resources::PRIVATE_IPV4_ADDRESS, if class.ami_family.is_windows() { private_addresses } else { 0 }),
+    ]
+}
+
+pub(crate) fn millicores(facts: &InstanceTypeFacts) -> i64 {
+    i64::from(facts.vcpus) * 1000
+}
+
+/// Bytes that the operating system will see: an estimate until a node of the type has registered.
+pub(crate) fn memory(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
+    let stated = i64::try_from(facts.memory_mib).unwrap_or(i64::MAX / MIB).min(i64::MAX / MIB);
+    let reserved = if facts.architecture == Architecture::Arm64 { ARM_RESERVED_MIB } else { 0 };
+    let bytes = (stated - reserved).max(0) * MIB;
+    // In floating point, as Karpenter: one MiB more or less decides whether a pod fits.
+    let overhead = (bytes as f64 * class.vm_memory_overhead / 1024.0 / 1024.0).ceil();
+    (bytes - (overhead as i64).saturating_mul(MIB)).max(0)
+}
+
+/// Bytes for pods' writable layers, logs and `emptyDir`.
+pub(crate) fn ephemeral_storage(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
+    if let (Some(InstanceStorePolicy::Raid0), Some(disks)) = (class.instance_store_policy, facts.instance_storage) {
+        return i64::try_from(disks.total_gb).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
+    }
+    let family = class.ami_family;
+    let devices = &class.block_devices;
+    let root = devices.iter().find(|device| device.root_volume).and_then(|device| device.volume_size);
+    let named = match family.ephemeral_device() {
+        Some(name) => devices.iter().find(|device| device.device_name.as_deref() == Some(name)),
+        // Nobody knows which device a custom image uses; the last one listed, as Karpenter guesses.
+        None => devices.last(),
+    };
+    root.or(named.and_then(|device| device.volume_size)).unwrap_or_else(|| family.default_volume())
+}
+
+/// `maxPods` that kubelet is given.
+pub(crate) fn pods(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
+    let kubelet = &class.kubelet;
+    let limit = match kubelet.max_pods {
+        Some(max_pods) => max_pods.into(),
+        None if class.ami_family.limits_pods_by_interfaces() => {
+            let lost = class.reserved_enis.saturating_add(efa_only_on_default_card(facts, class));
+            let addresses = interface_pods(facts, lost, 1);
+            if class.prefix_delegation && supports_prefixes(facts) {
+                let (small, large) = PREFIX_POD_CEILINGS;
+                let ceiling = if facts.vcpus < LARGE_VCPUS { small } else { large };
+                interface_pods(facts, lost, ADDRESSES_PER_PREFIX).min(ceiling)
+            } else {
+                addresses
+            }
+        }
+        None => DEFAULT_PODS,
+    };
+    if kubelet.pods_per_core > 0 && class.ami_family.honours_pods_per_core() {
+        return limit.min(i64::from(kubelet.pods_per_core) * i64::from(facts.vcpus));
+    }
+    limit
+}
+
+/// Pods that the addresses of the default card's interfaces, less `lost` interfaces, allow: an interface's first address
+/// is its own, and two pods (CNI, kube-proxy) use the host's network.
+pub(crate) fn interface_pods(facts: &InstanceTypeFacts, lost: u32, pods_per_address: i64) -> i64 {
+    let interfaces = i64::from(facts.network.default_interfaces().saturating_sub(lost));
+    if interfaces == 0 {
+        return 0;
+    }
+    let addresses = i64::from(facts.network.ipv4_per_interface) - 1;
+    interfaces.saturating_mul(addresses).saturating_mul(pods_per_address).saturating_add(2).max(0)
+}
+
+/// Prefixes can be assigned on Nitro only; bare metal of Nitro's time counts, which its lack of a hypervisor does not tell.
+fn supports_prefixes(facts: &InstanceTypeFacts) -> bool {
+    &*facts.hypervisor == "nitro" || facts.bare_metal
+}
+
+/// Interfaces of the default card that carry no pod, as they speak EFA only.
+fn efa_only_on_default_card(facts: &InstanceTypeFacts, class: &ClassSettings) -> u32 {
+    let card = u32::try_from(facts.network.default_card).unwrap_or(u32::MAX);
+    let interfaces = class.network_interfaces.iter();
+    let efa_only = interfaces.filter(|interface| interface.kind == InterfaceType::EfaOnly && interface.network_card == card);
+    u32::try_from(efa_only.count()).unwrap_or(u32::MAX)
+}
+
+fn efa_interfaces(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
+    if class.network_interfaces.is_empty() {
+        return facts.network.efa_interfaces.into();
+    }
+    let efa_only = class.network_interfaces.iter().filter(|interface| interface.kind == InterfaceType::EfaOnly);
+    i64::try_from(efa_only.count()).unwrap_or(i64::MAX)
+}

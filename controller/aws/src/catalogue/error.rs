@@ -1,0 +1,73 @@
+//! What can be wrong with a catalogue file.
+
+use crate::quantity::QuantityError;
+
+/// Why a catalogue cannot be used. The message names the instance type and the field.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CatalogueError {
+    /// It is not a document of the expected shape.
+    #[error("{0}")]
+    Syntax(String),
+    /// It is some other document.
+    #[error("`{field}` is `{found}`, expected `{expected}`")]
+    OtherKind {
+        /// `apiVersion` or `kind`.
+        field: &'static str,
+        /// What it is.
+        found: String,
+        /// What it has to be.
+        expected: &'static str,
+    },
+    /// An instance type without a name.
+    #[error("`instanceTypes[{index}].name` is empty")]
+    Unnamed {
+        /// Place in the list, from 0.
+        index: usize,
+    },
+    /// Two instance types with one name.
+    #[error("instance type `{name}` is listed twice")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// A value of an instance type that cannot be used.
+    #[error("instance type `{instance_type}`, `{field}`: {problem}")]
+    Value {
+        /// The instance type.
+        instance_type: String,
+        /// Path within the instance type (`offerings[2].price`).
+        field: String,
+        /// What is wrong.
+        problem: Problem,
+    },
+}
+
+/// What is wrong with one value.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A quantity.
+    #[error("`{text}` {error}")]
+    Quantity {
+        /// As it stands there.
+        text: String,
+        /// What is wrong with it.
+        error: QuantityError,
+    },
+    /// An operator that does not exist.
+    #[error("unknown operator `{0}`, expected one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte")]
+    Operator(String),
+    /// Values that do not suit the operator.
+    #[error("{0}")]
+    Operands(&'static str),
+    /// A resource listed twice.
+    #[error("is listed twice")]
+    Twice,
+    /// A price that nobody can pay.
+    #[error("`{0}` is not a price: finite USD per hour, not negative")]
+    Price(f64),
+    /// A field that is missing or of another type.
+    #[error("{0}")]
+    Shape(String),
+}

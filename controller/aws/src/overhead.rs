@@ -1,0 +1,94 @@
+//! What kubelet keeps from pods: kube-reserved, system-reserved and the hard eviction threshold.
+
+use muster_scheduling::model::{Resource, Resources};
+
+use crate::capacity::{self, MIB};
+use crate::class::{ClassSettings, Threshold};
+use crate::facts::InstanceTypeFacts;
+
+/// Memory kept per pod and per node, MiB (amazon-eks-ami's bootstrap, Bottlerocket's pull request 1388).
+const MEMORY_PER_POD_MIB: i64 = 11;
+const MEMORY_PER_NODE_MIB: i64 = 255;
+/// Ephemeral storage kept for kubelet, MiB.
+const RESERVED_STORAGE_MIB: i64 = 1024;
+/// Kubelet's default `memory.available`, MiB.
+const EVICTION_MEMORY_MIB: i64 = 100;
+/// Kubelet's default `nodefs.available`, percent.
+const EVICTION_STORAGE_PERCENT: f64 = 10.0;
+/// Share of each slice of the processor that is kept: from, to (millicores), and the share in hundredths of a percent.
+const CPU_SLICES: [(i64, i64, i64); 4] = [(0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, i64::MAX, 25)];
+
+/// Everything together, as the engine takes it.
+pub(crate) fn of_type(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources {
+    let mut overhead = kube_reserved(facts, class);
+    overhead.add(&class.kubelet.system_reserved);
+    overhead.add(&eviction_threshold(facts, class));
+    overhead
+}
+
+fn kube_reserved(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources {
+    // Neither reserved interfaces nor prefixes count for the first: the images compute it from the type's own limit.
+    let pods = if class.ami_family.reserves_memory_by_interfaces() {
+        capacity::interface_pods(facts, 0, 1)
+    } else {
+        capacity::pods(facts, class)
+    };
+    let memory = pods.saturating_mul(MEMORY_PER_POD_MIB).saturating_add(MEMORY_PER_NODE_MIB);
+    let mut reserved = Resources::new();
+    reserved.set(Resource::Cpu, reserved_millicores(capacity::millicores(facts)));
+    reserved.set(Resource::Memory, memory.saturating_mul(MIB));
+    reserved.set(Resource::EphemeralStorage, RESERVED_STORAGE_MIB * MIB);
+    for (resource, amount) in class.kubelet.kube_reserved.iter() {
+        reserved.set(resource.clone(), amount);
+    }
+    reserved
+}
+
+/// 60m of 1 vCPU, 70m of 2, 80m of 4, 90m of 8.
+fn reserved_millicores(millicores: i64) -> i64 {
+    let kept = CPU_SLICES.iter().map(|&(from, to, share)| (millicores.min(to) - from).max(0) * share / 10_000);
+    kept.sum()
+}
+
+fn eviction_threshold(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources {
+    let kubelet = &class.kubelet;
+    let storage = capacity::ephemeral_storage(facts, class);
+    let memory_threshold = kubelet.eviction_memory.unwrap_or(Threshold::Amount(EVICTION_MEMORY_MIB * MIB));
+    let storage_threshold = kubelet.eviction_storage.unwrap_or(Threshold::Percent(EVICTION_STORAGE_PERCENT));
+    Resources::from_iter([
+        (Resource::Memory, memory_threshold.of(capacity::memory(facts, class))),
+        (Resource::EphemeralStorage, storage_threshold.of(storage)),
+    ])
+}
+
+impl Threshold {
+    /// Bytes of `capacity` that it keeps free.
+    fn of(self, capacity: i64) -> i64 {
+        match self {
+            Self::Amount(bytes) => bytes,
+            // Kubelet takes 100 % for "no threshold".
+            Self::Percent(100.0) => 0,
+            Self::Percent(percent) => (capacity as f64 / 100.0 * percent).ceil() as i64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Threshold, reserved_millicores};
+
+    #[test]
+    fn kube_reserved_cpu_is_the_documented_table() {
+        for (vcpus, kept) in [(1, 60), (2, 70), (4, 80), (8, 90), (16, 110), (36, 160), (48, 190), (96, 310), (192, 550)] {
+            assert_eq!(reserved_millicores(vcpus * 1000), kept, "{vcpus} vCPU");
+        }
+    }
+
+    #[test]
+    fn thresholds() {
+        assert_eq!(Threshold::Percent(10.0).of(21_474_836_480), 2_147_483_648);
+        assert_eq!(Threshold::Percent(100.0).of(1 << 40), 0, "100 % switches it off");
+        assert_eq!(Threshold::Percent(1.0).of(101), 2, "rounded up");
+        assert_eq!(Threshold::Amount(7).of(1), 7);
+    }
+}

@@ -1,0 +1,89 @@
+//! Facts and settings into what the engine takes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use muster_api::labels::{self, CAPACITY_TYPE, ZONE};
+use muster_scheduling::model::{InstanceType, Offering};
+
+use crate::class::ClassSettings;
+use crate::embedded::Ec2;
+use crate::error::Error;
+use crate::facts::InstanceTypeFacts;
+use crate::intern::Texts;
+use crate::offerings::{Prices, Slots};
+use crate::requirements::LabelWriter;
+use crate::{capacity, overhead, requirements};
+
+/// A region and all its zones.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// `us-east-1`.
+    pub region: &'a str,
+    /// Its zones, sorted; more than any one type may have.
+    pub zones: &'a [Arc<str>],
+}
+
+/// Resolves the types of one region under one NodeClass. Reuse it: what the types have in common is made once.
+#[derive(Debug)]
+pub struct Resolver<'a> {
+    place: Place<'a>,
+    class: &'a ClassSettings,
+    slots: Slots,
+    texts: Texts,
+}
+
+impl<'a> Resolver<'a> {
+    /// For the types of `place` under `class`.
+    pub fn new(place: Place<'a>, class: &'a ClassSettings) -> Self {
+        let mut texts = Texts::default();
+        let slots = Slots::new(place.zones, class, &mut texts);
+        Self { place, class, slots, texts }
+    }
+
+    /// The type as the engine takes it. One that the class cannot launch keeps its shape but has no available offering.
+    pub fn resolve(&mut self, facts: &InstanceTypeFacts, prices: &Prices) -> InstanceType {
+        let offerings = self.slots.of_type(facts, self.class, prices, &mut self.texts);
+        let mut labels = LabelWriter::new(&mut self.texts);
+        requirements::of_type(&mut labels, facts, self.class, self.place.region);
+        // A node is where an available offering is: what cannot be bought must not look like a choice.
+        labels.many(ZONE, available(&offerings, ZONE));
+        labels.many(CAPACITY_TYPE, available(&offerings, CAPACITY_TYPE));
+        let zone_ids = available(&offerings, labels::ZONE_ID);
+        if !zone_ids.is_empty() {
+            labels.many(labels::ZONE_ID, zone_ids);
+        }
+        for key in [labels::CAPACITY_RESERVATION_ID, labels::CAPACITY_RESERVATION_TYPE, labels::CAPACITY_RESERVATION_INTERRUPTIBLE] {
+            labels.many(key, available(&offerings, key));
+        }
+        InstanceType {
+            name: Arc::clone(&facts.name),
+            requirements: labels.finish(),
+            capacity: capacity::of_type(facts, self.class),
+            overhead: overhead::of_type(facts, self.class),
+            offerings,
+        }
+    }
+}
+
+/// The values of `key` among available offerings.
+fn available(offerings: &[Offering], key: &str) -> BTreeSet<Arc<str>> {
+    let of_available = offerings.iter().filter(|offering| offering.available);
+    of_available.filter_map(|offering| offering.requirements.get(key)?.single().cloned()).collect()
+}
+
+/// One type. For many of one region use a [`Resolver`].
+pub fn resolve(facts: &InstanceTypeFacts, prices: &Prices, place: Place<'_>, class: &ClassSettings) -> InstanceType {
+    Resolver::new(place, class).resolve(facts, prices)
+}
+
+/// Every embedded type that `region` offers, as `class` sees it, sorted by name.
+///
+/// # Errors
+/// If the embedded table does not have the region.
+pub fn instance_types(region: &str, class: &ClassSettings) -> Result<Vec<InstanceType>, Error> {
+    let ec2 = Ec2::embedded()?;
+    let found = ec2.region(region)?;
+    let mut resolver = Resolver::new(found.place(), class);
+    Ok(ec2.types(found).map(|(facts, prices)| resolver.resolve(&facts, &prices)).collect())
+}

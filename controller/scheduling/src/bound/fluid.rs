@@ -1,0 +1,144 @@
+//! The fluid bound: pods as liquids, poured into fractions of nodes.
+//!
+//! Rows are (group of signatures, resource) and "at least so many nodes". A node's resource goes to the dearest group it
+//! admits, so the dual gives every pod a price, `Σ_r u[group][r]·size_r`, and no node content is worth more than the node.
+
+use fixedbitset::FixedBitSet;
+
+use super::simplex::{self, Column};
+
+/// A shape as the bound sees it.
+pub(crate) struct Source<'a> {
+    pub(crate) room: &'a [i32],
+    pub(crate) price: f64,
+    /// Groups it admits.
+    pub(crate) groups: &'a FixedBitSet,
+}
+
+/// What must be covered.
+#[derive(Debug, Clone)]
+pub(crate) struct Demands {
+    /// Sum of sizes, `[group * width + column]`.
+    pub(crate) totals: Vec<f64>,
+    pub(crate) groups: usize,
+    pub(crate) width: usize,
+    /// Nodes that rules enforce, 0 if none do.
+    pub(crate) least_nodes: f64,
+}
+
+/// Prices of resources, per group.
+#[derive(Debug, Clone)]
+pub(crate) struct Duals {
+    /// USD per unit of a column, `[group * width + column]`.
+    pub(crate) unit: Vec<f64>,
+    /// USD per node.
+    pub(crate) node: f64,
+    /// Fractional copies of sources in the optimum.
+    pub(crate) used: Vec<(usize, f64)>,
+}
+
+impl Duals {
+    /// The price of a pod.
+    pub(crate) fn value(&self, group: usize, width: usize, sizes: &[i32]) -> f64 {
+        self.unit[group * width..][..width].iter().zip(sizes).map(|(unit, &size)| unit * f64::from(size)).sum()
+    }
+
+    /// What a source could hold at most, priced.
+    pub(crate) fn worth(&self, source: &Source<'_>, width: usize) -> f64 {
+        let mut worth = self.node;
+        for (column, &room) in source.room.iter().enumerate() {
+            if room > 0 {
+                let dearest = source.groups.ones().map(|group| self.unit[group * width + column]).fold(0.0, f64::max);
+                worth += dearest * f64::from(room);
+            }
+        }
+        worth
+    }
+}
+
+/// Solves the fluid program. Sources of price 0 must not be among `sources`.
+pub(crate) fn solve(sources: &[Source<'_>], demands: &Demands) -> Duals {
+    let width = demands.width;
+    let rows: Vec<usize> = (0..demands.totals.len()).filter(|&row| demands.totals[row] > 0.0).collect();
+    let node_row = (demands.least_nodes > 0.0).then_some(rows.len());
+    let count = rows.len() + usize::from(node_row.is_some());
+    let mut row_of = vec![usize::MAX; demands.totals.len()];
+    rows.iter().enumerate().for_each(|(row, &at)| row_of[at] = row);
+    let scale: Vec<f64> = rows.iter().map(|&at| 1.0 / demands.totals[at]).collect();
+    let prohibitive = 1e3 * sources.iter().map(|source| source.price).fold(0.0, f64::max) * pieces(sources, demands);
+    let solved = simplex::solve(count, prohibitive.max(1.0), |duals| {
+        let mut best: Option<(f64, usize)> = None;
+        for (index, source) in sources.iter().enumerate() {
+            let mut worth = node_row.map_or(0.0, |row| duals[row] / demands.least_nodes);
+            for (column, &room) in source.room.iter().enumerate() {
+                let mut dearest = 0.0_f64;
+                for group in source.groups.ones() {
+                    let row = row_of[group * width + column];
+                    if row != usize::MAX {
+                        dearest = dearest.max(duals[row] * scale[row]);
+                    }
+                }
+                worth += dearest * f64::from(room.max(0));
+            }
+            let gain = worth / source.price;
+            if gain > 1.0 + 1e-9 && best.is_none_or(|(most, _)| gain > most) {
+                best = Some((gain, index));
+            }
+        }
+        let (_, index) = best?;
+        let source = &sources[index];
+        let mut covers = vec![0.0; count];
+        if let Some(row) = node_row {
+            covers[row] = 1.0 / demands.least_nodes;
+        }
+        for (column, &room) in source.room.iter().enumerate() {
+            let mut dearest: Option<(f64, usize)> = None;
+            for group in source.groups.ones() {
+                let row = row_of[group * width + column];
+                if row != usize::MAX && dearest.is_none_or(|(most, _)| duals[row] * scale[row] > most) {
+                    dearest = Some((duals[row] * scale[row], row));
+                }
+            }
+            if let Some((_, row)) = dearest {
+                covers[row] = f64::from(room.max(0)) * scale[row];
+            }
+        }
+        Some(Column { covers, price: source.price, shape: index })
+    });
+    let mut unit = vec![0.0; demands.totals.len()];
+    rows.iter().enumerate().for_each(|(row, &at)| unit[at] = solved.duals[row] * scale[row]);
+    let node = node_row.map_or(0.0, |row| solved.duals[row] / demands.least_nodes);
+    Duals { unit, node, used: solved.used }
+}
+
+/// Nodes that one demand can need at most: the largest demand in terms of the smallest room for it.
+fn pieces(sources: &[Source<'_>], demands: &Demands) -> f64 {
+    let mut most = demands.least_nodes.max(1.0);
+    for column in 0..demands.width {
+        let total: f64 = (0..demands.groups).map(|group| demands.totals[group * demands.width + column]).sum();
+        let rooms = sources.iter().map(|source| f64::from(source.room[column])).filter(|&room| room > 0.0);
+        let least = rooms.fold(f64::INFINITY, f64::min);
+        if least.is_finite() {
+            most = most.max(total / least);
+        }
+    }
+    most
+}
+
+/// Makes `duals` valid whatever the simplex did (Farley): scaled so that no source is worth more than its price.
+/// Returns the scale; the bound is the scale times the duals' value of the demands.
+pub(crate) fn valid_scale(duals: &Duals, sources: &[Source<'_>], width: usize) -> f64 {
+    sources
+        .iter()
+        .map(|source| {
+            let worth = duals.worth(source, width);
+            if worth > 0.0 { source.price / worth } else { f64::INFINITY }
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// The value of the demands under `duals`, not yet scaled.
+pub(crate) fn value(duals: &Duals, demands: &Demands) -> f64 {
+    let covered: f64 = duals.unit.iter().zip(&demands.totals).map(|(unit, total)| unit * total).sum();
+    covered + duals.node * demands.least_nodes
+}

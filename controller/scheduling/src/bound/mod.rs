@@ -1,0 +1,4 @@
+//! Lower bounds: what no plan can undercut.
+
+pub(crate) mod fluid;
+mod simplex;

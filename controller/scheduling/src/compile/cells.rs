@@ -1,0 +1,294 @@
+//! Cells: what a launch still decides about a node's labels, as far as anybody asks.
+//!
+//! A dimension is a label that some pod constrains or spreads over and that the instance type does not fix (a zone, a
+//! capacity type, a label that a pool leaves open). A cell is one value for every dimension. Where nobody asks there is
+//! one cell and no dimension, so that workloads without zones cost nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::shapes::{LabelIndex, PoolUse, Reserved};
+use super::signatures::Signature;
+use crate::labels;
+use crate::model::{InstanceType, Labels, Problem, Requirement, Requirements};
+
+/// A label that cells differ in.
+#[derive(Debug)]
+pub(crate) struct Dimension {
+    pub(crate) key: Arc<str>,
+    /// Its values, sorted.
+    pub(crate) values: Vec<Arc<str>>,
+}
+
+/// All cells.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    pub(crate) dimensions: Vec<Dimension>,
+    /// Value of each dimension by cell; `None`: the label is absent, or has a value that nobody mentions.
+    cells: Vec<Vec<Option<u32>>>,
+    ids: FxHashMap<Vec<Option<u32>>, usize>,
+    offering_keys: Vec<Arc<str>>,
+}
+
+/// Prices of one type in one pool.
+pub(crate) struct Priced {
+    pub(crate) price: Vec<f64>,
+    pub(crate) reserved: Vec<Reserved>,
+}
+
+/// Enough for six zones by three capacity types by every label that pools leave open in practice.
+const MOST_COMBINATIONS: usize = 4096;
+
+impl Cells {
+    /// `topology_keys` are the labels that rules spread over, hostnames aside.
+    pub(crate) fn new(
+        problem: &Problem,
+        pools: &[PoolUse],
+        signatures: &[Signature],
+        topology_keys: &BTreeSet<Arc<str>>,
+    ) -> Self {
+        let offering_keys = offering_keys(problem);
+        let keys = dimension_keys(problem, pools, signatures, topology_keys, &offering_keys);
+        let mentioned = mentioned_values(&keys, signatures);
+        let mut cells = Self { dimensions: Vec::new(), cells: Vec::new(), ids: FxHashMap::default(), offering_keys };
+        let mut values: Vec<BTreeSet<Arc<str>>> = keys.iter().map(|key| mentioned[key].clone()).collect();
+        for node in &problem.nodes {
+            for (at, key) in keys.iter().enumerate() {
+                values[at].extend(node.labels.get(key).cloned());
+            }
+        }
+        for types in &problem.catalogues {
+            for (at, key) in keys.iter().enumerate() {
+                let from_types = types.iter().filter_map(|one| one.requirements.get(key)).filter(|one| one.is_finite());
+                values[at].extend(from_types.flat_map(Requirement::values).cloned());
+                if cells.offering_keys.contains(key) {
+                    for offering in types.iter().flat_map(|one| &one.offerings) {
+                        values[at].extend(offering.requirements.get(key).and_then(Requirement::single).cloned());
+                    }
+                }
+            }
+        }
+        for pool in pools {
+            for (at, key) in keys.iter().enumerate() {
+                let of_pool = pool.requirements.get(key).filter(|requirement| requirement.is_finite());
+                values[at].extend(of_pool.into_iter().flat_map(Requirement::values).cloned());
+            }
+        }
+        cells.dimensions = keys
+            .into_iter()
+            .zip(values)
+            .map(|(key, values)| Dimension { key, values: values.into_iter().collect() })
+            .collect();
+        cells.enumerate(problem, pools);
+        cells
+    }
+
+    fn enumerate(&mut self, problem: &Problem, pools: &[PoolUse]) {
+        if self.dimensions.is_empty() {
+            self.ids.insert(Vec::new(), 0);
+            self.cells.push(Vec::new());
+            return;
+        }
+        let mut found = BTreeSet::new();
+        for (pool, used) in problem.pools.iter().zip(pools).filter(|(_, used)| used.open) {
+            // Types of one family open the same cells: each distinct set of choices is expanded once.
+            let mut seen = BTreeSet::new();
+            for instance_type in &problem.catalogues[pool.catalogue] {
+                for offering in instance_type.offerings.iter().filter(|offering| offering.launchable()) {
+                    if !used.requirements.intersects(&offering.requirements) {
+                        continue;
+                    }
+                    let choices = self.choices(instance_type, &offering.requirements, &used.requirements);
+                    if seen.insert(choices.clone()) {
+                        found.extend(product(&choices));
+                    }
+                    if found.len() > MOST_COMBINATIONS {
+                        break;
+                    }
+                }
+            }
+        }
+        for node in &problem.nodes {
+            found.insert(self.of_labels(&node.labels));
+        }
+        for cell in found {
+            self.ids.insert(cell.clone(), self.cells.len());
+            self.cells.push(cell);
+        }
+        if self.cells.is_empty() {
+            self.cells.push(vec![None; self.dimensions.len()]);
+        }
+    }
+
+    /// Per dimension, the values that a launch may choose.
+    fn choices(&self, one: &InstanceType, offering: &Requirements, pool: &Requirements) -> Vec<Vec<Option<u32>>> {
+        self.dimensions
+            .iter()
+            .map(|dimension| {
+                let mut merged: Option<Requirement> = None;
+                let sides = [offering.get(&dimension.key), one.requirements.get(&dimension.key), pool.get(&dimension.key)];
+                for side in sides.into_iter().flatten() {
+                    merged = Some(merged.map_or_else(|| side.clone(), |merged| merged.intersection(side)));
+                }
+                let Some(merged) = merged else { return vec![None] };
+                let allowed = dimension.values.iter().enumerate().filter(|(_, value)| merged.has(value));
+                let mut choices: Vec<Option<u32>> = allowed.map(|(number, _)| Some(number as u32)).collect();
+                if !merged.is_finite() || choices.is_empty() {
+                    choices.push(None);
+                }
+                choices
+            })
+            .collect()
+    }
+
+    fn of_labels(&self, labels: &Labels) -> Vec<Option<u32>> {
+        self.dimensions
+            .iter()
+            .map(|dimension| {
+                let value = labels.get(&dimension.key)?;
+                dimension.values.binary_search(value).ok().map(|number| number as u32)
+            })
+            .collect()
+    }
+
+    /// The cell of an existing node.
+    pub(crate) fn of_node(&self, labels: &Labels) -> usize {
+        self.ids.get(&self.of_labels(labels)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Labels that offerings decide.
+    pub(crate) fn offering_keys(&self) -> &[Arc<str>] {
+        &self.offering_keys
+    }
+
+    /// The value of dimension number `dimension` in `cell`.
+    pub(crate) fn value(&self, cell: usize, dimension: usize) -> Option<&str> {
+        self.cells[cell][dimension].map(|number| &*self.dimensions[dimension].values[number as usize])
+    }
+
+    /// The same as an index into the dimension's values.
+    pub(crate) fn value_index(&self, cell: usize, dimension: usize) -> Option<usize> {
+        self.cells[cell][dimension].map(|number| number as usize)
+    }
+
+    /// The dimension of `key`.
+    pub(crate) fn dimension(&self, key: &str) -> Option<usize> {
+        self.dimensions.iter().position(|dimension| &*dimension.key == key)
+    }
+
+    /// Prices of `one` under the requirements of a pool; `None` if it cannot be bought at all.
+    pub(crate) fn prices(&self, one: &InstanceType, pool: &Requirements, with_reserved: bool) -> Option<Priced> {
+        let mut priced = Priced { price: vec![f64::INFINITY; self.len()], reserved: Vec::new() };
+        let mut any = false;
+        for (number, offering) in one.offerings.iter().enumerate() {
+            let Some(price) = offering.price.filter(|_| offering.launchable()) else { continue };
+            if !pool.intersects(&offering.requirements) {
+                continue;
+            }
+            let reserved = offering.capacity_type() == Some("reserved");
+            if reserved && (!with_reserved || offering.reservation_capacity == 0) {
+                continue;
+            }
+            let cells: Vec<usize> = if self.dimensions.is_empty() {
+                vec![0]
+            } else {
+                let choices = self.choices(one, &offering.requirements, pool);
+                product(&choices).iter().filter_map(|cell| self.ids.get(cell).copied()).collect()
+            };
+            for cell in cells {
+                any = true;
+                if reserved {
+                    let count = offering.reservation_capacity;
+                    priced.reserved.push(Reserved { cell, price, count, offering: number });
+                } else {
+                    priced.price[cell] = priced.price[cell].min(price);
+                }
+            }
+        }
+        any.then_some(priced)
+    }
+}
+
+/// Labels that tell offerings apart.
+fn offering_keys(problem: &Problem) -> Vec<Arc<str>> {
+    let mut keys = BTreeSet::from([Arc::from(labels::ZONE), Arc::from(labels::CAPACITY_TYPE)]);
+    for types in &problem.catalogues {
+        // Offerings of one catalogue are alike; the first of each type is enough to know their labels.
+        for offering in types.iter().flat_map(|one| one.offerings.iter()) {
+            for (key, _) in offering.requirements.iter() {
+                if !keys.contains(key) {
+                    keys.insert(Arc::clone(key));
+                }
+            }
+        }
+    }
+    keys.into_iter().collect()
+}
+
+fn dimension_keys(
+    problem: &Problem,
+    pools: &[PoolUse],
+    signatures: &[Signature],
+    topology_keys: &BTreeSet<Arc<str>>,
+    offering_keys: &[Arc<str>],
+) -> Vec<Arc<str>> {
+    let mut keys: BTreeSet<Arc<str>> = topology_keys.clone();
+    let mut asked: BTreeSet<&Arc<str>> = BTreeSet::new();
+    for alternative in signatures.iter().flat_map(|signature| &signature.alternatives) {
+        asked.extend(alternative.iter().map(|(key, _)| key));
+    }
+    for key in asked {
+        let left_open = offering_keys.contains(key)
+            || pools.iter().any(|pool| pool.requirements.get(key).is_some_and(|one| one.single().is_none()))
+            || problem.catalogues.iter().any(|types| LabelIndex::new(types).is_open(key));
+        if left_open {
+            keys.insert(Arc::clone(key));
+        }
+    }
+    keys.remove(labels::HOSTNAME);
+    keys.into_iter().collect()
+}
+
+/// Values that signatures name, by dimension: what a pool leaves open can be any of them.
+fn mentioned_values(keys: &[Arc<str>], signatures: &[Signature]) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
+    let mut mentioned: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> =
+        keys.iter().map(|key| (Arc::clone(key), BTreeSet::new())).collect();
+    for alternative in signatures.iter().flat_map(|signature| &signature.alternatives) {
+        for (key, wanted) in alternative.iter() {
+            if let Some(values) = mentioned.get_mut(key) {
+                values.extend(wanted.values().cloned());
+                // A bound names no value: its edges stand for those inside and outside.
+                let (gte, lte) = wanted.bounds();
+                values.extend([gte, lte].into_iter().flatten().map(|edge| edge.to_string().into()));
+            }
+        }
+    }
+    mentioned
+}
+
+fn product(choices: &[Vec<Option<u32>>]) -> Vec<Vec<Option<u32>>> {
+    let mut cells = vec![Vec::new()];
+    for options in choices {
+        if cells.len().saturating_mul(options.len()) > MOST_COMBINATIONS {
+            cells.iter_mut().for_each(|cell| cell.push(options[0]));
+            continue;
+        }
+        cells = cells
+            .iter()
+            .flat_map(|cell| {
+                options.iter().map(move |&option| {
+                    let mut longer = cell.clone();
+                    longer.push(option);
+                    longer
+                })
+            })
+            .collect();
+    }
+    cells
+}

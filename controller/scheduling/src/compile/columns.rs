@@ -1,0 +1,118 @@
+//! Resources become columns of small integers.
+//!
+//! A column counts in the greatest common divisor of all requests in it (5 m of cpu, 64 Mi of memory), so that 32 bits
+//! hold every amount exactly; room is rounded down, which loses nothing since requests are multiples.
+
+use rustc_hash::FxHashMap;
+
+use crate::model::{Resource, Resources};
+
+/// The resources that some pod asks for. Column 0 is cpu, 1 memory, 2 pods; the rest follow in the order of their names.
+#[derive(Debug, Clone)]
+pub(crate) struct Columns {
+    resources: Vec<Resource>,
+    units: Vec<i64>,
+}
+
+pub(crate) const CPU: usize = 0;
+pub(crate) const MEMORY: usize = 1;
+
+/// The largest amount of a column. Sums of a node's requests stay below twice this.
+const LARGEST: i64 = 1 << 30;
+
+impl Columns {
+    pub(crate) fn new<'a>(requests: impl Iterator<Item = &'a Resources> + Clone) -> Self {
+        let mut resources = vec![Resource::Cpu, Resource::Memory, Resource::Pods];
+        let mut others = Vec::new();
+        for request in requests.clone() {
+            for (resource, amount) in request.iter() {
+                if amount > 0 && !resources.contains(resource) && !others.contains(resource) {
+                    others.push(resource.clone());
+                }
+            }
+        }
+        others.sort();
+        resources.append(&mut others);
+        let mut units = vec![0; resources.len()];
+        let mut largest = vec![0; resources.len()];
+        for request in requests {
+            for (column, resource) in resources.iter().enumerate() {
+                let amount = request.get(resource).max(0);
+                units[column] = gcd(units[column], amount);
+                largest[column] = amount.max(largest[column]);
+            }
+        }
+        for (unit, &largest) in units.iter_mut().zip(&largest) {
+            // Amounts without a useful common divisor are rounded up to a billionth of the largest.
+            *unit = (*unit).max(1).max(largest / LARGEST + 1);
+        }
+        Self { resources, units }
+    }
+
+    /// How many amounts make one vector.
+    pub(crate) fn width(&self) -> usize {
+        self.resources.len()
+    }
+
+    /// What a pod takes, rounded up.
+    pub(crate) fn sizes(&self, requests: &Resources) -> Vec<i32> {
+        let amounts = self.resources.iter().zip(&self.units);
+        amounts.map(|(resource, &unit)| clamp(-(-requests.get(resource).max(0)).div_euclid(unit))).collect()
+    }
+
+    /// What a node has, rounded down; negative if it is overdrawn.
+    pub(crate) fn room(&self, allocatable: &Resources) -> Vec<i32> {
+        let amounts = self.resources.iter().zip(&self.units);
+        amounts.map(|(resource, &unit)| clamp(allocatable.get(resource).div_euclid(unit))).collect()
+    }
+
+    /// How much of the resource one step of `column` is: millicores or base units.
+    pub(crate) fn unit(&self, column: usize) -> i64 {
+        self.units[column]
+    }
+
+    /// The resource of `column`.
+    pub(crate) fn resource(&self, column: usize) -> &Resource {
+        &self.resources[column]
+    }
+}
+
+fn clamp(amount: i64) -> i32 {
+    amount.clamp(-LARGEST, LARGEST) as i32
+}
+
+fn gcd(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Distinct request vectors.
+#[derive(Debug, Default)]
+pub(crate) struct Vectors {
+    sizes: Vec<i32>,
+    ids: FxHashMap<Vec<i32>, u32>,
+}
+
+impl Vectors {
+    pub(crate) fn intern(&mut self, vector: Vec<i32>) -> u32 {
+        if let Some(&id) = self.ids.get(&vector) {
+            return id;
+        }
+        let id = self.ids.len() as u32;
+        self.sizes.extend_from_slice(&vector);
+        self.ids.insert(vector, id);
+        id
+    }
+
+    pub(crate) fn get(&self, id: u32, width: usize) -> &[i32] {
+        &self.sizes[id as usize * width..][..width]
+    }
+}
+
+/// Whether `sizes` fit into `room`. A column that is not asked for may be overdrawn.
+#[inline]
+pub(crate) fn fits(sizes: &[i32], room: &[i32]) -> bool {
+    sizes.iter().zip(room).all(|(&wanted, &left)| wanted <= left || wanted == 0)
+}

@@ -1,0 +1,126 @@
+//! From a snapshot to integers: columns, signatures, cells, shapes, rules and classes.
+//!
+//! ```text
+//! specs ─► signatures ─┬─► cells ─► shapes ─► admissions   (may pods of signature g use shape s in cell c: one bit)
+//!       ─► rules ──────┘
+//!       ─► classes                                         (pods that only differ in name)
+//! ```
+
+mod cells;
+mod columns;
+mod rules;
+mod shapes;
+mod signatures;
+
+use fixedbitset::FixedBitSet;
+
+pub(crate) use cells::Cells;
+pub(crate) use columns::{CPU, Columns, MEMORY, Vectors, fits};
+pub(crate) use rules::{Demand, HostRule, Part, Rules, Softness};
+pub(crate) use shapes::{PoolUse, Shape};
+pub(crate) use signatures::{Signature, Signatures};
+
+use crate::labels;
+use crate::model::{Options, Problem, SpecId};
+
+/// Pods of one spec.
+#[derive(Debug, Clone)]
+pub(crate) struct Class {
+    pub(crate) spec: SpecId,
+    pub(crate) signature: u32,
+    /// Id in [`Compiled::vectors`].
+    pub(crate) request: u32,
+    /// Pending pods, in the order of the input.
+    pub(crate) pods: Vec<u32>,
+}
+
+/// A problem, compiled. What does not depend on how preferred terms are read is here; rules are learned per reading.
+pub(crate) struct Compiled<'a> {
+    pub(crate) problem: &'a Problem,
+    pub(crate) options: &'a Options,
+    pub(crate) columns: Columns,
+    pub(crate) vectors: Vectors,
+    pub(crate) classes: Vec<Class>,
+    /// By spec; `u32::MAX` where no pending pod has it.
+    pub(crate) class_of_spec: Vec<u32>,
+    pub(crate) signatures: Vec<Signature>,
+    pub(crate) cells: Cells,
+    pub(crate) pools: Vec<PoolUse>,
+    pub(crate) shapes: Vec<Shape>,
+    /// `admits[signature][cell]` contains shape.
+    pub(crate) admits: Vec<Vec<FixedBitSet>>,
+    daemons: Vec<Signature>,
+}
+
+impl<'a> Compiled<'a> {
+    /// Compiles `problem`.
+    pub(crate) fn new(problem: &'a Problem, options: &'a Options) -> Self {
+        let mut signatures = Signatures::default();
+        let mut class_of_spec = vec![u32::MAX; problem.specs.len()];
+        let mut used_specs: Vec<SpecId> = Vec::new();
+        let mut classes: Vec<Class> = Vec::new();
+        for (pod, one) in problem.pods.iter().enumerate() {
+            let slot = &mut class_of_spec[one.spec];
+            if *slot == u32::MAX {
+                *slot = classes.len() as u32;
+                used_specs.push(one.spec);
+                classes.push(Class { spec: one.spec, signature: 0, request: 0, pods: Vec::new() });
+            }
+            classes[*slot as usize].pods.push(pod as u32);
+        }
+        let columns = Columns::new(used_specs.iter().map(|&spec| &problem.specs[spec].requests));
+        let mut vectors = Vectors::default();
+        for class in &mut classes {
+            let spec = &problem.specs[class.spec];
+            class.signature = signatures.intern(spec);
+            class.request = vectors.intern(columns.sizes(&spec.requests));
+        }
+        let signatures = signatures.all;
+        let mut daemon_signatures = Signatures::default();
+        let daemons: Vec<Signature> = problem
+            .daemons
+            .iter()
+            .map(|daemon| {
+                let id = daemon_signatures.intern(&problem.specs[daemon.spec]);
+                daemon_signatures.all[id as usize].clone()
+            })
+            .collect();
+        let pools: Vec<PoolUse> = problem.pools.iter().map(PoolUse::new).collect();
+        let topology_keys = topology_keys(problem, &used_specs);
+        let cells = Cells::new(problem, &pools, &signatures, &topology_keys);
+        let shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);
+        let admits = shapes::admissions(problem, &cells, &pools, &shapes, &signatures, &daemons);
+        Self { problem, options, columns, vectors, classes, class_of_spec, signatures, cells, pools, shapes, admits, daemons }
+    }
+
+    /// Shapes that `signature` admits, by cell.
+    pub(crate) fn admit_one(&self, signature: &Signature) -> Vec<FixedBitSet> {
+        let one = std::slice::from_ref(signature);
+        shapes::admissions(self.problem, &self.cells, &self.pools, &self.shapes, one, &self.daemons).remove(0)
+    }
+
+    /// The request vector of a class.
+    pub(crate) fn request(&self, class: usize) -> &[i32] {
+        self.vectors.get(self.classes[class].request, self.columns.width())
+    }
+}
+
+/// Every label that some pending pod spreads over or that terms of any pod are about.
+fn topology_keys(problem: &Problem, pending: &[SpecId]) -> std::collections::BTreeSet<std::sync::Arc<str>> {
+    let mut keys = std::collections::BTreeSet::new();
+    for &spec in pending {
+        let spec = &problem.specs[spec];
+        keys.extend(spec.spread.iter().map(|one| &one.topology_key).cloned());
+        keys.extend(spec.affinity.iter().chain(&spec.anti_affinity).map(|term| &term.topology_key).cloned());
+        let soft = spec.preferred_affinity.iter().chain(&spec.preferred_anti_affinity);
+        keys.extend(soft.map(|one| &one.term.topology_key).cloned());
+        for preferred in &spec.preferred_node_terms {
+            keys.extend(preferred.term.iter().map(|(key, _)| key).filter(|key| &***key == labels::ZONE).cloned());
+        }
+    }
+    for bound in problem.nodes.iter().flat_map(|node| &node.bound) {
+        keys.extend(problem.specs[bound.spec].anti_affinity.iter().map(|term| &term.topology_key).cloned());
+    }
+    keys.remove(labels::HOSTNAME);
+    keys
+}

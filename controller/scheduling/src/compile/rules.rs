@@ -1,0 +1,288 @@
+//! Rules between pods, in the form that holds for a finished plan whatever the order of binding.
+//!
+//! A *host rule* says: a node that holds an owner holds at most `limit` targets. Anti-affinity on hostnames, hostname
+//! spread and host ports are all of this form. A *domain rule* says the like of a label's values (zones, mostly), where
+//! owners may also ask for balance (spread) or for company (affinity).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::labels;
+use crate::model::{
+    AffinityTerm, HostPort, LabelSelector, Labels, NamespaceScope, PodSpec, Requirements, SpreadConstraint, Toleration,
+};
+
+/// Which pods a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Subject {
+    /// Pods with these labels in these namespaces.
+    Term { selector: LabelSelector, namespaces: NamespaceScope },
+    /// Pods that take this port, or one that clashes with it.
+    Port(HostPort),
+}
+
+/// A rule about one node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct HostRule {
+    pub(crate) subject: u32,
+    pub(crate) limit: i32,
+    /// Anti-affinity and ports: an owner keeps later targets off. A spread only looks when its owner is placed.
+    pub(crate) symmetric: bool,
+}
+
+/// What a domain rule asks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Demand {
+    /// Final counts differ by at most `max_skew` over the domains that count.
+    Spread { max_skew: i32, min_domains: i32, filter: Option<Filter>, required: bool },
+    /// A domain with an owner holds at most this many targets.
+    AtMost(i32),
+    /// A domain with an owner holds a target.
+    Company,
+}
+
+/// Which nodes count for a spread (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Filter {
+    pub(crate) node_selector: Requirements,
+    pub(crate) node_terms: Vec<Requirements>,
+    pub(crate) tolerations: Option<Vec<Toleration>>,
+}
+
+/// A rule about the values of one label.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct DomainRule {
+    pub(crate) subject: u32,
+    pub(crate) key: Arc<str>,
+    pub(crate) demand: Demand,
+}
+
+/// What one pod spec has to do with rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) owns_host: SmallVec<[u32; 2]>,
+    /// Rule, and how many targets one unit counts as.
+    pub(crate) targets_host: SmallVec<[(u32, i32); 2]>,
+    pub(crate) owns_domain: SmallVec<[u32; 2]>,
+    pub(crate) targets_domain: SmallVec<[(u32, i32); 2]>,
+    /// Subjects of required affinity on hostnames.
+    pub(crate) joins: SmallVec<[u32; 1]>,
+}
+
+impl Part {
+    /// Whether no rule is about it.
+    pub(crate) fn is_free(&self) -> bool {
+        self.owns_host.is_empty()
+            && self.targets_host.is_empty()
+            && self.owns_domain.is_empty()
+            && self.targets_domain.is_empty()
+            && self.joins.is_empty()
+    }
+}
+
+/// All rules of a problem.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) subjects: Vec<Subject>,
+    pub(crate) host: Vec<HostRule>,
+    pub(crate) domain: Vec<DomainRule>,
+    subject_ids: FxHashMap<Subject, u32>,
+    host_ids: FxHashMap<HostRule, u32>,
+    domain_ids: FxHashMap<DomainRule, u32>,
+    /// Which subjects select a set of labels in a namespace, by namespace and labels.
+    selected: FxHashMap<(Arc<str>, Labels), SmallVec<[u32; 4]>>,
+}
+
+/// How preferred terms take part in a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Softness {
+    /// `ScheduleAnyway` spreads over labels other than the hostname count as required.
+    pub(crate) spreads: bool,
+}
+
+impl Rules {
+    /// Learns the rules that `spec` owns; `pending` pods own all of theirs, bound ones only what they hold against others.
+    pub(crate) fn learn(&mut self, spec: &PodSpec, pending: bool, softness: Softness) -> Part {
+        let mut part = Part::default();
+        for term in &spec.anti_affinity {
+            let subject = self.subject_of(term);
+            let limit = i32::from(self.selects(subject, spec));
+            if &*term.topology_key == labels::HOSTNAME {
+                part.owns_host.push(self.host_rule(HostRule { subject, limit, symmetric: true }));
+            } else {
+                let key = Arc::clone(&term.topology_key);
+                part.owns_domain.push(self.domain_rule(DomainRule { subject, key, demand: Demand::AtMost(limit) }));
+            }
+        }
+        if pending {
+            self.learn_pending(spec, softness, &mut part);
+        }
+        for port in &spec.host_ports {
+            let subject = self.intern(Subject::Port(*port));
+            part.owns_host.push(self.host_rule(HostRule { subject, limit: 1, symmetric: true }));
+        }
+        part.owns_host.sort_unstable();
+        part.owns_host.dedup();
+        part.owns_domain.sort_unstable();
+        part.owns_domain.dedup();
+        part
+    }
+
+    fn learn_pending(&mut self, spec: &PodSpec, softness: Softness, part: &mut Part) {
+        for term in &spec.affinity {
+            let subject = self.subject_of(term);
+            if &*term.topology_key == labels::HOSTNAME {
+                part.joins.push(subject);
+            } else {
+                let key = Arc::clone(&term.topology_key);
+                part.owns_domain.push(self.domain_rule(DomainRule { subject, key, demand: Demand::Company }));
+            }
+        }
+        for spread in &spec.spread {
+            let subject = self.intern(Subject::Term {
+                selector: spread.selector.clone(),
+                namespaces: NamespaceScope::Only(BTreeSet::from([Arc::clone(&spec.namespace)])),
+            });
+            if &*spread.topology_key == labels::HOSTNAME {
+                if spread.required {
+                    let limit = spread.max_skew.max(1);
+                    part.owns_host.push(self.host_rule(HostRule { subject, limit, symmetric: false }));
+                }
+            } else if spread.required || softness.spreads {
+                let key = Arc::clone(&spread.topology_key);
+                let demand = spread_demand(spec, spread);
+                part.owns_domain.push(self.domain_rule(DomainRule { subject, key, demand }));
+            }
+        }
+    }
+
+    /// Adds a host rule with `limit` over the subject of `term`, for preferred anti-affinity that a pass honours.
+    pub(crate) fn soften(&mut self, term: &AffinityTerm, limit: i32) -> u32 {
+        let subject = self.subject_of(term);
+        self.host_rule(HostRule { subject, limit, symmetric: false })
+    }
+
+    /// Fills in which rules `spec` is a target of. All rules must be known.
+    pub(crate) fn aim(&mut self, spec: &PodSpec, part: &mut Part, by_subject: &RulesBySubject) {
+        let subjects = self.subjects_of(spec);
+        for subject in subjects {
+            part.targets_host.extend(by_subject.host[subject as usize].iter().map(|&rule| (rule, 1)));
+            part.targets_domain.extend(by_subject.domain[subject as usize].iter().map(|&rule| (rule, 1)));
+        }
+        part.targets_host.sort_unstable();
+        part.targets_domain.sort_unstable();
+    }
+
+    /// Subjects that select `spec`.
+    pub(crate) fn subjects_of(&mut self, spec: &PodSpec) -> SmallVec<[u32; 4]> {
+        let key = (Arc::clone(&spec.namespace), spec.labels.clone());
+        let by_labels = match self.selected.get(&key) {
+            Some(found) => found.clone(),
+            None => {
+                let found: SmallVec<[u32; 4]> = (0..self.subjects.len() as u32)
+                    .filter(|&subject| matches!(self.subjects[subject as usize], Subject::Term { .. }))
+                    .filter(|&subject| self.selects(subject, spec))
+                    .collect();
+                self.selected.insert(key, found.clone());
+                found
+            }
+        };
+        if spec.host_ports.is_empty() {
+            return by_labels;
+        }
+        let mut all = by_labels;
+        all.extend(
+            (0..self.subjects.len() as u32)
+                .filter(|&subject| matches!(self.subjects[subject as usize], Subject::Port(_)))
+                .filter(|&subject| self.selects(subject, spec)),
+        );
+        all
+    }
+
+    /// Whether `subject` is about pods like `spec`.
+    pub(crate) fn selects(&self, subject: u32, spec: &PodSpec) -> bool {
+        match &self.subjects[subject as usize] {
+            Subject::Term { selector, namespaces } => {
+                namespaces.contains(&spec.namespace) && selector.matches(&spec.labels)
+            }
+            Subject::Port(port) => spec.host_ports.iter().any(|own| own.conflicts(port)),
+        }
+    }
+
+    /// Rules by subject; call when all are known.
+    pub(crate) fn by_subject(&self) -> RulesBySubject {
+        let mut host = vec![SmallVec::new(); self.subjects.len()];
+        for (rule, one) in self.host.iter().enumerate() {
+            host[one.subject as usize].push(rule as u32);
+        }
+        let mut domain = vec![SmallVec::new(); self.subjects.len()];
+        for (rule, one) in self.domain.iter().enumerate() {
+            domain[one.subject as usize].push(rule as u32);
+        }
+        RulesBySubject { host, domain }
+    }
+
+    /// Labels that domain rules are about.
+    pub(crate) fn topology_keys(&self) -> BTreeSet<Arc<str>> {
+        self.domain.iter().map(|rule| Arc::clone(&rule.key)).collect()
+    }
+
+    fn subject_of(&mut self, term: &AffinityTerm) -> u32 {
+        self.intern(Subject::Term { selector: term.selector.clone(), namespaces: term.namespaces.clone() })
+    }
+
+    fn intern(&mut self, subject: Subject) -> u32 {
+        if let Some(&id) = self.subject_ids.get(&subject) {
+            return id;
+        }
+        let id = self.subjects.len() as u32;
+        self.subjects.push(subject.clone());
+        self.subject_ids.insert(subject, id);
+        id
+    }
+
+    fn host_rule(&mut self, rule: HostRule) -> u32 {
+        if let Some(&id) = self.host_ids.get(&rule) {
+            return id;
+        }
+        let id = self.host.len() as u32;
+        self.host.push(rule.clone());
+        self.host_ids.insert(rule, id);
+        id
+    }
+
+    fn domain_rule(&mut self, rule: DomainRule) -> u32 {
+        if let Some(&id) = self.domain_ids.get(&rule) {
+            return id;
+        }
+        let id = self.domain.len() as u32;
+        self.domain.push(rule.clone());
+        self.domain_ids.insert(rule, id);
+        id
+    }
+}
+
+/// Rules by the subject they are about.
+#[derive(Debug)]
+pub(crate) struct RulesBySubject {
+    pub(crate) host: Vec<SmallVec<[u32; 2]>>,
+    pub(crate) domain: Vec<SmallVec<[u32; 2]>>,
+}
+
+fn spread_demand(spec: &PodSpec, spread: &SpreadConstraint) -> Demand {
+    let narrowed = spread.honor_affinity && !(spec.node_selector.is_empty() && spec.node_terms.is_empty());
+    let filter = (narrowed || spread.honor_taints).then(|| Filter {
+        node_selector: if narrowed { spec.node_selector.clone() } else { Requirements::new() },
+        node_terms: if narrowed { spec.node_terms.clone() } else { Vec::new() },
+        tolerations: spread.honor_taints.then(|| spec.tolerations.clone()),
+    });
+    Demand::Spread {
+        max_skew: spread.max_skew.max(1),
+        min_domains: spread.min_domains.unwrap_or(1),
+        filter,
+        required: spread.required,
+    }
+}

@@ -1,0 +1,95 @@
+//! Signatures: what a pod's selector, affinity, volumes and tolerations say about nodes, shared by all pods that say it.
+
+use rustc_hash::FxHashMap;
+
+use crate::labels;
+use crate::model::{HostPort, Operator, PodSpec, Requirement, Requirements, Taint, Toleration};
+
+/// A set of constraints on nodes. A pod may go where one of `alternatives` holds and no taint repels it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Signature {
+    /// Selector ∧ one node affinity term ∧ one volume term, every pair of terms; never empty.
+    pub(crate) alternatives: Vec<Requirements>,
+    pub(crate) tolerations: Vec<Toleration>,
+    /// Ports, since a daemon may hold one of them.
+    pub(crate) host_ports: Vec<HostPort>,
+    /// Some alternative names a hostname: only existing nodes can answer that.
+    pub(crate) names_host: bool,
+}
+
+impl Signature {
+    fn of(spec: &PodSpec) -> Self {
+        let anything = [Requirements::new()];
+        let node_terms = if spec.node_terms.is_empty() { &anything[..] } else { &spec.node_terms[..] };
+        let volume_terms = if spec.volume_terms.is_empty() { &anything[..] } else { &spec.volume_terms[..] };
+        let mut alternatives = Vec::with_capacity(node_terms.len() * volume_terms.len());
+        for node_term in node_terms {
+            for volume_term in volume_terms {
+                let mut alternative = spec.node_selector.clone();
+                alternative.add_all(node_term);
+                alternative.add_all(volume_term);
+                alternatives.push(alternative);
+            }
+        }
+        let names_host = alternatives.iter().any(|alternative| alternative.get(labels::HOSTNAME).is_some());
+        Self {
+            alternatives,
+            tolerations: spec.tolerations.clone(),
+            host_ports: spec.host_ports.clone(),
+            names_host,
+        }
+    }
+
+    /// Whether no taint of `taints` keeps the pod off.
+    pub(crate) fn tolerates(&self, taints: &[Taint]) -> bool {
+        taints
+            .iter()
+            .all(|taint| !taint.repels() || self.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+    }
+
+    /// Whether some alternative holds on an existing node, whose labels are all that it has.
+    pub(crate) fn admits_labels(&self, labels: &crate::model::Labels) -> bool {
+        self.alternatives.iter().any(|alternative| {
+            alternative.iter().all(|(key, wanted)| match labels.get(key) {
+                Some(value) => wanted.has(value),
+                None => wanted.allows_absence(),
+            })
+        })
+    }
+}
+
+/// Distinct signatures.
+#[derive(Debug, Default)]
+pub(crate) struct Signatures {
+    pub(crate) all: Vec<Signature>,
+    ids: FxHashMap<Signature, u32>,
+}
+
+impl Signatures {
+    pub(crate) fn intern(&mut self, spec: &PodSpec) -> u32 {
+        let signature = Signature::of(spec);
+        if let Some(&id) = self.ids.get(&signature) {
+            return id;
+        }
+        let id = self.all.len() as u32;
+        self.all.push(signature.clone());
+        self.ids.insert(signature, id);
+        id
+    }
+}
+
+/// What `requirement` says of a label whose value is `value` (`None`: absent).
+pub(crate) fn allows(requirement: &Requirement, value: Option<&str>) -> bool {
+    match value {
+        Some(value) => requirement.has(value),
+        None => requirement.allows_absence(),
+    }
+}
+
+/// Labels that every node will have once it is initialized; daemons may select on them.
+pub(crate) fn lifecycle_labels() -> Requirements {
+    ["karpenter.sh/registered", "karpenter.sh/initialized"]
+        .into_iter()
+        .map(|key| (key, Requirement::new(Operator::In, ["true"])))
+        .collect()
+}

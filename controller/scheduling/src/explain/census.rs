@@ -1,0 +1,242 @@
+//! Who is where already, and what each pool can still launch: computed once, looked up for every pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+
+use super::existing;
+use crate::labels;
+use crate::model::{Options, PodSpec, Problem, Requirements, Resource, Resources, Taint};
+use crate::solution::{NewNode, Solution};
+
+/// A place that has pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Location {
+    /// Index in `Problem::nodes`.
+    Existing(usize),
+    /// Index in `Solution::new_nodes`.
+    New(usize),
+}
+
+/// The snapshot with the nodes already decided, indexed for questions.
+#[derive(Debug)]
+pub(super) struct Census<'a> {
+    pub(super) problem: &'a Problem,
+    pub(super) options: &'a Options,
+    pub(super) solution: &'a Solution,
+    /// By spec: where its pods are and how many.
+    tenants: Vec<Vec<(Location, u32)>>,
+    topology_keys: BTreeSet<Arc<str>>,
+    views: Vec<OnceLock<PoolView>>,
+    /// By existing node: the pods that the solution adds, and what is left.
+    added: Vec<&'a [usize]>,
+    free: Vec<OnceLock<Resources>>,
+}
+
+/// What one pool can launch.
+#[derive(Debug)]
+pub(super) struct PoolView {
+    /// Types that meet the pool's own requirements, in the catalogue's order.
+    pub(super) types: Vec<TypeView>,
+    /// Labels that a launch may define: the well-known ones and those of the catalogue.
+    pub(super) defined: BTreeSet<Arc<str>>,
+    /// Capacity of its nodes, the decided ones included; the count as resource `nodes`.
+    pub(super) used: Resources,
+    domains: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+}
+
+/// A type with the daemons that its nodes would carry.
+#[derive(Debug)]
+pub(super) struct TypeView {
+    /// Index in the catalogue.
+    pub(super) index: usize,
+    /// Allocatable less the daemons.
+    pub(super) room: Resources,
+    /// Indices in `Problem::daemons`.
+    pub(super) daemons: Vec<usize>,
+}
+
+/// `karpenter.sh/registered` and `karpenter.sh/initialized`: every node gets them, and daemons may select them.
+const LIFECYCLE: [&str; 2] = ["karpenter.sh/registered", "karpenter.sh/initialized"];
+
+impl<'a> Census<'a> {
+    pub(super) fn new(problem: &'a Problem, options: &'a Options, solution: &'a Solution) -> Self {
+        let mut tenants = vec![Vec::new(); problem.specs.len()];
+        for (index, node) in problem.nodes.iter().enumerate().filter(|(_, node)| !node.deleting) {
+            for pod in node.bound.iter().filter(|pod| pod.counts) {
+                settle(&mut tenants, pod.spec, Location::Existing(index));
+            }
+        }
+        let existing = solution.existing.iter().map(|(node, pods)| (Location::Existing(*node), pods));
+        let new = solution.new_nodes.iter().enumerate().map(|(index, node)| (Location::New(index), &node.pods));
+        for (location, pods) in existing.chain(new) {
+            for spec in pods.iter().filter_map(|pod| problem.pods.get(*pod)).map(|pod| pod.spec) {
+                settle(&mut tenants, spec, location);
+            }
+        }
+        let terms = |spec: &'a PodSpec| spec.affinity.iter().chain(&spec.anti_affinity).map(|term| &term.topology_key);
+        let spreads = |spec: &'a PodSpec| spec.spread.iter().map(|spread| &spread.topology_key);
+        let keys = problem.specs.iter().flat_map(|spec| terms(spec).chain(spreads(spec)));
+        let topology_keys = keys.map(|key| labels::stable_name(key).into()).collect();
+        let views = problem.pools.iter().map(|_| OnceLock::new()).collect();
+        let mut added = vec![&[][..]; problem.nodes.len()];
+        for (node, pods) in &solution.existing {
+            if let Some(added) = added.get_mut(*node) {
+                *added = pods;
+            }
+        }
+        let free = problem.nodes.iter().map(|_| OnceLock::new()).collect();
+        Self { problem, options, solution, tenants, topology_keys, views, added, free }
+    }
+
+    /// Pods that the solution puts on an existing node.
+    pub(super) fn added(&self, node: usize) -> &'a [usize] {
+        self.added.get(node).copied().unwrap_or_default()
+    }
+
+    /// What is left on an existing node after its pods, the planned ones included, and the daemons to come.
+    pub(super) fn free(&self, index: usize) -> Option<&Resources> {
+        let node = self.problem.nodes.get(index)?;
+        let count = || {
+            let mut free = node.allocatable.clone();
+            free.subtract(&node.daemon_requests);
+            existing::pods_on(self, index).for_each(|(_, spec)| free.subtract(&spec.requests));
+            free
+        };
+        Some(self.free.get(index)?.get_or_init(count))
+    }
+
+    /// What `pool` can launch.
+    pub(super) fn view(&self, pool: usize) -> &PoolView {
+        self.views[pool].get_or_init(|| self.open(pool))
+    }
+
+    fn open(&self, index: usize) -> PoolView {
+        let pool = &self.problem.pools[index];
+        let catalogue = self.problem.catalogues.get(pool.catalogue).map_or(&[][..], Vec::as_slice);
+        let mut defined: BTreeSet<Arc<str>> = labels::WELL_KNOWN.into_iter().map(Arc::from).collect();
+        for (key, _) in catalogue.iter().flat_map(|instance_type| instance_type.requirements.iter()) {
+            if !defined.contains(key) {
+                defined.insert(Arc::clone(key));
+            }
+        }
+        let daemons = self.daemons_of(index, &defined);
+        let admitted =
+            catalogue.iter().enumerate().filter(|(_, candidate)| pool.requirements.intersects(&candidate.requirements));
+        let types: Vec<TypeView> = admitted
+            .map(|(index, candidate)| {
+                let mut room = candidate.allocatable();
+                let fits = |daemon: &&usize| {
+                    let spec = &self.problem.specs[self.problem.daemons[**daemon].spec];
+                    alternatives(spec).any(|wanted| candidate.requirements.intersects(&wanted))
+                };
+                let daemons: Vec<usize> = daemons.iter().filter(fits).copied().collect();
+                for daemon in &daemons {
+                    room.subtract(&self.problem.specs[self.problem.daemons[*daemon].spec].requests);
+                }
+                TypeView { index, room, daemons }
+            })
+            .collect();
+        let mut used = pool.usage.clone();
+        for node in self.solution.new_nodes.iter().filter(|node| node.pool == index) {
+            if let Some(launched) = catalogue.get(node.instance_type) {
+                used.add(&launched.capacity);
+            }
+            used.add(&Resources::from_iter([(Resource::new("nodes"), 1)]));
+        }
+        let domains = self.topology_keys.iter().map(|key| (Arc::clone(key), self.launched(index, &types, key)));
+        PoolView { domains: domains.collect(), types, defined, used }
+    }
+
+    fn daemons_of(&self, pool: usize, defined: &BTreeSet<Arc<str>>) -> Vec<usize> {
+        let pool = &self.problem.pools[pool];
+        let suits = |spec: &PodSpec| {
+            let known = |key: &str| defined.contains(key) || LIFECYCLE.contains(&key);
+            untolerated(&pool.taints, spec).is_none()
+                && alternatives(spec).any(|wanted| pool.requirements.first_conflict(&wanted, known).is_none())
+        };
+        let daemons = self.problem.daemons.iter().enumerate();
+        daemons.filter(|(_, daemon)| suits(&self.problem.specs[daemon.spec])).map(|(index, _)| index).collect()
+    }
+
+    /// The values of `key` that nodes of the pool may have.
+    fn launched(&self, index: usize, types: &[TypeView], key: &Arc<str>) -> BTreeSet<Arc<str>> {
+        let pool = &self.problem.pools[index];
+        let wanted = pool.requirements.get(key);
+        let mut values = BTreeSet::new();
+        for candidate in types.iter().map(|candidate| &self.problem.catalogues[pool.catalogue][candidate.index]) {
+            let offered = candidate.offerings.iter().filter(|offering| offering.launchable());
+            let offered = offered.filter_map(|offering| offering.requirements.get(key));
+            let sources = candidate.requirements.get(key).into_iter().chain(offered);
+            for value in sources.filter(|source| source.is_finite()).flat_map(|source| source.values()) {
+                if wanted.is_none_or(|wanted| wanted.has(value)) && !values.contains(value) {
+                    values.insert(Arc::clone(value));
+                }
+            }
+        }
+        if values.is_empty() && !types.is_empty() {
+            values.extend(wanted.filter(|wanted| wanted.is_finite()).into_iter().flat_map(|it| it.values()).cloned());
+        }
+        values
+    }
+
+    /// The values of `key` that nodes of `pool` may have; hostnames are never known beforehand.
+    pub(super) fn pool_domains(&self, pool: usize, key: &str) -> Option<&BTreeSet<Arc<str>>> {
+        self.view(pool).domains.get(key)
+    }
+
+    /// Pods for which `matches` says so, by place.
+    pub(super) fn tenants(&self, matches: impl Fn(&PodSpec) -> bool) -> impl Iterator<Item = (Location, u32)> {
+        let specs = self.problem.specs.iter().zip(&self.tenants);
+        specs.filter(move |(spec, places)| !places.is_empty() && matches(spec)).flat_map(|(_, places)| places).copied()
+    }
+
+    /// The constraints that have pods somewhere, with where.
+    pub(super) fn settled(&self) -> impl Iterator<Item = (&PodSpec, &[(Location, u32)])> {
+        let specs = self.problem.specs.iter().zip(&self.tenants);
+        specs.filter(|(_, places)| !places.is_empty()).map(|(spec, places)| (spec, places.as_slice()))
+    }
+
+    /// The value of the label `key` at `location`, if it has one for sure.
+    pub(super) fn domain(&self, location: Location, key: &str) -> Option<Arc<str>> {
+        match location {
+            Location::Existing(index) => self.problem.nodes.get(index)?.labels.get(key).cloned(),
+            Location::New(index) if key == labels::HOSTNAME => Some(format!("new node {index}").into()),
+            Location::New(index) => self.new_domain(self.solution.new_nodes.get(index)?, key),
+        }
+    }
+
+    fn new_domain(&self, node: &NewNode, key: &str) -> Option<Arc<str>> {
+        let pool = self.problem.pools.get(node.pool)?;
+        let launched = self.problem.catalogues.get(pool.catalogue)?.get(node.instance_type)?;
+        let offered = launched.offerings.get(node.offering).map(|offering| &offering.requirements);
+        let known = [Some(&node.requirements), offered, Some(&launched.requirements)];
+        let single = |requirements: &Requirements| requirements.single(key).map(Arc::from);
+        known.into_iter().flatten().find_map(single).or_else(|| pool.labels.get(key).cloned())
+    }
+}
+
+fn settle(tenants: &mut [Vec<(Location, u32)>], spec: usize, location: Location) {
+    let Some(places) = tenants.get_mut(spec) else { return };
+    match places.last_mut() {
+        Some((last, count)) if *last == location => *count += 1,
+        _ => places.push((location, 1)),
+    }
+}
+
+/// The first taint that keeps the pod off.
+pub(super) fn untolerated<'t>(taints: &'t [Taint], spec: &PodSpec) -> Option<&'t Taint> {
+    let tolerated = |taint: &Taint| spec.tolerations.iter().any(|toleration| toleration.tolerates(taint));
+    taints.iter().find(|taint| taint.repels() && !tolerated(taint))
+}
+
+/// What the pod's selector and each of its required node affinity terms ask for together.
+pub(super) fn alternatives(spec: &PodSpec) -> impl Iterator<Item = Requirements> {
+    let count = spec.node_terms.len().max(1);
+    (0..count).map(|number| {
+        let mut wanted = spec.node_selector.clone();
+        if let Some(term) = spec.node_terms.get(number) {
+            wanted.add_all(term);
+        }
+        wanted
+    })
+}

@@ -1,0 +1,63 @@
+//! One failing constraint, and how far the checks came before it.
+
+use std::sync::Arc;
+
+use crate::solution::{PoolVerdict, Reason};
+
+/// The checks in the order in which they are made; the pool that came furthest is the nearest one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Pool,
+    Taints,
+    Requirements,
+    Volumes,
+    Topology,
+    Types,
+    HostPorts,
+    Resources,
+    Offerings,
+    MinValues,
+    Limits,
+    Together,
+}
+
+/// The first constraint that fails.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Finding {
+    pub(super) stage: Stage,
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    pub(super) nearest: Option<String>,
+    pub(super) hint: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn new(stage: Stage, reason: Reason, message: String) -> Self {
+        Self { stage, reason, message, nearest: None, hint: None }
+    }
+
+    #[must_use]
+    pub(super) fn near(mut self, nearest: impl Into<Option<String>>) -> Self {
+        self.nearest = nearest.into();
+        self
+    }
+
+    #[must_use]
+    pub(super) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    pub(super) fn verdict(self, pool: &Arc<str>) -> PoolVerdict {
+        let Self { reason, message, nearest, hint, stage: _ } = self;
+        PoolVerdict { pool: Arc::clone(pool), reason, message, nearest, hint }
+    }
+}
+
+/// The finding that came further; the first of two that came equally far.
+pub(super) fn further(best: Option<Finding>, next: Finding) -> Option<Finding> {
+    match best {
+        Some(best) if best.stage >= next.stage => Some(best),
+        _ => Some(next),
+    }
+}

@@ -1,0 +1,187 @@
+//! One pod against one pool: the checks in Karpenter's order up to the instance types.
+
+use std::sync::Arc;
+
+use super::census::{Census, untolerated};
+use super::finding::{Finding, Stage, further};
+use super::topology::{self, Place, Rules};
+use super::{types, wording};
+use crate::labels;
+use crate::model::{Conflict, NodePool, Operator, PodSpec, PoolState, Requirement, Requirements, Taint};
+use crate::solution::Reason;
+
+/// Whether a new node of `pool` could take a pod of `spec`: the types it could be, or the constraint in the way. Of
+/// several node affinity terms and volume alternatives, the one that came furthest speaks.
+pub(super) fn judge(census: &Census<'_>, pool: usize, rules: &Rules<'_>) -> Result<Vec<usize>, Finding> {
+    let spec = rules.spec;
+    launches(census, pool)?;
+    let place = &census.problem.pools[pool];
+    if let Some(taint) = untolerated(&place.taints, spec) {
+        return Err(repelled(taint, spec));
+    }
+    let open = [Requirements::new()];
+    let terms = if spec.node_terms.is_empty() { &open[..] } else { &spec.node_terms };
+    let volumes = if spec.volume_terms.is_empty() { &open[..] } else { &spec.volume_terms };
+    let mut furthest = None;
+    for term in terms {
+        let required = match selected(census, pool, spec, term) {
+            Ok(required) => required,
+            Err(finding) => {
+                furthest = further(furthest, finding);
+                continue;
+            }
+        };
+        for volume in volumes {
+            match attached(census, pool, rules, &required, volume) {
+                Ok(types) => return Ok(types),
+                Err(finding) => furthest = further(furthest, finding),
+            }
+        }
+    }
+    furthest.map_or_else(|| Ok(Vec::new()), Err)
+}
+
+fn launches(census: &Census<'_>, index: usize) -> Result<(), Finding> {
+    let pool = &census.problem.pools[index];
+    let closed = |message, hint: String| Err(Finding::new(Stage::Pool, Reason::NoNodePool, message).hint(hint));
+    if let PoolState::NotReady(why) = &pool.state {
+        let hint = format!("see the conditions of nodepool {:?} and of its node class", pool.name);
+        return closed(format!("nodepool {:?} is not ready: {why}", pool.name), hint);
+    }
+    if pool.missing_replicas.is_some() {
+        let hint = "use a nodepool without spec.replicas for this pod".to_owned();
+        return closed(format!("nodepool {:?} is static, pods never open its nodes", pool.name), hint);
+    }
+    if census.view(index).types.is_empty() {
+        let hint = format!("loosen spec.template.spec.requirements of nodepool {:?}", pool.name);
+        return closed("nodepool requirements filtered out all available instance types".to_owned(), hint);
+    }
+    Ok(())
+}
+
+/// The finding for a taint that is not tolerated.
+pub(super) fn repelled(taint: &Taint, spec: &PodSpec) -> Finding {
+    let effect = wording::effect(taint.effect);
+    let message = format!("did not tolerate taint (taint={})", wording::taint(taint));
+    let close = spec.tolerations.iter().find(|toleration| toleration.key.as_ref() == Some(&taint.key));
+    let edit = if taint.value.is_empty() {
+        format!("{{key: {}, operator: Exists, effect: {effect}}}", taint.key)
+    } else {
+        format!("{{key: {}, operator: Equal, value: {}, effect: {effect}}}", taint.key, taint.value)
+    };
+    Finding::new(Stage::Taints, Reason::Taints, message)
+        .near(
+            close.map(|close| format!("the toleration {} covers another value or effect", wording::toleration(close))),
+        )
+        .hint(format!("add to the pod's tolerations: {edit}"))
+}
+
+/// The pool's requirements narrowed by the pod's selector and `term`.
+fn selected(census: &Census<'_>, index: usize, spec: &PodSpec, term: &Requirements) -> Result<Requirements, Finding> {
+    let pool = &census.problem.pools[index];
+    if let Some(Conflict::Disjoint { key, incoming, existing }) = spec.node_selector.first_disjoint(term) {
+        let finding = disjoint(Stage::Requirements, &key, &incoming, &existing);
+        return Err(finding.hint("the pod's node selector and node affinity contradict each other".to_owned()));
+    }
+    let mut wanted = spec.node_selector.clone();
+    wanted.add_all(term);
+    if let Some(host) = wanted.get(labels::HOSTNAME) {
+        if host.is_finite() {
+            return Err(hostname(host));
+        }
+        wanted.remove(labels::HOSTNAME);
+    }
+    let view = census.view(index);
+    match pool.requirements.first_conflict(&wanted, |key| view.defined.contains(key)) {
+        Some(Conflict::Unknown { key }) => return Err(unknown(census, index, &key)),
+        Some(Conflict::Disjoint { key, incoming, existing }) => {
+            let finding = disjoint(Stage::Requirements, &key, &incoming, &existing);
+            return Err(finding.hint(allow(pool, &key, &incoming)));
+        }
+        None => {}
+    }
+    let mut both = pool.requirements.clone();
+    both.add_all(&wanted);
+    Ok(both)
+}
+
+fn hostname(wanted: &Requirement) -> Finding {
+    let message = format!(
+        "key {}, {} not in In [a name that a new node gets]: only an existing node can have this hostname",
+        labels::HOSTNAME,
+        wording::requirement(wanted)
+    );
+    Finding::new(Stage::Requirements, Reason::IncompatibleRequirements, message)
+        .hint("select by a label of the nodepool instead of by hostname".to_owned())
+}
+
+fn unknown(census: &Census<'_>, index: usize, key: &str) -> Finding {
+    let pool = &census.problem.pools[index];
+    let mut known = census.view(index).defined.clone();
+    known.extend(pool.requirements.iter().map(|(key, _)| Arc::clone(key)));
+    let nearest = wording::nearest_key(key, &known);
+    let typo = nearest.map(|nearest| format!(" (typo of {nearest:?}?)")).unwrap_or_default();
+    let restricted = key.split('/').next().is_some_and(|domain| domain.ends_with("karpenter.sh") && key.contains('/'));
+    let hint = match nearest {
+        Some(nearest) => format!("select by {nearest:?}"),
+        None if restricted => format!("remove {key:?}: labels of karpenter.sh cannot be added to a nodepool"),
+        None => format!("add {key:?} to spec.template.metadata.labels of nodepool {:?}", pool.name),
+    };
+    Finding::new(Stage::Requirements, Reason::UnknownLabel, format!("label {key:?} does not have known values{typo}"))
+        .near(nearest.map(|nearest| format!("the nearest known label is {nearest:?}")))
+        .hint(hint)
+}
+
+/// The finding for a key on which two sides share no value.
+pub(super) fn disjoint(stage: Stage, key: &str, incoming: &Requirement, existing: &Requirement) -> Finding {
+    let message = format!("key {key}, {} not in {}", wording::requirement(incoming), wording::requirement(existing));
+    let close = incoming.is_finite() && existing.is_finite();
+    let pairs = incoming.values().filter_map(|value| wording::nearest(value, existing.values()).map(|it| (value, it)));
+    let nearest = close.then_some(pairs).into_iter().flatten().next();
+    Finding::new(stage, Reason::IncompatibleRequirements, message)
+        .near(nearest.map(|(value, nearest)| format!("{nearest:?} is the nearest value to {value:?}")))
+}
+
+/// The edit that lets a pool meet what a pod wants of `key`.
+pub(super) fn allow(pool: &NodePool, key: &str, wanted: &Requirement) -> String {
+    let side = if pool.labels.get(key).is_some() { "label" } else { "requirement" };
+    let wanted = wording::requirement(wanted);
+    format!("let the {side} {key} of nodepool {:?} allow {wanted}, or change the pod's selector", pool.name)
+}
+
+fn attached(
+    census: &Census<'_>,
+    index: usize,
+    rules: &Rules<'_>,
+    required: &Requirements,
+    volume: &Requirements,
+) -> Result<Vec<usize>, Finding> {
+    let view = census.view(index);
+    let (key, wanted, there) = match required.first_conflict(volume, |key| view.defined.contains(key)) {
+        Some(Conflict::Unknown { key }) => (key, volume, None),
+        Some(Conflict::Disjoint { key, existing, .. }) => (key, volume, Some(existing)),
+        None => {
+            let mut all = required.clone();
+            all.add_all(volume);
+            topology::narrow(census, Place::Pool(index), rules, &mut all)?;
+            return types::fitting(census, index, rules.spec, &all);
+        }
+    };
+    let wanted = wanted.get(&key).map_or_else(String::new, wording::requirement);
+    let there = there.map_or_else(|| "any label of the pool".to_owned(), |there| wording::requirement(&there));
+    let claims = wording::list(rules.spec.attachments.iter().map(|attachment| &attachment.claim), ", ");
+    let claims = if claims.is_empty() { String::new() } else { format!(" of {claims}") };
+    let message = format!("incompatible volume requirements{claims}, key {key}, {wanted} not in {there}");
+    let pool = &census.problem.pools[index];
+    Err(Finding::new(Stage::Volumes, Reason::Volume, message)
+        .near(format!("the volume can be attached where {key} is {wanted}"))
+        .hint(format!(
+            "let nodepool {:?} and the pod allow {key} {wanted}, or restore the volume elsewhere",
+            pool.name
+        )))
+}
+
+/// `key In [value]` of an offering and the like.
+pub(super) fn only(value: &str) -> Requirement {
+    Requirement::new(Operator::In, [value])
+}

@@ -1,0 +1,227 @@
+//! Why a pod is pending, why it is where it is, and why a node is what it is.
+//!
+//! [`Explainer`] judges a pod against each pool in the order of trial (weight descending, then name ascending: Karpenter
+//! takes equal weights by name descending, and neither is documented to users) and stops at the first constraint that
+//! fails. The checks come in Karpenter's order: pool, taints, requirements, volumes, topology, types, host ports,
+//! resources, offerings, minValues, limits. The pool whose checks came furthest is the nearest one and gives the pod's
+//! reason. Texts that operators search for are Karpenter's.
+//!
+//! Judged at the edge, where the manifest is at hand: images without an operating system selector, images for another
+//! architecture.
+
+mod census;
+mod existing;
+mod finding;
+mod judge;
+mod placement;
+mod purchase;
+mod story;
+mod topology;
+mod types;
+mod wording;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use placement::{Narrowing, PlacedOn, Placement, SharedRule};
+pub use story::{DaemonCharge, Fill, NodeStory, PodShare, RequirementOrigin, RuledOut};
+
+use crate::model::{Options, PodSpec, Problem, Refusal, Resource};
+use crate::solution::{PoolVerdict, Reason, Solution, Unschedulable};
+use census::Census;
+use finding::{Finding, Stage};
+use topology::Rules;
+
+/// Answers questions about one snapshot and the nodes decided for it. The answer to "why pending" is kept per spec, so
+/// that the thousandth replica costs nothing.
+#[derive(Debug)]
+pub struct Explainer<'a> {
+    census: Census<'a>,
+    /// Pools in the order of trial.
+    order: Vec<usize>,
+    answers: Vec<Option<Unschedulable>>,
+}
+
+/// Why `pod` cannot be placed, given the nodes decided so far. For many pods, keep an [`Explainer`].
+pub fn unschedulable(problem: &Problem, options: &Options, solution_so_far: &Solution, pod: usize) -> Unschedulable {
+    Explainer::new(problem, options, solution_so_far).unschedulable(pod)
+}
+
+/// Why `pod` is where `solution` puts it; `None` if it puts it nowhere.
+pub fn placed(problem: &Problem, options: &Options, solution: &Solution, pod: usize) -> Option<Placement> {
+    Explainer::new(problem, options, solution).placed(pod)
+}
+
+/// Why a node is what it is; `None` if there is no such node.
+pub fn node(problem: &Problem, options: &Options, solution: &Solution, node: PlacedOn) -> Option<NodeStory> {
+    Explainer::new(problem, options, solution).node(node)
+}
+
+impl<'a> Explainer<'a> {
+    /// For questions about `problem`, with the nodes of `solution` as decided.
+    pub fn new(problem: &'a Problem, options: &'a Options, solution: &'a Solution) -> Self {
+        let mut order: Vec<usize> = (0..problem.pools.len()).collect();
+        order.sort_by_key(|pool| (Reverse(problem.pools[*pool].weight), &problem.pools[*pool].name));
+        Self { census: Census::new(problem, options, solution), order, answers: vec![None; problem.specs.len()] }
+    }
+
+    /// Why `pod` cannot be placed.
+    pub fn unschedulable(&mut self, pod: usize) -> Unschedulable {
+        let problem = self.census.problem;
+        let spec = problem.pods.get(pod).map(|pod| pod.spec).filter(|spec| *spec < problem.specs.len());
+        let Some(spec) = spec else {
+            let message = "there is no such pod".to_owned();
+            return Unschedulable { pod, reason: Reason::NoNodePool, message, pools: Vec::new() };
+        };
+        if let Some(answer) = &self.answers[spec] {
+            return Unschedulable { pod, ..answer.clone() };
+        }
+        let answer = self.answer(pod, &problem.specs[spec]);
+        self.answers[spec] = Some(answer.clone());
+        answer
+    }
+
+    /// Why `pod` is where the solution puts it; `None` if it puts it nowhere.
+    pub fn placed(&self, pod: usize) -> Option<Placement> {
+        placement::placed(&self.census, &self.order, pod)
+    }
+
+    /// Why a node is what it is; `None` if there is no such node.
+    pub fn node(&self, node: PlacedOn) -> Option<NodeStory> {
+        story::tell(&self.census, node)
+    }
+
+    fn answer(&self, pod: usize, spec: &'a PodSpec) -> Unschedulable {
+        let pools = &self.census.problem.pools;
+        if let Some(finding) = spec.refusal.as_ref().map(refused) {
+            let (reason, message) = (finding.reason, finding.message.clone());
+            let verdicts = self.order.iter().map(|pool| finding.clone().verdict(&pools[*pool].name)).collect();
+            return Unschedulable { pod, reason, message, pools: verdicts };
+        }
+        let rules = Rules::new(spec);
+        let findings: Vec<(usize, Finding)> =
+            self.order.iter().map(|pool| (*pool, self.against(*pool, &rules))).collect();
+        let nearest = findings.iter().max_by_key(|(pool, finding)| {
+            let rank = self.order.iter().position(|it| it == pool);
+            (finding.stage, Reverse(rank))
+        });
+        let (reason, mut message) = match (existing::named_hosts(spec), nearest) {
+            (Some(hosts), _) => self.on_named(&rules, hosts.into_iter().collect()),
+            (None, None) => (Reason::NoNodePool, format!("there is no nodepool{}", self.on_existing(&rules))),
+            (None, Some((_, finding))) if finding.stage == Stage::Pool => {
+                let existing = self.on_existing(&rules);
+                (finding.reason, format!("no nodepool may launch, {}{existing}", finding.message))
+            }
+            (None, Some((pool, finding))) => {
+                let others = others(findings.iter().filter(|(other, _)| other != pool).map(|(_, it)| it.reason));
+                let name = &pools[*pool].name;
+                (finding.reason, format!("incompatible with nodepool {name:?}, {}{others}", finding.message))
+            }
+        };
+        if let Some(note) = missing_requests(spec) {
+            message.push_str("; ");
+            message.push_str(note);
+        }
+        let verdicts: Vec<PoolVerdict> =
+            findings.into_iter().map(|(pool, finding)| finding.verdict(&pools[pool].name)).collect();
+        Unschedulable { pod, reason, message, pools: verdicts }
+    }
+
+    fn against(&self, pool: usize, rules: &Rules<'_>) -> Finding {
+        match judge::judge(&self.census, pool, rules) {
+            Err(finding) => finding,
+            Ok(_) => together(rules.spec),
+        }
+    }
+
+    /// A pod that names hosts can only go there: the first of them that exists says why not.
+    fn on_named(&self, rules: &Rules<'a>, hosts: Vec<Arc<str>>) -> (Reason, String) {
+        let nodes = &self.census.problem.nodes;
+        let found =
+            hosts.iter().find_map(|host| Some((host, nodes.iter().position(|it| existing::answers_to(it, host))?)));
+        let Some((host, index)) = found else {
+            let names = wording::list(hosts, ", ");
+            return (Reason::IncompatibleRequirements, format!("the pod selects hostname {names}, and no node has it"));
+        };
+        match existing::refusal(&self.census, index, rules) {
+            Some(finding) => {
+                let near = finding.nearest.map(|near| format!(", {near}")).unwrap_or_default();
+                (finding.reason, format!("the pod may only go to node {host:?}: {}{near}", finding.message))
+            }
+            None => {
+                let finding = together(rules.spec);
+                (finding.reason, format!("the pod may only go to node {host:?}: {}", finding.message))
+            }
+        }
+    }
+
+    /// Why the nodes that exist do not help, in one clause.
+    fn on_existing(&self, rules: &Rules<'a>) -> String {
+        let nodes = &self.census.problem.nodes;
+        let findings =
+            (0..nodes.len()).filter_map(|index| Some((index, existing::refusal(&self.census, index, rules)?)));
+        let findings: Vec<(usize, Finding)> = findings.collect();
+        let nearest = findings.iter().max_by_key(|(index, finding)| (finding.stage, Reverse(*index)));
+        let Some((index, nearest)) = nearest else { return String::new() };
+        let others = others(findings.iter().filter(|(other, _)| other != index).map(|(_, it)| it.reason));
+        let others = others.replace("nodepool", "node");
+        format!("; nearest existing node {:?}: {}{others}", nodes[*index].name, nearest.message)
+    }
+}
+
+fn refused(refusal: &Refusal) -> Finding {
+    let (reason, message, hint) = match refusal {
+        Refusal::DynamicResources(what) => {
+            let hint = "dynamic resources are not allocated: request an extended resource of a device plugin instead";
+            (Reason::DynamicResources, format!("pod uses dynamic resource claims, {what}"), hint)
+        }
+        Refusal::Volume(what) => {
+            let hint = "correct the claim, its volume or its storage class";
+            (Reason::Volume, format!("the pod's volumes cannot be attached, {what}"), hint)
+        }
+        Refusal::MatchFields(what) => {
+            let hint = "use matchExpressions on labels instead of matchFields";
+            let message = format!("node affinity uses matchFields, which only an existing node can meet, {what}");
+            (Reason::IncompatibleRequirements, message, hint)
+        }
+    };
+    Finding::new(Stage::Pool, reason, message).hint(hint.to_owned())
+}
+
+/// Every check passes on its own: the pod's rules speak for the other pods of the plan.
+fn together(spec: &PodSpec) -> Finding {
+    let reason = if spec.spread.iter().any(|spread| spread.required) {
+        Reason::TopologySpread
+    } else if !spec.anti_affinity.is_empty() {
+        Reason::PodAntiAffinity
+    } else if !spec.affinity.is_empty() {
+        Reason::PodAffinity
+    } else {
+        Reason::Resources
+    };
+    let message = "each constraint can be met, but not all together with the other pods of the plan".to_owned();
+    Finding::new(Stage::Together, reason, message).hint("plan the pod alone to see where it would go".to_owned())
+}
+
+/// A pod that asks for nothing is counted as nothing, which surprises people once it runs.
+fn missing_requests(spec: &PodSpec) -> Option<&'static str> {
+    let asks = |resource| spec.requests.get(&resource) > 0;
+    (!asks(Resource::Cpu) && !asks(Resource::Memory)).then_some("the pod requests neither cpu nor memory")
+}
+
+/// `; 3 other nodepools: 2 Taints, 1 Limits`, empty if there are none.
+fn others(reasons: impl Iterator<Item = Reason>) -> String {
+    let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
+    reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
+    let total: usize = counts.values().sum();
+    if total == 0 {
+        return String::new();
+    }
+    let plural = if total == 1 { "" } else { "s" };
+    let counted = counts.iter().map(|(reason, count)| format!("{count} {}", reason.name()));
+    format!("; {total} other nodepool{plural}: {}", counted.collect::<Vec<_>>().join(", "))
+}

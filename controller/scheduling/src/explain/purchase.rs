@@ -1,0 +1,149 @@
+//! Whether a type that would hold a pod can be bought: offerings, reservations, limits of the pool.
+
+use super::census::{Census, TypeView};
+use super::finding::{Finding, Stage};
+use super::types::{left_of_limits, named};
+use super::wording;
+use crate::labels;
+use crate::model::{Conflict, InstanceType, Offering, Requirements, Resource};
+use crate::solution::Reason;
+
+/// Capacity type of offerings out of a reservation.
+const RESERVED: &str = "reserved";
+
+/// Of `candidates`, the types with an offering that `required` allows and that can be launched.
+pub(super) fn offered<'c>(
+    census: &Census<'_>,
+    pool: usize,
+    required: &Requirements,
+    candidates: Vec<&'c TypeView>,
+) -> Result<Vec<&'c TypeView>, Finding> {
+    let type_of = |candidate: &TypeView| named(census, pool, candidate);
+    let usable = |candidate: &&TypeView| {
+        let it = type_of(candidate);
+        it.offerings.iter().any(|offering| required.intersects(&offering.requirements) && buys(census, it, offering))
+    };
+    let bought: Vec<&TypeView> = candidates.iter().copied().filter(usable).collect();
+    if !bought.is_empty() {
+        return Ok(bought);
+    }
+    let all = || candidates.iter().map(|it| type_of(it)).flat_map(|it| it.offerings.iter().map(move |of| (it, of)));
+    let matching = || all().filter(|(_, offering)| required.intersects(&offering.requirements));
+    let elsewhere = all().filter(|(it, offering)| buys(census, it, offering));
+    let allowed = |offering: &Offering| census.problem.pools[pool].requirements.intersects(&offering.requirements);
+    let elsewhere = elsewhere.min_by(|(a, x), (b, y)| {
+        let order = allowed(y).cmp(&allowed(x)).then(cost(x).total_cmp(&cost(y)));
+        order.then_with(|| a.name.cmp(&b.name))
+    });
+    let names = wording::list(candidates.iter().map(|it| &type_of(it).name), " ");
+    let (reason, why) = if let Some((it, offering)) = matching().find(|(_, it)| is_reserved(it) && it.launchable()) {
+        (Reason::Reserved, reservation(census, it, offering))
+    } else if matching().any(|(_, offering)| offering.available) {
+        (Reason::NoOffering, format!("no price is known for {names}"))
+    } else if matching().next().is_some() {
+        (Reason::NoOffering, format!("none of {names} is available there now"))
+    } else {
+        let place = place(required);
+        (Reason::NoOffering, format!("{names} would hold the pod, and none is offered{place}"))
+    };
+    let finding = Finding::new(Stage::Offerings, reason, format!("no instance type has the required offering, {why}"));
+    let Some((it, offering)) = elsewhere else {
+        return Err(finding.hint("wait for capacity, or allow more instance types".to_owned()));
+    };
+    let near = format!("{} can be bought{} at ${:.4} an hour", it.name, place(&offering.requirements), cost(offering));
+    let hint = match required.first_disjoint(&offering.requirements) {
+        Some(Conflict::Disjoint { key, incoming, .. }) => format!("allow {key} {}", wording::requirement(&incoming)),
+        _ => "wait for capacity, or allow more instance types".to_owned(),
+    };
+    Err(finding.near(near).hint(hint))
+}
+
+/// ` in us-west-2a (spot)`: as much of it as is said.
+fn place(requirements: &Requirements) -> String {
+    let values = |key| requirements.get(key).filter(|it| it.is_finite()).map(|it| wording::list(it.values(), " or "));
+    let zone = values(labels::ZONE).map(|zone| format!(" in {zone}")).unwrap_or_default();
+    let kind = values(labels::CAPACITY_TYPE).map(|kind| format!(" ({kind})")).unwrap_or_default();
+    zone + &kind
+}
+
+/// USD per hour; an unknown price counts as infinite.
+pub(super) fn cost(offering: &Offering) -> f64 {
+    offering.price.unwrap_or(f64::INFINITY)
+}
+
+fn is_reserved(offering: &Offering) -> bool {
+    offering.capacity_type() == Some(RESERVED)
+}
+
+/// Whether the offering can be launched once more after the nodes already decided.
+pub(super) fn buys(census: &Census<'_>, instance_type: &InstanceType, offering: &Offering) -> bool {
+    offering.launchable()
+        && (!is_reserved(offering)
+            || (census.options.reserved_capacity
+                && taken(census, instance_type, offering) < u64::from(offering.reservation_capacity)))
+}
+
+/// How many decided nodes come out of this reservation. Pools that share it name it alike.
+fn taken(census: &Census<'_>, instance_type: &InstanceType, offering: &Offering) -> u64 {
+    let same = |node: &&crate::solution::NewNode| {
+        let pool = census.problem.pools.get(node.pool);
+        let launched = pool.and_then(|pool| census.problem.catalogues.get(pool.catalogue)?.get(node.instance_type));
+        launched.is_some_and(|launched| {
+            let bought = launched.offerings.get(node.offering);
+            launched.name == instance_type.name && bought.is_some_and(|it| it.requirements == offering.requirements)
+        })
+    };
+    census.solution.new_nodes.iter().filter(same).count() as u64
+}
+
+fn reservation(census: &Census<'_>, instance_type: &InstanceType, offering: &Offering) -> String {
+    let (name, place) = (&instance_type.name, place(&offering.requirements));
+    if !census.options.reserved_capacity {
+        return format!("only reserved capacity of {name}{place} is left and the gate ReservedCapacity is off");
+    }
+    let (taken, capacity) = (taken(census, instance_type, offering), offering.reservation_capacity);
+    format!("the reserved capacity of {name}{place} is used up ({taken} of {capacity} taken by this plan)")
+}
+
+/// Of `candidates`, the types that the limits of the pool still admit.
+pub(super) fn within_limits<'c>(
+    census: &Census<'_>,
+    pool: usize,
+    candidates: Vec<&'c TypeView>,
+) -> Result<Vec<&'c TypeView>, Finding> {
+    let Some(left) = left_of_limits(census, pool) else { return Ok(candidates) };
+    let name = &census.problem.pools[pool].name;
+    let nodes = Resource::new("nodes");
+    let needs = |it: &TypeView, resource: &Resource| match resource {
+        counted if *counted == nodes => 1,
+        other => named(census, pool, it).capacity.get(other),
+    };
+    let exceeded = |it: &TypeView| left.iter().find(|(resource, left)| needs(it, resource) > *left).map(|(it, _)| it);
+    let (within, beyond): (Vec<&TypeView>, Vec<&TypeView>) =
+        candidates.into_iter().partition(|it| exceeded(it).is_none());
+    if !within.is_empty() {
+        return Ok(within);
+    }
+    let mut limited = left.iter().map(|(resource, _)| resource);
+    let at_fault = limited.find(|it| beyond.iter().all(|candidate| needs(candidate, it) > left.get(it)));
+    let Some(resource) = at_fault.or_else(|| beyond.first().and_then(|it| exceeded(it))) else { return Ok(beyond) };
+    let Some(smallest) = beyond.iter().min_by_key(|it| (needs(it, resource), it.index)) else { return Ok(beyond) };
+    let limit = left.get(resource).saturating_add(census.view(pool).used.get(resource));
+    let used = census.view(pool).used.get(resource);
+    let need = needs(smallest, resource);
+    let amount = |value| wording::amount(resource, value);
+    let enough = amount(used.saturating_add(need));
+    let (limit, used, need) = (amount(limit), amount(used), amount(need));
+    let hint = format!("raise spec.limits.{resource} of nodepool {name:?} to {enough} or more");
+    let message = if *resource == nodes {
+        format!("node limits have been exhausted for nodepool {name:?} (limit {limit}, used {used})")
+    } else {
+        format!(
+            "all available instance types exceed limits for nodepool: {name:?} ({resource} limit {limit}, used {used})"
+        )
+    };
+    let finding = Finding::new(Stage::Limits, Reason::Limits, message).hint(hint);
+    let near =
+        format!("{}, the smallest type that fits, needs {need} of {resource}", named(census, pool, smallest).name);
+    Err(if *resource == nodes { finding } else { finding.near(near) })
+}

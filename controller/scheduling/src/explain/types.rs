@@ -1,0 +1,273 @@
+//! The instance types of one pool against one pod: requirements, host ports, room, offerings, minValues, limits.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::census::{Census, TypeView};
+use super::finding::{Finding, Stage};
+use super::{judge, purchase, wording};
+use crate::labels;
+use crate::model::{
+    Conflict, InstanceType, MinValuesPolicy, Operator, PodSpec, Requirement, Requirements, Resource, Resources,
+};
+use crate::solution::Reason;
+
+/// Types of the pool that hold a pod of `spec` under `required` and can be bought, as indices in its catalogue.
+pub(super) fn fitting(
+    census: &Census<'_>,
+    pool: usize,
+    spec: &PodSpec,
+    required: &Requirements,
+) -> Result<Vec<usize>, Finding> {
+    let check = Check { census, pool, spec, required };
+    let meeting = check.requirements()?;
+    let ported = check.host_ports(meeting)?;
+    let holding = check.resources(ported)?;
+    let bought = purchase::offered(census, pool, required, holding)?;
+    check.min_values(&bought)?;
+    let within = purchase::within_limits(census, pool, bought)?;
+    check.min_values(&within)?;
+    Ok(within.into_iter().map(|candidate| candidate.index).collect())
+}
+
+/// The type that `candidate` stands for.
+pub(super) fn named<'c>(census: &'c Census<'_>, pool: usize, candidate: &TypeView) -> &'c InstanceType {
+    &census.problem.catalogues[census.problem.pools[pool].catalogue][candidate.index]
+}
+
+struct Check<'c, 'a> {
+    census: &'c Census<'a>,
+    pool: usize,
+    spec: &'c PodSpec,
+    required: &'c Requirements,
+}
+
+impl<'c> Check<'c, '_> {
+    fn type_of(&self, candidate: &TypeView) -> &'c InstanceType {
+        named(self.census, self.pool, candidate)
+    }
+
+    /// Whether the type may have a value of `key` that is required. Zone and capacity type are the offerings'.
+    fn meets(&self, candidate: &TypeView, key: &str, wanted: &Requirement) -> bool {
+        let suits = |requirements: &Requirements| {
+            requirements
+                .get(key)
+                .is_none_or(|it| it.overlaps(wanted) || (it.allows_absence() && wanted.allows_absence()))
+        };
+        match key {
+            labels::ZONE | labels::CAPACITY_TYPE => {
+                self.type_of(candidate).offerings.iter().any(|offering| suits(&offering.requirements))
+            }
+            _ => suits(&self.type_of(candidate).requirements),
+        }
+    }
+
+    fn requirements(&self) -> Result<Vec<&'c TypeView>, Finding> {
+        let types = &self.census.view(self.pool).types;
+        let meets = |candidate: &&TypeView| {
+            // Zone and capacity type are judged with the offerings, unless no type has such a one at all.
+            let own = self.required.iter().filter(|(key, _)| ![labels::ZONE, labels::CAPACITY_TYPE].contains(&&***key));
+            own.into_iter().all(|(key, wanted)| self.meets(candidate, key, wanted))
+        };
+        let impossible = self
+            .required
+            .iter()
+            .find(|(key, wanted)| !types.iter().any(|candidate| self.meets(candidate, key, wanted)));
+        if let Some((key, wanted)) = impossible {
+            let finding = judge::disjoint(Stage::Types, key, wanted, &self.values(key));
+            return Err(Finding {
+                message: format!("no instance type met all requirements, {}", finding.message),
+                ..finding
+            }
+            .hint(format!("change what the pod asks of {key}")));
+        }
+        let meeting: Vec<&TypeView> = types.iter().filter(meets).collect();
+        if !meeting.is_empty() {
+            return Ok(meeting);
+        }
+        let failed = |candidate: &&TypeView| {
+            let failed = self.required.iter().filter(|(key, wanted)| !self.meets(candidate, key, wanted));
+            failed.map(|(key, _)| Arc::clone(key)).collect::<Vec<_>>()
+        };
+        let nearest = types.iter().map(|candidate| (failed(&candidate), candidate)).min_by_key(|(keys, _)| keys.len());
+        let message = "no instance type met all requirements, each can be met but not together".to_owned();
+        let finding = Finding::new(Stage::Types, Reason::IncompatibleRequirements, message);
+        let Some((keys, candidate)) = nearest else { return Err(finding) };
+        let keys = wording::list(keys, ", ");
+        let name = &self.type_of(candidate).name;
+        Err(finding.near(format!("{name} misses {keys}")).hint(format!("loosen what the pod asks of {keys}")))
+    }
+
+    /// Every value of `key` that some type of the pool has.
+    fn values(&self, key: &str) -> Requirement {
+        let types = self.census.view(self.pool).types.iter().map(|candidate| self.type_of(candidate));
+        let offered = |it: &'c InstanceType| it.offerings.iter().filter_map(|it| it.requirements.get(key));
+        let sources = types.flat_map(|it| it.requirements.get(key).into_iter().chain(offered(it)));
+        Requirement::new(Operator::In, sources.filter(|it| it.is_finite()).flat_map(|it| it.values()).cloned())
+    }
+
+    fn host_ports(&self, candidates: Vec<&'c TypeView>) -> Result<Vec<&'c TypeView>, Finding> {
+        let problem = self.census.problem;
+        let clash = |candidate: &TypeView| {
+            candidate.daemons.iter().map(|daemon| &problem.daemons[*daemon]).find_map(|daemon| {
+                let taken = &problem.specs[daemon.spec].host_ports;
+                let port = self.spec.host_ports.iter().find(|port| taken.iter().any(|taken| taken.conflicts(port)))?;
+                Some((daemon, port))
+            })
+        };
+        let (free, taken): (Vec<&TypeView>, Vec<&TypeView>) =
+            candidates.into_iter().partition(|it| clash(it).is_none());
+        let Some((daemon, port)) = taken.first().filter(|_| free.is_empty()).and_then(|candidate| clash(candidate))
+        else {
+            return Ok(free);
+        };
+        let port = wording::port(port);
+        let message =
+            format!("checking host port usage, port {port} is taken by daemonset {} on every node", daemon.name);
+        Err(Finding::new(Stage::HostPorts, Reason::HostPort, message)
+            .hint(format!("use another hostPort than {port}, or none")))
+    }
+
+    fn resources(&self, candidates: Vec<&'c TypeView>) -> Result<Vec<&'c TypeView>, Finding> {
+        let requests = &self.spec.requests;
+        let fits = |candidate: &&TypeView| requests.first_shortage(&candidate.room).is_none();
+        let holding: Vec<&TypeView> = candidates.iter().copied().filter(fits).collect();
+        if !holding.is_empty() {
+            return Ok(holding);
+        }
+        // A gigacore is a request in cores that was meant in millicores.
+        let typo = requests.get(&Resource::Cpu) >= 1_000_000_000;
+        let suffix = if typo { " (CPU request >= 1 Million, m vs M typo?)" } else { "" };
+        let lacking = requests.iter().find(|(resource, wanted)| {
+            *wanted > 0 && candidates.iter().all(|candidate| candidate.room.get(resource) < *wanted)
+        });
+        let message = format!("no instance type has enough resources{suffix}");
+        let finding = Finding::new(Stage::Resources, Reason::Resources, message);
+        Err(match lacking {
+            Some((resource, wanted)) => self.too_small(finding, &candidates, resource, wanted),
+            None => self.too_little(finding, &candidates),
+        })
+    }
+
+    /// No type has enough of `resource`.
+    fn too_small(&self, finding: Finding, candidates: &[&TypeView], resource: &Resource, wanted: i64) -> Finding {
+        let largest = candidates.iter().max_by_key(|it| (it.room.get(resource), std::cmp::Reverse(it.index)));
+        let asked = wording::amount(resource, wanted);
+        let most = largest.map_or(0, |it| it.room.get(resource));
+        let has_any = candidates.iter().any(|it| self.type_of(it).capacity.get(resource) > 0);
+        let elsewhere = self.elsewhere();
+        if !has_any {
+            let message = format!("{}, resource {resource}: {asked} requested, none has any", finding.message);
+            let hint = elsewhere.as_ref().map_or_else(
+                || format!("add a nodepool with types that have {resource}, or drop the request"),
+                |(_, hint)| hint.clone(),
+            );
+            return Finding { message, ..finding }.near(elsewhere.map(|(near, _)| near)).hint(hint);
+        }
+        let message = format!(
+            "{}, {resource}: {asked} requested, at most {} there",
+            finding.message,
+            wording::amount(resource, most.max(0))
+        );
+        let nearest = largest.map(|it| {
+            let short = wording::amount(resource, wanted.saturating_sub(most));
+            format!(
+                "{} has {} of {resource}, {short} short",
+                self.type_of(it).name,
+                wording::amount(resource, most.max(0))
+            )
+        });
+        let hint = match (&elsewhere, resource) {
+            (_, Resource::Cpu) if finding.message.contains("typo") => "write the cpu request with m, not M".to_owned(),
+            (Some((near, hint)), _) => format!("{hint} ({near})"),
+            (None, _) => format!("request at most {} of {resource}", wording::amount(resource, most.max(0))),
+        };
+        Finding { message, ..finding }.near(nearest).hint(hint)
+    }
+
+    /// Every resource is there somewhere, but no type has all.
+    fn too_little(&self, finding: Finding, candidates: &[&TypeView]) -> Finding {
+        let shortages = |candidate: &TypeView| {
+            let short = |(resource, wanted): (&Resource, i64)| {
+                let short = wanted.saturating_sub(candidate.room.get(resource));
+                (short > 0 && wanted > 0).then(|| (resource.clone(), short))
+            };
+            self.spec.requests.iter().filter_map(short).collect::<Vec<_>>()
+        };
+        // Fewest resources short, then the least part of the request missing (in millionths, to stay with integers).
+        let part = |short: &[(Resource, i64)]| {
+            let millionths = |(resource, amount): &(Resource, i64)| {
+                i128::from(*amount) * 1_000_000 / i128::from(self.spec.requests.get(resource).max(1))
+            };
+            short.iter().map(millionths).sum::<i128>()
+        };
+        let measured = candidates.iter().map(|candidate| (shortages(candidate), candidate));
+        let nearest = measured.min_by_key(|(short, candidate)| (short.len(), part(short), candidate.index));
+        let wanted = self.spec.requests.iter().filter(|(_, amount)| *amount > 0);
+        let wanted = wording::list(wanted.map(|(it, amount)| format!("{it} {}", wording::amount(it, amount))), ", ");
+        let message = format!("{}, none has all of {wanted}", finding.message);
+        let nearest = nearest.map(|(short, candidate)| {
+            let short = short.iter().map(|(it, amount)| format!("{} of {it}", wording::amount(it, *amount)));
+            format!("{} is {} short", self.type_of(candidate).name, wording::list(short, ", "))
+        });
+        Finding { message, ..finding }
+            .near(nearest)
+            .hint("request less, or allow more instance types in the nodepool and the pod's selector".to_owned())
+    }
+
+    /// The smallest type of the catalogue that would hold the pod but that the pool or the pod does not allow.
+    fn elsewhere(&self) -> Option<(String, String)> {
+        let pool = &self.census.problem.pools[self.pool];
+        let catalogue = self.census.problem.catalogues.get(pool.catalogue)?;
+        let holds = |it: &&InstanceType| self.spec.requests.first_shortage(&it.allocatable()).is_none();
+        // One edit must be enough: types with a second conflict are no advice.
+        let excluded = catalogue.iter().filter(holds).filter_map(|it| {
+            let Conflict::Disjoint { key, incoming, .. } = self.required.first_disjoint(&it.requirements)? else {
+                return None;
+            };
+            let mut rest = self.required.clone();
+            rest.remove(&key);
+            rest.intersects(&it.requirements).then_some((it, key, incoming))
+        });
+        let (found, key, value) = excluded.min_by(|(a, ..), (b, ..)| {
+            let size = |it: &InstanceType| (it.capacity.get(&Resource::Cpu), it.capacity.get(&Resource::Memory));
+            size(a).cmp(&size(b)).then_with(|| a.name.cmp(&b.name))
+        })?;
+        let value = wording::requirement(&value);
+        let near = format!("{} would hold it, excluded by {key}", found.name);
+        let side =
+            if pool.requirements.get(&key).is_some() { format!("nodepool {:?}", pool.name) } else { "the pod".into() };
+        Some((near, format!("let {side} allow {key} {value}")))
+    }
+
+    fn min_values(&self, candidates: &[&TypeView]) -> Result<(), Finding> {
+        if self.census.options.min_values == MinValuesPolicy::BestEffort {
+            return Ok(());
+        }
+        for (key, required) in self.required.iter() {
+            let Some(least) = required.min_values else { continue };
+            let sources = candidates.iter().filter_map(|it| self.type_of(it).requirements.get(key));
+            let values: BTreeSet<&Arc<str>> = sources.filter(|it| it.is_finite()).flat_map(|it| it.values()).collect();
+            if values.len() >= usize::try_from(least).unwrap_or(usize::MAX) {
+                continue;
+            }
+            let message = format!(
+                "minValues requirement is not met for label(s) (label(s)=[{key}]): {} of {least} values left",
+                values.len()
+            );
+            let nearest = format!("types that hold the pod have {key} [{}]", wording::list(&values, " "));
+            let name = &self.census.problem.pools[self.pool].name;
+            let hint = format!("lower minValues of {key} in nodepool {name:?} to {}, or loosen the pod", values.len());
+            let finding = Finding::new(Stage::MinValues, Reason::MinValues, message);
+            return Err(finding.near(nearest).hint(hint));
+        }
+        Ok(())
+    }
+}
+
+/// What is left of the limits of the pool, by limited resource.
+pub(super) fn left_of_limits(census: &Census<'_>, pool: usize) -> Option<Resources> {
+    let limits = census.problem.pools[pool].limits.as_ref()?;
+    let used = &census.view(pool).used;
+    Some(limits.iter().map(|(it, limit)| (it.clone(), limit.saturating_sub(used.get(it)))).collect())
+}

@@ -1,0 +1,140 @@
+//! How amounts, requirements, taints and near misses are put into words.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use crate::model::{
+    Effect, HostPort, LabelSelector, Protocol, Requirement, Resource, SelectorOperator, Taint, Toleration,
+};
+
+/// Lists longer than this are cut: a message is read by people, and a pool may allow a thousand types.
+const SHOWN: usize = 6;
+
+/// `amount` of `resource` as a manifest would write it; bytes that no unit divides are cut to one decimal.
+pub(super) fn amount(resource: &Resource, amount: i64) -> String {
+    match resource {
+        Resource::Cpu if amount % 1000 == 0 => (amount / 1000).to_string(),
+        Resource::Cpu => format!("{amount}m"),
+        Resource::Memory | Resource::EphemeralStorage => bytes(amount),
+        Resource::Other(name) if name.starts_with("hugepages-") => bytes(amount),
+        Resource::Pods | Resource::Other(_) => amount.to_string(),
+    }
+}
+
+fn bytes(amount: i64) -> String {
+    const UNITS: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+    let size = amount.unsigned_abs();
+    let exact = UNITS.iter().find(|(_, unit)| amount != 0 && amount % unit == 0 && size / unit.unsigned_abs() < 10_000);
+    if let Some((suffix, unit)) = exact {
+        return format!("{}{suffix}", amount / unit);
+    }
+    match UNITS.iter().find(|(_, unit)| size >= unit.unsigned_abs()) {
+        Some((suffix, unit)) => {
+            let tenths = i128::from(amount) * 10 / i128::from(*unit);
+            format!("{}.{}{suffix}", tenths / 10, (tenths % 10).abs())
+        }
+        None => amount.to_string(),
+    }
+}
+
+/// The first entries, and how many more there are.
+pub(super) fn list<T: Display>(entries: impl IntoIterator<Item = T>, gap: &str) -> String {
+    let mut entries = entries.into_iter();
+    let mut text = entries.by_ref().take(SHOWN).map(|entry| entry.to_string()).collect::<Vec<_>>().join(gap);
+    let more = entries.count();
+    if more > 0 {
+        text.push_str(&format!("{gap}and {more} others"));
+    }
+    text
+}
+
+/// A requirement as Karpenter prints it (`In [a b]`), long lists cut.
+pub(super) fn requirement(requirement: &Requirement) -> String {
+    let entry = |(operator, values): (crate::model::Operator, Vec<Arc<str>>)| match values.is_empty() {
+        true => operator.name().to_owned(),
+        false => format!("{} [{}]", operator.name(), list(values, " ")),
+    };
+    requirement.entries().into_iter().map(entry).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn effect(effect: Effect) -> &'static str {
+    match effect {
+        Effect::NoSchedule => "NoSchedule",
+        Effect::PreferNoSchedule => "PreferNoSchedule",
+        Effect::NoExecute => "NoExecute",
+    }
+}
+
+/// `key=value:Effect`, without `=` if there is no value.
+pub(super) fn taint(taint: &Taint) -> String {
+    let gap = if taint.value.is_empty() { "" } else { "=" };
+    format!("{}{gap}{}:{}", taint.key, taint.value, effect(taint.effect))
+}
+
+/// A toleration in the form of the taint it would cover; `*` is any.
+pub(super) fn toleration(toleration: &Toleration) -> String {
+    let any = || "*".into();
+    let key: Arc<str> = toleration.key.clone().unwrap_or_else(any);
+    let value: Arc<str> = toleration.value.clone().unwrap_or_else(any);
+    format!("{key}={value}:{}", toleration.effect.map_or("*", effect))
+}
+
+pub(super) fn selector(selector: &LabelSelector) -> String {
+    let LabelSelector::Terms(terms) = selector else { return "no selector".to_owned() };
+    if terms.is_empty() {
+        return "every pod".to_owned();
+    }
+    let term = |term: &crate::model::SelectorTerm| match (term.operator, term.values.as_slice()) {
+        (SelectorOperator::In, [value]) => format!("{}={value}", term.key),
+        (SelectorOperator::In, values) => format!("{} in [{}]", term.key, list(values, " ")),
+        (SelectorOperator::NotIn, values) => format!("{} not in [{}]", term.key, list(values, " ")),
+        (SelectorOperator::Exists, _) => term.key.to_string(),
+        (SelectorOperator::DoesNotExist, _) => format!("!{}", term.key),
+    };
+    terms.iter().map(term).collect::<Vec<_>>().join(",")
+}
+
+pub(super) fn port(port: &HostPort) -> String {
+    let protocol = match port.protocol {
+        Protocol::Tcp => "TCP",
+        Protocol::Udp => "UDP",
+        Protocol::Sctp => "SCTP",
+    };
+    if port.ip.is_unspecified() {
+        format!("{}/{protocol}", port.port)
+    } else {
+        format!("{}:{}/{protocol}", port.ip, port.port)
+    }
+}
+
+/// The known key that `key` was probably meant to be: Karpenter's rule (a known key contains it, or ends with its part
+/// after the slash), then the least edit distance.
+pub(super) fn nearest_key<'k>(key: &str, known: &'k BTreeSet<Arc<str>>) -> Option<&'k str> {
+    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+    let typo = |other: &&Arc<str>| !name.is_empty() && (other.contains(key) || other.ends_with(name));
+    known.iter().find(typo).map(|key| &**key).or_else(|| nearest(key, known.iter()))
+}
+
+/// The text among `known` with the least edit distance from `text`, if that is at most a quarter of its length.
+pub(super) fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k Arc<str>>) -> Option<&'k str> {
+    let allowed = (text.chars().count() / 4).max(2);
+    let measured = known.into_iter().map(|other| (distance(text, other), other));
+    measured.filter(|(distance, _)| *distance <= allowed).min().map(|(_, other)| &**other)
+}
+
+/// Levenshtein's edit distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

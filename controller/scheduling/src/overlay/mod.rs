@@ -1,0 +1,288 @@
+//! NodeOverlays: what an operator knows better about prices and extended resources of instance types.
+//!
+//! Overlays act in the order weight descending, then name descending; for each price and each resource the first one
+//! wins. Two of equal weight that touch the same one conflict: the later is skipped whole, as in Karpenter.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{InstanceType, NodePool, Requirements, Resource, Resources};
+
+#[cfg(test)]
+mod tests;
+
+/// A NodeOverlay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overlay {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `spec.weight`, 0 if absent. Heavier overlays win.
+    pub weight: i32,
+    /// Which instance types and offerings are meant; a label that neither they nor the pool have matches nothing.
+    pub requirements: Requirements,
+    /// What becomes of the price.
+    pub price: Option<PriceChange>,
+    /// Extended resources that the types have.
+    pub capacity: Resources,
+}
+
+/// `spec.price` or `spec.priceAdjustment`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PriceChange {
+    /// USD per hour; it also gives a price to offerings without one.
+    Absolute(f64),
+    /// USD per hour to add.
+    Delta(f64),
+    /// Per cent to add.
+    Percent(f64),
+}
+
+impl PriceChange {
+    /// The price after the change, never below zero. An unknown price can only be replaced.
+    fn apply(self, price: Option<f64>) -> Option<f64> {
+        let changed = match self {
+            Self::Absolute(absolute) => absolute,
+            Self::Delta(delta) => price? + delta,
+            Self::Percent(percent) => price? * (1.0 + percent / 100.0),
+        };
+        Some(changed.max(0.0))
+    }
+}
+
+/// What became of an overlay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverlayReport {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What became of it.
+    pub outcome: OverlayOutcome,
+}
+
+/// What became of an overlay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OverlayOutcome {
+    /// It matched. Heavier overlays may have won where it did.
+    Applied {
+        /// Prices that it decided, over all pools.
+        prices: usize,
+        /// Resources of types that it decided, over all pools.
+        capacities: usize,
+    },
+    /// One of equal weight changes the same price or resource: it is skipped whole.
+    Conflict {
+        /// The names of those, sorted.
+        with: Vec<Arc<str>>,
+    },
+    /// It is not valid; why is for people.
+    Invalid(String),
+    /// No offering of any pool matches.
+    MatchesNothing,
+}
+
+/// What an overlay can change: a price, or a resource of a type.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Target {
+    /// Pool, type, offering.
+    Price(usize, usize, usize),
+    /// Pool, type, resource.
+    Capacity(usize, usize, Resource),
+}
+
+/// Who decided a target, and who touched it last (of those, the lightest).
+struct Claim {
+    winner: usize,
+    lightest: usize,
+}
+
+/// Changes of one pool's catalogue; two pools with equal ones share it.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Changes {
+    prices: BTreeMap<(usize, usize), f64>,
+    capacities: BTreeMap<(usize, Resource), i64>,
+}
+
+/// Applies `overlays` to the catalogues of `pools`. A pool gets a catalogue of its own only where the overlays make it
+/// differ from those of the pools it shares one with. Reports come in the order in which the overlays act.
+pub fn apply(
+    overlays: &[Overlay],
+    pools: &mut [NodePool],
+    catalogues: &mut Vec<Vec<InstanceType>>,
+) -> Vec<OverlayReport> {
+    let mut order: Vec<usize> = (0..overlays.len()).collect();
+    order.sort_by(|a, b| {
+        let (a, b) = (&overlays[*a], &overlays[*b]);
+        b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name))
+    });
+    let mut claims: BTreeMap<Target, Claim> = BTreeMap::new();
+    let mut reports = Vec::new();
+    let mut applied = Vec::new();
+    for index in order {
+        let overlay = &overlays[index];
+        let outcome = match invalid(overlay) {
+            Some(why) => OverlayOutcome::Invalid(why),
+            None => claim(index, overlays, pools, catalogues, &mut claims),
+        };
+        if matches!(outcome, OverlayOutcome::Applied { .. }) {
+            applied.push((index, reports.len()));
+        }
+        reports.push(OverlayReport { name: Arc::clone(&overlay.name), outcome });
+    }
+    for (overlay, report) in applied {
+        let won = claims.iter().filter(|(_, claim)| claim.winner == overlay).map(|(target, _)| target);
+        let (prices, capacities): (Vec<&Target>, Vec<&Target>) = won.partition(|it| matches!(it, Target::Price(..)));
+        reports[report].outcome = OverlayOutcome::Applied { prices: prices.len(), capacities: capacities.len() };
+    }
+    write(changes(overlays, pools, catalogues, &claims), pools, catalogues);
+    reports
+}
+
+fn invalid(overlay: &Overlay) -> Option<String> {
+    let core = [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage, Resource::Pods];
+    if let Some(resource) = core.iter().find(|resource| overlay.capacity.contains(resource)) {
+        return Some(format!("capacity may only name extended resources, not {resource}"));
+    }
+    if let Some((resource, _)) = overlay.capacity.iter().find(|(_, amount)| *amount < 0) {
+        return Some(format!("capacity of {resource} is negative"));
+    }
+    match overlay.price? {
+        PriceChange::Absolute(price) if !price.is_finite() || price < 0.0 => {
+            Some("the price is not a number of zero or more".to_owned())
+        }
+        PriceChange::Delta(delta) if !delta.is_finite() => Some("the price adjustment is not a number".to_owned()),
+        PriceChange::Percent(percent) if !percent.is_finite() || percent < -100.0 => {
+            Some("the price adjustment is not a percentage of -100 or more".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Claims every target of one overlay, or none if another of its weight has touched one of them.
+fn claim(
+    index: usize,
+    overlays: &[Overlay],
+    pools: &[NodePool],
+    catalogues: &[Vec<InstanceType>],
+    claims: &mut BTreeMap<Target, Claim>,
+) -> OverlayOutcome {
+    let overlay = &overlays[index];
+    let (targets, matched) = targets(overlay, pools, catalogues);
+    if !matched {
+        return OverlayOutcome::MatchesNothing;
+    }
+    let touched = targets.iter().filter_map(|target| claims.get(target)).map(|claim| &overlays[claim.lightest]);
+    let mut with: Vec<Arc<str>> =
+        touched.filter(|other| other.weight == overlay.weight).map(|other| Arc::clone(&other.name)).collect();
+    with.sort();
+    with.dedup();
+    if !with.is_empty() {
+        return OverlayOutcome::Conflict { with };
+    }
+    for target in targets {
+        claims.entry(target).and_modify(|it| it.lightest = index).or_insert(Claim { winner: index, lightest: index });
+    }
+    OverlayOutcome::Applied { prices: 0, capacities: 0 }
+}
+
+/// What the overlay would change, and whether it matches anything at all.
+fn targets(overlay: &Overlay, pools: &[NodePool], catalogues: &[Vec<InstanceType>]) -> (Vec<Target>, bool) {
+    let mut targets = Vec::new();
+    let mut matched = false;
+    for (pool_index, pool) in pools.iter().enumerate() {
+        let catalogue = catalogues.get(pool.catalogue).map_or(&[][..], Vec::as_slice);
+        for (type_index, instance_type) in catalogue.iter().enumerate() {
+            if !pool.requirements.intersects(&instance_type.requirements) {
+                continue;
+            }
+            let mut node = pool.requirements.clone();
+            node.add_all(&instance_type.requirements);
+            // What the type already excludes, no offering of it can match.
+            if !node.intersects(&overlay.requirements) {
+                continue;
+            }
+            let mut any = false;
+            for (offering_index, offering) in instance_type.offerings.iter().enumerate() {
+                if !node.intersects(&offering.requirements) {
+                    continue;
+                }
+                let mut node = node.clone();
+                node.add_all(&offering.requirements);
+                if node.first_conflict(&overlay.requirements, |_| false).is_some() {
+                    continue;
+                }
+                any = true;
+                if overlay.price.is_some() {
+                    targets.push(Target::Price(pool_index, type_index, offering_index));
+                }
+            }
+            if any {
+                matched = true;
+                let resources = overlay.capacity.iter().map(|(resource, _)| resource.clone());
+                targets.extend(resources.map(|resource| Target::Capacity(pool_index, type_index, resource)));
+            }
+        }
+    }
+    (targets, matched)
+}
+
+/// By pool, what differs from its catalogue.
+fn changes(
+    overlays: &[Overlay],
+    pools: &[NodePool],
+    catalogues: &[Vec<InstanceType>],
+    claims: &BTreeMap<Target, Claim>,
+) -> Vec<Changes> {
+    let mut changes = vec![Changes::default(); pools.len()];
+    for (target, claim) in claims {
+        let overlay = &overlays[claim.winner];
+        match target {
+            Target::Price(pool, type_index, offering) => {
+                let before = catalogues[pools[*pool].catalogue][*type_index].offerings[*offering].price;
+                let after = overlay.price.and_then(|change| change.apply(before));
+                if let Some(after) = after.filter(|after| before != Some(*after)) {
+                    changes[*pool].prices.insert((*type_index, *offering), after);
+                }
+            }
+            Target::Capacity(pool, type_index, resource) => {
+                let before = &catalogues[pools[*pool].catalogue][*type_index].capacity;
+                let after = overlay.capacity.get(resource);
+                if !before.contains(resource) || before.get(resource) != after {
+                    changes[*pool].capacities.insert((*type_index, resource.clone()), after);
+                }
+            }
+        }
+    }
+    changes
+}
+
+fn write(changes: Vec<Changes>, pools: &mut [NodePool], catalogues: &mut Vec<Vec<InstanceType>>) {
+    // By original catalogue: the distinct changes of its pools and where each is written.
+    let mut groups: BTreeMap<usize, Vec<(Changes, Vec<usize>)>> = BTreeMap::new();
+    for (pool, changes) in changes.into_iter().enumerate() {
+        let group = groups.entry(pools[pool].catalogue).or_default();
+        match group.iter_mut().find(|(other, _)| *other == changes) {
+            Some((_, sharing)) => sharing.push(pool),
+            None => group.push((changes, vec![pool])),
+        }
+    }
+    for (original, mut group) in groups {
+        let Some(before) = catalogues.get(original).cloned() else { continue };
+        // Whoever keeps the catalogue as it is keeps its place; otherwise the first group takes it.
+        group.sort_by_key(|(changes, _)| *changes != Changes::default());
+        for (number, (changes, sharing)) in group.into_iter().enumerate() {
+            let mut after = before.clone();
+            for ((type_index, offering), price) in changes.prices {
+                after[type_index].offerings[offering].price = Some(price);
+            }
+            for ((type_index, resource), amount) in changes.capacities {
+                after[type_index].capacity.set(resource, amount);
+            }
+            let place = if number == 0 { original } else { catalogues.len() };
+            if number == 0 {
+                catalogues[place] = after;
+            } else {
+                catalogues.push(after);
+            }
+            sharing.into_iter().for_each(|pool| pools[pool].catalogue = place);
+        }
+    }
+}

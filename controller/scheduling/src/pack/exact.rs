@@ -1,0 +1,175 @@
+//! A dozen pods or fewer: the optimum, by dynamic programming over subsets.
+//!
+//! `price(S)` is the cheapest shape that holds subset S; `best(S) = min over T ⊆ S with S's first pod of price(T) +
+//! best(S∖T)`, 3ⁿ steps. Batches of this size are what a cluster sees most of the day.
+
+use fixedbitset::FixedBitSet;
+
+use super::construct::Opened;
+use super::ground::{Ground, Headroom};
+use super::groups::Grouped;
+use super::stock::Stock;
+
+/// 3¹² steps take about a millisecond.
+const MOST_UNITS: usize = 12;
+
+/// Whether the rest is small enough, and its pools are of one weight and unlimited.
+pub(crate) fn applies(ground: &Ground<'_>, _grouped: &Grouped, stock: &Stock, headroom: &Headroom) -> bool {
+    let mut tiers = stock
+        .left_of_kind
+        .iter()
+        .zip(&ground.tier_of_kind)
+        .filter(|&(&left, _)| left > 0)
+        .map(|(_, &tier)| tier);
+    let Some(first) = tiers.next() else { return false };
+    stock.left <= MOST_UNITS && !headroom.binds() && first != i32::MIN && tiers.all(|tier| tier == first)
+}
+
+/// A way to launch a node.
+struct Entry {
+    shape: usize,
+    cell: usize,
+    price: f64,
+    /// Units that may be there.
+    admits: u16,
+}
+
+/// Packs all that is left.
+pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) -> Vec<Opened> {
+    let mut lots: Vec<u32> = Vec::new();
+    for (lot, one) in stock.lots.iter().enumerate() {
+        lots.extend(std::iter::repeat_n(lot as u32, one.left()));
+    }
+    let count = lots.len();
+    let entries = entries(ground, grouped, stock, &lots);
+    let full = (1_usize << count) - 1;
+    let width = ground.compiled.columns.width();
+    let mut sums = vec![0_i32; (full + 1) * width];
+    let mut cheapest: Vec<u32> = vec![0; full + 1];
+    let none = entries.len() as u32;
+    for set in 1..=full {
+        let last = usize::BITS as usize - 1 - set.leading_zeros() as usize;
+        let rest = set & !(1 << last);
+        for column in 0..width {
+            let size = stock.kinds[stock.lots[lots[last] as usize].kind as usize].sizes[column];
+            sums[set * width + column] = sums[rest * width + column] + size;
+        }
+        // What a part does not fit into, the whole does not either.
+        let mut from = cheapest[rest].max(cheapest[1 << last]);
+        if set.count_ones() > 1 && rest != 0 {
+            let other = set & (set - 1);
+            from = from.max(cheapest[other]);
+        }
+        if breaks_rules(grouped, stock, &lots, set) {
+            from = none;
+        }
+        let sizes = &sums[set * width..][..width];
+        let found = entries[(from as usize).min(entries.len())..].iter().position(|entry| {
+            set & !usize::from(entry.admits) == 0
+                && sizes
+                    .iter()
+                    .zip(&ground.compiled.shapes[entry.shape].room)
+                    .all(|(&size, &room)| size <= room || size == 0)
+        });
+        cheapest[set] = found.map_or(none, |offset| from + offset as u32);
+    }
+    let mut best = vec![f64::INFINITY; full + 1];
+    let mut choice = vec![0_usize; full + 1];
+    best[0] = 0.0;
+    for set in 1..=full {
+        let first = set & set.wrapping_neg();
+        let others = set & !first;
+        let mut part = others;
+        loop {
+            let node = part | first;
+            if let Some(entry) = entries.get(cheapest[node] as usize) {
+                let price = entry.price + best[set & !node];
+                if price < best[set] - 1e-12 {
+                    best[set] = price;
+                    choice[set] = node;
+                }
+            }
+            if part == 0 {
+                break;
+            }
+            part = (part - 1) & others;
+        }
+    }
+    let mut target = full;
+    if best[full].is_infinite() {
+        // Some unit fits nowhere: leave it out.
+        target = (0..count).filter(|&unit| best[1 << unit].is_finite()).map(|unit| 1 << unit).sum();
+    }
+    let mut opened = Vec::new();
+    let mut set = target;
+    while set != 0 && choice[set] != 0 {
+        let node = choice[set];
+        let entry = &entries[cheapest[node] as usize];
+        opened.push(open(ground, stock, &lots, node, entry));
+        set &= !node;
+    }
+    if target != full {
+        // The rest is not to be tried again here.
+        stock.left = 0;
+    }
+    opened
+}
+
+fn entries(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, lots: &[u32]) -> Vec<Entry> {
+    let same_mask = lots.iter().all(|&lot| stock.lots[lot as usize].mask == stock.lots[lots[0] as usize].mask);
+    let mut entries = Vec::new();
+    for &shape in &ground.basic {
+        let one = &ground.compiled.shapes[shape];
+        let mut cheapest: Option<Entry> = None;
+        for (cell, &price) in one.price.iter().enumerate().filter(|(_, price)| price.is_finite()) {
+            let mut admits = 0_u16;
+            for (unit, &lot) in lots.iter().enumerate() {
+                let lot = &stock.lots[lot as usize];
+                let signature = stock.kinds[lot.kind as usize].signature as usize;
+                if stock.masks[lot.mask as usize].contains(cell) && grouped.admits[signature][cell].contains(shape) {
+                    admits |= 1 << unit;
+                }
+            }
+            if admits == 0 {
+                continue;
+            }
+            let entry = Entry { shape, cell, price, admits };
+            if !same_mask {
+                entries.push(entry);
+            } else if cheapest.as_ref().is_none_or(|best| price < best.price) {
+                cheapest = Some(entry);
+            }
+        }
+        entries.extend(cheapest);
+    }
+    entries.sort_by(|a, b| a.price.total_cmp(&b.price).then(a.shape.cmp(&b.shape)).then(a.cell.cmp(&b.cell)));
+    entries
+}
+
+fn breaks_rules(grouped: &Grouped, stock: &Stock, lots: &[u32], set: usize) -> bool {
+    let members = || (0..lots.len()).filter(move |unit| set >> unit & 1 == 1).map(|unit| lots[unit]);
+    let rules_of = |lot: u32| &stock.rulesets[stock.lots[lot as usize].ruleset as usize];
+    members().any(|owner| {
+        rules_of(owner).owns.iter().any(|&rule| {
+            let targets: i32 = members()
+                .flat_map(|lot| rules_of(lot).targets.iter())
+                .filter(|&&(target, _)| target == rule)
+                .map(|&(_, count)| count)
+                .sum();
+            targets > grouped.rules.host[rule as usize].limit
+        })
+    })
+}
+
+fn open(ground: &Ground<'_>, stock: &mut Stock, lots: &[u32], node: usize, entry: &Entry) -> Opened {
+    let mut cells = FixedBitSet::with_capacity(ground.compiled.cells.len());
+    cells.insert_range(..);
+    let mut units = Vec::new();
+    for (unit, &lot) in lots.iter().enumerate() {
+        if node >> unit & 1 == 1 {
+            cells.intersect_with(&stock.masks[stock.lots[lot as usize].mask as usize]);
+            units.extend_from_slice(stock.take(lot, 1));
+        }
+    }
+    Opened { shape: entry.shape, cell: entry.cell, cells, price: entry.price, units, reserved: None }
+}

@@ -1,0 +1,56 @@
+//! Existing nodes first: each is filled in turn, with what its pods already claim.
+
+use fixedbitset::FixedBitSet;
+
+use super::fill::{Filler, Site};
+use super::groups::Grouped;
+use super::stock::Stock;
+use super::terrain::Standing;
+use crate::compile::Compiled;
+
+/// Fills the standing nodes; returns the units put on each (by position in `standing`).
+pub(crate) fn fill(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    stock: &mut Stock,
+    standing: &mut [Standing],
+    standing_admits: &[FixedBitSet],
+) -> Vec<Vec<u32>> {
+    let mut placed: Vec<Vec<u32>> = vec![Vec::new(); standing.len()];
+    let mut filler = Filler::new(&grouped.rules.host, stock, compiled.columns.width());
+    let values = vec![0.0; stock.kinds.len()];
+    let weights = vec![1.0; compiled.columns.width()];
+    let mut kinds: Vec<u32> = (0..stock.kinds.len() as u32).collect();
+    for (position, one) in standing.iter_mut().enumerate() {
+        if stock.left == 0 {
+            break;
+        }
+        let node = &compiled.problem.nodes[one.node];
+        for part in node.bound.iter().filter_map(|bound| grouped.bound_parts[bound.spec].as_ref()) {
+            filler.preload(&part.owns_host, &part.targets_host);
+        }
+        let admitted = |kind: u32| {
+            let parts = &grouped.signature_parts[stock.kinds[kind as usize].signature as usize];
+            parts.iter().all(|&part| standing_admits[part as usize].contains(position))
+        };
+        let site = Site {
+            room: &one.room,
+            weights: &weights,
+            cell: one.cell,
+            admitted: &admitted,
+            openers: None,
+            critical: &[],
+            values: &values,
+        };
+        let content = filler.fill(stock, &site, &kinds);
+        for (lot, count) in content {
+            let kind = stock.lots[lot as usize].kind as usize;
+            for (room, &size) in one.room.iter_mut().zip(&*stock.kinds[kind].sizes) {
+                *room -= size * count as i32;
+            }
+            placed[position].extend_from_slice(stock.take(lot, count as usize));
+        }
+        kinds.retain(|&kind| stock.left_of_kind[kind as usize] > 0);
+    }
+    placed
+}

@@ -1,0 +1,271 @@
+//! Shapes as construction sees them: dominated ones left out, ranked by price, with the limits of their pools.
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use super::groups::Grouped;
+use super::stock::Stock;
+use crate::bound::fluid::{Demands, Source};
+use crate::compile::{Compiled, fits};
+use crate::model::{Resource, Resources};
+
+/// Rows of the fluid program at most: beyond this the rarest signatures are thrown together.
+const MOST_ROWS: usize = 40;
+
+/// Shapes worth opening.
+pub(crate) struct Ground<'a> {
+    pub(crate) compiled: &'a Compiled<'a>,
+    /// Shapes that no other beats in every respect; indices into `compiled.shapes`.
+    pub(crate) basic: Vec<usize>,
+    /// `basic` by ascending price, per cell; only those on offer there.
+    pub(crate) by_price: Vec<Vec<usize>>,
+    /// Group of the fluid program, by signature.
+    pub(crate) group_of: Vec<usize>,
+    pub(crate) groups: usize,
+    /// Groups that a shape admits somewhere, by shape.
+    pub(crate) groups_of_shape: Vec<FixedBitSet>,
+    /// Weight of the heaviest pool that can hold a unit of the kind; `i32::MIN` if none can.
+    pub(crate) tier_of_kind: Vec<i32>,
+}
+
+impl<'a> Ground<'a> {
+    pub(crate) fn new(compiled: &'a Compiled<'a>, grouped: &Grouped, stock: &Stock) -> Self {
+        let (group_of, groups) = signature_groups(compiled, grouped, stock);
+        let mut groups_of_shape = vec![FixedBitSet::with_capacity(groups); compiled.shapes.len()];
+        for (signature, by_cell) in grouped.admits.iter().enumerate() {
+            if group_of[signature] == usize::MAX {
+                continue;
+            }
+            for (cell, set) in by_cell.iter().enumerate() {
+                for shape in set.ones().filter(|&shape| compiled.shapes[shape].price[cell].is_finite()) {
+                    groups_of_shape[shape].insert(group_of[signature]);
+                }
+            }
+        }
+        let basic = undominated(compiled, grouped, &groups_of_shape);
+        let by_price = (0..compiled.cells.len())
+            .map(|cell| {
+                let price = |shape: usize| compiled.shapes[shape].price[cell];
+                let mut offered: Vec<usize> = basic.iter().copied().filter(|&shape| price(shape).is_finite()).collect();
+                offered.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
+                offered
+            })
+            .collect();
+        let mut ground =
+            Self { compiled, basic, by_price, group_of, groups, groups_of_shape, tier_of_kind: Vec::new() };
+        ground.tier_of_kind = ground.tiers(grouped, stock, &Headroom::new(compiled));
+        ground
+    }
+
+    /// The weight of the pools that each kind must be opened for, given what limits leave.
+    pub(crate) fn tiers(&self, grouped: &Grouped, stock: &Stock, headroom: &Headroom) -> Vec<i32> {
+        let weights: Vec<i32> = self.compiled.problem.pools.iter().map(|pool| pool.weight).collect();
+        let single = weights.iter().all(|&weight| weight == weights[0]);
+        stock
+            .kinds
+            .iter()
+            .map(|kind| {
+                let admits = &grouped.admits[kind.signature as usize];
+                let mut tier = i32::MIN;
+                for &shape in &self.basic {
+                    let one = &self.compiled.shapes[shape];
+                    let weight = weights[one.pool];
+                    if weight <= tier || !fits(&kind.sizes, &one.room) || !headroom.allows(self.compiled, shape) {
+                        continue;
+                    }
+                    let offered = admits.iter().enumerate().any(|(cell, set)| set.contains(shape) && one.price[cell].is_finite());
+                    if offered {
+                        tier = weight;
+                        if single {
+                            break;
+                        }
+                    }
+                }
+                tier
+            })
+            .collect()
+    }
+
+    pub(crate) fn weight_of(&self, shape: usize) -> i32 {
+        self.compiled.problem.pools[self.compiled.shapes[shape].pool].weight
+    }
+
+    /// The demands of what is left.
+    pub(crate) fn demands(&self, stock: &Stock, least_nodes: f64) -> Demands {
+        let width = self.compiled.columns.width();
+        let mut totals = vec![0.0; self.groups * width];
+        for (kind, one) in stock.kinds.iter().enumerate() {
+            let count = stock.left_of_kind[kind] as f64;
+            if count > 0.0 && self.tier_of_kind[kind] != i32::MIN {
+                let group = self.group_of[one.signature as usize];
+                for (column, &size) in one.sizes.iter().enumerate() {
+                    totals[group * width + column] += count * f64::from(size);
+                }
+            }
+        }
+        Demands { totals, groups: self.groups, width, least_nodes }
+    }
+
+    /// The shapes of the fluid program.
+    pub(crate) fn sources(&self, among: &[usize]) -> Vec<Source<'_>> {
+        among
+            .iter()
+            .map(|&shape| Source {
+                room: &self.compiled.shapes[shape].room,
+                price: self.compiled.shapes[shape].cheapest,
+                groups: &self.groups_of_shape[shape],
+            })
+            .collect()
+    }
+}
+
+/// Signatures that admit the same shapes share rows; the rarest are thrown together if there are too many.
+fn signature_groups(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock) -> (Vec<usize>, usize) {
+    let mut ids: FxHashMap<FixedBitSet, usize> = FxHashMap::default();
+    let mut group_of = vec![usize::MAX; grouped.admits.len()];
+    let mut demand: Vec<usize> = Vec::new();
+    for kind in &stock.kinds {
+        let signature = kind.signature as usize;
+        if group_of[signature] == usize::MAX {
+            let mut anywhere = FixedBitSet::with_capacity(compiled.shapes.len());
+            grouped.admits[signature].iter().for_each(|set| anywhere.union_with(set));
+            let next = ids.len();
+            group_of[signature] = *ids.entry(anywhere).or_insert(next);
+        }
+    }
+    demand.resize(ids.len(), 0);
+    for (kind, one) in stock.kinds.iter().enumerate() {
+        demand[group_of[one.signature as usize]] += stock.left_of_kind[kind];
+    }
+    let most = (MOST_ROWS / compiled.columns.width()).max(2);
+    if demand.len() > most {
+        let mut order: Vec<usize> = (0..demand.len()).collect();
+        order.sort_by_key(|&group| (std::cmp::Reverse(demand[group]), group));
+        let mut merged = vec![most - 1; demand.len()];
+        order.iter().take(most - 1).enumerate().for_each(|(rank, &group)| merged[group] = rank);
+        group_of.iter_mut().filter(|group| **group != usize::MAX).for_each(|group| *group = merged[*group]);
+        return (group_of, most);
+    }
+    (group_of, demand.len())
+}
+
+/// Leaves out shapes that another shape of the same pool beats: as much room, as cheap in every cell, admits as much.
+fn undominated(compiled: &Compiled<'_>, grouped: &Grouped, groups_of_shape: &[FixedBitSet]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..compiled.shapes.len())
+        .filter(|&shape| compiled.shapes[shape].cheapest.is_finite() && compiled.shapes[shape].cheapest > 0.0)
+        .filter(|&shape| !groups_of_shape[shape].is_clear())
+        .collect();
+    let key = |shape: usize| &compiled.shapes[shape];
+    order.sort_by(|&a, &b| {
+        let roomier = key(b).room.cmp(&key(a).room);
+        key(a).cheapest.total_cmp(&key(b).cheapest).then(roomier).then(a.cmp(&b))
+    });
+    // Which (signature, cell) a shape serves, as one row of bits.
+    let cells = compiled.cells.len();
+    let mut served = vec![FixedBitSet::with_capacity(grouped.admits.len() * cells); compiled.shapes.len()];
+    for (signature, by_cell) in grouped.admits.iter().enumerate() {
+        for (cell, set) in by_cell.iter().enumerate() {
+            set.ones().for_each(|shape| served[shape].insert(signature * cells + cell));
+        }
+    }
+    let limited: Vec<bool> = compiled.problem.pools.iter().map(|pool| pool.limits.is_some()).collect();
+    let flexible: Vec<bool> =
+        compiled.problem.pools.iter().map(|pool| pool.requirements.iter().any(|(_, one)| one.min_values.is_some())).collect();
+    let mut kept: Vec<usize> = Vec::new();
+    for &shape in &order {
+        let one = key(shape);
+        let beaten = !flexible[one.pool]
+            && kept.iter().any(|&other| {
+                let better = key(other);
+                better.pool == one.pool
+                    && one.room.iter().zip(&better.room).all(|(less, more)| less <= more)
+                    && one.price.iter().zip(&better.price).all(|(more, less)| less <= more)
+                    && served[shape].is_subset(&served[other])
+                    && (!limited[one.pool] || limit_use(compiled, shape) >= limit_use(compiled, other))
+            });
+        if !beaten {
+            kept.push(shape);
+        }
+    }
+    kept.sort_unstable();
+    kept
+}
+
+/// What a shape takes of its pool's limits; compared as a whole only to see whether one is no worse.
+fn limit_use(compiled: &Compiled<'_>, shape: usize) -> i64 {
+    let one = &compiled.shapes[shape];
+    let pool = &compiled.problem.pools[one.pool];
+    let capacity = &compiled.problem.catalogues[pool.catalogue][one.instance_type].capacity;
+    pool.limits.as_ref().map_or(0, |limits| limits.iter().map(|(resource, _)| capacity.get(resource)).sum())
+}
+
+/// What pool limits leave while nodes are opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Headroom {
+    /// By pool; `None` is without limits.
+    left: Vec<Option<Resources>>,
+}
+
+impl Headroom {
+    pub(crate) fn new(compiled: &Compiled<'_>) -> Self {
+        let left = compiled
+            .problem
+            .pools
+            .iter()
+            .map(|pool| {
+                pool.limits.as_ref().map(|limits| {
+                    limits
+                        .iter()
+                        .map(|(resource, limit)| (resource.clone(), limit.saturating_sub(pool.usage.get(resource))))
+                        .collect()
+                })
+            })
+            .collect();
+        Self { left }
+    }
+
+    /// Whether any pool has limits.
+    pub(crate) fn binds(&self) -> bool {
+        self.left.iter().any(Option::is_some)
+    }
+
+    /// Whether one more node of this shape stays within its pool's limits.
+    pub(crate) fn allows(&self, compiled: &Compiled<'_>, shape: usize) -> bool {
+        self.times(compiled, shape) > 0
+    }
+
+    /// How many more nodes of this shape stay within its pool's limits.
+    pub(crate) fn times(&self, compiled: &Compiled<'_>, shape: usize) -> usize {
+        let one = &compiled.shapes[shape];
+        let Some(left) = &self.left[one.pool] else { return usize::MAX };
+        left.iter()
+            .map(|(resource, left)| {
+                let each = use_of(compiled, shape, resource);
+                if each <= 0 { if left < 0 { 0 } else { i64::MAX } } else { (left / each).max(0) }
+            })
+            .min()
+            .map_or(usize::MAX, |times| usize::try_from(times).unwrap_or(usize::MAX))
+    }
+
+    /// Counts `times` nodes of this shape.
+    pub(crate) fn spend(&mut self, compiled: &Compiled<'_>, shape: usize, times: usize) {
+        let pool = compiled.shapes[shape].pool;
+        let Some(mut left) = self.left[pool].take() else { return };
+        let resources: Vec<Resource> = left.iter().map(|(resource, _)| resource.clone()).collect();
+        for resource in resources {
+            let each = use_of(compiled, shape, &resource);
+            let spent = left.get(&resource).saturating_sub(each.saturating_mul(times as i64));
+            left.set(resource, spent);
+        }
+        self.left[pool] = Some(left);
+    }
+}
+
+fn use_of(compiled: &Compiled<'_>, shape: usize, resource: &Resource) -> i64 {
+    if resource.name() == "nodes" {
+        return 1;
+    }
+    let one = &compiled.shapes[shape];
+    let catalogue = compiled.problem.pools[one.pool].catalogue;
+    compiled.problem.catalogues[catalogue][one.instance_type].capacity.get(resource)
+}

@@ -1,0 +1,179 @@
+//! Groups: pods that are alike in everything a plan may look at, with the rules they take part in.
+
+use std::rc::Rc;
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use crate::compile::{Compiled, Part, Rules, Softness};
+use crate::labels;
+use crate::model::{PodSpec, SpecId};
+
+/// Alike units.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    /// Index for [`Grouped::admits`].
+    pub(crate) signature: u32,
+    /// What one unit takes, in columns.
+    pub(crate) sizes: Rc<[i32]>,
+    pub(crate) part: Part,
+    /// Pods, or bundles from [`Grouped::first_bundle`] on.
+    pub(crate) units: Vec<u32>,
+}
+
+/// All groups, under one reading of the preferred terms.
+pub(crate) struct Grouped {
+    pub(crate) rules: Rules,
+    pub(crate) groups: Vec<Group>,
+    /// By signature, those of bundles after those of pods.
+    pub(crate) admits: Vec<Rc<Vec<FixedBitSet>>>,
+    /// Signatures of pods that a signature stands for.
+    pub(crate) signature_parts: Vec<Vec<u32>>,
+    /// Pods of each bundle.
+    pub(crate) bundles: Vec<Vec<u32>>,
+    pub(crate) first_bundle: u32,
+    /// What a bound pod has to do with rules, by spec; `None` where no pod of that spec is bound.
+    pub(crate) bound_parts: Vec<Option<Part>>,
+    /// By spec: dimensions of the cells that some domain rule of it is about.
+    pub(crate) pinned_of_spec: Vec<FixedBitSet>,
+}
+
+/// How a pass reads preferred terms.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reading {
+    /// `ScheduleAnyway` spreads over domains take part.
+    pub(crate) spreads: bool,
+    /// Preferred anti-affinity on hostnames: a node holds at most `⌈replicas / hosts⌉` of a workload; 0 ignores it.
+    pub(crate) hosts: u32,
+}
+
+impl Grouped {
+    pub(crate) fn new(compiled: &Compiled<'_>, reading: &Reading) -> Self {
+        let problem = compiled.problem;
+        let softness = Softness { spreads: reading.spreads };
+        let mut rules = Rules::default();
+        let mut parts: Vec<Part> = compiled
+            .classes
+            .iter()
+            .map(|class| rules.learn(&problem.specs[class.spec], true, softness))
+            .collect();
+        if reading.hosts > 0 {
+            soften_hosts(compiled, reading.hosts, &mut rules, &mut parts);
+        }
+        let mut bound_parts: Vec<Option<Part>> = vec![None; problem.specs.len()];
+        for bound in problem.nodes.iter().flat_map(|node| &node.bound) {
+            let part = &mut bound_parts[bound.spec];
+            if part.is_none() {
+                *part = Some(rules.learn(&problem.specs[bound.spec], false, softness));
+            }
+        }
+        let by_subject = rules.by_subject();
+        for (class, part) in compiled.classes.iter().zip(&mut parts) {
+            rules.aim(&problem.specs[class.spec], part, &by_subject);
+        }
+        for (spec, part) in bound_parts.iter_mut().enumerate() {
+            if let Some(part) = part {
+                rules.aim(&problem.specs[spec], part, &by_subject);
+            }
+        }
+        let pinned_of_spec = pinned_dimensions(compiled, &rules, &parts);
+        let groups = compiled
+            .classes
+            .iter()
+            .enumerate()
+            .zip(parts)
+            .filter(|((_, class), _)| problem.specs[class.spec].refusal.is_none())
+            .map(|((index, class), part)| Group {
+                signature: class.signature,
+                sizes: compiled.request(index).into(),
+                part,
+                units: class.pods.clone(),
+            })
+            .collect();
+        let admits = compiled.admits.iter().map(|by_cell| Rc::new(by_cell.clone())).collect();
+        let signature_parts = (0..compiled.signatures.len() as u32).map(|signature| vec![signature]).collect();
+        let first_bundle = problem.pods.len() as u32;
+        let mut grouped =
+            Self { rules, groups, admits, signature_parts, bundles: Vec::new(), first_bundle, bound_parts, pinned_of_spec };
+        super::glue::glue(compiled, &mut grouped);
+        grouped
+    }
+
+    /// The pods of a unit.
+    pub(crate) fn pods<'b>(&'b self, unit: &'b u32) -> &'b [u32] {
+        match unit.checked_sub(self.first_bundle) {
+            Some(bundle) => &self.bundles[bundle as usize],
+            None => std::slice::from_ref(unit),
+        }
+    }
+
+    /// The signature that holds where all of `parts` hold.
+    pub(crate) fn joint_signature(&mut self, mut parts: Vec<u32>) -> u32 {
+        parts.sort_unstable();
+        parts.dedup();
+        if let Some(known) = self.signature_parts.iter().position(|known| *known == parts) {
+            return known as u32;
+        }
+        let mut joint: Vec<FixedBitSet> = (*self.admits[parts[0] as usize]).clone();
+        for &part in &parts[1..] {
+            joint.iter_mut().zip(&*self.admits[part as usize]).for_each(|(set, other)| set.intersect_with(other));
+        }
+        self.admits.push(Rc::new(joint));
+        self.signature_parts.push(parts);
+        self.admits.len() as u32 - 1
+    }
+}
+
+/// Whether some pending pod has a preferred anti-affinity between hosts that selects its own workload.
+pub(crate) fn prefers_hosts(compiled: &Compiled<'_>) -> bool {
+    compiled.classes.iter().any(|class| own_host_preferences(&compiled.problem.specs[class.spec]).next().is_some())
+}
+
+/// Whether some pending pod has a spread that only asks.
+pub(crate) fn prefers_spread(compiled: &Compiled<'_>) -> bool {
+    let specs = compiled.classes.iter().map(|class| &compiled.problem.specs[class.spec]);
+    specs.flat_map(|spec| &spec.spread).any(|spread| !spread.required && &*spread.topology_key != labels::HOSTNAME)
+}
+
+fn own_host_preferences(spec: &PodSpec) -> impl Iterator<Item = &crate::model::AffinityTerm> {
+    spec.preferred_anti_affinity
+        .iter()
+        .map(|one| &one.term)
+        .filter(|term| &*term.topology_key == labels::HOSTNAME)
+        .filter(|term| term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels))
+}
+
+/// Gives every workload that prefers to be apart a limit per node, such that it needs at least `hosts` nodes.
+fn soften_hosts(compiled: &Compiled<'_>, hosts: u32, rules: &mut Rules, parts: &mut [Part]) {
+    let mut replicas: FxHashMap<&crate::model::AffinityTerm, u32> = FxHashMap::default();
+    let owners: Vec<(usize, SpecId)> = compiled.classes.iter().map(|class| class.spec).enumerate().collect();
+    for &(class, spec) in &owners {
+        for term in own_host_preferences(&compiled.problem.specs[spec]) {
+            *replicas.entry(term).or_default() += compiled.classes[class].pods.len() as u32;
+        }
+    }
+    for &(class, spec) in &owners {
+        for term in own_host_preferences(&compiled.problem.specs[spec]) {
+            let count = replicas.get(term).copied().unwrap_or(1);
+            let limit = count.div_ceil(hosts).max(1);
+            let rule = rules.soften(term, limit as i32);
+            if !parts[class].owns_host.contains(&rule) {
+                parts[class].owns_host.push(rule);
+            }
+        }
+    }
+}
+
+fn pinned_dimensions(compiled: &Compiled<'_>, rules: &Rules, parts: &[Part]) -> Vec<FixedBitSet> {
+    let dimensions = compiled.cells.dimensions.len();
+    let mut pinned = vec![FixedBitSet::with_capacity(dimensions); compiled.problem.specs.len()];
+    for (class, part) in compiled.classes.iter().zip(parts) {
+        let touched = part.owns_domain.iter().copied().chain(part.targets_domain.iter().map(|&(rule, _)| rule));
+        for rule in touched {
+            if let Some(dimension) = compiled.cells.dimension(&rules.domain[rule as usize].key) {
+                pinned[class.spec].insert(dimension);
+            }
+        }
+    }
+    pinned
+}

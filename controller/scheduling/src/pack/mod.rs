@@ -1,0 +1,86 @@
+//! Packing: domains, existing nodes, reserved capacity, new nodes, single leftovers.
+//!
+//! ```text
+//! groups ─► glue ─► zones ─► stock ─► existing ─► construct (fluid duals, fill, exact endgame) ─► draft ─► Solution
+//!                                                     ▲ once per settings, the cheapest draft wins
+//! ```
+
+mod construct;
+mod exact;
+mod existing;
+mod fill;
+mod finish;
+mod glue;
+pub(crate) mod ground;
+pub(crate) mod groups;
+pub(crate) mod stock;
+mod terrain;
+pub(crate) mod zones;
+
+use crate::compile::Compiled;
+use crate::model::{Options, PreferencePolicy, Problem};
+use crate::solution::{Reason, Solution};
+
+use construct::{Opened, Settings};
+use ground::{Ground, Headroom};
+use groups::{Grouped, Reading};
+use stock::Stock;
+
+/// A plan before it is written out.
+pub(crate) struct Draft {
+    pub(crate) opened: Vec<Opened>,
+    /// Units on standing nodes: index of the node in the problem, its units.
+    pub(crate) existing: Vec<(usize, Vec<u32>)>,
+    /// Units left over, with the kind of rule at fault where one is known.
+    pub(crate) left: Vec<(u32, Option<Reason>)>,
+    pub(crate) price: f64,
+}
+
+/// Two ways to fill: few shapes and little regard for scarce columns, or many and much.
+const PORTFOLIO: [Settings; 2] =
+    [Settings { candidates: 2, floor: 0.15 }, Settings { candidates: 6, floor: 0.5 }];
+
+/// Packs the pending pods of `problem`.
+pub fn solve(problem: &Problem, options: &Options) -> Solution {
+    let compiled = Compiled::new(problem, options);
+    let respects = options.preferences == PreferencePolicy::Respect;
+    let hosts = if respects && groups::prefers_hosts(&compiled) { 3 } else { 0 };
+    let reading = Reading { spreads: respects && groups::prefers_spread(&compiled), hosts };
+    let grouped = Grouped::new(&compiled, &reading);
+    let draft = draft(&compiled, &grouped);
+    finish::write(&compiled, &grouped, draft)
+}
+
+/// The cheapest draft under one reading.
+fn draft(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
+    let standing = terrain::standing(compiled);
+    let standing_admits = terrain::standing_admits(compiled, &standing);
+    let zoned = zones::assign(compiled, grouped, &standing, &standing_admits);
+    let mut stock = Stock::new(grouped, &zoned, compiled.cells.len());
+    let mut filled = standing;
+    let placed = existing::fill(compiled, grouped, &mut stock, &mut filled, &standing_admits);
+    let ground = Ground::new(compiled, grouped, &stock);
+    let mut best: Option<Draft> = None;
+    for settings in PORTFOLIO.iter().take(compiled.options.passes.max(1)) {
+        let mut stock = stock.clone();
+        let mut headroom = Headroom::new(compiled);
+        let opened = construct::construct(&ground, grouped, &mut stock, &mut headroom, *settings);
+        let mut left: Vec<(u32, Option<Reason>)> =
+            zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason))).collect();
+        left.extend(stock.lots.iter().flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
+        let price = opened.iter().map(|node| node.price).sum();
+        let better = best.as_ref().is_none_or(|best| {
+            (left.len(), price) < (best.left.len(), best.price)
+        });
+        if better {
+            let existing = filled
+                .iter()
+                .zip(&placed)
+                .filter(|(_, units)| !units.is_empty())
+                .map(|(one, units)| (one.node, units.clone()))
+                .collect();
+            best = Some(Draft { opened, existing, left, price });
+        }
+    }
+    best.unwrap_or(Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new(), price: 0.0 })
+}

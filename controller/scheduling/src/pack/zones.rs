@@ -1,0 +1,393 @@
+//! Domains first: which zone (or other label value) a pod goes to is decided before any node is filled, so that every
+//! later change of a node keeps the spread.
+//!
+//! Order: groups that can go to one value only; founders of affinity groups, largest first; owners of spreads, the rule
+//! with the fewest targets first (an app before its tier); pods that are only targets. Each pod takes the allowed value
+//! with the fewest targets over the rules it owns, then over those that merely count it, then with the least load.
+//! Deciding all rules at once, by the sum of counts, breaks overlapping selectors; this order does not.
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use super::groups::Grouped;
+use super::terrain::{self, Standing};
+use crate::compile::{CPU, Compiled, Demand, MEMORY};
+use crate::solution::Reason;
+
+/// Units that are interchangeable and share a set of cells.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    pub(crate) group: usize,
+    /// Index in [`Zoned::masks`].
+    pub(crate) mask: u32,
+    pub(crate) units: Vec<u32>,
+}
+
+/// The outcome.
+pub(crate) struct Zoned {
+    pub(crate) placed: Vec<Placed>,
+    /// Sets of cells.
+    pub(crate) masks: Vec<FixedBitSet>,
+    /// Units that no value suits, with the kind of rule at fault.
+    pub(crate) rejected: Vec<(u32, Reason)>,
+}
+
+/// Counts per rule and value.
+#[derive(Debug, Clone)]
+struct Counts {
+    targets: Vec<Vec<i32>>,
+    owners: Vec<Vec<i32>>,
+    /// Targets anywhere, in domains or not.
+    total: Vec<i32>,
+}
+
+struct Zoning<'a> {
+    compiled: &'a Compiled<'a>,
+    grouped: &'a Grouped,
+    dimension_of: Vec<usize>,
+    counting: Vec<FixedBitSet>,
+    counts: Counts,
+    /// Load per dimension and value, as a share of all pending cpu and memory.
+    load: Vec<Vec<f64>>,
+    masks: Vec<FixedBitSet>,
+    mask_ids: FxHashMap<FixedBitSet, u32>,
+}
+
+/// Decides.
+pub(crate) fn assign(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    standing: &[Standing],
+    standing_admits: &[FixedBitSet],
+) -> Zoned {
+    let dimension_of: Vec<usize> = grouped
+        .rules
+        .domain
+        .iter()
+        .map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX))
+        .collect();
+    let mut zoning = Zoning {
+        compiled,
+        grouped,
+        counting: terrain::counting_values(compiled, grouped, standing),
+        counts: bound_counts(compiled, grouped, &dimension_of, standing),
+        dimension_of,
+        load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len()]).collect(),
+        masks: Vec::new(),
+        mask_ids: FxHashMap::default(),
+    };
+    let totals = total_sizes(grouped, compiled.columns.width());
+    let reaches: Vec<FixedBitSet> = zoning.reaches(standing, standing_admits);
+    let mut zoned = Zoned { placed: Vec::new(), masks: Vec::new(), rejected: Vec::new() };
+    let mut waiting = zoning.order(&reaches, &totals);
+    while !waiting.is_empty() {
+        let mut deferred = Vec::new();
+        let before = waiting.len();
+        for group in std::mem::take(&mut waiting) {
+            if zoning.lacks_company(group) {
+                deferred.push(group);
+            } else {
+                zoning.place_group(group, &reaches[group], &totals, &mut zoned);
+            }
+        }
+        if deferred.len() == before {
+            for group in deferred {
+                let units = grouped.groups[group].units.iter();
+                zoned.rejected.extend(units.map(|&unit| (unit, Reason::PodAffinity)));
+            }
+            break;
+        }
+        waiting = deferred;
+    }
+    zoned.masks = zoning.masks;
+    zoned
+}
+
+fn total_sizes(grouped: &Grouped, width: usize) -> Vec<f64> {
+    let mut totals = vec![0.0; width];
+    for group in &grouped.groups {
+        for (total, &size) in totals.iter_mut().zip(&*group.sizes) {
+            *total += f64::from(size) * group.units.len() as f64;
+        }
+    }
+    totals
+}
+
+/// What bound pods count for.
+fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, dimension_of: &[usize], standing: &[Standing]) -> Counts {
+    let values = |rule: &usize| compiled.cells.dimensions.get(*rule).map_or(0, |dimension| dimension.values.len());
+    let empty: Vec<Vec<i32>> = dimension_of.iter().map(|rule| vec![0; values(rule)]).collect();
+    let mut counts = Counts { targets: empty.clone(), owners: empty, total: vec![0; dimension_of.len()] };
+    if dimension_of.is_empty() {
+        return counts;
+    }
+    for one in standing {
+        let node = &compiled.problem.nodes[one.node];
+        for bound in node.bound.iter().filter(|bound| bound.counts) {
+            let Some(part) = &grouped.bound_parts[bound.spec] else { continue };
+            for &(rule, count) in &part.targets_domain {
+                let at = rule as usize;
+                if passes_filter(compiled, grouped, at, one.node) {
+                    counts.total[at] += count;
+                    if let Some(value) = value_of(compiled, dimension_of[at], one.cell) {
+                        counts.targets[at][value] += count;
+                    }
+                }
+            }
+            for &rule in &part.owns_domain {
+                if let Some(value) = value_of(compiled, dimension_of[rule as usize], one.cell) {
+                    counts.owners[rule as usize][value] += 1;
+                }
+            }
+        }
+    }
+    counts
+}
+
+fn value_of(compiled: &Compiled<'_>, dimension: usize, cell: usize) -> Option<usize> {
+    if dimension == usize::MAX { None } else { compiled.cells.value_index(cell, dimension) }
+}
+
+/// Whether pods on an existing node count for the spread.
+fn passes_filter(compiled: &Compiled<'_>, grouped: &Grouped, rule: usize, node: usize) -> bool {
+    let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule].demand else { return true };
+    let node = &compiled.problem.nodes[node];
+    let holds = |term: &crate::model::Requirements| {
+        term.iter().all(|(key, wanted)| match node.labels.get(key) {
+            Some(value) => wanted.has(value),
+            None => wanted.allows_absence(),
+        })
+    };
+    let tolerated = filter.tolerations.as_ref().is_none_or(|tolerations| {
+        node.taints.iter().all(|taint| !taint.repels() || tolerations.iter().any(|one| one.tolerates(taint)))
+    });
+    tolerated && holds(&filter.node_selector) && (filter.node_terms.is_empty() || filter.node_terms.iter().any(holds))
+}
+
+impl Zoning<'_> {
+    fn reaches(&self, standing: &[Standing], standing_admits: &[FixedBitSet]) -> Vec<FixedBitSet> {
+        let mut known: FxHashMap<(u32, &[i32]), FixedBitSet> = FxHashMap::default();
+        let groups = self.grouped.groups.iter();
+        groups
+            .map(|group| {
+                let key = (group.signature, &*group.sizes);
+                if let Some(reach) = known.get(&key) {
+                    return reach.clone();
+                }
+                let reach = terrain::reach(
+                    self.compiled,
+                    self.grouped,
+                    group.signature,
+                    &group.sizes,
+                    standing,
+                    standing_admits,
+                );
+                known.insert(key, reach.clone());
+                reach
+            })
+            .collect()
+    }
+
+    /// Groups in the order of deciding.
+    fn order(&self, reaches: &[FixedBitSet], totals: &[f64]) -> Vec<usize> {
+        let groups = &self.grouped.groups;
+        let mut targets = vec![0_i64; self.grouped.rules.domain.len()];
+        for group in groups {
+            for &(rule, count) in &group.part.targets_domain {
+                targets[rule as usize] += i64::from(count) * group.units.len() as i64;
+            }
+        }
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_by_cached_key(|&group| {
+            let part = &groups[group].part;
+            let founds = self.owns_company(group);
+            let rank = if reaches[group].count_ones(..) <= 1 {
+                0
+            } else if founds {
+                1
+            } else if !part.owns_domain.is_empty() {
+                2
+            } else {
+                3
+            };
+            let fewest = part.owns_domain.iter().map(|&rule| targets[rule as usize]).min().unwrap_or(i64::MAX);
+            let weight = if founds { self.share(group, totals) * groups[group].units.len() as f64 } else { 0.0 };
+            (rank, std::cmp::Reverse((weight * 1e9) as i64), fewest, group)
+        });
+        order
+    }
+
+    fn owns_company(&self, group: usize) -> bool {
+        let mut owned = self.grouped.groups[group].part.owns_domain.iter();
+        owned.any(|&rule| self.grouped.rules.domain[rule as usize].demand == Demand::Company)
+    }
+
+    fn share(&self, group: usize, totals: &[f64]) -> f64 {
+        let sizes = &self.grouped.groups[group].sizes;
+        let of = |column: usize| if totals[column] > 0.0 { f64::from(sizes[column]) / totals[column] } else { 0.0 };
+        of(CPU) + of(MEMORY)
+    }
+
+    /// Whether `group` needs targets that are still to be placed.
+    fn lacks_company(&self, group: usize) -> bool {
+        let part = &self.grouped.groups[group].part;
+        part.owns_domain.iter().any(|&rule| {
+            let own = part.targets_domain.iter().any(|&(target, _)| target == rule);
+            self.grouped.rules.domain[rule as usize].demand == Demand::Company
+                && !own
+                && self.counts.total[rule as usize] == 0
+        })
+    }
+
+    fn place_group(&mut self, group: usize, reach: &FixedBitSet, totals: &[f64], zoned: &mut Zoned) {
+        let of = &self.grouped.groups[group];
+        let mut rules: Vec<u32> = of.part.owns_domain.iter().copied().collect();
+        rules.extend(of.part.targets_domain.iter().map(|&(rule, _)| rule));
+        let mut dimensions: Vec<usize> = rules.iter().map(|&rule| self.dimension_of[rule as usize]).collect();
+        dimensions.sort_unstable();
+        dimensions.dedup();
+        if dimensions.is_empty() {
+            let mask = self.mask_id(reach.clone());
+            zoned.placed.push(Placed { group, mask, units: of.units.clone() });
+            return;
+        }
+        if dimensions.last() == Some(&usize::MAX) {
+            // A label that nothing has: no node can be in any of its domains.
+            let reason = self.reason_of(group);
+            zoned.rejected.extend(of.units.iter().map(|&unit| (unit, reason)));
+            return;
+        }
+        let share = self.share(group, totals);
+        let first = zoned.placed.len();
+        for &unit in &of.units {
+            match self.choose(group, reach, &dimensions, share) {
+                Some(mask) => {
+                    let id = self.mask_id(mask);
+                    match zoned.placed[first..].iter_mut().find(|placed| placed.mask == id) {
+                        Some(placed) => placed.units.push(unit),
+                        None => zoned.placed.push(Placed { group, mask: id, units: vec![unit] }),
+                    }
+                }
+                None => zoned.rejected.push((unit, self.reason_of(group))),
+            }
+        }
+    }
+
+    fn reason_of(&self, group: usize) -> Reason {
+        let owned = self.grouped.groups[group].part.owns_domain.first();
+        match owned.map(|&rule| &self.grouped.rules.domain[rule as usize].demand) {
+            Some(Demand::Spread { .. }) => Reason::TopologySpread,
+            Some(Demand::Company) => Reason::PodAffinity,
+            Some(Demand::AtMost(_)) | None => Reason::PodAntiAffinity,
+        }
+    }
+
+    fn mask_id(&mut self, mask: FixedBitSet) -> u32 {
+        if let Some(&id) = self.mask_ids.get(&mask) {
+            return id;
+        }
+        let id = self.masks.len() as u32;
+        self.masks.push(mask.clone());
+        self.mask_ids.insert(mask, id);
+        id
+    }
+
+    /// Chooses a value per dimension for one unit of `group`, and counts it.
+    fn choose(&mut self, group: usize, reach: &FixedBitSet, dimensions: &[usize], share: f64) -> Option<FixedBitSet> {
+        let mut mask = reach.clone();
+        let mut chosen: Vec<(usize, usize)> = Vec::with_capacity(dimensions.len());
+        for &dimension in dimensions {
+            let values = self.compiled.cells.dimensions[dimension].values.len();
+            let mut best: Option<((i64, i64, f64, usize), FixedBitSet)> = None;
+            for value in 0..values {
+                let mut cells = FixedBitSet::with_capacity(mask.len());
+                let inside = mask.ones().filter(|&cell| self.compiled.cells.value_index(cell, dimension) == Some(value));
+                cells.extend(inside);
+                if cells.is_clear() || !self.allowed(group, dimension, value) {
+                    continue;
+                }
+                let (owned, targeted) = self.counts_at(group, dimension, value);
+                let key = (owned, targeted, self.load[dimension][value], value);
+                if best.as_ref().is_none_or(|(least, _)| key.partial_cmp(least) == Some(std::cmp::Ordering::Less)) {
+                    best = Some((key, cells));
+                }
+            }
+            let ((.., value), cells) = best?;
+            chosen.push((dimension, value));
+            mask = cells;
+        }
+        self.count(group, &chosen, share);
+        Some(mask)
+    }
+
+    /// Whether the required rules let a unit of `group` into `value`.
+    fn allowed(&self, group: usize, dimension: usize, value: usize) -> bool {
+        let part = &self.grouped.groups[group].part;
+        let counted = |rule: u32| {
+            part.targets_domain.iter().find(|&&(target, _)| target == rule).map_or(0, |&(_, count)| count)
+        };
+        let owned = part.owns_domain.iter().copied().filter(|&rule| self.dimension_of[rule as usize] == dimension);
+        for rule in owned {
+            let at = rule as usize;
+            let there = self.counts.targets[at][value];
+            let own = counted(rule);
+            let holds = match &self.grouped.rules.domain[at].demand {
+                Demand::Spread { required: false, .. } => true,
+                Demand::Spread { max_skew, min_domains, .. } => {
+                    let counting = &self.counting[at];
+                    let fewest = if (counting.count_ones(..) as i32) < *min_domains {
+                        0
+                    } else {
+                        counting.ones().map(|other| self.counts.targets[at][other]).min().unwrap_or(0)
+                    };
+                    there + own - fewest <= *max_skew
+                }
+                Demand::AtMost(limit) => there + own <= *limit,
+                Demand::Company => there > 0 || (own > 0 && self.counts.total[at] == 0),
+            };
+            if !holds {
+                return false;
+            }
+        }
+        part.targets_domain.iter().filter(|&&(rule, _)| self.dimension_of[rule as usize] == dimension).all(
+            |&(rule, count)| match self.grouped.rules.domain[rule as usize].demand {
+                Demand::AtMost(limit) if self.counts.owners[rule as usize][value] > 0 => {
+                    self.counts.targets[rule as usize][value] + count <= limit
+                }
+                _ => true,
+            },
+        )
+    }
+
+    fn counts_at(&self, group: usize, dimension: usize, value: usize) -> (i64, i64) {
+        let part = &self.grouped.groups[group].part;
+        let spreads = |rule: u32| {
+            self.dimension_of[rule as usize] == dimension
+                && self.grouped.rules.domain[rule as usize].demand != Demand::Company
+        };
+        let targets = |rule: u32| i64::from(self.counts.targets[rule as usize][value]);
+        let owned = part.owns_domain.iter().copied().filter(|&rule| spreads(rule)).map(targets).sum();
+        let targeted = part.targets_domain.iter().map(|&(rule, _)| rule).filter(|&rule| spreads(rule)).map(targets).sum();
+        (owned, targeted)
+    }
+
+    fn count(&mut self, group: usize, chosen: &[(usize, usize)], share: f64) {
+        let part = &self.grouped.groups[group].part;
+        for &(dimension, value) in chosen {
+            self.load[dimension][value] += share;
+        }
+        let value_in = |dimension: usize| chosen.iter().find(|&&(at, _)| at == dimension).map(|&(_, value)| value);
+        for &(rule, count) in &part.targets_domain {
+            let at = rule as usize;
+            self.counts.total[at] += count;
+            if let Some(value) = value_in(self.dimension_of[at]) {
+                self.counts.targets[at][value] += count;
+            }
+        }
+        for &rule in &part.owns_domain {
+            if let Some(value) = value_in(self.dimension_of[rule as usize]) {
+                self.counts.owners[rule as usize][value] += 1;
+            }
+        }
+    }
+}

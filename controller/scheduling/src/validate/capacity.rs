@@ -1,0 +1,194 @@
+//! What nodes share: limits of pools, static replicas, reservations, and whose turn it is.
+
+use rustc_hash::FxHashMap;
+
+use super::catalogue::{could_open, opens_for_pods};
+use super::nodes::Launch;
+use super::specs::joined;
+use super::violation::{Findings, Place, Promise};
+use crate::labels::ZONE;
+use crate::model::{MinValuesPolicy, Operator, PreferencePolicy, Requirement, Requirements, Resource, Resources};
+use crate::solution::{NewNode, Solution};
+
+/// A reservation, or an offering that stands for one.
+const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+
+/// Checks what the new nodes use together.
+pub(crate) fn check<'a>(launch: &mut Launch<'a>, solution: &'a Solution, findings: &mut Findings) {
+    let used = check_limits(launch, solution, findings);
+    check_replicas(launch, solution, findings);
+    check_reservations(launch, solution, findings);
+    check_weights(launch, solution, &used, findings);
+}
+
+fn capacity_with_count(capacity: &Resources) -> Resources {
+    let mut capacity = capacity.clone();
+    capacity.set(Resource::new("nodes"), 1);
+    capacity
+}
+
+/// By pool: usage with the plan's nodes. Pools without limits are left empty.
+fn check_limits(launch: &Launch<'_>, solution: &Solution, findings: &mut Findings) -> Vec<Resources> {
+    let problem = launch.specs.problem;
+    let mut used: Vec<Resources> = problem.pools.iter().map(|_| Resources::new()).collect();
+    for (number, pool) in problem.pools.iter().enumerate() {
+        let Some(limits) = &pool.limits else { continue };
+        let types = &problem.catalogues[pool.catalogue];
+        let mine = || solution.new_nodes.iter().enumerate().filter(|(_, node)| node.pool == number);
+        let of_type = |kind: usize, resource: &Resource| match resource.name() {
+            "nodes" => 1,
+            _ => types[kind].capacity.get(resource),
+        };
+        used[number] = pool.usage.clone();
+        for (resource, limit) in limits.iter() {
+            let new = mine().map(|(_, node)| of_type(node.instance_type, resource));
+            let sum = new.fold(pool.usage.get(resource), i64::saturating_add);
+            used[number].set(resource.clone(), sum);
+            if mine().next().is_none() {
+                continue;
+            }
+            if sum > limit {
+                findings.note(Place::Pool(number), Promise::Limits, format!("{resource}: {sum} of {limit}"));
+                continue;
+            }
+            let largest = (0..types.len()).map(|kind| of_type(kind, resource)).max().unwrap_or(0);
+            if sum.saturating_add(largest) <= limit {
+                continue;
+            }
+            for (at, node) in mine() {
+                let others = sum - of_type(node.instance_type, resource);
+                let over = |kind: &&usize| others.saturating_add(of_type(**kind, resource)) > limit;
+                if let Some(kind) = node.alternatives.iter().find(over) {
+                    findings.note(Place::New(at), Promise::Limits, format!("type {kind} exceeds the limit of {resource}"));
+                }
+            }
+        }
+    }
+    used
+}
+
+fn check_replicas(launch: &Launch<'_>, solution: &Solution, findings: &mut Findings) {
+    for (number, pool) in launch.specs.problem.pools.iter().enumerate() {
+        let Some(missing) = pool.missing_replicas else { continue };
+        let planned = solution.new_nodes.iter().filter(|node| node.pool == number).count();
+        if planned > missing as usize {
+            findings.note(Place::Pool(number), Promise::Replicas, format!("{planned} nodes for {missing} replicas"));
+        }
+    }
+}
+
+fn check_reservations<'a>(launch: &mut Launch<'a>, solution: &'a Solution, findings: &mut Findings) {
+    let problem = launch.specs.problem;
+    let name = |node: &NewNode, kind: usize, offering: usize| {
+        let catalogue = problem.pools[node.pool].catalogue;
+        let requirements = &problem.catalogues[catalogue][kind].offerings[offering].requirements;
+        match requirements.single(RESERVATION_ID) {
+            Some(id) => (id, 0, 0, 0),
+            None => ("", catalogue, kind, offering),
+        }
+    };
+    let mut left = FxHashMap::default();
+    for (number, node) in solution.new_nodes.iter().enumerate() {
+        let pool = &problem.pools[node.pool];
+        let offering = &problem.catalogues[pool.catalogue][node.instance_type].offerings[node.offering];
+        if offering.capacity_type() != Some("reserved") {
+            continue;
+        }
+        let capacity = i64::from(offering.reservation_capacity);
+        let left = left.entry(name(node, node.instance_type, node.offering)).or_insert(capacity);
+        *left -= 1;
+        if *left < 0 {
+            findings.note(Place::New(number), Promise::Reservations, "its reservation is used up");
+        }
+    }
+    for (number, node) in solution.new_nodes.iter().enumerate() {
+        let id = launch.launches(node.pool, &node.requirements);
+        for &kind in &node.alternatives {
+            if launch.launch(id).any[kind] >= node.price {
+                continue;
+            }
+            let (_, catalogue, _) = launch.pool(node.pool);
+            let offerings = &catalogue.types[kind].offerings;
+            let unused = catalogue.reserved(kind).find(|offer| {
+                let offering = &offerings[offer.index];
+                offering.price.is_some_and(|price| price < node.price)
+                    && node.requirements.intersects(&offering.requirements)
+                    && left.get(&name(node, kind, offer.index)).is_none_or(|left| *left > 0)
+            });
+            if unused.is_some() {
+                findings.note(Place::New(number), Promise::Price, format!("type {kind} has a cheaper reservation left"));
+                break;
+            }
+        }
+    }
+}
+
+/// A node may be of a lighter pool if one of its pods can use no heavier one. A pod is taken to need the lighter pool
+/// whenever that cannot be ruled out: it follows other pods, or prefers some labels, or the heavier pool has a soft taint.
+fn check_weights<'a>(launch: &mut Launch<'a>, solution: &Solution, used: &[Resources], findings: &mut Findings) {
+    let problem = launch.specs.problem;
+    let mut known: FxHashMap<(usize, usize, String), bool> = FxHashMap::default();
+    for (number, node) in solution.new_nodes.iter().enumerate() {
+        let weight = problem.pools[node.pool].weight;
+        let pools = problem.pools.iter().enumerate();
+        let heavier: Vec<usize> =
+            pools.filter(|(_, pool)| pool.weight > weight && opens_for_pods(pool)).map(|(at, _)| at).collect();
+        if heavier.is_empty() || node.pods.is_empty() {
+            continue;
+        }
+        let zone = node_zone(launch, node);
+        let needs_this = node.pods.iter().any(|&pod| {
+            let spec = problem.pods[pod].spec;
+            let about = &problem.specs[spec];
+            let soft = launch.options.preferences == PreferencePolicy::Respect && !about.preferred_node_terms.is_empty();
+            if soft || !about.affinity.is_empty() {
+                return true;
+            }
+            !heavier.iter().any(|&pool| {
+                let key = (pool, spec, zone.clone());
+                if let Some(&known) = known.get(&key) {
+                    return known;
+                }
+                let usable = usable(launch, pool, spec, &zone, &used[pool]);
+                known.insert(key, usable);
+                usable
+            })
+        });
+        if !needs_this {
+            findings.note(Place::New(number), Promise::Weights, "each of its pods could have had a heavier pool");
+        }
+    }
+}
+
+fn node_zone(launch: &Launch<'_>, node: &NewNode) -> String {
+    let pool = &launch.specs.problem.pools[node.pool];
+    let offering = &launch.specs.problem.catalogues[pool.catalogue][node.instance_type].offerings[node.offering];
+    let zone = node.requirements.single(ZONE).and_then(|_| offering.zone());
+    zone.unwrap_or_default().to_owned()
+}
+
+fn usable(launch: &mut Launch<'_>, pool: usize, spec: usize, zone: &str, used: &Resources) -> bool {
+    let (specs, strict) = (launch.specs, launch.options.min_values == MinValuesPolicy::Strict);
+    let about = &specs.problem.specs[spec];
+    let (pool, catalogue, overheads) = launch.pool(pool);
+    let soft = pool.taints.iter().any(|taint| !taint.repels() && !about.tolerations.iter().any(|it| it.tolerates(taint)));
+    if soft || specs.repelled_by(specs.tolerance_id(spec), &pool.taints).is_some() {
+        return false;
+    }
+    let mut pinned = Requirements::new();
+    if !zone.is_empty() {
+        pinned.add(ZONE, Requirement::new(Operator::In, [zone]));
+    }
+    specs.placement(specs.placement_id(spec)).choices().iter().any(|choice| {
+        joined(&[choice, &pinned]).is_some_and(|choice| {
+            let asked = (&choice, specs.request(spec), &about.host_ports[..]);
+            could_open(catalogue, overheads, pool, asked, strict, |kind| {
+                let Some(limits) = &pool.limits else { return true };
+                let capacity = capacity_with_count(&kind.capacity);
+                limits.iter().all(|(resource, limit)| {
+                    used.get(resource).saturating_add(capacity.get(resource)) <= limit
+                })
+            })
+        })
+    })
+}

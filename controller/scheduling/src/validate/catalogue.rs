@@ -1,0 +1,273 @@
+//! Instance types as columns: what is equal between types is compared once.
+
+use rustc_hash::FxHashMap;
+
+use super::specs::{Placement, Specs, add_row, fits, intern, joined};
+use crate::labels::WELL_KNOWN;
+use crate::model::{HostPort, InstanceType, NodePool, PoolState, Problem, Requirement, Requirements};
+
+/// The labels of one key over a catalogue.
+struct Column<'a> {
+    distinct: Vec<Option<&'a Requirement>>,
+    of_type: Vec<u32>,
+}
+
+/// A set of instance types.
+pub(crate) struct Catalogue<'a> {
+    /// The types.
+    pub(crate) types: &'a [InstanceType],
+    allocatable: Vec<i64>,
+    columns: FxHashMap<&'a str, Column<'a>>,
+    /// Distinct requirements of offerings.
+    terms: Vec<&'a Requirements>,
+    /// For each type its launchable offerings: index, term, price, reserved.
+    offers: Vec<Vec<Offer>>,
+}
+
+/// A launchable offering.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offer {
+    /// Index in the type's offerings.
+    pub(crate) index: usize,
+    term: u32,
+    price: f64,
+    reserved: bool,
+}
+
+/// What can be launched under one set of requirements.
+pub(crate) struct Launches {
+    /// Which types' labels can meet them.
+    pub(crate) admitted: Vec<bool>,
+    /// The cheapest launch of each type that needs no reservation; infinite if there is none.
+    pub(crate) open: Vec<f64>,
+    /// The cheapest launch of each type, reservations included.
+    pub(crate) any: Vec<f64>,
+}
+
+/// The daemons of a pool by type.
+pub(crate) struct Overheads {
+    /// What is left for pods, a row for each type.
+    pub(crate) room: Vec<i64>,
+    /// Which group a type is in.
+    pub(crate) group: Vec<u32>,
+    /// Requests of a group's daemons.
+    pub(crate) requests: Vec<Vec<i64>>,
+    /// Ports of a group's daemons.
+    pub(crate) ports: Vec<Vec<HostPort>>,
+}
+
+impl<'a> Catalogue<'a> {
+    /// Reads every type once.
+    pub(crate) fn new(types: &'a [InstanceType], specs: &Specs<'a>, reserved_allowed: bool) -> Self {
+        let mut allocatable = Vec::with_capacity(types.len() * specs.resources.len());
+        let mut ids = FxHashMap::default();
+        let mut terms = Vec::new();
+        let mut offers = Vec::with_capacity(types.len());
+        for kind in types {
+            let of_resource = |resource: &&_| {
+                let overhead = if kind.capacity.contains(resource) { kind.overhead.get(resource) } else { 0 };
+                kind.capacity.get(resource).saturating_sub(overhead)
+            };
+            allocatable.extend(specs.resources.iter().map(of_resource));
+            let mut launchable = Vec::with_capacity(kind.offerings.len());
+            for (index, offering) in kind.offerings.iter().enumerate() {
+                let reserved = offering.capacity_type() == Some("reserved");
+                if !offering.launchable() || reserved && !(reserved_allowed && offering.reservation_capacity > 0) {
+                    continue;
+                }
+                let term = intern(&mut ids, &mut terms, &offering.requirements);
+                launchable.push(Offer { index, term, price: offering.price.unwrap_or(f64::INFINITY), reserved });
+            }
+            offers.push(launchable);
+        }
+        Self { types, allocatable, columns: FxHashMap::default(), terms, offers }
+    }
+
+    /// Whether a launch defines `key` although no pool lists it.
+    pub(crate) fn defines(&self, key: &str) -> bool {
+        WELL_KNOWN.contains(&key) || self.types.iter().any(|kind| kind.requirements.get(key).is_some())
+    }
+
+    fn column(&mut self, key: &'a str) -> &Column<'a> {
+        let types = self.types;
+        self.columns.entry(key).or_insert_with(|| {
+            let mut ids = FxHashMap::default();
+            let mut distinct = Vec::new();
+            let of_type =
+                types.iter().map(|kind| intern(&mut ids, &mut distinct, kind.requirements.get(key))).collect();
+            Column { distinct, of_type }
+        })
+    }
+
+    /// What each distinct label of `key` gives, and which one a type has.
+    pub(crate) fn judged<T>(
+        &mut self,
+        key: &'a str,
+        judge: impl FnMut(Option<&'a Requirement>) -> T,
+    ) -> (Vec<T>, &[u32]) {
+        let column = self.column(key);
+        (column.distinct.iter().copied().map(judge).collect(), &column.of_type)
+    }
+
+    /// What can be launched under `requirements`.
+    pub(crate) fn launches(&mut self, requirements: &'a Requirements) -> Launches {
+        let mut admitted = vec![true; self.types.len()];
+        for (key, wanted) in requirements.iter() {
+            let (meets, of_type) = self.judged(key, |there| {
+                there.is_none_or(|there| {
+                    wanted.overlaps(there) || (wanted.allows_absence() && there.allows_absence())
+                })
+            });
+            for (admitted, &label) in admitted.iter_mut().zip(of_type) {
+                *admitted &= meets[label as usize];
+            }
+        }
+        let meets: Vec<bool> = self.terms.iter().map(|term| requirements.intersects(term)).collect();
+        let (mut open, mut any) = (vec![f64::INFINITY; admitted.len()], vec![f64::INFINITY; admitted.len()]);
+        for (at, offers) in self.offers.iter().enumerate().filter(|(at, _)| admitted[*at]) {
+            for offer in offers.iter().filter(|offer| meets[offer.term as usize]) {
+                any[at] = any[at].min(offer.price);
+                if !offer.reserved {
+                    open[at] = open[at].min(offer.price);
+                }
+            }
+        }
+        Launches { admitted, open, any }
+    }
+
+    /// The launchable reserved offerings of type number `at`.
+    pub(crate) fn reserved(&self, at: usize) -> impl Iterator<Item = Offer> {
+        self.offers[at].iter().copied().filter(|offer| offer.reserved)
+    }
+
+    /// Whether offering `index` of type `at` can be launched at all.
+    pub(crate) fn is_offered(&self, at: usize, index: usize) -> bool {
+        self.offers[at].iter().any(|offer| offer.index == index)
+    }
+
+    /// Types on whose nodes in `pool` a daemon of this placement runs.
+    fn hosts(&mut self, pool: &'a NodePool, choice: &'a Requirements) -> Vec<bool> {
+        let mut hosts = vec![true; self.types.len()];
+        for (key, wanted) in choice.iter() {
+            let of_pool = pool.requirements.get(key);
+            let known = of_pool.is_some()
+                || wanted.allows_absence()
+                || is_simulated(key) && wanted.has("true")
+                || self.defines(key);
+            let (meets, of_type) = self.judged(key, |there| {
+                let both = match (of_pool, there) {
+                    (Some(a), Some(b)) => Some(a.intersection(b)),
+                    (a, b) => a.or(b).cloned(),
+                };
+                known
+                    && both.is_none_or(|both| {
+                        wanted.overlaps(&both) || (wanted.allows_absence() && both.allows_absence())
+                    })
+            });
+            for (hosts, &label) in hosts.iter_mut().zip(of_type) {
+                *hosts &= meets[label as usize];
+            }
+        }
+        hosts
+    }
+
+    /// The daemons of `pool`, type by type.
+    pub(crate) fn overheads(
+        &mut self,
+        specs: &Specs<'a>,
+        pool: &'a NodePool,
+        choices: &'a [Vec<Requirements>],
+    ) -> Overheads {
+        let mut daemons_of = vec![Vec::new(); self.types.len()];
+        for (daemon, choices) in specs.problem.daemons.iter().zip(choices) {
+            if specs.repelled_by(specs.tolerance_id(daemon.spec), &pool.taints).is_some() {
+                continue;
+            }
+            let mut hosts = vec![false; self.types.len()];
+            for choice in choices {
+                for (host, more) in hosts.iter_mut().zip(self.hosts(pool, choice)) {
+                    *host |= more;
+                }
+            }
+            for (daemons, _) in daemons_of.iter_mut().zip(hosts).filter(|(_, host)| *host) {
+                daemons.push(daemon.spec);
+            }
+        }
+        let width = specs.resources.len();
+        let mut room = self.allocatable.clone();
+        let mut ids: FxHashMap<Vec<usize>, u32> = FxHashMap::default();
+        let (mut group, mut requests, mut ports) = (Vec::with_capacity(daemons_of.len()), Vec::new(), Vec::new());
+        for (at, daemons) in daemons_of.into_iter().enumerate() {
+            let id = *ids.entry(daemons).or_insert_with_key(|daemons| {
+                let mut sum = vec![0; width];
+                daemons.iter().for_each(|&spec| add_row(&mut sum, specs.request(spec)));
+                requests.push(sum);
+                let all = daemons.iter().flat_map(|&spec| &specs.problem.specs[spec].host_ports);
+                ports.push(all.copied().collect::<Vec<_>>());
+                u32::try_from(requests.len() - 1).unwrap_or(u32::MAX)
+            });
+            for (room, taken) in room[at * width..(at + 1) * width].iter_mut().zip(&requests[id as usize]) {
+                *room = room.saturating_sub(*taken);
+            }
+            group.push(id);
+        }
+        Overheads { room, group, requests, ports }
+    }
+}
+
+/// Labels that every node will have once it is up, so that daemons may select them.
+fn is_simulated(key: &str) -> bool {
+    matches!(key, "karpenter.sh/registered" | "karpenter.sh/initialized")
+}
+
+/// What each daemon may choose between: selector and node affinity, volumes and names of nodes left out.
+pub(crate) fn daemon_choices(problem: &Problem) -> Vec<Vec<Requirements>> {
+    let choices = problem.daemons.iter().map(|daemon| {
+        let spec = &problem.specs[daemon.spec];
+        let mut choices =
+            Placement { selector: &spec.node_selector, node_terms: &spec.node_terms, volume_terms: &[] }.choices();
+        choices.iter_mut().for_each(|choice| choice.remove(crate::labels::HOSTNAME));
+        choices
+    });
+    choices.collect()
+}
+
+/// Whether pods may open nodes of `pool`.
+pub(crate) fn opens_for_pods(pool: &NodePool) -> bool {
+    pool.state == PoolState::Ready && pool.missing_replicas.is_none()
+}
+
+/// Whether a pod alone could have a fresh node of `pool`, in `zone` if it is bound to one; `within` says whether the
+/// pool's limits leave room for a type.
+pub(crate) fn could_open(
+    catalogue: &mut Catalogue<'_>,
+    overheads: &Overheads,
+    pool: &NodePool,
+    (choice, request, ports): (&Requirements, &[i64], &[HostPort]),
+    strict: bool,
+    within: impl Fn(&InstanceType) -> bool,
+) -> bool {
+    let asked = choice.iter().all(|(key, wanted)| match key.as_ref() {
+        crate::labels::HOSTNAME => wanted.has("\0"),
+        key => pool.requirements.get(key).is_some() || wanted.allows_absence() || catalogue.defines(key),
+    });
+    let Some(requirements) = joined(&[&pool.requirements, choice]).filter(|_| asked) else { return false };
+    let width = request.len();
+    let fitting = catalogue.types.iter().enumerate().filter(|(at, kind)| {
+        let ports_free = overheads.ports[overheads.group[*at] as usize]
+            .iter()
+            .all(|taken| ports.iter().all(|port| !port.conflicts(taken)));
+        fits(request, &overheads.room[at * width..(at + 1) * width])
+            && ports_free
+            && kind.requirements.intersects(&requirements)
+            && catalogue.offers[*at]
+                .iter()
+                .any(|offer| !offer.reserved && requirements.intersects(catalogue.terms[offer.term as usize]))
+            && within(kind)
+    });
+    if !strict || requirements.iter().all(|(_, requirement)| requirement.min_values.is_none()) {
+        return fitting.into_iter().next().is_some();
+    }
+    let fitting: Vec<&InstanceType> = fitting.map(|(_, kind)| kind).collect();
+    !fitting.is_empty() && super::nodes::first_min_values_miss(&requirements, &fitting).is_none()
+}

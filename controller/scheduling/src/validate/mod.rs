@@ -1,0 +1,98 @@
+//! An independent check of a plan. It shares the model with the packer and nothing else: what the packer believes about
+//! classes, shapes and rules is worked out here again, from the problem, in another way.
+//!
+//! Rules between pods are checked in their final-state form, the one that no order of binding can break: a spread holds if
+//! every domain that got one of its owners is at most `maxSkew` above the emptiest domain (of hostnames: above zero), and an
+//! affinity if every domain that got one of its owners has another pod to start from, one domain excepted when no pod
+//! matched before and the owners match themselves.
+//!
+//! Not checked: preferences (they forbid nothing), whether an unschedulable pod could have been placed (the oracle of the
+//! tests does that), and affinities that wait for each other in a circle.
+
+mod capacity;
+mod catalogue;
+mod existing;
+mod nodes;
+pub(crate) mod rules;
+pub(crate) mod specs;
+mod topology;
+mod violation;
+
+use crate::model::{Options, Problem};
+use crate::solution::Solution;
+use specs::Specs;
+use violation::Findings;
+pub use violation::{Place, Promise, Violation};
+
+/// Every promise that `solution` breaks, by place.
+pub fn validate(problem: &Problem, options: &Options, solution: &Solution) -> Vec<Violation> {
+    let mut findings = Findings::default();
+    if !indices_hold(problem, solution, &mut findings) {
+        return findings.into_sorted();
+    }
+    each_pod_once(problem, solution, &mut findings);
+    let specs = Specs::new(problem);
+    existing::check(&specs, solution, &mut findings);
+    let choices = catalogue::daemon_choices(problem);
+    let mut launch = nodes::Launch::new(&specs, options, &choices);
+    for number in 0..solution.new_nodes.len() {
+        launch.check(number, &solution.new_nodes[number], &mut findings);
+    }
+    capacity::check(&mut launch, solution, &mut findings);
+    topology::check(&specs, solution, &mut findings);
+    findings.into_sorted()
+}
+
+/// Whether every index names something; the other checks rely on it.
+fn indices_hold(problem: &Problem, solution: &Solution, findings: &mut Findings) -> bool {
+    let mut hold = true;
+    let mut require = |named: bool, place: Place, what: &str| {
+        if !named {
+            hold = false;
+            findings.note(place, Promise::Index, format!("{what} does not exist"));
+        }
+    };
+    let known = |pods: &[usize]| pods.iter().all(|&pod| pod < problem.pods.len());
+    for (number, node) in solution.new_nodes.iter().enumerate() {
+        let place = Place::New(number);
+        require(known(&node.pods), place, "a pod");
+        let Some(pool) = problem.pools.get(node.pool) else {
+            require(false, place, "its pool");
+            continue;
+        };
+        let types = &problem.catalogues[pool.catalogue];
+        require(node.alternatives.iter().all(|&kind| kind < types.len()), place, "an alternative");
+        let kind = types.get(node.instance_type);
+        require(kind.is_some_and(|kind| node.offering < kind.offerings.len()), place, "its type or offering");
+    }
+    for (node, pods) in &solution.existing {
+        require(*node < problem.nodes.len() && known(pods), Place::Existing(*node), "the node or a pod");
+    }
+    for refused in &solution.unschedulable {
+        require(refused.pod < problem.pods.len(), Place::Pod(refused.pod), "the pod");
+    }
+    hold
+}
+
+fn each_pod_once(problem: &Problem, solution: &Solution, findings: &mut Findings) {
+    let mut times = vec![0_u32; problem.pods.len()];
+    let placed = solution.new_nodes.iter().flat_map(|node| &node.pods);
+    let placed = placed.chain(solution.existing.iter().flat_map(|(_, pods)| pods));
+    for &pod in placed {
+        times[pod] += 1;
+        if problem.spec_of(pod).refusal.is_some() {
+            findings.note(Place::Pod(pod), Promise::Refusal, "it can be placed nowhere, and is");
+        }
+    }
+    for refused in &solution.unschedulable {
+        times[refused.pod] += 1;
+    }
+    for (pod, &times) in times.iter().enumerate().filter(|(_, times)| **times != 1) {
+        findings.note(Place::Pod(pod), Promise::Once, format!("it is in {times} places"));
+    }
+    let mut nodes: Vec<usize> = solution.existing.iter().map(|(node, _)| *node).collect();
+    nodes.sort_unstable();
+    for pair in nodes.windows(2).filter(|pair| pair[0] == pair[1]) {
+        findings.note(Place::Existing(pair[0]), Promise::Once, "it is listed twice");
+    }
+}

@@ -1,0 +1,290 @@
+//! Nodes to launch, one by one.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+
+use super::catalogue::{Catalogue, Launches, Overheads};
+use super::existing::taken_twice;
+use super::specs::{Placement, Specs, add_row, fits, implies};
+use super::violation::{Findings, Place, Promise};
+use crate::labels::HOSTNAME;
+use crate::model::{InstanceType, MinValuesPolicy, NodePool, Options, PoolState, Requirements};
+use crate::solution::NewNode;
+
+/// A launch may name at most this many types.
+const MOST_ALTERNATIVES: usize = 600;
+
+/// What is known of launches: worked out once for all nodes that have it in common.
+pub(crate) struct Launch<'a> {
+    /// The pods' constraints.
+    pub(crate) specs: &'a Specs<'a>,
+    /// The operator's choices.
+    pub(crate) options: &'a Options,
+    choices: &'a [Vec<Requirements>],
+    catalogues: Vec<Option<Catalogue<'a>>>,
+    overheads: Vec<Option<Overheads>>,
+    ids: FxHashMap<(usize, &'a Requirements), usize>,
+    /// By pool and requirements; with the first label on which they are not the pool's.
+    launches: Vec<(Launches, Option<&'a str>)>,
+    holds: FxHashMap<(usize, u32), Option<Promise>>,
+    tolerated: FxHashMap<(usize, u32), bool>,
+    seen: Vec<usize>,
+}
+
+impl<'a> Launch<'a> {
+    /// Nothing known yet.
+    pub(crate) fn new(specs: &'a Specs<'a>, options: &'a Options, choices: &'a [Vec<Requirements>]) -> Self {
+        let problem = specs.problem;
+        Self {
+            specs,
+            options,
+            choices,
+            catalogues: problem.catalogues.iter().map(|_| None).collect(),
+            overheads: problem.pools.iter().map(|_| None).collect(),
+            ids: FxHashMap::default(),
+            launches: Vec::new(),
+            holds: FxHashMap::default(),
+            tolerated: FxHashMap::default(),
+            seen: vec![usize::MAX; problem.catalogues.iter().map(Vec::len).max().unwrap_or(0)],
+        }
+    }
+
+    /// The pool, its types, and what its daemons leave of them.
+    pub(crate) fn pool(&mut self, pool: usize) -> (&'a NodePool, &mut Catalogue<'a>, &Overheads) {
+        let problem = self.specs.problem;
+        let about = &problem.pools[pool];
+        let (specs, reserved) = (self.specs, self.options.reserved_capacity);
+        let types = &problem.catalogues[about.catalogue];
+        let catalogue =
+            self.catalogues[about.catalogue].get_or_insert_with(|| Catalogue::new(types, specs, reserved));
+        let choices = self.choices;
+        let overheads = self.overheads[pool].get_or_insert_with(|| catalogue.overheads(specs, about, choices));
+        (about, catalogue, overheads)
+    }
+
+    /// What can be launched in `pool` under `requirements`, by id.
+    pub(crate) fn launches(&mut self, pool: usize, requirements: &'a Requirements) -> usize {
+        if let Some(&id) = self.ids.get(&(pool, requirements)) {
+            return id;
+        }
+        let (about, catalogue, _) = self.pool(pool);
+        let strays = about.requirements.iter().find(|(key, of_pool)| {
+            requirements.get(key).is_none_or(|have| !implies(have, of_pool)) && &***key != HOSTNAME
+        });
+        let launches = (catalogue.launches(requirements), strays.map(|(key, _)| &**key));
+        self.launches.push(launches);
+        self.ids.insert((pool, requirements), self.launches.len() - 1);
+        self.launches.len() - 1
+    }
+
+    /// The launches of id `id`.
+    pub(crate) fn launch(&self, id: usize) -> &Launches {
+        &self.launches[id].0
+    }
+
+    /// Checks new node number `number`.
+    pub(crate) fn check(&mut self, number: usize, node: &'a NewNode, findings: &mut Findings) {
+        let place = Place::New(number);
+        let pool = &self.specs.problem.pools[node.pool];
+        if pool.state != PoolState::Ready {
+            findings.note(place, Promise::Pool, format!("pool {} may not launch", pool.name));
+        }
+        if pool.missing_replicas.is_some() != node.pods.is_empty() {
+            findings.note(place, Promise::Replicas, "nodes carry pods unless their pool is static");
+        }
+        let launch = self.launches(node.pool, &node.requirements);
+        if let Some(key) = self.launches[launch].1 {
+            findings.note(place, Promise::Requirements, format!("{key} is not what the pool requires"));
+        }
+        let mut total = vec![0; self.specs.resources.len()];
+        let mut last = usize::MAX;
+        for &pod in &node.pods {
+            let spec = self.specs.problem.pods[pod].spec;
+            add_row(&mut total, self.specs.request(spec));
+            if spec != last {
+                self.check_spec(node.pool, launch, spec, &node.requirements, place, findings);
+                last = spec;
+            }
+        }
+        self.check_alternatives(number, launch, node, &total, findings);
+        self.check_price(launch, node, place, findings);
+        self.check_ports(node, place, findings);
+        check_min_values(self.specs, self.options, node, place, findings);
+    }
+
+    fn check_spec(
+        &mut self,
+        pool: usize,
+        launch: usize,
+        spec: usize,
+        requirements: &Requirements,
+        place: Place,
+        findings: &mut Findings,
+    ) {
+        let (placement, tolerance) = (self.specs.placement_id(spec), self.specs.tolerance_id(spec));
+        let (specs, about) = (self.specs, &self.specs.problem.pools[pool]);
+        let tolerated = self.tolerated.entry((pool, tolerance));
+        if !*tolerated.or_insert_with(|| specs.repelled_by(tolerance, &about.taints).is_none()) {
+            findings.note(place, Promise::Taints, format!("spec {spec} does not tolerate the pool's taints"));
+        }
+        let wanted = specs.placement(placement);
+        if wanted.is_free() {
+            return;
+        }
+        let miss = match self.holds.get(&(launch, placement)) {
+            Some(known) => *known,
+            None => {
+                let (about, catalogue, _) = self.pool(pool);
+                let miss = first_miss(wanted, requirements, about, catalogue);
+                self.holds.insert((launch, placement), miss);
+                miss
+            }
+        };
+        if let Some(promise) = miss {
+            findings.note(place, promise, format!("the node's requirements do not give spec {spec} what it wants"));
+        }
+    }
+
+    fn check_alternatives(
+        &mut self,
+        number: usize,
+        launch: usize,
+        node: &NewNode,
+        total: &[i64],
+        findings: &mut Findings,
+    ) {
+        let place = Place::New(number);
+        self.pool(node.pool);
+        let Some(overheads) = &self.overheads[node.pool] else { return };
+        let launches = &self.launches[launch].0;
+        let count = node.alternatives.len();
+        if node.alternatives.first() != Some(&node.instance_type) || count > MOST_ALTERNATIVES {
+            findings.note(place, Promise::Alternatives, format!("{count} of them, the first must be the chosen one"));
+        }
+        let (mut open, mut any) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        let (mut open_sorted, mut any_sorted) = (true, true);
+        let width = total.len();
+        for &kind in &node.alternatives {
+            if self.seen[kind] == number {
+                findings.note(place, Promise::Alternatives, format!("type {kind} is listed twice"));
+            }
+            self.seen[kind] = number;
+            if !launches.admitted[kind] || launches.any[kind].is_infinite() {
+                findings.note(place, Promise::Launchable, format!("type {kind} cannot be launched as required"));
+            }
+            if !fits(total, &overheads.room[kind * width..(kind + 1) * width]) {
+                findings.note(place, Promise::Resources, format!("type {kind} does not hold the pods"));
+            }
+            open_sorted &= open <= launches.open[kind];
+            any_sorted &= any <= launches.any[kind];
+            (open, any) = (launches.open[kind], launches.any[kind]);
+        }
+        if !open_sorted && !any_sorted {
+            findings.note(place, Promise::Alternatives, "not sorted by price");
+        }
+        let asked = self.specs.row(&node.requests);
+        let is_sum = |kind: &usize| {
+            let daemons = &overheads.requests[overheads.group[*kind] as usize];
+            total.iter().zip(daemons).zip(&asked).all(|((pods, daemons), asked)| pods.saturating_add(*daemons) == *asked)
+        };
+        let strangers = node.requests.iter().any(|(resource, amount)| {
+            amount != 0 && self.specs.resources.binary_search(&resource).is_err()
+        });
+        if strangers || !node.alternatives.iter().any(is_sum) {
+            findings.note(place, Promise::Requests, "not the sum over its pods and daemons");
+        }
+    }
+
+    fn check_price(&mut self, launch: usize, node: &NewNode, place: Place, findings: &mut Findings) {
+        let (_, catalogue, _) = self.pool(node.pool);
+        let offering = &catalogue.types[node.instance_type].offerings[node.offering];
+        let offered = catalogue.is_offered(node.instance_type, node.offering);
+        if !offered || !node.requirements.intersects(&offering.requirements) {
+            findings.note(place, Promise::Launchable, "the offering is not to be had, or not what is required");
+        }
+        if offering.price != Some(node.price) {
+            findings.note(place, Promise::Price, format!("{} is not the price of the offering", node.price));
+        }
+        let launches = self.launch(launch);
+        let least = node.alternatives.iter().map(|&kind| launches.open[kind]).fold(f64::INFINITY, f64::min);
+        if least < node.price {
+            findings.note(place, Promise::Price, format!("{least} would be cheaper than {}", node.price));
+        }
+    }
+
+    fn check_ports(&mut self, node: &NewNode, place: Place, findings: &mut Findings) {
+        let problem = self.specs.problem;
+        let specs = || node.pods.iter().map(|&pod| problem.spec_of(pod));
+        if specs().all(|spec| spec.host_ports.is_empty()) {
+            return;
+        }
+        let (_, _, overheads) = self.pool(node.pool);
+        let groups: BTreeSet<u32> = node.alternatives.iter().map(|&kind| overheads.group[kind]).collect();
+        for group in groups {
+            if let Some(port) = taken_twice(specs(), overheads.ports[group as usize].iter()) {
+                findings.note(place, Promise::HostPorts, format!("port {} is taken twice", port.port));
+            }
+        }
+    }
+}
+
+/// Which promise to a pod of `wanted` the node's requirements do not keep, if any.
+fn first_miss(
+    wanted: &Placement<'_>,
+    requirements: &Requirements,
+    pool: &NodePool,
+    catalogue: &Catalogue<'_>,
+) -> Option<Promise> {
+    let unknown = |key: &str| pool.requirements.get(key).is_none() && !catalogue.defines(key);
+    let held = wanted.any(|part| {
+        part.iter().all(|(key, wanted)| match requirements.get(key) {
+            _ if &**key == HOSTNAME => wanted.has("\0"),
+            _ if unknown(key) => wanted.allows_absence(),
+            Some(have) => implies(have, wanted),
+            None => false,
+        })
+    });
+    let known = wanted.any(|part| part.iter().all(|(key, wanted)| wanted.allows_absence() || !unknown(key)));
+    let promise = if known { Promise::Requirements } else { Promise::KnownLabels };
+    (!held).then_some(promise)
+}
+
+/// The first `minValues` that `types` do not reach, and how many values they have.
+pub(crate) fn first_min_values_miss<'r>(
+    requirements: &'r Requirements,
+    types: &[&InstanceType],
+) -> Option<(&'r str, usize)> {
+    requirements.iter().find_map(|(key, requirement)| {
+        let wanted = requirement.min_values? as usize;
+        let labels = types.iter().filter_map(|kind| kind.requirements.get(key));
+        let values: BTreeSet<&str> =
+            labels.filter(|label| label.is_finite()).flat_map(|label| label.values()).map(|value| &**value).collect();
+        (values.len() < wanted).then_some((&**key, values.len()))
+    })
+}
+
+fn check_min_values(
+    specs: &Specs<'_>,
+    options: &Options,
+    node: &NewNode,
+    place: Place,
+    findings: &mut Findings,
+) {
+    let pool = &specs.problem.pools[node.pool];
+    let asked = pool.requirements.iter().any(|(_, requirement)| requirement.min_values.is_some());
+    let mut relaxed = None;
+    if asked {
+        let types = &specs.problem.catalogues[pool.catalogue];
+        let alternatives: Vec<&InstanceType> = node.alternatives.iter().map(|&kind| &types[kind]).collect();
+        let miss = first_min_values_miss(&pool.requirements, &alternatives);
+        relaxed = Some(miss.is_some());
+        if let (Some((key, have)), MinValuesPolicy::Strict) = (miss, options.min_values) {
+            findings.note(place, Promise::MinValues, format!("{have} values of {key} are too few"));
+            return;
+        }
+    }
+    if relaxed != node.min_values_relaxed {
+        findings.note(place, Promise::MinValues, format!("relaxed is {:?}, not {relaxed:?}", node.min_values_relaxed));
+    }
+}

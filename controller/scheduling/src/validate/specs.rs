@@ -1,0 +1,205 @@
+//! Pod constraints as dense rows: what is equal between specs is compared once.
+
+use rustc_hash::FxHashMap;
+
+use crate::labels::HOSTNAME;
+use crate::model::{Node, Problem, Requirement, Requirements, Resource, Resources, Taint, Toleration};
+
+/// Where a spec may go as far as labels say: selector, one of the node terms, one of the volume terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Placement<'a> {
+    /// `nodeSelector`.
+    pub(crate) selector: &'a Requirements,
+    /// Alternatives of node affinity.
+    pub(crate) node_terms: &'a [Requirements],
+    /// Alternatives of volumes.
+    pub(crate) volume_terms: &'a [Requirements],
+}
+
+impl<'a> Placement<'a> {
+    /// Whether nothing is asked for.
+    pub(crate) fn is_free(&self) -> bool {
+        self.selector.is_empty() && self.node_terms.is_empty() && self.volume_terms.is_empty()
+    }
+
+    /// Whether the selector and one term of each list suffice `holds`.
+    pub(crate) fn any(&self, holds: impl Fn(&'a Requirements) -> bool) -> bool {
+        holds(self.selector)
+            && (self.node_terms.is_empty() || self.node_terms.iter().any(&holds))
+            && (self.volume_terms.is_empty() || self.volume_terms.iter().any(&holds))
+    }
+
+    /// Whether node selector and affinity allow `value` for `key`; volumes do not limit domains.
+    pub(crate) fn allows(&self, key: &str, value: &str) -> bool {
+        let allows = |term: &Requirements| term.get(key).is_none_or(|wanted| wanted.has(value));
+        allows(self.selector) && (self.node_terms.is_empty() || self.node_terms.iter().any(allows))
+    }
+
+    /// Every choice of terms, joined; choices that contradict themselves are left out.
+    pub(crate) fn choices(&self) -> Vec<Requirements> {
+        let free = [Requirements::new()];
+        let nodes = if self.node_terms.is_empty() { &free[..] } else { self.node_terms };
+        let volumes = if self.volume_terms.is_empty() { &free[..] } else { self.volume_terms };
+        let mut choices = Vec::new();
+        for node in nodes {
+            for volume in volumes {
+                let parts = [self.selector, node, volume];
+                choices.extend(joined(&parts));
+            }
+        }
+        choices
+    }
+}
+
+/// All `parts` together, unless two of them exclude each other.
+pub(crate) fn joined(parts: &[&Requirements]) -> Option<Requirements> {
+    let mut all = Requirements::new();
+    for part in parts {
+        if !all.intersects(part) {
+            return None;
+        }
+        all.add_all(part);
+    }
+    Some(all)
+}
+
+/// Specs, with requests as rows over the resources that any of them uses.
+pub(crate) struct Specs<'a> {
+    /// The problem.
+    pub(crate) problem: &'a Problem,
+    /// Columns of all rows.
+    pub(crate) resources: Vec<&'a Resource>,
+    requests: Vec<i64>,
+    placement: Vec<u32>,
+    placements: Vec<Placement<'a>>,
+    tolerance: Vec<u32>,
+    tolerances: Vec<&'a [Toleration]>,
+}
+
+impl<'a> Specs<'a> {
+    /// Reads every spec once.
+    pub(crate) fn new(problem: &'a Problem) -> Self {
+        let mut resources: Vec<&Resource> = Vec::new();
+        let lists = problem.specs.iter().map(|spec| &spec.requests);
+        for (resource, _) in lists.flat_map(Resources::iter) {
+            if let Err(at) = resources.binary_search(&resource) {
+                resources.insert(at, resource);
+            }
+        }
+        let mut specs = Self {
+            problem,
+            requests: Vec::with_capacity(problem.specs.len() * resources.len()),
+            resources,
+            placement: Vec::with_capacity(problem.specs.len()),
+            placements: Vec::new(),
+            tolerance: Vec::with_capacity(problem.specs.len()),
+            tolerances: Vec::new(),
+        };
+        let mut placements = FxHashMap::default();
+        let mut tolerances = FxHashMap::default();
+        for spec in &problem.specs {
+            let row = specs.row(&spec.requests);
+            specs.requests.extend(row);
+            let placement = Placement {
+                selector: &spec.node_selector,
+                node_terms: &spec.node_terms,
+                volume_terms: &spec.volume_terms,
+            };
+            specs.placement.push(intern(&mut placements, &mut specs.placements, placement));
+            specs.tolerance.push(intern(&mut tolerances, &mut specs.tolerances, &spec.tolerations[..]));
+        }
+        specs
+    }
+
+    /// `amounts` as a row.
+    pub(crate) fn row(&self, amounts: &Resources) -> Vec<i64> {
+        let mut row = vec![0; self.resources.len()];
+        for (resource, amount) in amounts.iter() {
+            if let Ok(at) = self.resources.binary_search(&resource) {
+                row[at] = amount;
+            }
+        }
+        row
+    }
+
+    /// What a pod of `spec` takes.
+    pub(crate) fn request(&self, spec: usize) -> &[i64] {
+        let width = self.resources.len();
+        &self.requests[spec * width..(spec + 1) * width]
+    }
+
+    /// Id of the placement of `spec`.
+    pub(crate) fn placement_id(&self, spec: usize) -> u32 {
+        self.placement[spec]
+    }
+
+    /// Placement number `id`.
+    pub(crate) fn placement(&self, id: u32) -> &Placement<'a> {
+        &self.placements[id as usize]
+    }
+
+    /// Id of the tolerations of `spec`.
+    pub(crate) fn tolerance_id(&self, spec: usize) -> u32 {
+        self.tolerance[spec]
+    }
+
+    /// The first taint that keeps pods with these tolerations off.
+    pub(crate) fn repelled_by<'t>(&self, tolerance: u32, taints: &'t [Taint]) -> Option<&'t Taint> {
+        let tolerations = self.tolerances[tolerance as usize];
+        taints.iter().filter(|taint| taint.repels()).find(|taint| !tolerations.iter().any(|it| it.tolerates(taint)))
+    }
+
+    /// Whether an existing node's labels are what the placement asks for.
+    pub(crate) fn suits(&self, placement: u32, node: &Node) -> bool {
+        let placement = self.placement(placement);
+        placement.is_free()
+            || placement.any(|part| {
+                part.iter().all(|(key, wanted)| match label(node, key) {
+                    Some(value) => wanted.has(value),
+                    None => wanted.allows_absence(),
+                })
+            })
+    }
+}
+
+/// The id of `item`, which is stored once.
+pub(crate) fn intern<T: Copy + Eq + std::hash::Hash>(ids: &mut FxHashMap<T, u32>, items: &mut Vec<T>, item: T) -> u32 {
+    *ids.entry(item).or_insert_with(|| {
+        items.push(item);
+        u32::try_from(items.len() - 1).unwrap_or(u32::MAX)
+    })
+}
+
+/// Adds `more` to `row`.
+pub(crate) fn add_row(row: &mut [i64], more: &[i64]) {
+    for (amount, more) in row.iter_mut().zip(more) {
+        *amount = amount.saturating_add(*more);
+    }
+}
+
+/// Whether `request` fits into `room`; what is not asked for may be short.
+pub(crate) fn fits(request: &[i64], room: &[i64]) -> bool {
+    request.iter().zip(room).all(|(&request, &room)| request <= room || request <= 0)
+}
+
+/// The value of `key` on a node, beta labels standing for the stable ones.
+pub(crate) fn label<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    let renamed = || node.labels.iter().find(|(other, _)| crate::labels::stable_name(other) == key);
+    if let Some(value) = node.labels.get(key) {
+        return Some(value);
+    }
+    if let Some((_, value)) = renamed() {
+        return Some(value);
+    }
+    (key == HOSTNAME).then_some(&*node.name)
+}
+
+/// Whether every label that `have` allows is allowed by `wanted`.
+pub(crate) fn implies(have: &Requirement, wanted: &Requirement) -> bool {
+    if have.is_finite() {
+        let mut values = have.values().peekable();
+        return if values.peek().is_none() { wanted.allows_absence() } else { values.all(|value| wanted.has(value)) };
+    }
+    let both = have.intersection(wanted);
+    !both.is_finite() && both.bounds() == have.bounds() && both.values().eq(have.values())
+}

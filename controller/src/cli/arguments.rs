@@ -1,0 +1,197 @@
+//! What can be typed. Nothing but [`super::settings`] reads these types: the rest of the program sees what they mean.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// The command line of `muster`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "muster",
+    version,
+    about = "A Karpenter-compatible node autoscaler for EKS",
+    long_about = "Muster launches the cheapest nodes that hold the pods which fit nowhere, from the NodePool and \
+                  EC2NodeClass objects that Karpenter uses.\n\nThese commands work on manifests in files. They need no \
+                  cluster and no AWS account, and write nothing anywhere.",
+    after_help = "Exit codes: 0 success; 1 the answer is \"no\"; 2 bad input or usage; 3 the outside world failed.",
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    max_term_width = 110
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands, in the order of the help.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Pack the pending pods onto existing nodes, then onto the cheapest new ones
+    ///
+    /// Nothing is written anywhere: the plan is what the controller would launch now. It is checked by a validator that
+    /// shares no code with the packer before it is shown, and comes with a proven lower bound of its price.
+    Plan(PlanArguments),
+    /// Say why one pod or one node is as it is
+    ///
+    /// For a pod: why it is pending, or where it goes. For a node, planned or existing: what it holds and why it is the
+    /// type that it is.
+    Explain(ExplainArguments),
+    /// List the instance types in use, with capacity, overhead and prices
+    ///
+    /// With `-o json` in the form that `--catalog` reads back. Types whose price is not known are listed and never
+    /// launched.
+    Types(TypesArguments),
+    /// Print the CustomResourceDefinitions
+    Crds(CrdsArguments),
+    /// Print the completion script of a shell
+    Completions(CompletionsArguments),
+}
+
+/// `muster plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    #[command(flatten)]
+    pub(crate) input: InputArguments,
+    #[command(flatten)]
+    pub(crate) packing: PackingArguments,
+    /// Exit with 1 if a pod cannot be scheduled
+    #[arg(long)]
+    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `muster explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArguments {
+    /// Which kind of object
+    #[arg(value_enum, ignore_case = true, value_name = "KIND")]
+    pub(crate) kind: SubjectKind,
+    /// `NAMESPACE/NAME` of the pod (without a namespace: `default`), or the name of the node
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) input: InputArguments,
+    #[command(flatten)]
+    pub(crate) packing: PackingArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `muster types`.
+#[derive(Debug, Args)]
+pub(crate) struct TypesArguments {
+    /// A file or directory with an EC2NodeClass, whose AMI family, kubelet settings and block devices decide capacity
+    /// and overhead; `-` is stdin. Default: AL2023 and no kubelet settings
+    #[arg(short = 'f', long = "file", value_name = "PATH")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) catalogue: CatalogueArguments,
+    /// Only types whose name matches, such as `m7g.*`; repeatable, any may match
+    #[arg(long = "name", value_name = "GLOB")]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `muster crds`.
+#[derive(Debug, Args)]
+pub(crate) struct CrdsArguments {
+    /// How to print them [default: table on a terminal, else yaml]
+    #[arg(short = 'o', long = "output", value_enum, ignore_case = true, value_name = "FORMAT")]
+    pub(crate) output: Option<OutputFormat>,
+}
+
+/// `muster completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_enum, ignore_case = true)]
+    pub(crate) shell: Shell,
+}
+
+/// Where the cluster is read from.
+#[derive(Debug, Args)]
+pub(crate) struct InputArguments {
+    /// Manifests: a file, a directory, or `-` for stdin; YAML or JSON; repeatable
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) catalogue: CatalogueArguments,
+}
+
+/// What can be launched.
+#[derive(Debug, Args)]
+pub(crate) struct CatalogueArguments {
+    /// An instance catalogue that replaces the embedded one; JSON or YAML, `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) catalog: Option<PathBuf>,
+    /// The AWS region of the embedded catalogue's zones
+    #[arg(long, default_value = "us-east-1")]
+    pub(crate) region: String,
+}
+
+/// How pods are packed.
+#[derive(Debug, Args)]
+pub(crate) struct PackingArguments {
+    /// Preferred terms: honoured as far as they do not raise the price, or not at all
+    #[arg(long, value_enum, ignore_case = true, value_name = "POLICY", default_value = "respect")]
+    pub(crate) preference_policy: PreferencePolicy,
+    /// A `minValues` that cannot be met: launch nothing, or lower it and say so on the node
+    #[arg(long, value_enum, ignore_case = true, value_name = "POLICY", default_value = "strict")]
+    pub(crate) min_values_policy: MinValuesPolicy,
+    /// A KubeSchedulerConfiguration, for the cluster's default topology spread
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scheduler_config: Option<PathBuf>,
+    /// Karpenter's feature gates, such as `ReservedCapacity=false`
+    #[arg(long, value_name = "GATES", value_delimiter = ',')]
+    pub(crate) feature_gates: Vec<String>,
+}
+
+/// How results are printed.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArguments {
+    /// How to print the result
+    #[arg(short = 'o', long = "output", value_enum, ignore_case = true, value_name = "FORMAT", default_value = "table")]
+    pub(crate) output: OutputFormat,
+}
+
+/// Formats of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+    /// For programs
+    Yaml,
+}
+
+/// What `muster explain` explains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SubjectKind {
+    /// A pod, pending or bound
+    Pod,
+    /// A node, planned or existing
+    Node,
+}
+
+/// `--preference-policy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PreferencePolicy {
+    /// Honoured as far as they do not raise the price
+    Respect,
+    /// Never considered
+    Ignore,
+}
+
+/// `--min-values-policy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MinValuesPolicy {
+    /// The node is not launched
+    Strict,
+    /// The requirement is lowered, and the node says so
+    BestEffort,
+}

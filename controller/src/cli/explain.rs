@@ -1,0 +1,102 @@
+//! `muster explain`: why one pod or one node is as it is, answered from the plan that `muster plan` would show.
+
+mod document;
+mod text;
+
+use std::io::Write;
+
+use muster_scheduling::explain::{Explainer, PlacedOn};
+use muster_scheduling::model::Problem;
+
+use self::document::{NodeExplanation, PodExplanation};
+use super::failure::Failure;
+use super::inputs::Inputs;
+use super::output::{Format, write_document};
+use super::palette::Palette;
+use super::plan::{PlanDocument, assess};
+use super::progress::Progress;
+use super::settings::{ExplainSettings, Subject};
+
+/// Names that are offered when one is not found.
+const SIMILAR: usize = 3;
+
+/// Prints the explanation that `settings` ask for.
+pub(crate) fn print(
+    out: &mut dyn Write,
+    settings: &ExplainSettings,
+    inputs: &Inputs,
+    progress: &mut Progress,
+    palette: Palette,
+) -> Result<(), Failure> {
+    let ExplainSettings { subject, sources: _, packing, format } = settings;
+    let problem = &inputs.problem;
+    let assessment = assess(problem, &packing.options, progress)?;
+    let plan = PlanDocument::new(problem, &assessment, &inputs.price_source);
+    let mut explainer = Explainer::new(problem, &packing.options, &assessment.solution);
+    match subject {
+        Subject::Pod(name) => {
+            let explanation = explain_pod(problem, &plan, &mut explainer, name)?;
+            match format {
+                Format::Table => out.write_all(text::pod(&explanation, palette).as_bytes())?,
+                Format::Data(format) => write_document(out, &explanation, *format)?,
+            }
+        }
+        Subject::Node(name) => {
+            let explanation = explain_node(problem, &plan, &explainer, name)?;
+            match format {
+                Format::Table => out.write_all(text::node(&explanation, palette).as_bytes())?,
+                Format::Data(format) => write_document(out, &explanation, *format)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn explain_pod(
+    problem: &Problem,
+    plan: &PlanDocument,
+    explainer: &mut Explainer<'_>,
+    name: &str,
+) -> Result<PodExplanation, Failure> {
+    if let Some(pod) = problem.pods.iter().position(|pod| &*pod.name == name) {
+        return Ok(match explainer.placed(pod) {
+            Some(placement) => PodExplanation::placed(problem, plan, name, &placement),
+            None => PodExplanation::unschedulable(plan, name, || explainer.unschedulable(pod)),
+        });
+    }
+    let bound = problem.nodes.iter().find(|node| node.bound.iter().any(|pod| &*pod.name == name));
+    if let Some(node) = bound {
+        return Ok(PodExplanation::bound(name, &node.name));
+    }
+    let pending = problem.pods.iter().map(|pod| &*pod.name);
+    let known = pending.chain(problem.nodes.iter().flat_map(|node| node.bound.iter().map(|pod| &*pod.name)));
+    let remark = "pods with scheduling gates, finished and deleted pods, and those of a DaemonSet do not count as pending";
+    Err(not_found("pod", name, known, remark))
+}
+
+fn explain_node(
+    problem: &Problem,
+    plan: &PlanDocument,
+    explainer: &Explainer<'_>,
+    name: &str,
+) -> Result<NodeExplanation, Failure> {
+    let new = plan.new_nodes.iter().position(|node| node.name == name).map(PlacedOn::New);
+    let existing = || problem.nodes.iter().position(|node| &*node.name == name).map(PlacedOn::Existing);
+    let story = new.or_else(existing).and_then(|node| explainer.node(node));
+    let Some(story) = story else {
+        let planned = plan.new_nodes.iter().map(|node| node.name.as_str());
+        let known = planned.chain(problem.nodes.iter().map(|node| &*node.name));
+        return Err(not_found("node", name, known, "`muster plan -o json` lists the names of planned nodes"));
+    };
+    Ok(NodeExplanation::new(problem, plan, name, &story))
+}
+
+/// The message for a name that nothing has, with the nearest ones.
+fn not_found<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>, remark: &str) -> Failure {
+    let mut similar: Vec<(f64, &str)> = known.map(|other| (strsim::jaro_winkler(name, other), other)).collect();
+    similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    let similar = similar.iter().filter(|(likeness, _)| *likeness > 0.8).take(SIMILAR);
+    let names: Vec<String> = similar.map(|(_, other)| format!("`{other}`")).collect();
+    let hint = if names.is_empty() { remark.to_owned() } else { format!("did you mean {}? ({remark})", names.join(", ")) };
+    Failure::Usage(format!("there is no {kind} `{name}` in the input\n\nhint: {hint}"))
+}

@@ -1,0 +1,309 @@
+//! Explanations as programs read them.
+
+use std::collections::BTreeMap;
+
+use muster_aws::quantity::format;
+use muster_scheduling::Unschedulable;
+use muster_scheduling::explain::{NodeStory, PlacedOn, Placement, RuledOut};
+use muster_scheduling::model::Problem;
+use serde::Serialize;
+
+use super::super::plan::{PlanDocument, PoolVerdict, dollars};
+use super::super::quantity::exact_map;
+
+const API_VERSION: &str = "muster.dev/v1";
+const KIND: &str = "Explanation";
+
+/// Where a pod stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) enum PodState {
+    /// It can be placed nowhere.
+    Unschedulable,
+    /// It goes to a node that would be launched.
+    NewNode,
+    /// It goes to a node that is there.
+    ExistingNode,
+    /// It has its node already.
+    Bound,
+}
+
+/// `kind: Explanation` of a pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PodExplanation {
+    api_version: &'static str,
+    kind: &'static str,
+    pub(super) pod: String,
+    pub(super) state: PodState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<&'static str>,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node_pool: Option<String>,
+    /// Pools that refuse it.
+    pub(super) node_pools: Vec<PoolVerdict>,
+    pub(super) narrowed: Vec<NarrowingDocument>,
+    pub(super) rules: Vec<RuleDocument>,
+    pub(super) ruled_out: Vec<RuledOutDocument>,
+    pub(super) notes: Vec<String>,
+}
+
+/// A constraint of the pod itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct NarrowingDocument {
+    pub(super) key: String,
+    pub(super) requirement: String,
+    pub(super) source: &'static str,
+}
+
+/// A constraint about other pods.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct RuleDocument {
+    pub(super) rule: String,
+    pub(super) pods: Vec<String>,
+}
+
+/// A cheaper type that does not do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RuledOutDocument {
+    pub(super) instance_type: String,
+    pub(super) price: f64,
+    pub(super) why: String,
+}
+
+/// `kind: Explanation` of a node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NodeExplanation {
+    api_version: &'static str,
+    kind: &'static str,
+    pub(super) node: String,
+    pub(super) state: NodeState,
+    pub(super) node_pool: Option<String>,
+    pub(super) instance_type: Option<String>,
+    pub(super) zone: Option<String>,
+    pub(super) capacity_type: Option<String>,
+    pub(super) price: Option<f64>,
+    /// All that may be launched, cheapest first; empty for a node that exists.
+    pub(super) instance_types: Vec<String>,
+    pub(super) requirements: Vec<OriginDocument>,
+    pub(super) resources: Vec<FillDocument>,
+    pub(super) fullest: Option<String>,
+    pub(super) daemons: Vec<DaemonDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_smaller: Option<RuledOutDocument>,
+    pub(super) pods: Vec<ShareDocument>,
+}
+
+/// Whether a node is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) enum NodeState {
+    /// It would be launched.
+    New,
+    /// It is there.
+    Existing,
+}
+
+/// A requirement of a node and who makes it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct OriginDocument {
+    pub(super) key: String,
+    pub(super) requirement: String,
+    pub(super) sources: Vec<String>,
+}
+
+/// How full a node is of one resource.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct FillDocument {
+    pub(super) resource: String,
+    pub(super) requested: String,
+    pub(super) allocatable: String,
+    pub(super) percent: f64,
+}
+
+/// A daemon and what it takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct DaemonDocument {
+    pub(super) name: String,
+    pub(super) requests: BTreeMap<String, String>,
+}
+
+/// A pod and its part of the price.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct ShareDocument {
+    pub(super) pod: String,
+    pub(super) price: Option<f64>,
+}
+
+// === impl PodExplanation ===
+
+impl PodExplanation {
+    fn new(pod: &str, state: PodState, message: String) -> Self {
+        Self {
+            api_version: API_VERSION,
+            kind: KIND,
+            pod: pod.to_owned(),
+            state,
+            reason: None,
+            message,
+            node: None,
+            node_pool: None,
+            node_pools: Vec::new(),
+            narrowed: Vec::new(),
+            rules: Vec::new(),
+            ruled_out: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// A pod that has its node.
+    pub(super) fn bound(pod: &str, node: &str) -> Self {
+        let message = format!("it is bound to node `{node}`, which the plan leaves as it is");
+        Self { node: Some(node.to_owned()), ..Self::new(pod, PodState::Bound, message) }
+    }
+
+    /// A pod that stays pending; `judge` is asked if the plan itself gives no reason.
+    pub(super) fn unschedulable(plan: &PlanDocument, pod: &str, judge: impl FnOnce() -> Unschedulable) -> Self {
+        if let Some(known) = plan.unschedulable.iter().find(|other| other.pod == pod) {
+            return Self {
+                reason: Some(known.reason),
+                node_pools: known.node_pools.clone(),
+                ..Self::new(pod, PodState::Unschedulable, known.message.clone())
+            };
+        }
+        let judged = judge();
+        Self {
+            reason: Some(judged.reason.name()),
+            node_pools: judged.pools.iter().map(PoolVerdict::new).collect(),
+            ..Self::new(pod, PodState::Unschedulable, judged.message)
+        }
+    }
+
+    /// A pod that the plan places.
+    pub(super) fn placed(problem: &Problem, plan: &PlanDocument, pod: &str, placement: &Placement) -> Self {
+        let Placement { pod: _, node, pool, why_node, why_pool, refused, narrowed, shared_rules, ruled_out, notes } =
+            placement;
+        let (state, node) = match node {
+            PlacedOn::New(index) => (PodState::NewNode, plan.new_nodes.get(*index).map(|node| node.name.clone())),
+            PlacedOn::Existing(index) => {
+                (PodState::ExistingNode, problem.nodes.get(*index).map(|node| node.name.to_string()))
+            }
+        };
+        let names = |pods: &[usize]| pods.iter().map(|&pod| problem.pods[pod].name.to_string()).collect();
+        Self {
+            node,
+            node_pool: pool.as_ref().map(ToString::to_string),
+            node_pools: refused.iter().map(PoolVerdict::new).collect(),
+            narrowed: narrowed
+                .iter()
+                .map(|it| NarrowingDocument {
+                    key: it.key.to_string(),
+                    requirement: it.requirement.clone(),
+                    source: it.source,
+                })
+                .collect(),
+            rules: shared_rules
+                .iter()
+                .map(|it| RuleDocument { rule: it.rule.clone(), pods: names(&it.pods) })
+                .collect(),
+            ruled_out: ruled_out.iter().map(RuledOutDocument::new).collect(),
+            notes: notes.clone(),
+            ..Self::new(pod, state, format!("{why_node}; {why_pool}"))
+        }
+    }
+}
+
+// === impl RuledOutDocument ===
+
+impl RuledOutDocument {
+    fn new(ruled_out: &RuledOut) -> Self {
+        let RuledOut { instance_type, price, lacks: _, why } = ruled_out;
+        Self { instance_type: instance_type.to_string(), price: *price, why: why.clone() }
+    }
+}
+
+// === impl NodeExplanation ===
+
+impl NodeExplanation {
+    pub(super) fn new(problem: &Problem, plan: &PlanDocument, name: &str, story: &NodeStory) -> Self {
+        let NodeStory {
+            node,
+            pool,
+            instance_type,
+            zone,
+            capacity_type,
+            price,
+            alternatives: _,
+            requirements,
+            fill,
+            binding,
+            daemons,
+            next_smaller,
+            pods,
+        } = story;
+        let text = |value: &Option<std::sync::Arc<str>>| value.as_ref().map(ToString::to_string);
+        let (state, instance_types) = match node {
+            PlacedOn::New(index) => {
+                (NodeState::New, plan.new_nodes.get(*index).map(|node| node.instance_types.clone()).unwrap_or_default())
+            }
+            PlacedOn::Existing(_) => (NodeState::Existing, Vec::new()),
+        };
+        let mut shares: Vec<ShareDocument> = pods
+            .iter()
+            .map(|pod| ShareDocument { pod: pod.name.to_string(), price: pod.price.map(dollars) })
+            .collect();
+        if let PlacedOn::Existing(index) = node {
+            add_planned(problem, plan, *index, &mut shares);
+        }
+        Self {
+            api_version: API_VERSION,
+            kind: KIND,
+            node: name.to_owned(),
+            state,
+            node_pool: text(pool),
+            instance_type: text(instance_type),
+            zone: text(zone),
+            capacity_type: text(capacity_type),
+            price: *price,
+            instance_types,
+            requirements: requirements
+                .iter()
+                .map(|it| OriginDocument {
+                    key: it.key.to_string(),
+                    requirement: it.requirement.clone(),
+                    sources: it.sources.clone(),
+                })
+                .collect(),
+            resources: fill
+                .iter()
+                .map(|it| FillDocument {
+                    resource: it.resource.name().to_owned(),
+                    requested: format(&it.resource, it.used),
+                    allocatable: format(&it.resource, it.allocatable),
+                    percent: it.permille as f64 / 10.0,
+                })
+                .collect(),
+            fullest: binding.as_ref().map(ToString::to_string),
+            daemons: daemons
+                .iter()
+                .map(|it| DaemonDocument { name: it.name.to_string(), requests: exact_map(&it.requests) })
+                .collect(),
+            next_smaller: next_smaller.as_ref().map(RuledOutDocument::new),
+            pods: shares,
+        }
+    }
+}
+
+/// Pods that the plan puts on an existing node belong to its story, whether or not the engine's telling has them.
+fn add_planned(problem: &Problem, plan: &PlanDocument, node: usize, shares: &mut Vec<ShareDocument>) {
+    let Some(name) = problem.nodes.get(node).map(|node| &*node.name) else { return };
+    let planned = plan.existing_nodes.iter().filter(|node| node.name == name).flat_map(|node| &node.pods);
+    for pod in planned {
+        if !shares.iter().any(|share| share.pod == *pod) {
+            shares.push(ShareDocument { pod: pod.clone(), price: None });
+        }
+    }
+}

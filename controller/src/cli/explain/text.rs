@@ -1,0 +1,111 @@
+//! Explanations as people read them.
+
+use std::fmt::Write;
+
+use super::super::grid::{Grid, Side};
+use super::super::palette::Palette;
+use super::super::plan::{WorkloadCounts, verdict_lines};
+use super::document::{NodeExplanation, NodeState, PodExplanation, PodState, RuledOutDocument};
+
+/// Pods of a node that are listed one by one; more are counted by workload.
+const LISTED_PODS: usize = 20;
+
+/// Why a pod is where it is, or nowhere.
+pub(super) fn pod(pod: &PodExplanation, palette: Palette) -> String {
+    let mut text = String::new();
+    let name = palette.strong(format!("Pod {}", pod.pod));
+    let node = pod.node.as_deref().unwrap_or_default();
+    let state = match pod.state {
+        PodState::Unschedulable => palette.bad("cannot be scheduled"),
+        PodState::NewNode => format!("goes to new node {node}"),
+        PodState::ExistingNode => format!("goes to existing node {node}"),
+        PodState::Bound => format!("runs on node {node}"),
+    };
+    let _ = writeln!(text, "{name} {state}");
+    let _ = match pod.reason {
+        Some(reason) => writeln!(text, "  {}: {}", palette.bad(reason), pod.message),
+        None => writeln!(text, "  {}", pod.message),
+    };
+    text.push_str(&verdict_lines(&pod.node_pools, &pod.message, palette));
+    list(&mut text, "What it asks for", palette, &pod.narrowed, |it| format!("{} {} ({})", it.key, it.requirement, it.source));
+    list(&mut text, "Rules about other pods", palette, &pod.rules, |it| match it.pods.len() {
+        0 => format!("{}: no other pod in the input", it.rule),
+        _ => format!("{}: {}", it.rule, WorkloadCounts::new(it.pods.iter().map(String::as_str))),
+    });
+    list(&mut text, "Cheaper types that would not do for its node", palette, &pod.ruled_out, ruled_out);
+    list(&mut text, "Notes", palette, &pod.notes, Clone::clone);
+    text
+}
+
+/// Why a node is what it is.
+pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
+    let mut text = String::new();
+    let kind = match node.state {
+        NodeState::New => "New node",
+        NodeState::Existing => "Existing node",
+    };
+    let _ = writeln!(text, "{}", palette.strong(format!("{kind} {}", node.node)));
+    let facts = [
+        node.instance_type.clone(),
+        node.capacity_type.clone(),
+        node.zone.clone(),
+        node.node_pool.as_ref().map(|pool| format!("nodepool {pool}")),
+        node.price.map(|price| format!("${price:.4}/h")),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let _ = writeln!(text, "  {}", facts.join(", "));
+    if let [first, second, ..] = node.instance_types.as_slice() {
+        let count = node.instance_types.len();
+        let _ = writeln!(text, "  {first} is the cheapest of {count} types that would do; next: {second}");
+    }
+    if let Some(smaller) = &node.next_smaller {
+        let _ = writeln!(text, "  not the cheaper {}", ruled_out(smaller));
+    }
+    if !node.resources.is_empty() {
+        let mut grid = Grid::new([
+            ("RESOURCE", Side::Left),
+            ("REQUESTED", Side::Right),
+            ("ALLOCATABLE", Side::Right),
+            ("FULL", Side::Right),
+            ("", Side::Left),
+        ]);
+        for it in &node.resources {
+            let mark = if node.fullest.as_ref() == Some(&it.resource) { "fullest" } else { "" };
+            let full = format!("{:.1}%", it.percent);
+            grid.push([it.resource.clone(), it.requested.clone(), it.allocatable.clone(), full, mark.to_owned()]);
+        }
+        let _ = write!(text, "\n{}\n{}", palette.strong("How full it is"), grid.render(palette));
+    }
+    list(&mut text, "Why it must be so", palette, &node.requirements, |it| {
+        let sources = if it.sources.is_empty() { String::new() } else { format!(" (from {})", it.sources.join(", ")) };
+        format!("{} {}{sources}", it.key, it.requirement)
+    });
+    list(&mut text, "Daemons", palette, &node.daemons, |it| {
+        let requests: Vec<String> = it.requests.iter().map(|(resource, amount)| format!("{resource} {amount}")).collect();
+        format!("{}: {}", it.name, requests.join(", "))
+    });
+    if node.pods.len() > LISTED_PODS {
+        let counts = WorkloadCounts::new(node.pods.iter().map(|pod| pod.pod.as_str()));
+        list(&mut text, "Pods", palette, &[counts], |it| format!("{}: {it}", it.pods()));
+    } else {
+        list(&mut text, "Pods", palette, &node.pods, |it| match it.price {
+            Some(price) => format!("{}  ${price:.4}/h", it.pod),
+            None => it.pod.clone(),
+        });
+    }
+    text
+}
+
+fn ruled_out(it: &RuledOutDocument) -> String {
+    format!("{} at ${:.4}/h: {}", it.instance_type, it.price, it.why)
+}
+
+fn list<T>(text: &mut String, title: &str, palette: Palette, items: &[T], line: impl Fn(&T) -> String) {
+    if items.is_empty() {
+        return;
+    }
+    let _ = write!(text, "\n{}\n", palette.strong(title));
+    for item in items {
+        let _ = writeln!(text, "  {}", line(item));
+    }
+}

@@ -1,0 +1,72 @@
+//! How a command can end other than well, and the exit code of each.
+
+use std::io;
+
+use crate::manifest::InputError;
+
+/// Why a command did not succeed. `Display` is the whole message, hint included.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The input or an option is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// A manifest is wrong.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The command ran, and its answer, already printed, is "no".
+    #[error("{0}")]
+    No(String),
+    /// A plan did not survive the validator. A bug of ours, and nobody may act on such a plan.
+    #[error(
+        "internal error: the plan failed its own validation, so it is not shown\n{}\n\nhint: please report this with the \
+         input at {}/issues",
+        .0.join("\n"),
+        env!("CARGO_PKG_REPOSITORY")
+    )]
+    InvalidPlan(Vec<String>),
+    /// Something that cannot happen did.
+    #[error("internal error: {0}\n\nhint: please report this at {}/issues", env!("CARGO_PKG_REPOSITORY"))]
+    Internal(String),
+    /// A result could not be written.
+    #[error("the result cannot be written: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Failure {
+    /// The exit code of the command-line contract.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::No(_) | Self::InvalidPlan(_) | Self::Internal(_) => 1,
+            Self::Usage(_) | Self::Input(_) => 2,
+            Self::Output(_) => 3,
+        }
+    }
+
+    /// Whether the reader of stdout went away (`muster plan … | head`), which is no failure of anyone.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_violation_asks_for_a_report() {
+        let failure = Failure::InvalidPlan(vec!["node general-0: cpu 2100m of 1930m".to_owned()]);
+        assert_eq!(failure.exit_code(), 1);
+        insta::assert_snapshot!(failure, @r"
+        internal error: the plan failed its own validation, so it is not shown
+        node general-0: cpu 2100m of 1930m
+
+        hint: please report this with the input at https://github.com/muster-dev/muster/issues
+        ");
+    }
+
+    #[test]
+    fn a_closed_pipe_is_told_from_a_full_disk() {
+        assert!(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)).is_closed_pipe());
+        assert!(!Failure::from(io::Error::from(io::ErrorKind::StorageFull)).is_closed_pipe());
+    }
+}

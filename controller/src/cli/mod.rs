@@ -1,0 +1,31 @@
+//! The command line of `muster`.
+//!
+//! ```text
+//!  arguments ──► settings ──► wiring ──► inputs ──► plan, explain ──► document ──► output   (JSON, YAML)
+//!  what was      what it      one file   manifests   solve, bound,        └──────► text     (people)
+//!  typed         means        that uses  catalogue   validate, replay
+//!                             all of it
+//! ```
+//!
+//! Results go to stdout, everything else to stderr. A document is built first and printed after: the table that people
+//! read is made from the same values that programs parse, so the two cannot disagree.
+
+mod arguments;
+mod crds;
+mod explain;
+mod failure;
+mod grid;
+mod inputs;
+mod output;
+mod palette;
+mod plan;
+mod progress;
+mod quantity;
+mod settings;
+mod types;
+mod wiring;
+
+#[cfg(test)]
+mod reference;
+
+pub use wiring::main;

@@ -1,0 +1,55 @@
+//! One solve with everything that a plan is never shown without: its bound, its validation, its replay, and the times.
+
+use std::time::Instant;
+
+use muster_scheduling::model::{Options, Problem};
+use muster_scheduling::{Solution, lower_bound, replay, solve, validate};
+
+use super::super::failure::Failure;
+use super::super::progress::Progress;
+
+/// Violations that are printed; the first ones tell what is wrong, the rest follows from them.
+const SHOWN_VIOLATIONS: usize = 20;
+
+/// A plan that passed validation, and what is known about it.
+#[derive(Debug)]
+pub(crate) struct Assessment {
+    pub(crate) solution: Solution,
+    /// USD per hour that no assignment of the same pods can undercut.
+    pub(crate) lower_bound: f64,
+    /// USD per hour after a replay in which kube-scheduler places the pods.
+    pub(crate) expected_price: f64,
+    pub(crate) solve_seconds: f64,
+    pub(crate) bound_seconds: f64,
+    pub(crate) validate_seconds: f64,
+}
+
+/// Solves `problem`.
+///
+/// # Errors
+/// [`Failure::InvalidPlan`] if the validator disagrees with the packer.
+pub(crate) fn assess(problem: &Problem, options: &Options, progress: &mut Progress) -> Result<Assessment, Failure> {
+    progress.stage(&format!("packing {} pods", problem.pods.len()));
+    let (solution, solve_seconds) = timed(|| solve(problem, options));
+    progress.stage("validating the plan");
+    let (violations, validate_seconds) = timed(|| validate(problem, options, &solution));
+    if !violations.is_empty() {
+        let mut lines: Vec<String> = violations.iter().take(SHOWN_VIOLATIONS).map(ToString::to_string).collect();
+        if violations.len() > SHOWN_VIOLATIONS {
+            lines.push(format!("and {} more", violations.len() - SHOWN_VIOLATIONS));
+        }
+        return Err(Failure::InvalidPlan(lines));
+    }
+    progress.stage("proving how cheap it could be");
+    let (lower_bound, bound_seconds) = timed(|| lower_bound(problem, options, &solution));
+    progress.stage("replaying it with kube-scheduler's scoring");
+    let expected_price = replay(problem, options, &solution).expected_price;
+    progress.clear();
+    Ok(Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds })
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed().as_secs_f64())
+}

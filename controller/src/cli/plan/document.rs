@@ -1,0 +1,279 @@
+//! The plan as programs read it. Field names are a contract: fields may be added, never renamed or removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::annotations::NODECLAIM_MIN_VALUES_RELAXED;
+use muster_scheduling::model::{Effect, InstanceType, Labels, Problem, Requirements, Taint};
+use muster_scheduling::{Solution, model};
+use serde::Serialize;
+
+use super::super::quantity::exact_map;
+use super::Assessment;
+
+/// `kind: Plan`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlanDocument {
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) new_nodes: Vec<NewNode>,
+    pub(crate) existing_nodes: Vec<ExistingNode>,
+    pub(crate) unschedulable: Vec<UnschedulablePod>,
+    pub(crate) summary: Summary,
+}
+
+/// A node to launch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewNode {
+    pub(crate) name: String,
+    pub(crate) node_pool: String,
+    pub(crate) pods: Vec<String>,
+    pub(crate) instance_type: String,
+    pub(crate) zone: String,
+    pub(crate) capacity_type: String,
+    pub(crate) price: f64,
+    pub(crate) instance_types: Vec<String>,
+    pub(crate) requirements: Vec<RequirementDocument>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) taints: Vec<TaintDocument>,
+    pub(crate) startup_taints: Vec<TaintDocument>,
+    pub(crate) requests: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+/// One requirement as a NodeClaim states it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RequirementDocument {
+    pub(crate) key: String,
+    pub(crate) operator: &'static str,
+    pub(crate) values: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) min_values: Option<u32>,
+}
+
+/// A taint as Kubernetes writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct TaintDocument {
+    pub(crate) key: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) value: String,
+    pub(crate) effect: &'static str,
+}
+
+/// A node that is there and gets pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ExistingNode {
+    pub(crate) name: String,
+    pub(crate) pods: Vec<String>,
+}
+
+/// A pod that stays pending.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UnschedulablePod {
+    pub(crate) pod: String,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) node_pools: Vec<PoolVerdict>,
+}
+
+/// Why one pool cannot take a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PoolVerdict {
+    pub(crate) node_pool: String,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) nearest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<String>,
+}
+
+/// The plan in figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Summary {
+    pub(crate) pods: usize,
+    pub(crate) scheduled: usize,
+    pub(crate) unschedulable: usize,
+    pub(crate) new_nodes: usize,
+    pub(crate) hourly_price: f64,
+    pub(crate) lower_bound_hourly_price: f64,
+    pub(crate) expected_hourly_price: f64,
+    pub(crate) price_source: String,
+    pub(crate) solve_seconds: f64,
+    pub(crate) bound_seconds: f64,
+    pub(crate) validate_seconds: f64,
+}
+
+// === impl PlanDocument ===
+
+impl PlanDocument {
+    /// The document of `assessment`, a plan for `problem`.
+    pub(crate) fn new(problem: &Problem, assessment: &Assessment, price_source: &str) -> Self {
+        let Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds } =
+            assessment;
+        let new_nodes = new_nodes(problem, solution);
+        let hourly_price = dollars(new_nodes.iter().map(|node| node.price).sum());
+        let summary = Summary {
+            pods: problem.pods.len(),
+            scheduled: problem.pods.len() - solution.unschedulable.len(),
+            unschedulable: solution.unschedulable.len(),
+            new_nodes: new_nodes.len(),
+            hourly_price,
+            // Rounding must not lift a proven bound above the price that it bounds.
+            lower_bound_hourly_price: dollars(*lower_bound).min(hourly_price),
+            expected_hourly_price: dollars(*expected_price),
+            price_source: price_source.to_owned(),
+            solve_seconds: *solve_seconds,
+            bound_seconds: *bound_seconds,
+            validate_seconds: *validate_seconds,
+        };
+        Self {
+            api_version: "muster.dev/v1",
+            kind: "Plan",
+            new_nodes,
+            existing_nodes: existing_nodes(problem, solution),
+            unschedulable: solution.unschedulable.iter().map(|pod| UnschedulablePod::new(problem, pod)).collect(),
+            summary,
+        }
+    }
+}
+
+/// Sums of prices without the dust of binary fractions: a billionth of a dollar is below every price list.
+pub(crate) fn dollars(amount: f64) -> f64 {
+    (amount * 1e9).round() / 1e9
+}
+
+fn new_nodes(problem: &Problem, solution: &Solution) -> Vec<NewNode> {
+    let mut taken: BTreeSet<String> = problem.nodes.iter().map(|node| node.name.to_string()).collect();
+    let mut next_number = vec![0_usize; problem.pools.len()];
+    let mut nodes = Vec::with_capacity(solution.new_nodes.len());
+    for node in &solution.new_nodes {
+        let name = loop {
+            let name = format!("{}-{}", problem.pools[node.pool].name, next_number[node.pool]);
+            next_number[node.pool] += 1;
+            if taken.insert(name.clone()) {
+                break name;
+            }
+        };
+        nodes.push(NewNode::new(problem, node, name));
+    }
+    nodes
+}
+
+fn existing_nodes(problem: &Problem, solution: &Solution) -> Vec<ExistingNode> {
+    let existing = solution.existing.iter();
+    existing
+        .map(|(node, pods)| ExistingNode {
+            name: problem.nodes[*node].name.to_string(),
+            pods: pod_names(problem, pods),
+        })
+        .collect()
+}
+
+fn pod_names(problem: &Problem, pods: &[usize]) -> Vec<String> {
+    pods.iter().map(|&pod| problem.pods[pod].name.to_string()).collect()
+}
+
+// === impl NewNode ===
+
+impl NewNode {
+    fn new(problem: &Problem, node: &muster_scheduling::NewNode, name: String) -> Self {
+        let pool = &problem.pools[node.pool];
+        let types = &problem.catalogues[pool.catalogue];
+        let offering = &types[node.instance_type].offerings[node.offering];
+        let mut annotations = text_map(&pool.annotations);
+        if let Some(relaxed) = node.min_values_relaxed {
+            annotations.insert(NODECLAIM_MIN_VALUES_RELAXED.to_owned(), relaxed.to_string());
+        }
+        Self {
+            name,
+            node_pool: pool.name.to_string(),
+            pods: pod_names(problem, &node.pods),
+            instance_type: types[node.instance_type].name.to_string(),
+            zone: offering.zone().unwrap_or_default().to_owned(),
+            capacity_type: offering.capacity_type().unwrap_or_default().to_owned(),
+            price: node.price,
+            instance_types: node.alternatives.iter().map(|&index| type_name(types, index)).collect(),
+            requirements: RequirementDocument::all(&node.requirements),
+            labels: text_map(&pool.labels),
+            taints: pool.taints.iter().map(TaintDocument::new).collect(),
+            startup_taints: pool.startup_taints.iter().map(TaintDocument::new).collect(),
+            requests: exact_map(&node.requests),
+            annotations,
+        }
+    }
+}
+
+fn type_name(types: &[InstanceType], index: usize) -> String {
+    types[index].name.to_string()
+}
+
+fn text_map(labels: &Labels) -> BTreeMap<String, String> {
+    labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+// === impl RequirementDocument ===
+
+impl RequirementDocument {
+    /// All of `requirements`, by key; a key that is bounded and has exclusions takes several entries.
+    pub(crate) fn all(requirements: &Requirements) -> Vec<Self> {
+        requirements.iter().flat_map(|(key, requirement)| Self::of_key(key, requirement)).collect()
+    }
+
+    fn of_key(key: &str, requirement: &model::Requirement) -> Vec<Self> {
+        let entries = requirement.entries().into_iter();
+        entries
+            .map(|(operator, values)| Self {
+                key: key.to_owned(),
+                operator: operator.name(),
+                values: values.iter().map(ToString::to_string).collect(),
+                min_values: requirement.min_values,
+            })
+            .collect()
+    }
+}
+
+// === impl TaintDocument ===
+
+impl TaintDocument {
+    fn new(taint: &Taint) -> Self {
+        let effect = match taint.effect {
+            Effect::NoSchedule => "NoSchedule",
+            Effect::PreferNoSchedule => "PreferNoSchedule",
+            Effect::NoExecute => "NoExecute",
+        };
+        Self { key: taint.key.to_string(), value: taint.value.to_string(), effect }
+    }
+}
+
+// === impl UnschedulablePod ===
+
+impl UnschedulablePod {
+    fn new(problem: &Problem, pod: &muster_scheduling::Unschedulable) -> Self {
+        Self {
+            pod: problem.pods[pod.pod].name.to_string(),
+            reason: pod.reason.name(),
+            message: pod.message.clone(),
+            node_pools: pod.pools.iter().map(PoolVerdict::new).collect(),
+        }
+    }
+}
+
+// === impl PoolVerdict ===
+
+impl PoolVerdict {
+    pub(crate) fn new(verdict: &muster_scheduling::PoolVerdict) -> Self {
+        Self {
+            node_pool: verdict.pool.to_string(),
+            reason: verdict.reason.name(),
+            message: verdict.message.clone(),
+            nearest: verdict.nearest.clone(),
+            hint: verdict.hint.clone(),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The plan as people read it. Nodes of one kind share a line: a plan of a thousand nodes is still a screen.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use muster_scheduling::Solution;
+use muster_scheduling::model::{Problem, Resource};
+
+use super::super::grid::{Grid, Side};
+use super::super::palette::Palette;
+use super::document::{NewNode, PlanDocument, PoolVerdict, Summary, UnschedulablePod};
+use super::workload::WorkloadCounts;
+
+/// Share of the bound above which the replay's price is worth a line.
+const WORTH_SAYING: f64 = 0.001;
+
+/// `plan` in words; `fills` says how full each new node is.
+pub(super) fn render(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> String {
+    let mut text = String::new();
+    if !plan.new_nodes.is_empty() {
+        section(&mut text, "New nodes", &new_nodes(plan, fills, palette), palette);
+    }
+    if !plan.existing_nodes.is_empty() {
+        let mut grid = Grid::new([("NODE", Side::Left), ("PODS", Side::Right), ("WORKLOADS", Side::Left)]);
+        for node in &plan.existing_nodes {
+            let workloads = WorkloadCounts::new(node.pods.iter().map(String::as_str));
+            grid.push([node.name.clone(), node.pods.len().to_string(), workloads.to_string()]);
+        }
+        section(&mut text, "Existing nodes that get pods", &grid.render(palette), palette);
+    }
+    if !plan.unschedulable.is_empty() {
+        section(&mut text, "Unschedulable pods", &unschedulable(&plan.unschedulable, palette), palette);
+    }
+    text.push_str(&summary(plan, palette));
+    text
+}
+
+fn section(text: &mut String, title: &str, body: &str, palette: Palette) {
+    text.push_str(&palette.strong(title));
+    text.push('\n');
+    text.push_str(body);
+    text.push('\n');
+}
+
+// === new nodes ===
+
+/// How full a node is: what its pods and daemons request, of what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Fill {
+    /// Millicores requested and allocatable.
+    pub(super) cpu: (i64, i64),
+    /// Bytes requested and allocatable.
+    pub(super) memory: (i64, i64),
+}
+
+/// How full each new node of `solution` is.
+pub(super) fn fills(problem: &Problem, solution: &Solution) -> Vec<Fill> {
+    let fill = |node: &muster_scheduling::NewNode| {
+        let types = &problem.catalogues[problem.pools[node.pool].catalogue];
+        let allocatable = types[node.instance_type].allocatable();
+        let share = |resource: Resource| (node.requests.get(&resource), allocatable.get(&resource));
+        Fill { cpu: share(Resource::Cpu), memory: share(Resource::Memory) }
+    };
+    solution.new_nodes.iter().map(fill).collect()
+}
+
+/// What nodes of one line have in common; ordered as the lines are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct LineKey<'a> {
+    pool: usize,
+    instance_type: &'a str,
+    capacity_type: &'a str,
+    /// The price's bits: prices are not negative, so their order is that of the numbers.
+    price: u64,
+}
+
+fn new_nodes(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> String {
+    let mut pools: Vec<&str> = Vec::new();
+    let mut nodes_by_line: BTreeMap<LineKey<'_>, (Vec<&NewNode>, Fill)> = BTreeMap::new();
+    for (node, fill) in plan.new_nodes.iter().zip(fills) {
+        let pool = pools.iter().position(|pool| *pool == node.node_pool).unwrap_or_else(|| {
+            pools.push(&node.node_pool);
+            pools.len() - 1
+        });
+        let key = LineKey {
+            pool,
+            instance_type: &node.instance_type,
+            capacity_type: &node.capacity_type,
+            price: node.price.to_bits(),
+        };
+        let (nodes, total) = nodes_by_line.entry(key).or_default();
+        nodes.push(node);
+        *total = total.plus(*fill);
+    }
+    let mut grid = Grid::new([
+        ("NODES", Side::Right),
+        ("NODEPOOL", Side::Left),
+        ("INSTANCE TYPE", Side::Left),
+        ("CAPACITY", Side::Left),
+        ("ZONES", Side::Left),
+        ("$/HOUR", Side::Right),
+        ("CPU", Side::Right),
+        ("MEMORY", Side::Right),
+        ("PODS", Side::Right),
+        ("WORKLOADS", Side::Left),
+    ]);
+    for (key, (nodes, total)) in nodes_by_line {
+        let workloads = WorkloadCounts::new(nodes.iter().flat_map(|node| node.pods.iter().map(String::as_str)));
+        grid.push([
+            nodes.len().to_string(),
+            pools[key.pool].to_owned(),
+            key.instance_type.to_owned(),
+            key.capacity_type.to_owned(),
+            zones(&nodes),
+            format!("{:.4}", nodes.iter().map(|node| node.price).sum::<f64>()),
+            percent(total.cpu),
+            percent(total.memory),
+            workloads.pods().to_string(),
+            workloads.to_string(),
+        ]);
+    }
+    grid.render(palette)
+}
+
+/// The zones of `nodes`, the common beginning written once: `us-east-1a,b,c`.
+fn zones(nodes: &[&NewNode]) -> String {
+    let zones: std::collections::BTreeSet<&str> = nodes.iter().map(|node| node.zone.as_str()).collect();
+    let mut zones = zones.into_iter();
+    let first = zones.next().unwrap_or_default();
+    let stem = &first[..first.char_indices().next_back().map_or(0, |(at, _)| at)];
+    let rest = zones.map(|zone| match zone.strip_prefix(stem) {
+        Some(letter) if !stem.is_empty() && letter.chars().count() == 1 => letter,
+        _ => zone,
+    });
+    std::iter::once(first).chain(rest).collect::<Vec<_>>().join(",")
+}
+
+fn percent((part, whole): (i64, i64)) -> String {
+    if whole == 0 { String::new() } else { format!("{:.0}%", part as f64 / whole as f64 * 100.0) }
+}
+
+impl Fill {
+    fn plus(self, other: Self) -> Self {
+        let sum = |a: (i64, i64), b: (i64, i64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
+        Self { cpu: sum(self.cpu, other.cpu), memory: sum(self.memory, other.memory) }
+    }
+}
+
+// === unschedulable pods ===
+
+fn unschedulable(pods: &[UnschedulablePod], palette: Palette) -> String {
+    type Cause<'a> = (&'static str, &'a str, &'a [PoolVerdict]);
+    let mut pods_by_cause: Vec<(Cause<'_>, Vec<&str>)> = Vec::new();
+    for pod in pods {
+        let cause = (pod.reason, pod.message.as_str(), pod.node_pools.as_slice());
+        match pods_by_cause.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, names)) => names.push(&pod.pod),
+            None => pods_by_cause.push((cause, vec![&pod.pod])),
+        }
+    }
+    let mut text = String::new();
+    for ((reason, message, verdicts), names) in pods_by_cause {
+        let more = match names.len() {
+            1 => String::new(),
+            count => format!(" and {} more: {}", count - 1, WorkloadCounts::new(names.iter().copied())),
+        };
+        let first = names.first().copied().unwrap_or_default();
+        let _ = writeln!(text, "  {}{more}", palette.strong(first));
+        let _ = writeln!(text, "    {}: {message}", palette.bad(reason));
+        text.push_str(&verdict_lines(verdicts, message, palette));
+    }
+    text
+}
+
+/// Pool by pool, what fails there. A message that `told` already says is not said again.
+pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palette) -> String {
+    let mut text = String::new();
+    for verdict in verdicts {
+        let PoolVerdict { node_pool, reason, message, nearest, hint } = verdict;
+        if message != told || verdicts.len() > 1 {
+            let _ = writeln!(text, "    in nodepool {node_pool}: {reason}: {message}");
+        }
+        if let Some(nearest) = nearest {
+            let _ = writeln!(text, "      nearest: {nearest}");
+        }
+        if let Some(hint) = hint {
+            let _ = writeln!(text, "      {}", palette.advice(format!("hint: {hint}")));
+        }
+    }
+    text
+}
+
+// === the summary ===
+
+fn summary(plan: &PlanDocument, palette: Palette) -> String {
+    let Summary { pods, scheduled, unschedulable, new_nodes, expected_hourly_price, hourly_price, .. } = plan.summary;
+    let on_existing: usize = plan.existing_nodes.iter().map(|node| node.pods.len()).sum();
+    let mut text = palette.strong(headline(&plan.summary, on_existing));
+    text.push('\n');
+    let mut placed = format!("{scheduled} of {} placed", counted(pods, "pending pod"));
+    if on_existing > 0 && new_nodes > 0 {
+        let _ = write!(placed, ", {on_existing} of them on existing nodes");
+    }
+    if unschedulable > 0 {
+        let _ = write!(placed, "; {}", palette.bad(format!("{unschedulable} unschedulable")));
+    }
+    let solve = milliseconds(plan.summary.solve_seconds);
+    let checked = milliseconds(plan.summary.bound_seconds + plan.summary.validate_seconds);
+    let _ = writeln!(text, "{placed}. Packed in {solve} ms, validated and bounded in {checked} ms.");
+    if expected_hourly_price > hourly_price * (1.0 + WORTH_SAYING) {
+        let dearer = (expected_hourly_price / hourly_price - 1.0) * 100.0;
+        let _ = writeln!(
+            text,
+            "Left to kube-scheduler's own scoring, the pods end up on nodes for {} ({dearer:.1} % more).",
+            per_hour(expected_hourly_price)
+        );
+    }
+    if new_nodes > 0 {
+        let _ = writeln!(text, "{}", palette.faint(format!("Prices: {}.", plan.summary.price_source)));
+    }
+    text
+}
+
+/// The plan in one line.
+fn headline(summary: &Summary, on_existing: usize) -> String {
+    let Summary { new_nodes, hourly_price, lower_bound_hourly_price, .. } = *summary;
+    if new_nodes == 0 {
+        return match (summary.pods, on_existing) {
+            (0, _) => "No pod is pending: nothing to launch".to_owned(),
+            (_, 0) => "No node would be launched".to_owned(),
+            _ => "No new node is needed: the pods fit on existing ones".to_owned(),
+        };
+    }
+    let cost = format!("{} on {}", per_hour(hourly_price), counted(new_nodes, "new node"));
+    if hourly_price <= lower_bound_hourly_price * 1.000_001 {
+        return format!("{cost}, proven to be the minimum");
+    }
+    if lower_bound_hourly_price <= 0.0 {
+        return cost;
+    }
+    // Rounded up: "at most" must stay true.
+    let above = ((hourly_price / lower_bound_hourly_price - 1.0) * 1000.0).ceil() / 10.0;
+    format!("{cost}, at most {above:.1} % above the proven minimum")
+}
+
+fn per_hour(price: f64) -> String {
+    if price < 1.0 { format!("${price:.4}/h") } else { format!("${price:.2}/h") }
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn milliseconds(seconds: f64) -> String {
+    if seconds < 0.01 { format!("{:.1}", seconds * 1000.0) } else { format!("{:.0}", seconds * 1000.0) }
+}
+
+#[cfg(test)]
+mod tests;

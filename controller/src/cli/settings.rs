@@ -1,0 +1,238 @@
+//! What the arguments mean. From here on no command sees what was typed.
+
+use std::path::{Path, PathBuf};
+
+use muster_scheduling::model::{self, Options};
+
+use super::arguments::{
+    CatalogueArguments, CompletionsArguments, CrdsArguments, ExplainArguments, InputArguments, MinValuesPolicy,
+    OutputArguments, OutputFormat, PackingArguments, PlanArguments, PreferencePolicy, SubjectKind, TypesArguments,
+};
+use super::failure::Failure;
+use super::output::{DataFormat, Format};
+use crate::snapshot::FeatureGates;
+
+/// What `muster plan` shall do.
+#[derive(Debug)]
+pub(crate) struct PlanSettings {
+    pub(crate) sources: Sources,
+    pub(crate) packing: Packing,
+    /// Whether an unschedulable pod is the answer "no".
+    pub(crate) strict: bool,
+    pub(crate) format: Format,
+}
+
+/// What `muster explain` shall do.
+#[derive(Debug)]
+pub(crate) struct ExplainSettings {
+    pub(crate) subject: Subject,
+    pub(crate) sources: Sources,
+    pub(crate) packing: Packing,
+    pub(crate) format: Format,
+}
+
+/// What `muster types` shall do.
+#[derive(Debug)]
+pub(crate) struct TypesSettings {
+    /// Manifests with the EC2NodeClass; none: the default class.
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) catalogue: CatalogueSource,
+    /// Patterns of names, any of which may match; none: all.
+    pub(crate) names: Vec<String>,
+    pub(crate) format: Format,
+}
+
+/// Where the cluster and the instance types come from.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) catalogue: CatalogueSource,
+}
+
+/// Where the instance types come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CatalogueSource {
+    /// The embedded catalogue, as this region offers it.
+    Embedded {
+        /// The region.
+        region: String,
+    },
+    /// A file that replaces it.
+    File(PathBuf),
+}
+
+/// How pods are packed.
+#[derive(Debug)]
+pub(crate) struct Packing {
+    pub(crate) options: Options,
+    pub(crate) gates: FeatureGates,
+    pub(crate) scheduler_config: Option<PathBuf>,
+}
+
+/// What is to be explained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// `namespace/name`.
+    Pod(String),
+    /// A node's name.
+    Node(String),
+}
+
+impl PlanSettings {
+    pub(crate) fn new(arguments: PlanArguments) -> Result<Self, Failure> {
+        let PlanArguments { input, packing, strict, output } = arguments;
+        Ok(Self {
+            sources: Sources::new(input)?,
+            packing: Packing::new(packing)?,
+            strict,
+            format: format_of(&output),
+        })
+    }
+}
+
+impl ExplainSettings {
+    pub(crate) fn new(arguments: ExplainArguments) -> Result<Self, Failure> {
+        let ExplainArguments { kind, name, input, packing, output } = arguments;
+        let subject = match kind {
+            SubjectKind::Pod if name.contains('/') => Subject::Pod(name),
+            SubjectKind::Pod => Subject::Pod(format!("default/{name}")),
+            SubjectKind::Node => Subject::Node(name),
+        };
+        Ok(Self {
+            subject,
+            sources: Sources::new(input)?,
+            packing: Packing::new(packing)?,
+            format: format_of(&output),
+        })
+    }
+}
+
+impl TypesSettings {
+    pub(crate) fn new(arguments: TypesArguments) -> Result<Self, Failure> {
+        let TypesArguments { files, catalogue, names, output } = arguments;
+        let catalogue = CatalogueSource::new(catalogue);
+        check_stdin(&files, &catalogue)?;
+        Ok(Self { files, catalogue, names, format: format_of(&output) })
+    }
+}
+
+/// The format of `muster crds`, where a pipe wants what `kubectl apply` reads.
+pub(crate) fn crds_format(arguments: CrdsArguments, stdout_is_terminal: bool) -> Format {
+    let CrdsArguments { output } = arguments;
+    match output {
+        Some(output) => format(output),
+        None if stdout_is_terminal => Format::Table,
+        None => Format::Data(DataFormat::Yaml),
+    }
+}
+
+/// The shell of `muster completions`.
+pub(crate) fn completions_shell(arguments: CompletionsArguments) -> clap_complete::Shell {
+    let CompletionsArguments { shell } = arguments;
+    shell
+}
+
+impl Sources {
+    fn new(arguments: InputArguments) -> Result<Self, Failure> {
+        let InputArguments { files, catalogue } = arguments;
+        let catalogue = CatalogueSource::new(catalogue);
+        check_stdin(&files, &catalogue)?;
+        Ok(Self { files, catalogue })
+    }
+}
+
+impl CatalogueSource {
+    fn new(arguments: CatalogueArguments) -> Self {
+        let CatalogueArguments { catalog, region } = arguments;
+        match catalog {
+            Some(file) => Self::File(file),
+            None => Self::Embedded { region: region.to_ascii_lowercase() },
+        }
+    }
+}
+
+impl Packing {
+    fn new(arguments: PackingArguments) -> Result<Self, Failure> {
+        let PackingArguments { preference_policy, min_values_policy, scheduler_config, feature_gates } = arguments;
+        let gates: FeatureGates = feature_gates
+            .join(",")
+            .parse()
+            .map_err(|reason| Failure::Usage(format!("`--feature-gates`: {reason}")))?;
+        let options = Options {
+            preferences: match preference_policy {
+                PreferencePolicy::Respect => model::PreferencePolicy::Respect,
+                PreferencePolicy::Ignore => model::PreferencePolicy::Ignore,
+            },
+            min_values: match min_values_policy {
+                MinValuesPolicy::Strict => model::MinValuesPolicy::Strict,
+                MinValuesPolicy::BestEffort => model::MinValuesPolicy::BestEffort,
+            },
+            reserved_capacity: gates.reserved_capacity,
+            ..Options::default()
+        };
+        Ok(Self { options, gates, scheduler_config })
+    }
+}
+
+fn format_of(arguments: &OutputArguments) -> Format {
+    let OutputArguments { output } = arguments;
+    format(*output)
+}
+
+fn format(output: OutputFormat) -> Format {
+    match output {
+        OutputFormat::Table => Format::Table,
+        OutputFormat::Json => Format::Data(DataFormat::Json),
+        OutputFormat::Yaml => Format::Data(DataFormat::Yaml),
+    }
+}
+
+/// Stdin can be read once.
+fn check_stdin(files: &[PathBuf], catalogue: &CatalogueSource) -> Result<(), Failure> {
+    let from_stdin = |path: &Path| path == Path::new("-");
+    let catalogue = matches!(catalogue, CatalogueSource::File(file) if from_stdin(file));
+    let readers = files.iter().filter(|file| from_stdin(file)).count() + usize::from(catalogue);
+    if readers > 1 {
+        return Err(Failure::Usage(
+            "`-` is given twice, and stdin can be read once\n\nhint: give one of the two as a file, or as `<(command)`"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::arguments::{Arguments, Command};
+    use super::*;
+
+    fn plan(arguments: &[&str]) -> Result<PlanSettings, Failure> {
+        let typed = ["muster", "plan"].iter().chain(arguments);
+        match Arguments::try_parse_from(typed).unwrap().command {
+            Command::Plan(arguments) => PlanSettings::new(arguments),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn values_are_not_case_sensitive() {
+        let settings = plan(&["-f", "a", "-o", "JSON", "--min-values-policy", "Best-Effort", "--region", "EU-West-1"]);
+        let settings = settings.unwrap();
+        assert_eq!(settings.format, Format::Data(DataFormat::Json));
+        assert_eq!(settings.packing.options.min_values, model::MinValuesPolicy::BestEffort);
+        assert_eq!(settings.sources.catalogue, CatalogueSource::Embedded { region: "eu-west-1".to_owned() });
+    }
+
+    #[test]
+    fn stdin_is_read_once() {
+        let failure = plan(&["-f", "-", "--catalog", "-"]).unwrap_err();
+        assert_eq!(failure.exit_code(), 2);
+        insta::assert_snapshot!(failure, @r"
+        `-` is given twice, and stdin can be read once
+
+        hint: give one of the two as a file, or as `<(command)`
+        ");
+    }
+}

@@ -1,0 +1,127 @@
+//! `muster types`: the instance types in use. The plan takes them from here too, so that both see the same ones.
+
+mod class;
+mod pattern;
+mod text;
+
+use std::io::Write;
+use std::path::Path;
+
+use muster_aws::catalogue::{self, Format as FileFormat};
+use muster_aws::{ClassSettings, Ec2, Region};
+use muster_scheduling::model::InstanceType;
+
+use self::pattern::matches_any;
+use super::failure::Failure;
+use super::inputs::{read_manifests, read_text};
+use super::output::{DataFormat, Format};
+use super::palette::Palette;
+use super::progress::Progress;
+use super::settings::{CatalogueSource, TypesSettings};
+use crate::manifest::NodeClass;
+
+/// The instance types that NodeClasses lead to.
+#[derive(Debug)]
+pub(crate) enum Catalogue {
+    /// The embedded catalogue, as a region offers it.
+    Embedded {
+        /// The region.
+        region: &'static Region,
+        /// All types.
+        ec2: &'static Ec2,
+    },
+    /// The types of a file, the same for every NodeClass.
+    File(Vec<InstanceType>),
+}
+
+impl Catalogue {
+    /// Opens the catalogue that `source` names.
+    pub(crate) fn open(source: &CatalogueSource) -> Result<Self, Failure> {
+        match source {
+            CatalogueSource::Embedded { region } => {
+                let ec2 = Ec2::embedded().map_err(|error| Failure::Internal(error.to_string()))?;
+                let region = ec2.region(region).map_err(|error| Failure::Usage(error.to_string()))?;
+                Ok(Self::Embedded { region, ec2 })
+            }
+            CatalogueSource::File(file) => {
+                let types = catalogue::read(&read_text(file)?);
+                types.map(Self::File).map_err(|error| Failure::Usage(format!("{}: {error}", name_of(file))))
+            }
+        }
+    }
+
+    /// The types that nodes of `class` may be; without a class, those of the default one.
+    pub(crate) fn types(&self, class: Option<&NodeClass>) -> Vec<InstanceType> {
+        match self {
+            Self::Embedded { region, ec2 } => {
+                let settings = class.map_or_else(ClassSettings::default, class::settings);
+                let mut resolver = muster_aws::Resolver::new(region.place(), &settings);
+                ec2.types(region).map(|(facts, prices)| resolver.resolve(&facts, &prices)).collect()
+            }
+            Self::File(types) => types.clone(),
+        }
+    }
+
+    /// Where the prices come from, in words.
+    pub(crate) fn price_source(&self) -> String {
+        match self {
+            Self::Embedded { region, .. } => format!("{}: {}", region.name(), region.price_source()),
+            Self::File(_) => "the given catalogue".to_owned(),
+        }
+    }
+}
+
+fn name_of(file: &Path) -> String {
+    if file == Path::new("-") { "stdin".to_owned() } else { format!("`{}`", file.display()) }
+}
+
+/// Prints the types that `settings` ask for.
+pub(crate) fn print(
+    out: &mut dyn Write,
+    settings: &TypesSettings,
+    progress: &mut Progress,
+    palette: Palette,
+) -> Result<(), Failure> {
+    let TypesSettings { files, catalogue: source, names, format } = settings;
+    let catalogue = Catalogue::open(source)?;
+    let class = node_class(files, progress)?;
+    progress.stage("resolving instance types");
+    let mut types = catalogue.types(class.as_ref());
+    progress.clear();
+    if !names.is_empty() {
+        types.retain(|instance_type| matches_any(names, &instance_type.name));
+    }
+    let text = match format {
+        Format::Table => text::render(&types, &catalogue.price_source(), palette),
+        Format::Data(format) => {
+            let format = match format {
+                DataFormat::Json => FileFormat::Json,
+                DataFormat::Yaml => FileFormat::Yaml,
+            };
+            catalogue::write(&types, format).map_err(|error| Failure::Internal(error.to_string()))?
+        }
+    };
+    Ok(out.write_all(text.as_bytes())?)
+}
+
+/// The one NodeClass in `files`, if any are given.
+fn node_class(files: &[std::path::PathBuf], progress: &mut Progress) -> Result<Option<NodeClass>, Failure> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let classes = read_manifests(files, progress)?.node_classes;
+    match classes.as_slice() {
+        [class] => Ok(Some(class.clone())),
+        [] => Err(Failure::Usage(
+            "there is no EC2NodeClass in the input\n\nhint: without `-f` the types of the default class are listed".into(),
+        )),
+        several => {
+            let names: Vec<&str> = several.iter().map(|class| &*class.name).collect();
+            Err(Failure::Usage(format!(
+                "there are {} NodeClasses in the input: {}\n\nhint: give the file of one of them",
+                several.len(),
+                names.join(", ")
+            )))
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The one file that knows the whole program: process, environment, terminal, arguments and commands.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use super::arguments::{Arguments, Command};
+use super::explain;
+use super::failure::Failure;
+use super::inputs;
+use super::palette::Palette;
+use super::plan;
+use super::progress::Progress;
+use super::settings::{ExplainSettings, PlanSettings, TypesSettings, completions_shell, crds_format};
+use super::{crds, types};
+
+/// Exit code of bad usage.
+const USAGE: u8 = 2;
+
+/// What the process was started on.
+#[derive(Debug, Clone, Copy)]
+struct Surroundings {
+    stdout_is_terminal: bool,
+    stdout: Palette,
+    stderr: Palette,
+    /// Whether a line of progress may be shown.
+    shows_progress: bool,
+}
+
+/// Runs `muster`.
+pub fn main() -> ExitCode {
+    let Arguments { command } = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version come this way too, with exit code 0.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
+        }
+    };
+    let surroundings = Surroundings::look();
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    let result = run(command, surroundings, &mut stdout).and_then(|outcome| {
+        stdout.flush()?;
+        outcome
+    });
+    // What a failed command wrote before is part of no result.
+    let Err(failure) = result else { return ExitCode::SUCCESS };
+    if failure.is_closed_pipe() {
+        return ExitCode::SUCCESS;
+    }
+    let _ = writeln!(io::stderr().lock(), "{}: {failure}", surroundings.stderr.bad("error"));
+    ExitCode::from(failure.exit_code())
+}
+
+impl Surroundings {
+    fn look() -> Self {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let colour = !is_set("NO_COLOR") && !is_dumb;
+        let (stdout, stderr) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        Self {
+            stdout_is_terminal: stdout,
+            stdout: Palette::new(stdout && colour),
+            stderr: Palette::new(stderr && colour),
+            shows_progress: stderr && !is_dumb,
+        }
+    }
+}
+
+/// Runs one command. The outer error is "nothing was printed", the inner one the verdict on what was.
+fn run(
+    command: Command,
+    surroundings: Surroundings,
+    out: &mut dyn Write,
+) -> Result<Result<(), Failure>, Failure> {
+    let Surroundings { stdout_is_terminal, stdout, stderr, shows_progress } = surroundings;
+    let mut progress = Progress::new(shows_progress);
+    match command {
+        Command::Plan(arguments) => {
+            let settings = PlanSettings::new(arguments)?;
+            let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
+            return plan::print(out, &settings, &inputs, &mut progress, stdout);
+        }
+        Command::Explain(arguments) => {
+            let settings = ExplainSettings::new(arguments)?;
+            let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
+            explain::print(out, &settings, &inputs, &mut progress, stdout)?;
+        }
+        Command::Types(arguments) => {
+            types::print(out, &TypesSettings::new(arguments)?, &mut progress, stdout)?;
+        }
+        Command::Crds(arguments) => crds::print(out, crds_format(arguments, stdout_is_terminal), stdout)?,
+        Command::Completions(arguments) => {
+            let shell = completions_shell(arguments);
+            // The generator takes a failed write for a defect of the program: it gets memory, which does not fail.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "muster", &mut script);
+            out.write_all(&script)?;
+        }
+    }
+    Ok(Ok(()))
+}

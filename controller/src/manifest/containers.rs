@@ -1,0 +1,193 @@
+//! What the containers of a pod ask of a node.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use muster_scheduling::model::{HostPort, Protocol, Resource, Resources};
+
+use super::field::{Decoded, Field};
+use super::selector::unknown_word;
+
+/// When a container runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Before the others, one after another.
+    Init,
+    /// From its turn among the init containers to the end (`restartPolicy: Always`).
+    Sidecar,
+    /// With all others.
+    Main,
+}
+
+/// What one container asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Container {
+    /// When it runs.
+    pub stage: Stage,
+    /// `resources.requests`, those that follow from its limits included.
+    pub requests: Resources,
+    /// `resources.limits`.
+    pub limits: Resources,
+}
+
+/// `spec.resources` of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct PodResources {
+    /// `requests`.
+    pub requests: Resources,
+    /// `limits`.
+    pub limits: Resources,
+}
+
+const CONTAINER: &[&str] = &[
+    "args",
+    "command",
+    "env",
+    "envFrom",
+    "image",
+    "imagePullPolicy",
+    "lifecycle",
+    "livenessProbe",
+    "name",
+    "ports",
+    "readinessProbe",
+    "resizePolicy",
+    "resources",
+    "restartPolicy",
+    "restartPolicyRules",
+    "securityContext",
+    "startupProbe",
+    "stdin",
+    "stdinOnce",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "volumeDevices",
+    "volumeMounts",
+    "workingDir",
+];
+
+/// A container with its name and the ports it takes on the node.
+pub(crate) struct NamedContainer<'p> {
+    pub(crate) name: &'p str,
+    pub(crate) container: Container,
+    pub(crate) ports: Vec<HostPort>,
+}
+
+/// Reads a container; `stage` is what it is unless it says `restartPolicy: Always`.
+pub(crate) fn container<'p>(field: &Field<'p>, stage: Stage, host_network: bool) -> Decoded<NamedContainer<'p>> {
+    field.only(CONTAINER);
+    let resources = field.read_or_default("resources", resources)?;
+    let policy = field.shared_at("restartPolicy")?;
+    let stage = match (stage, policy.as_deref()) {
+        (Stage::Init, Some("Always")) => Stage::Sidecar,
+        _ => stage,
+    };
+    let mut container = Container { stage, requests: resources.requests, limits: resources.limits };
+    container.default_requests();
+    let ports = field.list("ports", |port| host_port(port, host_network))?.into_iter().flatten().collect();
+    let name = field.tree().get("name").and_then(super::tree::Tree::text).unwrap_or_default();
+    Ok(NamedContainer { name, container, ports })
+}
+
+/// `resources` of a container or pod.
+pub(crate) fn resources(field: Field<'_>) -> Decoded<PodResources> {
+    field.only(&["claims", "limits", "requests"]);
+    Ok(PodResources {
+        requests: field.read_or_default("requests", |amounts| amounts.quantities())?,
+        limits: field.read_or_default("limits", |amounts| amounts.quantities())?,
+    })
+}
+
+/// The port on the node, if there is one. With the network of the host the API server makes every port one.
+fn host_port(field: Field<'_>, host_network: bool) -> Decoded<Option<HostPort>> {
+    field.only(&["containerPort", "hostIP", "hostPort", "name", "protocol"]);
+    let number = |port: Field<'_>| Ok(u16::try_from(port.integer(0, u16::MAX.into())?).unwrap_or_default());
+    let host = field.read("hostPort", number)?.filter(|port| *port > 0);
+    let own = field.read("containerPort", number)?.filter(|port| *port > 0);
+    let Some(port) = host.or(own.filter(|_| host_network)) else { return Ok(None) };
+    let ip = field.read("hostIP", |ip| match ip.text()? {
+        "" => Ok(None),
+        text => text.parse::<IpAddr>().map(Some).map_err(|_| {
+            ip.fault(format!("`{}` is not an IP address", super::tree::shorten(text)), "write an IPv4 or IPv6 address")
+        }),
+    })?;
+    let protocol = field.read("protocol", |protocol| match protocol.text()? {
+        "" | "TCP" => Ok(Protocol::Tcp),
+        "UDP" => Ok(Protocol::Udp),
+        "SCTP" => Ok(Protocol::Sctp),
+        other => Err(unknown_word(&protocol, other, &["TCP", "UDP", "SCTP"])),
+    })?;
+    Ok(Some(HostPort {
+        ip: ip.flatten().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        port,
+        protocol: protocol.unwrap_or(Protocol::Tcp),
+    }))
+}
+
+// === impl Container ===
+
+impl Container {
+    /// What the API server does: a limit without a request is the request.
+    pub(crate) fn default_requests(&mut self) {
+        for (resource, amount) in self.limits.iter() {
+            if !self.requests.contains(resource) {
+                self.requests.set(resource.clone(), amount);
+            }
+        }
+    }
+}
+
+/// What the containers need of a node at the worst moment of the pod's life, with `overhead` and the pod's slot.
+pub fn effective_requests(
+    containers: &[Container],
+    pod: Option<&PodResources>,
+    overhead: Option<&Resources>,
+) -> Resources {
+    let mut running = Resources::new();
+    let mut sidecars = Resources::new();
+    let mut initializing = Resources::new();
+    for container in containers {
+        match container.stage {
+            Stage::Main => running.add(&container.requests),
+            Stage::Sidecar => {
+                running.add(&container.requests);
+                sidecars.add(&container.requests);
+                initializing.raise_to(&sidecars);
+            }
+            Stage::Init => {
+                let mut step = sidecars.clone();
+                step.add(&container.requests);
+                initializing.raise_to(&step);
+            }
+        }
+    }
+    running.raise_to(&initializing);
+    if let Some(pod) = pod {
+        for (resource, amount) in pod_level_requests(pod, &running).iter() {
+            running.set(resource.clone(), amount);
+        }
+    }
+    if let Some(overhead) = overhead {
+        running.add(overhead);
+    }
+    running.set(Resource::Pods, 1);
+    running
+}
+
+/// `spec.resources` replaces the sum of the containers for the resources that it may set. A limit without a request
+/// stands for one unless the containers already request that resource.
+fn pod_level_requests(pod: &PodResources, containers: &Resources) -> Resources {
+    let settable = |resource: &Resource| match resource {
+        Resource::Cpu | Resource::Memory => true,
+        Resource::Other(name) => name.starts_with("hugepages-"),
+        Resource::EphemeralStorage | Resource::Pods => false,
+    };
+    let mut requests: Resources =
+        pod.requests.iter().filter(|(resource, _)| settable(resource)).map(|(r, amount)| (r.clone(), amount)).collect();
+    for (resource, amount) in pod.limits.iter().filter(|(resource, _)| settable(resource)) {
+        if !pod.requests.contains(resource) && !containers.contains(resource) {
+            requests.set(resource.clone(), amount);
+        }
+    }
+    requests
+}

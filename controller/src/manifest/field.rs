@@ -1,0 +1,277 @@
+//! A value of a document together with the way to it, so that whatever is wrong with it can be named.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use muster_scheduling::model::{Labels, Resource, Resources};
+
+use super::quantity::{self, QuantityError};
+use super::tree::{Tree, shorten};
+
+/// What is wrong with one field of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The way to the field (`spec.containers[0].name`).
+    pub(crate) path: String,
+    /// What is wrong with it.
+    pub(crate) problem: String,
+    /// What to do about it.
+    pub(crate) hint: String,
+}
+
+/// A fault is rare and large, so it travels boxed.
+pub(crate) type Decoded<T> = Result<T, Box<Fault>>;
+
+/// Fields that nobody reads, found while decoding one object.
+#[derive(Debug, Default)]
+pub(crate) struct Unknown(RefCell<Vec<UnknownField>>);
+
+/// A field that nobody reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UnknownField {
+    /// The way to it.
+    pub(crate) path: String,
+    /// The known name that looks most like it.
+    pub(crate) nearest: Option<&'static str>,
+}
+
+impl Unknown {
+    /// All that were found.
+    pub(crate) fn into_fields(self) -> Vec<UnknownField> {
+        self.0.into_inner()
+    }
+}
+
+/// A value and the way to it. It lives on the stack of whoever decodes, next to its parents.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'p> {
+    tree: &'p Tree<'p>,
+    step: Step<'p>,
+    parent: Option<&'p Field<'p>>,
+    unknown: &'p Unknown,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Root,
+    Key(&'p str),
+    Index(usize),
+}
+
+impl<'p> Field<'p> {
+    /// The object itself.
+    pub(crate) fn root(tree: &'p Tree<'p>, unknown: &'p Unknown) -> Self {
+        Self { tree, step: Step::Root, parent: None, unknown }
+    }
+
+    /// The value as it stands.
+    pub(crate) fn tree(&self) -> &'p Tree<'p> {
+        self.tree
+    }
+
+    /// A fault of this field.
+    pub(crate) fn fault(&self, problem: impl Into<String>, hint: impl Into<String>) -> Box<Fault> {
+        Box::new(Fault { path: self.to_string(), problem: problem.into(), hint: hint.into() })
+    }
+
+    /// A fault of the child `key`, which may be absent.
+    pub(crate) fn fault_at(&self, key: &str, problem: impl Into<String>, hint: impl Into<String>) -> Box<Fault> {
+        let child = Field { tree: &Tree::Null, step: Step::Key(key), parent: Some(self), unknown: self.unknown };
+        child.fault(problem, hint)
+    }
+
+    fn wrong_type(&self, wanted: &str) -> Box<Fault> {
+        let quote = match self.tree {
+            Tree::Number(_) | Tree::Bool(_) if wanted == "text" => "put the value in quotes".to_owned(),
+            _ => format!("write {wanted} here"),
+        };
+        self.fault(format!("must be {wanted}, not {}", self.tree.describe()), quote)
+    }
+
+    /// The child `key`; `null` counts as absent.
+    ///
+    /// # Errors
+    /// This is not a map.
+    pub(crate) fn get<'s>(&'s self, key: &'s str) -> Decoded<Option<Field<'s>>> {
+        if !matches!(self.tree, Tree::Map(_)) {
+            return Err(self.wrong_type("a map"));
+        }
+        Ok(self.tree.get(key).map(|tree| Field { tree, step: Step::Key(key), parent: Some(self), unknown: self.unknown }))
+    }
+
+    /// The child `key`, which must be there.
+    pub(crate) fn require<'s>(&'s self, key: &'s str) -> Decoded<Field<'s>> {
+        self.get(key)?.ok_or_else(|| self.fault_at(key, "is missing", format!("add `{key}`")))
+    }
+
+    /// Reads the child `key`, if it is there.
+    pub(crate) fn read<T>(&self, key: &str, read: impl FnOnce(Field<'_>) -> Decoded<T>) -> Decoded<Option<T>> {
+        self.get(key)?.map(read).transpose()
+    }
+
+    /// Reads the child `key`, or takes the default.
+    pub(crate) fn read_or_default<T: Default>(
+        &self,
+        key: &str,
+        read: impl FnOnce(Field<'_>) -> Decoded<T>,
+    ) -> Decoded<T> {
+        Ok(self.read(key, read)?.unwrap_or_default())
+    }
+
+    /// Reads every item of a list.
+    pub(crate) fn items<T>(&self, mut read: impl FnMut(Field<'_>) -> Decoded<T>) -> Decoded<Vec<T>> {
+        let Tree::List(items) = self.tree else { return Err(self.wrong_type("a list")) };
+        let mut all = Vec::with_capacity(items.len());
+        for (index, tree) in items.iter().enumerate() {
+            all.push(read(Field { tree, step: Step::Index(index), parent: Some(self), unknown: self.unknown })?);
+        }
+        Ok(all)
+    }
+
+    /// Reads every item of the list `key`; an absent list is empty.
+    pub(crate) fn list<T>(&self, key: &str, read: impl FnMut(Field<'_>) -> Decoded<T>) -> Decoded<Vec<T>> {
+        self.read_or_default(key, |list| list.items(read))
+    }
+
+    /// Every key of a map with its field.
+    pub(crate) fn entries<'s>(&'s self) -> Decoded<Vec<(&'s str, Field<'s>)>> {
+        let Tree::Map(entries) = self.tree else { return Err(self.wrong_type("a map")) };
+        let child = |key: &'s str, tree| Field { tree, step: Step::Key(key), parent: Some(self), unknown: self.unknown };
+        Ok(entries.iter().map(|(key, tree)| (&**key, child(key, tree))).collect())
+    }
+
+    /// The text.
+    pub(crate) fn text(&self) -> Decoded<&'p str> {
+        self.tree.text().ok_or_else(|| self.wrong_type("text"))
+    }
+
+    /// The text, shared.
+    pub(crate) fn shared(&self) -> Decoded<Arc<str>> {
+        self.text().map(Arc::from)
+    }
+
+    /// The text of `key`, shared; absent or empty is `None`.
+    pub(crate) fn shared_at(&self, key: &str) -> Decoded<Option<Arc<str>>> {
+        Ok(self.read(key, |field| field.shared())?.filter(|text| !text.is_empty()))
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&self) -> Decoded<bool> {
+        if let Tree::Bool(value) = self.tree { Ok(*value) } else { Err(self.wrong_type("true or false")) }
+    }
+
+    /// A whole number from `least` to `most`.
+    pub(crate) fn integer(&self, least: i64, most: i64) -> Decoded<i64> {
+        let Tree::Number(number) = self.tree else { return Err(self.wrong_type("a whole number")) };
+        let value = number.as_i64().filter(|value| (least..=most).contains(value));
+        value.ok_or_else(|| {
+            let range = format!("write a whole number from {least} to {most}");
+            self.fault(format!("`{number}` is out of range"), range)
+        })
+    }
+
+    /// A whole number that fits an `i32`.
+    pub(crate) fn int32(&self) -> Decoded<i32> {
+        let value = self.integer(i32::MIN.into(), i32::MAX.into())?;
+        Ok(i32::try_from(value).unwrap_or_default())
+    }
+
+    /// A whole number of at least zero that fits an `i32`.
+    pub(crate) fn count(&self) -> Decoded<u32> {
+        let value = self.integer(0, i32::MAX.into())?;
+        Ok(u32::try_from(value).unwrap_or_default())
+    }
+
+    /// An amount of `resource`.
+    pub(crate) fn quantity(&self, resource: &Resource) -> Decoded<i64> {
+        let number;
+        let text = match self.tree {
+            Tree::Text(text) => &**text,
+            Tree::Number(value) => {
+                number = value.to_string();
+                &number
+            }
+            _ => return Err(self.wrong_type("a quantity")),
+        };
+        quantity::parse(text, resource).map_err(|error| match error {
+            QuantityError::Negative => {
+                self.fault(format!("quantity `{}` is negative", shorten(text)), "write an amount of zero or more")
+            }
+            QuantityError::Malformed => self.fault(
+                format!("`{}` is not a quantity", shorten(text)),
+                "write a number with an optional suffix, such as `500m`, `2`, `1.5Gi` or `10M`",
+            ),
+        })
+    }
+
+    /// Amounts by resource.
+    pub(crate) fn quantities(&self) -> Decoded<Resources> {
+        let mut amounts = Resources::new();
+        for (name, field) in self.entries()? {
+            let resource = Resource::new(name);
+            let amount = field.quantity(&resource)?;
+            amounts.set(resource, amount);
+        }
+        Ok(amounts)
+    }
+
+    /// Labels or annotations.
+    pub(crate) fn labels(&self) -> Decoded<Labels> {
+        let mut labels = Labels::default();
+        for (key, field) in self.entries()? {
+            if *field.tree == Tree::Null {
+                labels.set(key, "");
+            } else {
+                labels.set(key, field.text()?);
+            }
+        }
+        Ok(labels)
+    }
+
+    /// Notes the keys that are not among `known`.
+    pub(crate) fn only(&self, known: &'static [&'static str]) {
+        let Tree::Map(entries) = self.tree else { return };
+        for (key, tree) in entries.iter().filter(|(key, _)| !known.contains(&&**key)) {
+            let child = Field { tree, step: Step::Key(key), parent: Some(self), unknown: self.unknown };
+            let found = UnknownField { path: child.to_string(), nearest: nearest(key, known) };
+            self.unknown.0.borrow_mut().push(found);
+        }
+    }
+}
+
+/// The known name that looks most like `name`, if any does.
+pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    const ALIKE: f64 = 0.8;
+    // Longer ones are no slip of the finger, and comparing is quadratic.
+    const LONGEST: usize = 64;
+    if name.len() > LONGEST {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    let likeness = |known: &str| strsim::jaro_winkler(&lower, &known.to_lowercase());
+    let best = known.iter().map(|known| (likeness(known), *known)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 >= ALIKE).then_some(best.1)
+}
+
+impl fmt::Display for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => {
+                // Keys that are names of resources or labels would be torn apart at their dots.
+                let plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+                let nested = self.parent.is_some_and(|parent| !matches!(parent.step, Step::Root));
+                match (plain, nested) {
+                    (true, true) => write!(f, ".{key}"),
+                    (true, false) => f.write_str(key),
+                    (false, _) => write!(f, "[\"{}\"]", shorten(key)),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Reads manifests: files to texts, texts to objects, objects to what they mean.
+//!
+//! ```text
+//!  source ──► document ──► reader ──► pod, workload, volume, cluster, capacity ──► objects (Manifests)
+//!  files      YAML, JSON,    │             │                                            │
+//!             lists          │             └─ field: a value and the way to it          ▼
+//!                            └─ judge: the CRDs' word on our kinds                   snapshot
+//! ```
+//!
+//! Whatever is wrong becomes one [`InputError`] that names file, document, line, object and field. Nothing here panics,
+//! whatever the bytes are. One object at a time is in memory as text and tree; pods that differ in nothing that matters
+//! share one [`PodTemplate`].
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+mod capacity;
+mod cluster;
+mod containers;
+mod document;
+mod error;
+mod field;
+mod judge;
+mod locate;
+mod meta;
+mod objects;
+mod placement;
+mod pod;
+pub mod quantity;
+mod reader;
+mod scheduler_config;
+mod selector;
+mod source;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod version;
+mod volume;
+mod workload;
+
+pub use capacity::{BufferSource, CapacityBuffer, NodeClaim, NodeClass, NodeClassRef, NodeOverlay, NodePool};
+pub use cluster::{Condition, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
+pub(crate) use cluster::fill;
+pub use containers::{Container, PodResources, Stage, effective_requests};
+pub use error::{InputError, Place};
+pub use meta::{Meta, Owner};
+pub use objects::Manifests;
+pub use placement::{Affinity, PodTerm, WeightedPodTerm};
+pub use pod::{Pod, PodTemplate};
+pub use scheduler_config::DefaultSpread;
+pub use volume::{Claim, CsiNode, PersistentVolume, StorageClass, Volume, VolumeAttachment, driver_of};
+pub use workload::{DaemonSet, Workload};
+
+/// Reads every object under `paths`: files, folders (with all below them), `-` for `stdin`.
+///
+/// # Errors
+/// The first thing that is wrong with the input.
+pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputError> {
+    let mut reader = reader::Reader::default();
+    source::each_source(paths, stdin, &mut |source| read_source(&mut reader, source))?;
+    Ok(reader.finish())
+}
+
+/// Reads every object in `text`, which is called `name` in messages.
+///
+/// # Errors
+/// The first thing that is wrong with the text.
+pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputError> {
+    let source = source::Source { name: name.to_owned(), text: text.to_owned(), only_json: name.ends_with(".json") };
+    let mut reader = reader::Reader::default();
+    read_source(&mut reader, &source)?;
+    Ok(reader.finish())
+}
+
+fn read_source(reader: &mut reader::Reader, source: &source::Source) -> Result<(), InputError> {
+    reader.enter(&source.name);
+    document::each_object(source, &mut |tree, origin| reader.take(tree, origin))
+}
+
+/// Reads a KubeSchedulerConfiguration (`--scheduler-config`).
+///
+/// # Errors
+/// The first thing that is wrong with the file.
+pub fn read_scheduler_config(path: &Path) -> Result<DefaultSpread, InputError> {
+    scheduler_config::read(&source::read_file(path)?)
+}

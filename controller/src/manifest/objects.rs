@@ -1,0 +1,73 @@
+//! Everything that was read, decoded, in the order of the input.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::capacity::{CapacityBuffer, NodeClaim, NodeClass, NodeOverlay, NodePool};
+use super::cluster::{DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
+use super::meta::Meta;
+use super::pod::{Pod, PodTemplate};
+use super::volume::{Claim, CsiNode, PersistentVolume, StorageClass, VolumeAttachment};
+use super::workload::{DaemonSet, Workload};
+
+/// Every object of the input.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    /// One line for each field that nobody reads: for stderr.
+    pub warnings: Vec<String>,
+    /// Objects of kinds that nobody reads, by kind (`Ingress.networking.k8s.io`).
+    pub ignored: BTreeMap<String, usize>,
+    /// Pods.
+    pub pods: Vec<Pod>,
+    /// Workloads.
+    pub workloads: Vec<Workload>,
+    /// DaemonSets.
+    pub daemon_sets: Vec<DaemonSet>,
+    /// PodTemplates, by `namespace/name`.
+    pub pod_templates: BTreeMap<Arc<str>, Arc<PodTemplate>>,
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// NodeClaims.
+    pub node_claims: Vec<NodeClaim>,
+    /// NodePools.
+    pub node_pools: Vec<NodePool>,
+    /// NodeClasses of any kind.
+    pub node_classes: Vec<NodeClass>,
+    /// NodeOverlays.
+    pub node_overlays: Vec<NodeOverlay>,
+    /// CapacityBuffers.
+    pub capacity_buffers: Vec<CapacityBuffer>,
+    /// PersistentVolumeClaims, by `namespace/name`.
+    pub claims: BTreeMap<Arc<str>, Claim>,
+    /// PersistentVolumes, by name.
+    pub volumes: BTreeMap<Arc<str>, PersistentVolume>,
+    /// StorageClasses, by name.
+    pub storage_classes: BTreeMap<Arc<str>, StorageClass>,
+    /// CSINodes.
+    pub csi_nodes: Vec<CsiNode>,
+    /// VolumeAttachments.
+    pub volume_attachments: Vec<VolumeAttachment>,
+    /// Namespaces.
+    pub namespaces: Vec<Meta>,
+    /// RuntimeClasses, by name.
+    pub runtime_classes: BTreeMap<Arc<str>, RuntimeClass>,
+    /// PriorityClasses, by name.
+    pub priority_classes: BTreeMap<Arc<str>, PriorityClass>,
+    /// PodDisruptionBudgets.
+    pub disruption_budgets: Vec<DisruptionBudget>,
+    /// LimitRanges.
+    pub limit_ranges: Vec<LimitRange>,
+    /// Services.
+    pub services: Vec<Service>,
+}
+
+impl Manifests {
+    /// One line for each kind that was ignored: for stderr.
+    pub fn notes(&self) -> Vec<String> {
+        let line = |(kind, count): (&String, &usize)| {
+            let objects = if *count == 1 { "object" } else { "objects" };
+            format!("ignored {count} {objects} of kind {kind}")
+        };
+        self.ignored.iter().map(line).collect()
+    }
+}

@@ -1,0 +1,275 @@
+//! Pods and the templates that workloads make them from.
+
+use std::sync::Arc;
+
+use muster_scheduling::model::{
+    HostPort, Labels, Operator, Requirement, Requirements, Resources, SpreadConstraint, Toleration,
+};
+
+use super::containers::{Container, PodResources, Stage, container, resources};
+use super::field::{Decoded, Field};
+use super::meta::{Meta, meta};
+use super::placement::{self, Affinity};
+use super::selector::toleration;
+use super::volume::{Volume, volume};
+
+/// Everything in a pod that decides where it may go; pods that differ in nothing of it share one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct PodTemplate {
+    /// Its labels.
+    pub labels: Labels,
+    /// Init containers in their order, then the others.
+    pub containers: Vec<Container>,
+    /// `spec.resources`.
+    pub resources: Option<PodResources>,
+    /// `spec.overhead`.
+    pub overhead: Option<Resources>,
+    /// `spec.runtimeClassName`.
+    pub runtime_class: Option<Arc<str>>,
+    /// `spec.nodeSelector`.
+    pub node_selector: Requirements,
+    /// `spec.affinity`.
+    pub affinity: Affinity,
+    /// `spec.tolerations`.
+    pub tolerations: Vec<Toleration>,
+    /// `spec.topologySpreadConstraints`.
+    pub spread: Vec<SpreadConstraint>,
+    /// Ports on the node.
+    pub host_ports: Vec<HostPort>,
+    /// Volumes that may need something of a node.
+    pub volumes: Vec<Volume>,
+    /// `spec.priority`.
+    pub priority: Option<i32>,
+    /// `spec.priorityClassName`.
+    pub priority_class: Option<Arc<str>>,
+    /// Names of `spec.resourceClaims`.
+    pub resource_claims: Vec<Arc<str>>,
+}
+
+/// A pod of the input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pod {
+    /// Where in the input it stands; workloads are in the same sequence.
+    pub sequence: usize,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// `namespace/name`.
+    pub path: Arc<str>,
+    /// What decides where it may go.
+    pub template: Arc<PodTemplate>,
+    /// What the kubelet has granted its containers beyond their requests, as effective requests of the pod.
+    pub granted: Option<Resources>,
+    /// `spec.nodeName`.
+    pub node: Option<Arc<str>>,
+    /// `status.nominatedNodeName`.
+    pub nominated_node: Option<Arc<str>>,
+    /// The kind and name of its controller.
+    pub owner: Option<super::meta::Owner>,
+    /// It has scheduling gates.
+    pub gated: bool,
+    /// Its phase is Succeeded or Failed.
+    pub terminal: bool,
+    /// It has a deletion timestamp.
+    pub deleting: bool,
+    /// Its condition Ready is True.
+    pub ready: bool,
+    /// `status.startTime`, as written.
+    pub started: Option<Arc<str>>,
+    /// Annotations that disruption looks at, and the one that marks a mirror pod.
+    pub annotations: Labels,
+}
+
+const POD_SPEC: &[&str] = &[
+    "activeDeadlineSeconds",
+    "affinity",
+    "automountServiceAccountToken",
+    "containers",
+    "dnsConfig",
+    "dnsPolicy",
+    "enableServiceLinks",
+    "ephemeralContainers",
+    "evictionResponders",
+    "hostAliases",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostUsers",
+    "hostname",
+    "hostnameOverride",
+    "imagePullSecrets",
+    "initContainers",
+    "nodeName",
+    "nodeSelector",
+    "os",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "readinessGates",
+    "resourceClaims",
+    "resources",
+    "restartPolicy",
+    "runtimeClassName",
+    "schedulerName",
+    "schedulingGates",
+    "schedulingGroup",
+    "securityContext",
+    "serviceAccount",
+    "serviceAccountName",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "subdomain",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+    "workloadRef",
+];
+
+/// Annotations of pods that are kept; the others may be large and nobody asks for them.
+const KEPT_ANNOTATIONS: [&str; 3] =
+    ["karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost", "kubernetes.io/config.mirror"];
+
+/// Reads the spec of a pod or of a template with these labels. `status` is the pod's.
+fn pod_spec(spec: &Field<'_>, labels: Labels) -> Decoded<PodTemplate> {
+    spec.only(POD_SPEC);
+    let host_network = spec.read("hostNetwork", |value| value.boolean())?.unwrap_or(false);
+    let mut host_ports = Vec::new();
+    let mut all = Vec::new();
+    for (key, stage) in [("initContainers", Stage::Init), ("containers", Stage::Main)] {
+        let list = if stage == Stage::Main { Some(spec.require(key)?) } else { spec.get(key)? };
+        let Some(list) = list else { continue };
+        list.items(|item| {
+            let named = container(&item, stage, host_network)?;
+            // Ordinary init containers have gone before the pod's ports are taken.
+            if named.container.stage != Stage::Init {
+                host_ports.extend(named.ports);
+            }
+            all.push(named.container);
+            Ok(())
+        })?;
+        if stage == Stage::Main && !all.iter().any(|container| container.stage == Stage::Main) {
+            return Err(list.fault("is empty", "add at least one container"));
+        }
+    }
+    host_ports.sort();
+    host_ports.dedup();
+    let affinity = spec.read_or_default("affinity", |affinity| placement::affinity(affinity, &labels))?;
+    Ok(PodTemplate {
+        containers: all,
+        resources: spec.read("resources", resources)?,
+        overhead: spec.read("overhead", |amounts| amounts.quantities())?,
+        runtime_class: spec.shared_at("runtimeClassName")?,
+        node_selector: spec.read_or_default("nodeSelector", node_selector)?,
+        affinity,
+        tolerations: spec.list("tolerations", toleration)?,
+        spread: spec.list("topologySpreadConstraints", |field| placement::spread(field, &labels))?,
+        host_ports,
+        volumes: spec.list("volumes", volume)?.into_iter().flatten().collect(),
+        priority: spec.read("priority", |priority| priority.int32())?,
+        priority_class: spec.shared_at("priorityClassName")?,
+        resource_claims: spec.list("resourceClaims", |claim| claim.require("name")?.shared())?,
+        labels,
+    })
+}
+
+/// `nodeSelector`: every label must have its value.
+fn node_selector(field: Field<'_>) -> Decoded<Requirements> {
+    let labels = field.labels()?;
+    let one = |value: &Arc<str>| Requirement::new(Operator::In, [Arc::clone(value)]);
+    Ok(labels.iter().map(|(key, value)| (Arc::clone(key), one(value))).collect())
+}
+
+/// Reads `template` of a workload, or `PodTemplate.template`.
+pub(crate) fn template(field: Field<'_>) -> Decoded<PodTemplate> {
+    field.only(&["metadata", "spec"]);
+    let labels = field.read("metadata", |meta| meta.read("labels", |labels| labels.labels()))?.flatten();
+    pod_spec(&field.require("spec")?, labels.unwrap_or_default())
+}
+
+/// A pod whose template is not yet shared with that of others.
+pub(crate) fn pod(object: &Field<'_>) -> Decoded<(Pod, PodTemplate)> {
+    object.only(&["apiVersion", "kind", "metadata", "spec", "status"]);
+    let meta = meta(object, true)?;
+    let path = meta.path();
+    let Meta { namespace, name, labels, annotations, owner, deleting, .. } = meta;
+    let spec = object.require("spec")?;
+    let template = pod_spec(&spec, labels)?;
+    let pod = Pod {
+        sequence: 0,
+        namespace,
+        name,
+        path,
+        template: Arc::default(),
+        granted: None,
+        node: spec.shared_at("nodeName")?,
+        nominated_node: None,
+        owner,
+        gated: spec.read("schedulingGates", |gates| gates.items(|_| Ok(())))?.is_some_and(|gates| !gates.is_empty()),
+        terminal: false,
+        deleting,
+        ready: false,
+        started: None,
+        annotations: annotations.iter().filter(|(key, _)| KEPT_ANNOTATIONS.contains(&&***key)).map(own).collect(),
+    };
+    let pod = match object.get("status")? {
+        Some(status) => with_status(pod, &spec, &status, &template)?,
+        None => pod,
+    };
+    Ok((pod, template))
+}
+
+fn own((key, value): (&Arc<str>, &Arc<str>)) -> (Arc<str>, Arc<str>) {
+    (Arc::clone(key), Arc::clone(value))
+}
+
+fn with_status(mut pod: Pod, spec: &Field<'_>, status: &Field<'_>, template: &PodTemplate) -> Decoded<Pod> {
+    let phase = status.shared_at("phase")?;
+    pod.terminal = matches!(phase.as_deref(), Some("Succeeded" | "Failed"));
+    pod.nominated_node = status.shared_at("nominatedNodeName")?;
+    pod.started = status.shared_at("startTime")?;
+    pod.ready = status
+        .list("conditions", |condition| {
+            Ok(condition.shared_at("type")?.as_deref() == Some("Ready")
+                && condition.shared_at("status")?.as_deref() == Some("True"))
+        })?
+        .contains(&true);
+    pod.granted = granted(spec, status, template)?;
+    Ok(pod)
+}
+
+/// While a pod is resized in place it holds the larger of what it asks for and what it was granted.
+fn granted(spec: &Field<'_>, status: &Field<'_>, template: &PodTemplate) -> Decoded<Option<Resources>> {
+    let mut grants = Vec::new();
+    for key in ["initContainerStatuses", "containerStatuses"] {
+        grants.extend(status.list(key, |container| {
+            let name = container.shared_at("name")?.unwrap_or_default();
+            let mut amounts = container.read_or_default("allocatedResources", |amounts| amounts.quantities())?;
+            let actual = container.read("resources", |actual| actual.read("requests", |amounts| amounts.quantities()))?;
+            amounts.raise_to(&actual.flatten().unwrap_or_default());
+            Ok((name, amounts))
+        })?);
+    }
+    grants.retain(|(_, amounts)| !amounts.is_empty());
+    if grants.is_empty() {
+        return Ok(None);
+    }
+    let mut names = Vec::with_capacity(template.containers.len());
+    for key in ["initContainers", "containers"] {
+        names.extend(spec.list(key, |container| container.shared_at("name"))?);
+    }
+    let mut containers = template.containers.clone();
+    for (container, name) in containers.iter_mut().zip(names) {
+        let grant = grants.iter().find(|(granted, _)| Some(granted) == name.as_ref());
+        // Init containers that have ended keep their status; only those that still run are resized.
+        if let Some((_, amounts)) = grant.filter(|_| container.stage != Stage::Init) {
+            container.requests.raise_to(amounts);
+        }
+    }
+    let larger = containers != template.containers;
+    Ok(larger.then(|| {
+        super::containers::effective_requests(&containers, template.resources.as_ref(), template.overhead.as_ref())
+    }))
+}

@@ -1,0 +1,178 @@
+//! Selectors of labels and of nodes, taints and tolerations.
+
+use std::sync::Arc;
+
+use muster_scheduling::model::{
+    Effect, LabelSelector, Operator, Requirement, Requirements, SelectorOperator, SelectorTerm, Taint, Toleration,
+};
+
+use super::field::{Decoded, Field};
+
+/// A `LabelSelector`; the caller decides what an absent one means.
+pub(crate) fn label_selector(field: Field<'_>) -> Decoded<LabelSelector> {
+    field.only(&["matchLabels", "matchExpressions"]);
+    let labels = field.read_or_default("matchLabels", |labels| labels.labels())?;
+    let mut terms: Vec<SelectorTerm> = labels
+        .iter()
+        .map(|(key, value)| SelectorTerm {
+            key: Arc::clone(key),
+            operator: SelectorOperator::In,
+            values: vec![Arc::clone(value)],
+        })
+        .collect();
+    terms.extend(field.list("matchExpressions", selector_term)?);
+    terms.sort();
+    terms.dedup();
+    Ok(LabelSelector::Terms(terms))
+}
+
+fn selector_term(field: Field<'_>) -> Decoded<SelectorTerm> {
+    field.only(&["key", "operator", "values"]);
+    let operator_field = field.require("operator")?;
+    let operator = match operator_field.text()? {
+        "In" => SelectorOperator::In,
+        "NotIn" => SelectorOperator::NotIn,
+        "Exists" => SelectorOperator::Exists,
+        "DoesNotExist" => SelectorOperator::DoesNotExist,
+        other => return Err(unknown_word(&operator_field, other, &["In", "NotIn", "Exists", "DoesNotExist"])),
+    };
+    let mut values = field.list("values", |value| value.shared())?;
+    let needs_values = matches!(operator, SelectorOperator::In | SelectorOperator::NotIn);
+    if needs_values == values.is_empty() {
+        return Err(wrong_count(&field, needs_values));
+    }
+    values.sort();
+    values.dedup();
+    Ok(SelectorTerm { key: field.require("key")?.shared()?, operator, values })
+}
+
+/// A fault for a word that is none of `known`.
+pub(crate) fn unknown_word(field: &Field<'_>, word: &str, known: &[&str]) -> Box<super::field::Fault> {
+    let hint = format!("use one of {}", known.join(", "));
+    field.fault(format!("`{}` is not known here", super::tree::shorten(word)), hint)
+}
+
+fn wrong_count(field: &Field<'_>, needs_values: bool) -> Box<super::field::Fault> {
+    if needs_values {
+        field.fault_at("values", "is empty, which this operator does not allow", "add at least one value")
+    } else {
+        field.fault_at("values", "is not empty, which this operator does not allow", "remove the values")
+    }
+}
+
+/// One term of a node selector as requirements, and its `matchFields` in words if it has any.
+pub(crate) struct NodeSelectorTerm {
+    /// The match expressions.
+    pub(crate) requirements: Requirements,
+    /// What `matchFields` asks for.
+    pub(crate) match_fields: Option<Arc<str>>,
+    /// Whether the term says nothing at all: such a term matches no node.
+    pub(crate) empty: bool,
+}
+
+/// A `nodeSelectorTerm`.
+pub(crate) fn node_selector_term(field: Field<'_>) -> Decoded<NodeSelectorTerm> {
+    field.only(&["matchExpressions", "matchFields"]);
+    let expressions = field.list("matchExpressions", node_requirement)?;
+    let fields = field.list("matchFields", |item| {
+        let operator = item.require("operator")?.shared()?;
+        let values = item.list("values", |value| value.shared())?;
+        Ok(format!("{} {operator} [{}]", item.require("key")?.text()?, values.join(" ")))
+    })?;
+    Ok(NodeSelectorTerm {
+        empty: expressions.is_empty() && fields.is_empty(),
+        requirements: expressions.into_iter().collect(),
+        match_fields: (!fields.is_empty()).then(|| fields.join(", ").into()),
+    })
+}
+
+/// A `nodeSelectorRequirement` of a pod or a volume.
+fn node_requirement(field: Field<'_>) -> Decoded<(Arc<str>, Requirement)> {
+    const KNOWN: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+    requirement(field, &KNOWN)
+}
+
+/// A requirement of a NodePool, NodeClaim or NodeOverlay, which know more operators and `minValues`.
+pub(crate) fn pool_requirement(field: Field<'_>) -> Decoded<(Arc<str>, Requirement)> {
+    const KNOWN: [&str; 8] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"];
+    requirement(field, &KNOWN)
+}
+
+fn requirement(field: Field<'_>, known: &[&str]) -> Decoded<(Arc<str>, Requirement)> {
+    field.only(&["key", "operator", "values", "minValues"]);
+    let operator_field = field.require("operator")?;
+    let word = operator_field.text()?;
+    let operator = match word {
+        _ if !known.contains(&word) => return Err(unknown_word(&operator_field, word, known)),
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::Gt,
+        "Lt" => Operator::Lt,
+        "Gte" => Operator::Gte,
+        _ => Operator::Lte,
+    };
+    let values = field.list("values", |value| value.shared())?;
+    match operator {
+        Operator::In | Operator::NotIn if values.is_empty() => return Err(wrong_count(&field, true)),
+        Operator::Exists | Operator::DoesNotExist if !values.is_empty() => return Err(wrong_count(&field, false)),
+        Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
+            let bound = values.first().and_then(|value| value.parse::<i64>().ok());
+            if values.len() != 1 || bound.is_none() {
+                let problem = format!("must be exactly one whole number with operator {word}");
+                return Err(field.fault_at("values", problem, "write one value, such as `[\"4\"]`"));
+            }
+        }
+        _ => {}
+    }
+    let min_values = field.read("minValues", |value| value.count())?;
+    let key = field.require("key")?.shared()?;
+    if key.is_empty() {
+        return Err(field.fault_at("key", "is empty", "name the label"));
+    }
+    Ok((key, Requirement::new(operator, values).with_min_values(min_values)))
+}
+
+fn effect(field: Field<'_>) -> Decoded<Option<Effect>> {
+    Ok(Some(match field.text()? {
+        "" => return Ok(None),
+        "NoSchedule" => Effect::NoSchedule,
+        "PreferNoSchedule" => Effect::PreferNoSchedule,
+        "NoExecute" => Effect::NoExecute,
+        other => return Err(unknown_word(&field, other, &["NoSchedule", "PreferNoSchedule", "NoExecute"])),
+    }))
+}
+
+/// A taint.
+pub(crate) fn taint(field: Field<'_>) -> Decoded<Taint> {
+    field.only(&["key", "value", "effect", "timeAdded"]);
+    let effect = field.read("effect", effect)?.flatten();
+    Ok(Taint {
+        key: field.require("key")?.shared()?,
+        value: field.read("value", |value| value.shared())?.unwrap_or_default(),
+        effect: effect.ok_or_else(|| field.fault_at("effect", "is missing", "add an effect, such as `NoSchedule`"))?,
+    })
+}
+
+/// A toleration.
+pub(crate) fn toleration(field: Field<'_>) -> Decoded<Toleration> {
+    field.only(&["key", "operator", "value", "effect", "tolerationSeconds"]);
+    let key = field.shared_at("key")?;
+    let value = field.read("value", |value| value.shared())?.unwrap_or_default();
+    let word = field.read("operator", |operator| {
+        let word = operator.shared()?;
+        match &*word {
+            "" | "Equal" | "Exists" => Ok(word),
+            other => Err(unknown_word(&operator, other, &["Equal", "Exists"])),
+        }
+    })?;
+    let exists = word.as_deref() == Some("Exists");
+    if key.is_none() && !exists {
+        return Err(field.fault_at("operator", "must be Exists when `key` is empty", "add a key, or use operator Exists"));
+    }
+    if exists && !value.is_empty() {
+        return Err(field.fault_at("value", "must be empty with operator Exists", "remove the value, or use operator Equal"));
+    }
+    Ok(Toleration { key, value: (!exists).then_some(value), effect: field.read("effect", effect)?.flatten() })
+}
