@@ -1,4 +1,5 @@
 //! Controller
 
+pub mod cli;
 pub mod manifest;
 pub mod snapshot;

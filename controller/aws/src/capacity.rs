@@ -35,7 +35,8 @@ pub(crate) fn of_type(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resou
 }
 
 fn devices(facts: &InstanceTypeFacts, class: &ClassSettings) -> [(&'static str, i64); 8] {
-    let gpus = |maker: &str| facts.gpus.iter().filter(|gpu| &*gpu.manufacturer == maker).map(|gpu| i64::from(gpu.count)).sum();
+    let gpus =
+        |maker: &str| facts.gpus.iter().filter(|gpu| &*gpu.manufacturer == maker).map(|gpu| i64::from(gpu.count)).sum();
     let neurons: i64 = facts.neuron_devices.iter().map(|device| i64::from(device.count)).sum();
     let cores = facts.neuron_devices.first().map_or(0, |device| i64::from(device.cores));
     let private_addresses = i64::from(facts.network.ipv4_per_interface) - 1;
@@ -125,7 +126,8 @@ fn supports_prefixes(facts: &InstanceTypeFacts) -> bool {
 fn efa_only_on_default_card(facts: &InstanceTypeFacts, class: &ClassSettings) -> u32 {
     let card = u32::try_from(facts.network.default_card).unwrap_or(u32::MAX);
     let interfaces = class.network_interfaces.iter();
-    let efa_only = interfaces.filter(|interface| interface.kind == InterfaceType::EfaOnly && interface.network_card == card);
+    let efa_only =
+        interfaces.filter(|interface| interface.kind == InterfaceType::EfaOnly && interface.network_card == card);
     u32::try_from(efa_only.count()).unwrap_or(u32::MAX)
 }
 

@@ -102,10 +102,8 @@ impl Ec2 {
                 return None;
             }
             let offered = region.zones.iter().enumerate().filter(|(bit, _)| zones >> bit & 1 == 1);
-            let facts = InstanceTypeFacts {
-                zones: offered.map(|(_, zone)| Arc::clone(zone)).collect(),
-                ..row.facts.clone()
-            };
+            let facts =
+                InstanceTypeFacts { zones: offered.map(|(_, zone)| Arc::clone(zone)).collect(), ..row.facts.clone() };
             Some((facts, Prices { on_demand: row.price, spot: None }))
         })
     }

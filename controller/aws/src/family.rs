@@ -104,7 +104,9 @@ impl fmt::Display for AmiFamily {
 
 /// The text names no AMI family.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown AMI family `{0}`, expected one of AL2, AL2023, Bottlerocket, Custom, Windows2019, Windows2022, Windows2025")]
+#[error(
+    "unknown AMI family `{0}`, expected one of AL2, AL2023, Bottlerocket, Custom, Windows2019, Windows2022, Windows2025"
+)]
 pub struct UnknownFamily(String);
 
 impl FromStr for AmiFamily {

@@ -38,7 +38,12 @@ impl TryFrom<&Ec2NodeClass> for ClassSettings {
             connection_tracking: spec.connection_tracking.is_some(),
             nested_virtualization: options.is_some_and(|cpu| cpu.nested_virtualization == Some(Toggle::Enabled)),
             zones: class.status.as_ref().and_then(zones),
-            reservations: class.status.iter().flat_map(|status| &status.capacity_reservations).map(reservation).collect(),
+            reservations: class
+                .status
+                .iter()
+                .flat_map(|status| &status.capacity_reservations)
+                .map(reservation)
+                .collect(),
             prefix_delegation: prefix_delegation(class)?,
             ..Self::default()
         })

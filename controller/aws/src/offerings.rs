@@ -69,7 +69,8 @@ impl fmt::Display for PriceSource {
 impl PlacementGroup {
     /// Its partitions, none unless its strategy is partition.
     pub(crate) fn partitions(&self) -> RangeInclusive<u32> {
-        if self.strategy == PlacementStrategy::Partition { 1..=self.partitions } else { 1..=0 }
+        let last = if self.strategy == PlacementStrategy::Partition { self.partitions } else { 0 };
+        1..=last
     }
 }
 
@@ -92,7 +93,11 @@ impl Slots {
             for (capacity_type, spot) in [(ON_DEMAND, false), (SPOT, true)] {
                 let mut labels = LabelWriter::new(texts);
                 place(&mut labels, capacity_type, zone, class);
-                for key in [labels::CAPACITY_RESERVATION_ID, labels::CAPACITY_RESERVATION_TYPE, labels::CAPACITY_RESERVATION_INTERRUPTIBLE] {
+                for key in [
+                    labels::CAPACITY_RESERVATION_ID,
+                    labels::CAPACITY_RESERVATION_TYPE,
+                    labels::CAPACITY_RESERVATION_INTERRUPTIBLE,
+                ] {
                     labels.absent(key);
                 }
                 slots.push(Slot { zone: Arc::clone(zone), spot, requirements: labels.finish() });
@@ -153,7 +158,8 @@ fn reserved(
     let mut labels = LabelWriter::new(texts);
     place(&mut labels, RESERVED, &reservation.zone, class);
     labels.one(labels::CAPACITY_RESERVATION_ID, &reservation.id);
-    labels.one(labels::CAPACITY_RESERVATION_TYPE, if reservation.capacity_block { "capacity-block" } else { "default" });
+    labels
+        .one(labels::CAPACITY_RESERVATION_TYPE, if reservation.capacity_block { "capacity-block" } else { "default" });
     labels.one(labels::CAPACITY_RESERVATION_INTERRUPTIBLE, if reservation.interruptible { "true" } else { "false" });
     let left = reservation.available_instances.unwrap_or(0);
     Offering {
@@ -166,7 +172,8 @@ fn reserved(
 
 /// In a partition placement group, each offering once per partition.
 fn in_partitions(offerings: Vec<Offering>, class: &ClassSettings, texts: &mut Texts) -> Vec<Offering> {
-    let Some(group) = class.placement_group.as_ref().filter(|group| group.strategy == PlacementStrategy::Partition) else {
+    let Some(group) = class.placement_group.as_ref().filter(|group| group.strategy == PlacementStrategy::Partition)
+    else {
         return offerings;
     };
     let mut multiplied = Vec::new();

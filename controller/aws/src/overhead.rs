@@ -79,7 +79,9 @@ mod tests {
 
     #[test]
     fn kube_reserved_cpu_is_the_documented_table() {
-        for (vcpus, kept) in [(1, 60), (2, 70), (4, 80), (8, 90), (16, 110), (36, 160), (48, 190), (96, 310), (192, 550)] {
+        for (vcpus, kept) in
+            [(1, 60), (2, 70), (4, 80), (8, 90), (16, 110), (36, 160), (48, 190), (96, 310), (192, 550)]
+        {
             assert_eq!(reserved_millicores(vcpus * 1000), kept, "{vcpus} vCPU");
         }
     }

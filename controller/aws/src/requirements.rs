@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-
 use muster_api::labels::{self, ARCH, INSTANCE_TYPE, LINUX, OS, REGION, WINDOWS, WINDOWS_BUILD};
 use muster_scheduling::model::{Operator, Requirement, Requirements};
 
-use crate::class::ClassSettings;
+use crate::class::{ClassSettings, PlacementGroup};
 use crate::facts::{Architecture, InstanceTypeFacts};
 use crate::intern::Texts;
 
@@ -92,7 +91,10 @@ fn name_parts(labels: &mut LabelWriter<'_>, name: &str) {
     labels.maybe(labels::INSTANCE_GENERATION, generation.map(|(_, generation)| generation));
     labels.maybe(labels::INSTANCE_FAMILY, family);
     labels.maybe(labels::INSTANCE_SIZE, size);
-    labels.one(labels::INSTANCE_CAPABILITY_FLEX, if family.is_some_and(|family| family.contains("-flex")) { "true" } else { "false" });
+    labels.one(
+        labels::INSTANCE_CAPABILITY_FLEX,
+        if family.is_some_and(|family| family.contains("-flex")) { "true" } else { "false" },
+    );
 }
 
 /// The leading letters and the number behind them: `im4gn` is `im` and `4`, `u-6tb1` is `u` and `1` (the memory size
@@ -149,10 +151,8 @@ fn accelerators(labels: &mut LabelWriter<'_>, facts: &InstanceTypeFacts) {
 fn placement(labels: &mut LabelWriter<'_>, class: &ClassSettings) {
     let group = class.placement_group.as_ref();
     labels.maybe(labels::PLACEMENT_GROUP_ID, group.map(|group| &*group.id));
-    let partitions: Vec<Arc<str>> = group
-        .map_or(1..=0, |group| group.partitions())
-        .map(|partition| labels.texts.get(&partition.to_string()))
-        .collect();
+    let numbers = group.into_iter().flat_map(PlacementGroup::partitions);
+    let partitions: Vec<Arc<str>> = numbers.map(|number| labels.texts.get(&number.to_string())).collect();
     labels.many(labels::PLACEMENT_GROUP_PARTITION, partitions);
 }
 

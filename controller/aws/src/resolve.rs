@@ -53,7 +53,11 @@ impl<'a> Resolver<'a> {
         if !zone_ids.is_empty() {
             labels.many(labels::ZONE_ID, zone_ids);
         }
-        for key in [labels::CAPACITY_RESERVATION_ID, labels::CAPACITY_RESERVATION_TYPE, labels::CAPACITY_RESERVATION_INTERRUPTIBLE] {
+        for key in [
+            labels::CAPACITY_RESERVATION_ID,
+            labels::CAPACITY_RESERVATION_TYPE,
+            labels::CAPACITY_RESERVATION_INTERRUPTIBLE,
+        ] {
             labels.many(key, available(&offerings, key));
         }
         InstanceType {

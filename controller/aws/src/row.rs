@@ -36,11 +36,31 @@ pub(crate) fn parse(line: &'static str) -> Result<Row, String> {
     let columns: [&'static str; COLUMNS] =
         columns.try_into().map_err(|columns: Vec<_>| format!("{} columns, expected {COLUMNS}", columns.len()))?;
     let [
-        name, architecture, vcpus, memory, manufacturer, clock, features, hypervisor, flags, cards, ipv4, efa, ebs, storage,
-        gpus, neuron, inference, price, branch, bandwidth, zones,
+        name,
+        architecture,
+        vcpus,
+        memory,
+        manufacturer,
+        clock,
+        features,
+        hypervisor,
+        flags,
+        cards,
+        ipv4,
+        efa,
+        ebs,
+        storage,
+        gpus,
+        neuron,
+        inference,
+        price,
+        branch,
+        bandwidth,
+        zones,
     ] = columns;
     let has = |flag: char| flags.contains(flag);
-    let strategies = [('k', PlacementStrategy::Cluster), ('p', PlacementStrategy::Partition), ('r', PlacementStrategy::Spread)];
+    let strategies =
+        [('k', PlacementStrategy::Cluster), ('p', PlacementStrategy::Partition), ('r', PlacementStrategy::Spread)];
     let facts = InstanceTypeFacts {
         name: name.into(),
         architecture: Architecture::from_label(architecture).ok_or_else(|| format!("architecture `{architecture}`"))?,
@@ -67,8 +87,7 @@ pub(crate) fn parse(line: &'static str) -> Result<Row, String> {
             baseline_mbps: optional("network-mbps", bandwidth)?,
         },
         ebs: EbsFacts { bandwidth_mbps: optional("ebs-mbps", ebs)? },
-        instance_storage: optional("storage-gb", storage)?
-            .map(|total_gb| InstanceStorage { total_gb, nvme: has('v') }),
+        instance_storage: optional("storage-gb", storage)?.map(|total_gb| InstanceStorage { total_gb, nvme: has('v') }),
         gpus: devices(gpus, gpu)?,
         neuron_devices: devices(neuron, neuron_device)?,
         inference_accelerators: devices(inference, accelerator)?,

@@ -18,7 +18,12 @@ pub mod overlay;
 mod bound;
 mod compile;
 mod pack;
+mod replay;
 mod solution;
+mod validate;
 
+pub use bound::lower_bound;
 pub use pack::solve;
+pub use replay::{Replay, replay};
 pub use solution::{NewNode, PoolVerdict, Reason, Solution, Unschedulable};
+pub use validate::{Place, Promise, Violation, validate};

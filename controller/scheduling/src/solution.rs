@@ -29,9 +29,9 @@ pub struct NewNode {
     /// USD per hour of that offering.
     pub price: f64,
     /// All types it may be launched as, cheapest first, at most 600; the first is `instance_type`.
-    pub alternatives: Vec<usize>,
+    pub alternatives: Arc<[usize]>,
     /// Requirements of its NodeClaim: the pool's and its pods' together.
-    pub requirements: Requirements,
+    pub requirements: Arc<Requirements>,
     /// Pods and daemons together.
     pub requests: Resources,
     /// `Some(true)` if `minValues` had to be lowered, `Some(false)` if they were asked for and held.

@@ -25,7 +25,7 @@ pub(crate) enum Failure {
     )]
     InvalidPlan(Vec<String>),
     /// Something that cannot happen did.
-    #[error("internal error: {0}\n\nhint: please report this at {}/issues", env!("CARGO_PKG_REPOSITORY"))]
+    #[error("internal error: {0}\n\nhint: please report this at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
     Internal(String),
     /// A result could not be written.
     #[error("the result cannot be written: {0}")]

@@ -1,5 +1,6 @@
 //! From files to the engine's problem: the one place where the command line meets the readers.
 
+use std::cell::RefCell;
 use std::io::{Write, stdin};
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{Packing, Sources};
 use super::types::Catalogue;
-use crate::manifest::{self, DefaultSpread, Manifests};
+use crate::manifest::{self, DefaultSpread, Manifests, NodeClass};
 use crate::snapshot::{self, Settings, Snapshot};
 
 /// What a command works on.
@@ -38,8 +39,19 @@ pub(crate) fn read(
     };
     progress.stage("putting the cluster together");
     let settings = Settings { gates: *gates, default_spread };
-    let Snapshot { problem, warnings } =
-        snapshot::assemble(&manifests, &settings, &|class| catalogue.types(class))?;
+    // The assembler asks for types where it cannot take an error for an answer.
+    let refused = RefCell::new(None);
+    let types = |class: Option<&NodeClass>| {
+        catalogue.types(class).unwrap_or_else(|failure| {
+            refused.borrow_mut().get_or_insert(failure);
+            Vec::new()
+        })
+    };
+    let snapshot = snapshot::assemble(&manifests, &settings, &types);
+    if let Some(failure) = refused.into_inner() {
+        return Err(failure);
+    }
+    let Snapshot { problem, warnings } = snapshot?;
     progress.clear();
     report(&manifests, &warnings, palette);
     Ok(Inputs { problem, price_source: catalogue.price_source() })

@@ -1,15 +1,16 @@
 //! `muster types`: the instance types in use. The plan takes them from here too, so that both see the same ones.
 
-mod class;
 mod pattern;
 mod text;
 
 use std::io::Write;
 use std::path::Path;
 
+use muster_api::Ec2NodeClass;
 use muster_aws::catalogue::{self, Format as FileFormat};
-use muster_aws::{ClassSettings, Ec2, Region};
+use muster_aws::{ClassSettings, Ec2, Region, Resolver};
 use muster_scheduling::model::InstanceType;
+use serde::Deserialize;
 
 use self::pattern::matches_any;
 use super::failure::Failure;
@@ -50,15 +51,15 @@ impl Catalogue {
         }
     }
 
-    /// The types that nodes of `class` may be; without a class, those of the default one.
-    pub(crate) fn types(&self, class: Option<&NodeClass>) -> Vec<InstanceType> {
+    /// The types that nodes of `class` may be; without a class, or with another provider's, those of the default one.
+    pub(crate) fn types(&self, class: Option<&NodeClass>) -> Result<Vec<InstanceType>, Failure> {
         match self {
             Self::Embedded { region, ec2 } => {
-                let settings = class.map_or_else(ClassSettings::default, class::settings);
-                let mut resolver = muster_aws::Resolver::new(region.place(), &settings);
-                ec2.types(region).map(|(facts, prices)| resolver.resolve(&facts, &prices)).collect()
+                let settings = class.map(class_settings).transpose()?.unwrap_or_default();
+                let mut resolver = Resolver::new(region.place(), &settings);
+                Ok(ec2.types(region).map(|(facts, prices)| resolver.resolve(&facts, &prices)).collect())
             }
-            Self::File(types) => types.clone(),
+            Self::File(types) => Ok(types.clone()),
         }
     }
 
@@ -69,6 +70,16 @@ impl Catalogue {
             Self::File(_) => "the given catalogue".to_owned(),
         }
     }
+}
+
+/// What `class` says about its nodes.
+fn class_settings(class: &NodeClass) -> Result<ClassSettings, Failure> {
+    if &*class.kind != "EC2NodeClass" {
+        return Ok(ClassSettings::default());
+    }
+    let refused = |reason: String| Failure::Usage(format!("EC2NodeClass `{}`: {reason}", class.name));
+    let typed = Ec2NodeClass::deserialize(&class.object).map_err(|error| refused(error.to_string()))?;
+    ClassSettings::try_from(&typed).map_err(|error| refused(error.to_string()))
 }
 
 fn name_of(file: &Path) -> String {
@@ -83,16 +94,16 @@ pub(crate) fn print(
     palette: Palette,
 ) -> Result<(), Failure> {
     let TypesSettings { files, catalogue: source, names, format } = settings;
-    let catalogue = Catalogue::open(source)?;
+    let open = Catalogue::open(source)?;
     let class = node_class(files, progress)?;
     progress.stage("resolving instance types");
-    let mut types = catalogue.types(class.as_ref());
+    let mut types = open.types(class.as_ref())?;
     progress.clear();
     if !names.is_empty() {
         types.retain(|instance_type| matches_any(names, &instance_type.name));
     }
     let text = match format {
-        Format::Table => text::render(&types, &catalogue.price_source(), palette),
+        Format::Table => text::render(&types, &open.price_source(), palette),
         Format::Data(format) => {
             let format = match format {
                 DataFormat::Json => FileFormat::Json,

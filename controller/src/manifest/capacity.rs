@@ -45,6 +45,8 @@ pub struct NodePool {
     pub class: NodeClassRef,
     /// `status.conditions`.
     pub conditions: Vec<Condition>,
+    /// Why it will never become ready, if what it says is wrong in a way that its CRD does not see.
+    pub never_ready: Option<String>,
     /// The whole object as its CRD completes it: what the typed form is made from.
     pub object: serde_json::Value,
 }
@@ -163,6 +165,7 @@ pub(crate) fn node_pool(field: &Field<'_>, object: serde_json::Value) -> Decoded
         startup_taints: nodes.list("startupTaints", taint)?,
         class: nodes.read_or_default("nodeClassRef", class_ref)?,
         conditions: field.read_or_default("status", |status| conditions(&status))?,
+        never_ready: None,
         object,
     })
 }

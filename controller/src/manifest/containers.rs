@@ -66,15 +66,8 @@ const CONTAINER: &[&str] = &[
     "workingDir",
 ];
 
-/// A container with its name and the ports it takes on the node.
-pub(crate) struct NamedContainer<'p> {
-    pub(crate) name: &'p str,
-    pub(crate) container: Container,
-    pub(crate) ports: Vec<HostPort>,
-}
-
-/// Reads a container; `stage` is what it is unless it says `restartPolicy: Always`.
-pub(crate) fn container<'p>(field: &Field<'p>, stage: Stage, host_network: bool) -> Decoded<NamedContainer<'p>> {
+/// Reads a container and the ports it takes on the node; `stage` is what it is unless it says `restartPolicy: Always`.
+pub(crate) fn container(field: &Field<'_>, stage: Stage, host_network: bool) -> Decoded<(Container, Vec<HostPort>)> {
     field.only(CONTAINER);
     let resources = field.read_or_default("resources", resources)?;
     let policy = field.shared_at("restartPolicy")?;
@@ -85,8 +78,7 @@ pub(crate) fn container<'p>(field: &Field<'p>, stage: Stage, host_network: bool)
     let mut container = Container { stage, requests: resources.requests, limits: resources.limits };
     container.default_requests();
     let ports = field.list("ports", |port| host_port(port, host_network))?.into_iter().flatten().collect();
-    let name = field.tree().get("name").and_then(super::tree::Tree::text).unwrap_or_default();
-    Ok(NamedContainer { name, container, ports })
+    Ok((container, ports))
 }
 
 /// `resources` of a container or pod.

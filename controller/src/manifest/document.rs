@@ -29,7 +29,7 @@ enum Text<'s> {
 
 impl Origin<'_> {
     /// The place of the field of `path` in the object, with its line.
-    pub(crate) fn place(&self, path: &str) -> Place {
+    pub(crate) fn place(&self, path: &str) -> Box<Place> {
         let line = match &self.text {
             Text::Json { whole, object } => {
                 let at = locate::offset_in(whole, object).saturating_add(locate::in_json(object, path));
@@ -42,8 +42,8 @@ impl Origin<'_> {
         self.place_at(line)
     }
 
-    fn place_at(&self, line: Option<usize>) -> Place {
-        Place { file: self.file.to_owned(), document: self.document, item: self.item, line }
+    fn place_at(&self, line: Option<usize>) -> Box<Place> {
+        Box::new(Place { file: self.file.to_owned(), document: self.document, item: self.item, line })
     }
 }
 
@@ -76,13 +76,9 @@ fn json_stream(source: &Source) -> Result<Vec<&str>, InputError> {
         match document {
             Ok(document) => documents.push(document.get()),
             Err(error) => {
-                let place = Place {
-                    file: source.name.clone(),
-                    document: documents.len() + 1,
-                    item: None,
-                    line: Some(error.line()).filter(|line| *line > 0),
-                };
-                return Err(json_error(place, &error));
+                let line = Some(error.line()).filter(|line| *line > 0);
+                let place = Place { file: source.name.clone(), document: documents.len() + 1, item: None, line };
+                return Err(json_error(Box::new(place), &error));
             }
         }
     }
@@ -180,7 +176,7 @@ fn syntax_in(origin: &Origin<'_>, object: &str, error: &serde_json::Error) -> In
     json_error(origin.place_at(Some(first + error.line().saturating_sub(1))), error)
 }
 
-fn json_error(place: Place, error: &serde_json::Error) -> InputError {
+fn json_error(place: Box<Place>, error: &serde_json::Error) -> InputError {
     let text = error.to_string();
     let reason = text.rsplit_once(" at line ").map_or(&*text, |(reason, _)| reason);
     if reason.starts_with(DUPLICATE_KEY) {
@@ -235,11 +231,9 @@ fn yaml_options(bytes: usize) -> serde_saphyr::Options {
 }
 
 fn each_yaml(source: &Source, use_object: &mut UseObject<'_>) -> Result<(), InputError> {
-    let mut number = 0;
-    for (document, first_line) in yaml_documents(&source.text) {
-        number += 1;
+    for (index, (document, first_line)) in yaml_documents(&source.text).into_iter().enumerate() {
         let origin =
-            Origin { file: &source.name, document: number, item: None, text: Text::Yaml { document, first_line } };
+            Origin { file: &source.name, document: index + 1, item: None, text: Text::Yaml { document, first_line } };
         let tree: Tree<'_> = serde_saphyr::from_str_with_options(document, yaml_options(document.len()))
             .map_err(|error| yaml_error(&origin, first_line, &error))?;
         yaml_object(&origin, &tree, DEEPEST_LIST, use_object)?;
@@ -319,6 +313,12 @@ fn yaml_error(origin: &Origin<'_>, first_line: usize, error: &serde_saphyr::Erro
     }
     let text = error.to_string();
     let reason = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("unknown cause").trim();
+    let reason = reason.split(" at line ").next().unwrap_or(reason);
+    if matches!(error, serde_saphyr::Error::Budget { .. } | serde_saphyr::Error::AliasReplayLimitExceeded { .. }) {
+        let reason = format!("YAML that is nested or repeated beyond measure ({})", shorten(reason));
+        let hint = "write out what the aliases stand for, or split the document".to_owned();
+        return InputError::Syntax { place, reason, hint };
+    }
     let reason = format!("not valid YAML: {}", shorten(reason));
     InputError::Syntax { place, reason, hint: "correct the text there; indent with spaces and quote odd values".to_owned() }
 }

@@ -48,7 +48,7 @@ pub enum InputError {
     #[error("{place}: {reason}\n\nhint: {hint}")]
     Syntax {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// What the parser says.
         reason: String,
         /// What to do.
@@ -58,7 +58,7 @@ pub enum InputError {
     #[error("{place}: {reason}\n\nhint: keep one of the two entries; only one of them could count")]
     DuplicateKey {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// What the parser says.
         reason: String,
     },
@@ -66,7 +66,7 @@ pub enum InputError {
     #[error("{place}: {reason}\n\nhint: {hint}")]
     NotAnObject {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// Why.
         reason: String,
         /// What to do.
@@ -76,7 +76,7 @@ pub enum InputError {
     #[error("{place}: {object} has apiVersion `{version}`, which is not supported; `{supported}` is\n\nhint: {hint}")]
     Version {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// Which object.
         object: String,
         /// The version it has.
@@ -90,7 +90,7 @@ pub enum InputError {
     #[error("{place}: {object}: field `{field}` {problem}\n\nhint: {hint}")]
     Field {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// Which object.
         object: String,
         /// The way to the field.
@@ -100,14 +100,26 @@ pub enum InputError {
         /// What to do.
         hint: String,
     },
+    /// An object is refused as a whole.
+    #[error("{place}: {object}: {problem}\n\nhint: {hint}")]
+    Object {
+        /// Where.
+        place: Box<Place>,
+        /// Which object.
+        object: String,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do.
+        hint: String,
+    },
     /// An object stands twice in the input.
     #[error("{place}: {object} is already in {first}\n\nhint: keep one of the two; only one of them could count")]
     Twice {
         /// Where the second is.
-        place: Place,
+        place: Box<Place>,
         /// Which object.
         object: String,
         /// Where the first is.
-        first: Place,
+        first: Box<Place>,
     },
 }

@@ -1,5 +1,6 @@
 //! A value of a document together with the way to it, so that whatever is wrong with it can be named.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(crate) struct UnknownField {
     /// The way to it.
     pub(crate) path: String,
     /// The known name that looks most like it.
-    pub(crate) nearest: Option<&'static str>,
+    pub(crate) nearest: Option<Cow<'static, str>>,
 }
 
 impl Unknown {
@@ -234,7 +235,7 @@ impl<'p> Field<'p> {
         let Tree::Map(entries) = self.tree else { return };
         for (key, tree) in entries.iter().filter(|(key, _)| !known.contains(&&**key)) {
             let child = Field { tree, step: Step::Key(key), parent: Some(self), unknown: self.unknown };
-            let found = UnknownField { path: child.to_string(), nearest: nearest(key, known) };
+            let found = UnknownField { path: child.to_string(), nearest: nearest(key, known).map(Cow::Borrowed) };
             self.unknown.0.borrow_mut().push(found);
         }
     }

@@ -1,20 +1,42 @@
 //! The word of the CRDs on the kinds of ours.
 
+use std::borrow::Cow;
+
+use muster_api::validation;
 use serde_json::Value;
 
-use super::field::UnknownField;
+use super::field::{Fault, UnknownField};
 
 /// What a CRD says about an object.
 pub(crate) struct Judgement {
-    /// The way to each field it refuses, and why.
-    pub(crate) refusals: Vec<(String, String)>,
-    /// Fields that the CRD does not know.
+    /// The first field that it refuses.
+    pub(crate) refusal: Option<Fault>,
+    /// Why the object would be stored but never become ready.
+    pub(crate) never_ready: Option<String>,
+    /// Fields that it does not know.
     pub(crate) unknown: Vec<UnknownField>,
-    /// The object with the CRD's defaults.
+    /// The object with its defaults.
     pub(crate) completed: Value,
 }
 
+/// What to do where the CRD itself gives no hint.
+const HINT: &str = "write a value that the CRD accepts; `muster crds` prints its schema";
+
 /// Judges an object of ours.
-pub(crate) fn judge(object: Value) -> Judgement {
-    Judgement { refusals: Vec::new(), unknown: Vec::new(), completed: object }
+pub(crate) fn judge(object: &Value) -> Judgement {
+    let checked = validation::check(object);
+    let unknown = checked.warnings.into_iter();
+    let (runtime, refusals): (Vec<_>, Vec<_>) = checked.errors.into_iter().partition(validation::FieldError::is_runtime);
+    let never_ready = runtime.into_iter().next().map(fault);
+    Judgement {
+        refusal: refusals.into_iter().next().map(fault),
+        never_ready: never_ready.map(|fault| format!("field `{}` {}", fault.path, fault.problem)),
+        unknown: unknown.map(|field| UnknownField { path: field.path, nearest: field.nearest.map(Cow::Owned) }).collect(),
+        completed: checked.defaulted,
+    }
+}
+
+fn fault(error: validation::FieldError) -> Fault {
+    let (problem, hint) = error.message.split_once("\n\nhint: ").unwrap_or((&error.message, HINT));
+    Fault { problem: problem.to_owned(), hint: hint.to_owned(), path: error.path }
 }

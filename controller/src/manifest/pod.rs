@@ -142,12 +142,12 @@ fn pod_spec(spec: &Field<'_>, labels: Labels) -> Decoded<PodTemplate> {
         let list = if stage == Stage::Main { Some(spec.require(key)?) } else { spec.get(key)? };
         let Some(list) = list else { continue };
         list.items(|item| {
-            let named = container(&item, stage, host_network)?;
+            let (container, ports) = container(&item, stage, host_network)?;
             // Ordinary init containers have gone before the pod's ports are taken.
-            if named.container.stage != Stage::Init {
-                host_ports.extend(named.ports);
+            if container.stage != Stage::Init {
+                host_ports.extend(ports);
             }
-            all.push(named.container);
+            all.push(container);
             Ok(())
         })?;
         if stage == Stage::Main && !all.iter().any(|container| container.stage == Stage::Main) {

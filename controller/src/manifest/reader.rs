@@ -75,18 +75,21 @@ impl Reader {
             });
         }
         let unknown = Unknown::default();
-        let completed;
+        let (completed, never_ready);
         let (decoded, more_unknown) = if known.ours {
-            let judgement = judge::judge(tree.to_json());
-            if let Some((path, problem)) = judgement.refusals.into_iter().next() {
-                let hint = "write a value that the CRD accepts (`muster crds` prints its schema)";
-                let fault = Fault { path, problem, hint: hint.to_owned() };
+            let judgement = judge::judge(&tree.to_json());
+            if let Some(fault) = judgement.refusal {
                 return Err(self.refuse(tree, origin, fault));
             }
+            if let Some(reason) = &judgement.never_ready {
+                let place = origin.place("");
+                self.manifests.warnings.push(format!("{place}: {} will never become ready: {reason}", describe(tree)));
+            }
+            never_ready = judgement.never_ready;
             completed = judgement.completed;
             // Judged already: what is unknown here was reported by the judge, with the names of the whole schema.
             let tree = Tree::deserialize(&completed).unwrap_or(Tree::Null);
-            let decoded = self.decode_ours(known.kind, &Field::root(&tree, &Unknown::default()), &completed);
+            let decoded = self.decode_ours(known.kind, &Field::root(&tree, &Unknown::default()), &completed, never_ready);
             (decoded, judgement.unknown)
         } else {
             (self.decode(known.kind, &Field::root(tree, &unknown)), Vec::new())
@@ -99,13 +102,12 @@ impl Reader {
     }
 
     fn refuse(&self, tree: &Tree<'_>, origin: &Origin<'_>, fault: Fault) -> InputError {
-        InputError::Field {
-            place: origin.place(&fault.path),
-            object: describe(tree),
-            field: fault.path,
-            problem: fault.problem,
-            hint: fault.hint,
+        let (place, object) = (origin.place(&fault.path), describe(tree));
+        let Fault { path: field, problem, hint } = fault;
+        if field.is_empty() {
+            return InputError::Object { place, object, problem, hint };
         }
+        InputError::Field { place, object, field, problem, hint }
     }
 
     fn warn(&mut self, tree: &Tree<'_>, origin: &Origin<'_>, field: &UnknownField) {
@@ -125,7 +127,7 @@ impl Reader {
             None => Ok(()),
             Some(Spot { file, document, item }) => {
                 let file = self.files.get(file).cloned().unwrap_or_default();
-                let first = Place { file, document, item, line: None };
+                let first = Box::new(Place { file, document, item, line: None });
                 Err(InputError::Twice { place: origin.place("metadata.name"), object: describe(tree), first })
             }
         }
@@ -254,11 +256,18 @@ impl Reader {
     }
 
     /// Decodes and keeps an object of ours.
-    fn decode_ours(&mut self, kind: &'static str, object: &Field<'_>, json: &serde_json::Value) -> Decoded<Named> {
+    fn decode_ours(
+        &mut self,
+        kind: &'static str,
+        object: &Field<'_>,
+        json: &serde_json::Value,
+        never_ready: Option<String>,
+    ) -> Decoded<Named> {
         let manifests = &mut self.manifests;
         let path = match kind {
             "NodePool" => {
-                let pool = capacity::node_pool(object, json.clone())?;
+                let mut pool = capacity::node_pool(object, json.clone())?;
+                pool.never_ready = never_ready;
                 keep(pool, |pool| pool.meta.path(), &mut manifests.node_pools)
             }
             "NodeClaim" => {

@@ -1,43 +1,35 @@
-//! From manifests to the engine's problem.
-use std::str::FromStr;
+//! From the objects of a cluster to the problem that the engine solves.
+//!
+//! ```text
+//!  Manifests ──► expand   workloads to pods        ──► sort      pending, bound, or nowhere ──┐
+//!                buffers  virtual pods                                                        ├──► Problem
+//!                resolve  template to PodSpec  (volumes, default_spread)  ──► nodes, pools ───┘
+//! ```
+//!
+//! Whatever refers to another object (a claim, a class, a namespace) is resolved here, once per distinct template.
 
 use muster_scheduling::model::{InstanceType, Problem};
 
 use crate::manifest::{DefaultSpread, InputError, Manifests, NodeClass};
 
-/// The instance types of one NodeClass, or of the default class if it is not in the input.
-/// With `--catalog` the answer does not depend on the class.
+mod buffers;
+mod default_spread;
+mod expand;
+mod gates;
+mod nodes;
+mod overlays;
+mod pools;
+mod resolve;
+mod sort;
+#[cfg(test)]
+mod tests;
+mod volumes;
+
+pub use gates::FeatureGates;
+
+/// The instance types of a NodeClass, or of the default class if it is not in the input (`None`). With `--catalog` the
+/// answer does not depend on the class.
 pub type Types<'a> = dyn Fn(Option<&NodeClass>) -> Vec<InstanceType> + 'a;
-
-/// Karpenter's feature gates with its defaults (`--feature-gates`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FeatureGates {
-    /// NodeRepair.
-    pub node_repair: bool,
-    /// ReservedCapacity.
-    pub reserved_capacity: bool,
-    /// SpotToSpotConsolidation.
-    pub spot_to_spot_consolidation: bool,
-    /// NodeOverlay.
-    pub node_overlay: bool,
-    /// StaticCapacity.
-    pub static_capacity: bool,
-    /// CapacityBuffer.
-    pub capacity_buffer: bool,
-}
-
-impl Default for FeatureGates {
-    fn default() -> Self {
-        Self { node_repair: false, reserved_capacity: true, spot_to_spot_consolidation: false, node_overlay: false, static_capacity: false, capacity_buffer: false }
-    }
-}
-
-impl FromStr for FeatureGates {
-    type Err = String;
-    fn from_str(_text: &str) -> Result<Self, Self::Err> {
-        Ok(Self::default())
-    }
-}
 
 /// The operator's choices that shape a snapshot.
 #[derive(Debug, Clone, Default)]
@@ -57,10 +49,26 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
 }
 
-/// Turns the objects of the input into a problem.
+/// Puts the objects of the input together.
 ///
 /// # Errors
-/// What only shows when the objects are put together.
-pub fn assemble(_manifests: &Manifests, _settings: &Settings, _types: &Types<'_>) -> Result<Snapshot, InputError> {
-    Ok(Snapshot { problem: Problem::default(), warnings: Vec::new() })
+/// What only shows when the objects are put together. Whatever concerns single pods, pools or claims is no error: it
+/// becomes a reason in the plan, or a warning.
+pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -> Result<Snapshot, InputError> {
+    // The gates are for the engine and for disruption: overlays, buffers and static pools act when they are in the input.
+    let Settings { gates: _, default_spread } = settings;
+    let mut problem = Problem::default();
+    let mut warnings = Vec::new();
+    let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);
+    let roots = expand::Roots::new(manifests);
+    let sorted = sort::Sorted::new(manifests, &roots, resolver);
+    let daemons = nodes::daemons(manifests, resolver);
+    let pending = buffers::append(manifests, sorted.pending, resolver, &mut warnings);
+    warnings.append(&mut resolver.warnings());
+    problem.pods = pending;
+    problem.nodes = nodes::nodes(manifests, sorted.bound, &daemons, &problem, &mut warnings);
+    problem.daemons = daemons.into_iter().map(|daemon| daemon.model).collect();
+    pools::append(manifests, types, &mut problem, &mut warnings);
+    overlays::apply(manifests, &mut problem, &mut warnings);
+    Ok(Snapshot { problem, warnings })
 }

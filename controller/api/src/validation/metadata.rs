@@ -102,10 +102,7 @@ fn check_entries(name: &str, entries: &Map<String, Value>, path: &mut Path, erro
 
 fn check_name(metadata: &Map<String, Value>, is_namespaced: bool, path: &mut Path, errors: &mut Vec<FieldError>) {
     let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
-    if text("name").is_empty()
-        && text("generateName").is_empty()
-        && !metadata.get("name").is_some_and(|n| !n.is_string())
-    {
+    if text("name").is_empty() && text("generateName").is_empty() && metadata.get("name").is_none_or(Value::is_string) {
         path.in_field("name", |path| {
             errors.push(FieldError::new(path, ErrorKind::Required, "`name` must be set".to_owned()));
         });

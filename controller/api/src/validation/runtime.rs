@@ -2,9 +2,11 @@
 //! stored, but never becomes ready.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use regex::Regex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -26,7 +28,7 @@ pub(super) fn check(kind: &str, object: &Value, errors: &mut Vec<FieldError>) {
         "NodePool" => check.decoded(object, Check::node_pool),
         "NodeClaim" => check.decoded(object, Check::node_claim),
         "NodeOverlay" => check.decoded(object, Check::node_overlay),
-        "EC2NodeClass" => check.decoded(object, |_, _: &Ec2NodeClass| {}),
+        "EC2NodeClass" => check.decoded(object, Check::node_class),
         "CapacityBuffer" => check.decoded(object, Check::capacity_buffer),
         _ => {}
     }
@@ -96,6 +98,24 @@ impl Check<'_> {
         });
     }
 
+    fn node_class(&mut self, class: &Ec2NodeClass) {
+        let Self { errors, path } = self;
+        let periods = class.spec.kubelet.iter().flat_map(|kubelet| &kubelet.eviction_soft_grace_period);
+        for (signal, period) in periods.filter(|(_, period)| !is_go_duration(period)) {
+            path.in_field("kubelet", |path| {
+                path.in_field("evictionSoftGracePeriod", |path| {
+                    path.in_key(signal, |path| {
+                        Self::report(
+                            path,
+                            errors,
+                            format!("`{signal}` is `{period}`, but must be a duration such as 1m30s"),
+                        );
+                    });
+                });
+            });
+        }
+    }
+
     fn capacity_buffer(&mut self, buffer: &CapacityBuffer) {
         self.quantities("limits", buffer.spec.limits.iter());
     }
@@ -122,6 +142,13 @@ fn quantities<'q>(
             }
         }
     });
+}
+
+/// Whether Go would read the text as a duration: the schema takes any text here, the kubelet does not.
+fn is_go_duration(text: &str) -> bool {
+    static DURATION: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$").ok());
+    DURATION.as_ref().is_some_and(|regex| regex.is_match(text))
 }
 
 fn label_key(key: &str, path: &Path, errors: &mut Vec<FieldError>) {

@@ -1,5 +1,7 @@
 //! What a schema says without CEL: which fields there are, their defaults, types and bounds.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::path::Path;
@@ -111,7 +113,7 @@ pub(super) fn validate(node: &Node, value: &Value, path: &mut Path, errors: &mut
                 errors.push(FieldError::new(path, ErrorKind::Range, message));
             }
             if node.kind == Some(NodeType::Integer { is_short: true })
-                && !value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+                && value.as_i64().is_none_or(|number| i32::try_from(number).is_err())
             {
                 let message = format!("`{}` is {value}, but must fit in 32 bits", path.last_field());
                 errors.push(FieldError::new(path, ErrorKind::Range, message));
@@ -163,11 +165,12 @@ fn validate_list(node: &Node, entries: &[Value], path: &mut Path, errors: &mut V
             }
         }
     };
+    let mut seen = BTreeSet::new();
     for (index, entry) in entries.iter().enumerate() {
         let Some(id) = identity(entry) else { break };
-        if entries.iter().take(index).any(|earlier| identity(earlier).as_ref() == Some(&id)) {
+        if !seen.insert(id) {
             path.in_index(index, |path| {
-                let message = format!("`{}` has {id} more than once", path.last_field());
+                let message = format!("`{}` has an entry more than once: {entry}", path.last_field());
                 errors.push(FieldError::new(path, ErrorKind::Duplicate, message));
             });
         }
@@ -240,7 +243,7 @@ fn has_type(kind: NodeType, value: &Value) -> bool {
 }
 
 /// The type of a value in words.
-pub(super) const fn type_name(value: &Value) -> &'static str {
+pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",

@@ -10,21 +10,26 @@ pub(super) fn nearest(root: &Node, node: &Node, name: &str) -> Option<String> {
         .or_else(|| elsewhere(root, name, String::new()))
 }
 
-/// The candidate that takes the fewest edits, if they are few for the length of the name.
-pub(super) fn nearest_of<'a>(candidates: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+/// The candidate that takes the fewest edits, if they are few for the length of the name; else one that continues it.
+pub(super) fn nearest_of<'a>(candidates: impl Iterator<Item = &'a str> + Clone, name: &str) -> Option<&'a str> {
     let lower = name.to_lowercase();
-    // A third of the letters: `requirement` is near `requirements`, `taint` is not near `limits`.
-    let most = (name.chars().count() / 3).max(1);
-    candidates
+    let letters = name.chars().count();
+    // A quarter of the letters: `wieght` is near `weight`, but `minValues` is not near `values`.
+    let most = (letters / 4).max(1);
+    let by_edits = candidates
+        .clone()
         .map(|candidate| (strsim::damerau_levenshtein(&candidate.to_lowercase(), &lower), candidate))
         .filter(|(edits, _)| *edits <= most)
         .min()
-        .map(|(_, candidate)| candidate)
+        .map(|(_, candidate)| candidate);
+    // `subnetSelector` has become `subnetSelectorTerms`. Shorter beginnings say too little.
+    let mut continued = candidates.filter(|candidate| letters >= 4 && candidate.to_lowercase().starts_with(&lower));
+    by_edits.or_else(|| continued.next())
 }
 
 fn elsewhere(node: &Node, name: &str, path: String) -> Option<String> {
     let below = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
-    let children = || node.properties.iter().filter(|(field, _)| path != "" || *field != "status");
+    let children = || node.properties.iter().filter(|(field, _)| !path.is_empty() || *field != "status");
     if !path.is_empty() && node.properties.contains_key(name) {
         return Some(below(name));
     }

@@ -43,7 +43,7 @@ fn first_fault(document: &Value) -> Option<CatalogueError> {
 
 fn fault_of_type(entry: &Value) -> Option<(String, String)> {
     check::<Text<'_>>(entry, "name", true)
-        .or_else(|| in_list(entry, "requirements", "", |item, path| whole::<RequirementEntry<'_>>(item, path)))
+        .or_else(|| in_list(entry, "requirements", "", whole::<RequirementEntry<'_>>))
         .or_else(|| check::<Amounts<'_>>(entry, "capacity", true))
         .or_else(|| check::<Amounts<'_>>(entry, "overhead", false))
         .or_else(|| in_list(entry, "offerings", "", fault_of_offering))
@@ -51,7 +51,7 @@ fn fault_of_type(entry: &Value) -> Option<(String, String)> {
 
 fn fault_of_offering(entry: &Value, path: &str) -> Option<(String, String)> {
     let inner = |(field, message)| (format!("{path}.{field}"), message);
-    in_list(entry, "requirements", path, |item, path| whole::<RequirementEntry<'_>>(item, path))
+    in_list(entry, "requirements", path, whole::<RequirementEntry<'_>>)
         .or_else(|| check::<Option<f64>>(entry, "price", false).map(inner))
         .or_else(|| check::<bool>(entry, "available", false).map(inner))
         .or_else(|| check::<u32>(entry, "reservationCapacity", false).map(inner))

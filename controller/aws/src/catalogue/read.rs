@@ -1,6 +1,5 @@
 //! From the file to instance types.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -37,9 +36,11 @@ pub fn read(text: &str) -> Result<Vec<InstanceType>, CatalogueError> {
     let document: Document<'_> = if text.trim_start().starts_with('{') {
         serde_json::from_str(text).map_err(|error| locate::in_json(text, &error))?
     } else {
-        serde_saphyr::from_str_with_options(text, locate::yaml_options()).map_err(|error| locate::in_yaml(text, &error))?
+        serde_saphyr::from_str_with_options(text, locate::yaml_options())
+            .map_err(|error| locate::in_yaml(text, &error))?
     };
-    for (field, found, expected) in [("apiVersion", &document.api_version, API_VERSION), ("kind", &document.kind, KIND)] {
+    for (field, found, expected) in [("apiVersion", &document.api_version, API_VERSION), ("kind", &document.kind, KIND)]
+    {
         if &**found != expected {
             return Err(CatalogueError::OtherKind { field, found: found.to_string(), expected });
         }
@@ -154,7 +155,7 @@ impl Reader {
         Ok(resources)
     }
 
-    fn resource(&mut self, name: &Cow<'_, str>) -> Resource {
+    fn resource(&mut self, name: &str) -> Resource {
         match Resource::new(name) {
             Resource::Other(_) => Resource::Other(self.texts.get(name)),
             known => known,

@@ -29,7 +29,8 @@ pub fn write(types: &[InstanceType], format: Format) -> Result<String, Catalogue
     };
     match format {
         Format::Json => {
-            let json = serde_json::to_string_pretty(&document).map_err(|error| CatalogueError::Syntax(error.to_string()))?;
+            let json =
+                serde_json::to_string_pretty(&document).map_err(|error| CatalogueError::Syntax(error.to_string()))?;
             Ok(json + "\n")
         }
         Format::Yaml => serde_saphyr::to_string(&document).map_err(|error| CatalogueError::Syntax(error.to_string())),
@@ -67,8 +68,8 @@ fn requirement_entries(requirements: &Requirements) -> Vec<RequirementEntry<'_>>
 }
 
 fn amounts(resources: &Resources) -> Amounts<'_> {
-    let amounts = resources.iter().map(|(resource, amount)| {
-        (Cow::Borrowed(resource.name()), Cow::Owned(quantity::format(resource, amount)))
-    });
+    let amounts = resources
+        .iter()
+        .map(|(resource, amount)| (Cow::Borrowed(resource.name()), Cow::Owned(quantity::format(resource, amount))));
     Amounts(amounts.collect())
 }

@@ -54,7 +54,9 @@ fn bytes_are_read_exactly() {
 
 #[test]
 fn anything_else_is_refused() {
-    for text in ["", ".", "+", "-", "Gi", "1gi", "1 Gi", " 1", "1K", "1e", "1e+", "1e1.5", "1.2.3", "0x10", "--1", "1mm", "½"] {
+    for text in
+        ["", ".", "+", "-", "Gi", "1gi", "1 Gi", " 1", "1K", "1e", "1e+", "1e1.5", "1.2.3", "0x10", "--1", "1mm", "½"]
+    {
         assert_eq!(parse_units(text), Err(QuantityError::Malformed), "{text}");
     }
     assert_eq!(parse_units("-1"), Err(QuantityError::Negative));

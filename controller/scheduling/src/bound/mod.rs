@@ -1,4 +1,56 @@
 //! Lower bounds: what no plan can undercut.
+//!
+//! A bound is a price per pod such that no node's content is priced above the node. Two ways to find one: [`fluid`]
+//! treats resources as liquids and is sharp where prices follow resources; `split` shares each shape's price out over its
+//! resources and is sharp where they do not (burstable and odd types). Both are proven by construction; the larger counts.
 
 pub(crate) mod fluid;
 mod simplex;
+
+use fixedbitset::FixedBitSet;
+
+use crate::compile::Compiled;
+use crate::model::{Options, Problem};
+use crate::pack::construct::least_nodes;
+use crate::pack::ground::Ground;
+use crate::pack::groups::{Grouped, Reading};
+use crate::pack::stock::Stock;
+use crate::pack::zones::{Placed, Zoned};
+use crate::solution::Solution;
+
+/// USD per hour below which no assignment of the pods on `solution`'s new nodes to the offerings of `problem` can cost.
+/// All pools are allowed, weights and limits aside, and preferred terms are ignored.
+pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) -> f64 {
+    let compiled = Compiled::new(problem, options);
+    let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 });
+    let mut on_new = FixedBitSet::with_capacity(problem.pods.len());
+    solution.new_nodes.iter().flat_map(|node| &node.pods).for_each(|&pod| on_new.insert(pod));
+    let bundles = std::mem::take(&mut grouped.bundles);
+    let first_bundle = grouped.first_bundle;
+    for group in &mut grouped.groups {
+        group.units.retain(|&unit| match unit.checked_sub(first_bundle) {
+            Some(bundle) => bundles[bundle as usize].iter().all(|&pod| on_new.contains(pod as usize)),
+            None => on_new.contains(unit as usize),
+        });
+    }
+    let mut anywhere = FixedBitSet::with_capacity(compiled.cells.len());
+    anywhere.insert_range(..);
+    let placed = grouped.groups.iter().enumerate();
+    let zoned = Zoned {
+        placed: placed.map(|(group, one)| Placed { group, mask: 0, units: one.units.clone() }).collect(),
+        masks: vec![anywhere],
+        rejected: Vec::new(),
+    };
+    let stock = Stock::new(&grouped, &zoned, compiled.cells.len());
+    if stock.left == 0 {
+        return 0.0;
+    }
+    let ground = Ground::new(&compiled, &grouped, &stock, false);
+    let demands = ground.demands(&stock, least_nodes(&grouped.rules.host, &stock));
+    // Dominated shapes are worth no more than those that beat them, so the undominated ones prove the bound for all.
+    let sources = ground.sources(&ground.basic);
+    let duals = fluid::solve(&sources, &demands);
+    let scale = fluid::valid_scale(&duals, &sources, demands.width);
+    let fluid = if scale.is_finite() { scale * fluid::value(&duals, &demands) } else { 0.0 };
+    fluid.max(0.0)
+}

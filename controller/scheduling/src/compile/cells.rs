@@ -35,6 +35,8 @@ pub(crate) struct Cells {
 /// Prices of one type in one pool.
 pub(crate) struct Priced {
     pub(crate) price: Vec<f64>,
+    /// The offering of that price, spot first; `u32::MAX` where there is none.
+    pub(crate) offering: Vec<u32>,
     pub(crate) reserved: Vec<Reserved>,
 }
 
@@ -184,7 +186,11 @@ impl Cells {
 
     /// Prices of `one` under the requirements of a pool; `None` if it cannot be bought at all.
     pub(crate) fn prices(&self, one: &InstanceType, pool: &Requirements, with_reserved: bool) -> Option<Priced> {
-        let mut priced = Priced { price: vec![f64::INFINITY; self.len()], reserved: Vec::new() };
+        let mut priced = Priced {
+            price: vec![f64::INFINITY; self.len()],
+            offering: vec![u32::MAX; self.len()],
+            reserved: Vec::new(),
+        };
         let mut any = false;
         for (number, offering) in one.offerings.iter().enumerate() {
             let Some(price) = offering.price.filter(|_| offering.launchable()) else { continue };
@@ -207,7 +213,13 @@ impl Cells {
                     let count = offering.reservation_capacity;
                     priced.reserved.push(Reserved { cell, price, count, offering: number });
                 } else {
-                    priced.price[cell] = priced.price[cell].min(price);
+                    let spot = |number: u32| one.offerings[number as usize].capacity_type() == Some("spot");
+                    let (known, number) = (priced.offering[cell], number as u32);
+                    let ties = price == priced.price[cell] && known != u32::MAX && spot(number) && !spot(known);
+                    if price < priced.price[cell] || ties {
+                        priced.price[cell] = price;
+                        priced.offering[cell] = number;
+                    }
                 }
             }
         }

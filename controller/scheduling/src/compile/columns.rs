@@ -66,14 +66,15 @@ impl Columns {
         amounts.map(|(resource, &unit)| clamp(allocatable.get(resource).div_euclid(unit))).collect()
     }
 
-    /// How much of the resource one step of `column` is: millicores or base units.
-    pub(crate) fn unit(&self, column: usize) -> i64 {
-        self.units[column]
+    /// `requests` as exact amounts, millicores or base units.
+    pub(crate) fn amounts(&self, requests: &Resources) -> Vec<i64> {
+        self.resources.iter().map(|resource| requests.get(resource)).collect()
     }
 
-    /// The resource of `column`.
-    pub(crate) fn resource(&self, column: usize) -> &Resource {
-        &self.resources[column]
+    /// The resources of exact amounts; what is zero is left out.
+    pub(crate) fn resources(&self, amounts: &[i64]) -> Resources {
+        let named = self.resources.iter().cloned().zip(amounts.iter().copied());
+        named.filter(|&(_, amount)| amount != 0).collect()
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Compiled<'a> {
     /// `admits[signature][cell]` contains shape.
     pub(crate) admits: Vec<Vec<FixedBitSet>>,
     daemons: Vec<Signature>,
+    /// Exact requests, by class, in column order.
+    amounts: Vec<i64>,
 }
 
 impl<'a> Compiled<'a> {
@@ -76,6 +78,7 @@ impl<'a> Compiled<'a> {
             class.request = vectors.intern(columns.sizes(&spec.requests));
         }
         let signatures = signatures.all;
+        let amounts = classes.iter().flat_map(|class| columns.amounts(&problem.specs[class.spec].requests)).collect();
         let mut daemon_signatures = Signatures::default();
         let daemons: Vec<Signature> = problem
             .daemons
@@ -90,13 +93,35 @@ impl<'a> Compiled<'a> {
         let cells = Cells::new(problem, &pools, &signatures, &topology_keys);
         let shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);
         let admits = shapes::admissions(problem, &cells, &pools, &shapes, &signatures, &daemons);
-        Self { problem, options, columns, vectors, classes, class_of_spec, signatures, cells, pools, shapes, admits, daemons }
+        Self { problem, options, columns, vectors, classes, class_of_spec, signatures, cells, pools, shapes, admits, daemons, amounts }
     }
 
     /// Shapes that `signature` admits, by cell.
     pub(crate) fn admit_one(&self, signature: &Signature) -> Vec<FixedBitSet> {
         let one = std::slice::from_ref(signature);
         shapes::admissions(self.problem, &self.cells, &self.pools, &self.shapes, one, &self.daemons).remove(0)
+    }
+
+    /// The class of a pending pod.
+    pub(crate) fn class_of(&self, pod: usize) -> usize {
+        self.class_of_spec[self.problem.pods[pod].spec] as usize
+    }
+
+    /// What pods of a class ask for: millicores or base units, by column.
+    pub(crate) fn amounts(&self, class: usize) -> &[i64] {
+        let width = self.columns.width();
+        &self.amounts[class * width..][..width]
+    }
+
+    /// What the daemons of a shape ask for: millicores or base units, by column.
+    pub(crate) fn daemon_amounts(&self, shape: usize) -> Vec<i64> {
+        let mut amounts = vec![0; self.columns.width()];
+        for &daemon in &self.shapes[shape].daemons {
+            let requests = &self.problem.specs[self.problem.daemons[daemon as usize].spec].requests;
+            let own = self.columns.amounts(requests);
+            amounts.iter_mut().zip(own).for_each(|(sum, amount): (&mut i64, i64)| *sum = sum.saturating_add(amount));
+        }
+        amounts
     }
 
     /// The request vector of a class.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::cells::{Cells, Dimension};
 use super::columns::Columns;
@@ -19,8 +20,12 @@ pub(crate) struct Shape {
     pub(crate) instance_type: usize,
     /// Allocatable less the daemons of this pool and type, in column order.
     pub(crate) room: Vec<i32>,
+    /// Daemons that its nodes carry.
+    pub(crate) daemons: SmallVec<[u32; 4]>,
     /// USD per hour of the cheapest offering, by cell; infinite where there is none.
     pub(crate) price: Vec<f64>,
+    /// That offering, by cell; spot goes first at equal price.
+    pub(crate) offering: Vec<u32>,
     /// The least of `price`.
     pub(crate) cheapest: f64,
     /// Reserved offerings: cell, price, instances left, offering.
@@ -205,8 +210,10 @@ pub(crate) fn build(
                 continue;
             };
             let mut allocatable = instance_type.allocatable();
-            for (daemon, set) in problem.daemons.iter().zip(&carried) {
+            let mut on_board = SmallVec::new();
+            for (number, (daemon, set)) in problem.daemons.iter().zip(&carried).enumerate() {
                 if set.contains(type_index) {
+                    on_board.push(number as u32);
                     allocatable.subtract(&problem.specs[daemon.spec].requests);
                 }
             }
@@ -216,7 +223,9 @@ pub(crate) fn build(
                 pool: number,
                 instance_type: type_index,
                 room,
+                daemons: on_board,
                 price: priced.price,
+                offering: priced.offering,
                 cheapest,
                 reserved: priced.reserved,
             });

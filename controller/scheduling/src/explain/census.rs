@@ -1,7 +1,12 @@
 //! Who is where already, and what each pool can still launch: computed once, looked up for every pod.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
 
 use super::existing;
 use crate::labels;
@@ -30,6 +35,17 @@ pub(super) struct Census<'a> {
     /// By existing node: the pods that the solution adds, and what is left.
     added: Vec<&'a [usize]>,
     free: Vec<OnceLock<Resources>>,
+    /// By pool and requirements: pods of many sizes share few of these.
+    admitted: RefCell<FxHashMap<(usize, Requirements), Rc<Admitted>>>,
+}
+
+/// Types of a pool under some requirements, as positions in [`PoolView::types`].
+#[derive(Debug)]
+pub(super) struct Admitted {
+    /// Those that meet the requirements.
+    pub(super) meeting: FixedBitSet,
+    /// Those with an offering that meets them and can be bought.
+    pub(super) bought: FixedBitSet,
 }
 
 /// What one pool can launch.
@@ -49,6 +65,8 @@ pub(super) struct PoolView {
 pub(super) struct TypeView {
     /// Index in the catalogue.
     pub(super) index: usize,
+    /// Index in [`PoolView::types`].
+    pub(super) position: usize,
     /// Allocatable less the daemons.
     pub(super) room: Resources,
     /// Indices in `Problem::daemons`.
@@ -85,7 +103,23 @@ impl<'a> Census<'a> {
             }
         }
         let free = problem.nodes.iter().map(|_| OnceLock::new()).collect();
-        Self { problem, options, solution, tenants, topology_keys, views, added, free }
+        Self { problem, options, solution, tenants, topology_keys, views, added, free, admitted: RefCell::default() }
+    }
+
+    /// The types that `required` admits, computed by `judge` the first time.
+    pub(super) fn admitted(
+        &self,
+        pool: usize,
+        required: &Requirements,
+        judge: impl FnOnce() -> Admitted,
+    ) -> Rc<Admitted> {
+        let key = (pool, required.clone());
+        if let Some(known) = self.admitted.borrow().get(&key) {
+            return Rc::clone(known);
+        }
+        let admitted = Rc::new(judge());
+        self.admitted.borrow_mut().insert(key, Rc::clone(&admitted));
+        admitted
     }
 
     /// Pods that the solution puts on an existing node.
@@ -123,7 +157,8 @@ impl<'a> Census<'a> {
         let admitted =
             catalogue.iter().enumerate().filter(|(_, candidate)| pool.requirements.intersects(&candidate.requirements));
         let types: Vec<TypeView> = admitted
-            .map(|(index, candidate)| {
+            .enumerate()
+            .map(|(position, (index, candidate))| {
                 let mut room = candidate.allocatable();
                 let fits = |daemon: &&usize| {
                     let spec = &self.problem.specs[self.problem.daemons[**daemon].spec];
@@ -133,7 +168,7 @@ impl<'a> Census<'a> {
                 for daemon in &daemons {
                     room.subtract(&self.problem.specs[self.problem.daemons[*daemon].spec].requests);
                 }
-                TypeView { index, room, daemons }
+                TypeView { index, position, room, daemons }
             })
             .collect();
         let mut used = pool.usage.clone();
@@ -209,7 +244,7 @@ impl<'a> Census<'a> {
         let pool = self.problem.pools.get(node.pool)?;
         let launched = self.problem.catalogues.get(pool.catalogue)?.get(node.instance_type)?;
         let offered = launched.offerings.get(node.offering).map(|offering| &offering.requirements);
-        let known = [Some(&node.requirements), offered, Some(&launched.requirements)];
+        let known = [Some(&*node.requirements), offered, Some(&launched.requirements)];
         let single = |requirements: &Requirements| requirements.single(key).map(Arc::from);
         known.into_iter().flatten().find_map(single).or_else(|| pool.labels.get(key).cloned())
     }

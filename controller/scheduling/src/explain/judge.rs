@@ -107,7 +107,7 @@ fn selected(census: &Census<'_>, index: usize, spec: &PodSpec, term: &Requiremen
 
 fn hostname(wanted: &Requirement) -> Finding {
     let message = format!(
-        "key {}, {} not in In [a name that a new node gets]: only an existing node can have this hostname",
+        "key {}, {} not in the names that new nodes get: only an existing node has this hostname",
         labels::HOSTNAME,
         wording::requirement(wanted)
     );

@@ -1,10 +1,10 @@
 //! Why a pod is pending, why it is where it is, and why a node is what it is.
 //!
 //! [`Explainer`] judges a pod against each pool in the order of trial (weight descending, then name ascending: Karpenter
-//! takes equal weights by name descending, and neither is documented to users) and stops at the first constraint that
-//! fails. The checks come in Karpenter's order: pool, taints, requirements, volumes, topology, types, host ports,
-//! resources, offerings, minValues, limits. The pool whose checks came furthest is the nearest one and gives the pod's
-//! reason. Texts that operators search for are Karpenter's.
+//! takes equal weights by name descending) and stops at the first constraint that fails. The checks come in Karpenter's
+//! order: pool, taints, requirements, volumes, topology, types, host ports, resources, offerings, minValues, limits. The
+//! pool whose checks came furthest is the nearest one and gives the pod's reason. Texts that operators search for are
+//! Karpenter's.
 //!
 //! Judged at the edge, where the manifest is at hand: images without an operating system selector, images for another
 //! architecture.
@@ -117,7 +117,8 @@ impl<'a> Explainer<'a> {
                 (finding.reason, format!("no nodepool may launch, {}{existing}", finding.message))
             }
             (None, Some((pool, finding))) => {
-                let others = others(findings.iter().filter(|(other, _)| other != pool).map(|(_, it)| it.reason));
+                let others =
+                    others("nodepool", findings.iter().filter(|(other, _)| other != pool).map(|(_, it)| it.reason));
                 let name = &pools[*pool].name;
                 (finding.reason, format!("incompatible with nodepool {name:?}, {}{others}", finding.message))
             }
@@ -167,8 +168,7 @@ impl<'a> Explainer<'a> {
         let findings: Vec<(usize, Finding)> = findings.collect();
         let nearest = findings.iter().max_by_key(|(index, finding)| (finding.stage, Reverse(*index)));
         let Some((index, nearest)) = nearest else { return String::new() };
-        let others = others(findings.iter().filter(|(other, _)| other != index).map(|(_, it)| it.reason));
-        let others = others.replace("nodepool", "node");
+        let others = others("node", findings.iter().filter(|(other, _)| other != index).map(|(_, it)| it.reason));
         format!("; nearest existing node {:?}: {}{others}", nodes[*index].name, nearest.message)
     }
 }
@@ -214,14 +214,13 @@ fn missing_requests(spec: &PodSpec) -> Option<&'static str> {
 }
 
 /// `; 3 other nodepools: 2 Taints, 1 Limits`, empty if there are none.
-fn others(reasons: impl Iterator<Item = Reason>) -> String {
+fn others(noun: &str, reasons: impl Iterator<Item = Reason>) -> String {
     let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
     reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
     let total: usize = counts.values().sum();
     if total == 0 {
         return String::new();
     }
-    let plural = if total == 1 { "" } else { "s" };
     let counted = counts.iter().map(|(reason, count)| format!("{count} {}", reason.name()));
-    format!("; {total} other nodepool{plural}: {}", counted.collect::<Vec<_>>().join(", "))
+    format!("; {}: {}", wording::others(total, noun), counted.collect::<Vec<_>>().join(", "))
 }

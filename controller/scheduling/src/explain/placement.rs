@@ -137,7 +137,7 @@ fn why_new<'s>(census: &Census<'s>, rules: &Rules<'s>, node: &NewNode) -> String
     let nodes = &census.problem.nodes;
     let shared = match node.pods.len() {
         0 | 1 => "on a new node of its own".to_owned(),
-        pods => format!("on a new node with {} other pods", pods - 1),
+        pods => format!("on a new node with {}", wording::others(pods - 1, "pod")),
     };
     if nodes.is_empty() {
         return format!("{shared}; there is no existing node");

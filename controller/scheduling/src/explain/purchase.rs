@@ -11,22 +11,14 @@ use crate::solution::Reason;
 /// Capacity type of offerings out of a reservation.
 const RESERVED: &str = "reserved";
 
-/// Of `candidates`, the types with an offering that `required` allows and that can be launched.
-pub(super) fn offered<'c>(
+/// Why none of `candidates`, which would hold the pod, can be bought under `required`.
+pub(super) fn nothing_offered(
     census: &Census<'_>,
     pool: usize,
     required: &Requirements,
-    candidates: Vec<&'c TypeView>,
-) -> Result<Vec<&'c TypeView>, Finding> {
+    candidates: &[&TypeView],
+) -> Finding {
     let type_of = |candidate: &TypeView| named(census, pool, candidate);
-    let usable = |candidate: &&TypeView| {
-        let it = type_of(candidate);
-        it.offerings.iter().any(|offering| required.intersects(&offering.requirements) && buys(census, it, offering))
-    };
-    let bought: Vec<&TypeView> = candidates.iter().copied().filter(usable).collect();
-    if !bought.is_empty() {
-        return Ok(bought);
-    }
     let all = || candidates.iter().map(|it| type_of(it)).flat_map(|it| it.offerings.iter().map(move |of| (it, of)));
     let matching = || all().filter(|(_, offering)| required.intersects(&offering.requirements));
     let elsewhere = all().filter(|(it, offering)| buys(census, it, offering));
@@ -48,14 +40,14 @@ pub(super) fn offered<'c>(
     };
     let finding = Finding::new(Stage::Offerings, reason, format!("no instance type has the required offering, {why}"));
     let Some((it, offering)) = elsewhere else {
-        return Err(finding.hint("wait for capacity, or allow more instance types".to_owned()));
+        return finding.hint("wait for capacity, or allow more instance types".to_owned());
     };
     let near = format!("{} can be bought{} at ${:.4} an hour", it.name, place(&offering.requirements), cost(offering));
     let hint = match required.first_disjoint(&offering.requirements) {
         Some(Conflict::Disjoint { key, incoming, .. }) => format!("allow {key} {}", wording::requirement(&incoming)),
         _ => "wait for capacity, or allow more instance types".to_owned(),
     };
-    Err(finding.near(near).hint(hint))
+    finding.near(near).hint(hint)
 }
 
 /// ` in us-west-2a (spot)`: as much of it as is said.

@@ -172,7 +172,7 @@ fn askers(pods: &[(&Arc<str>, &PodSpec)], key: &str) -> Vec<String> {
     let line = |(source, names): (&str, Vec<&Arc<str>>)| match names.as_slice() {
         [] => source.to_owned(),
         [name] => format!("{source} of {name}"),
-        [name, others @ ..] => format!("{source} of {name} and {} others", others.len()),
+        [name, others @ ..] => format!("{source} of {name} and {}", wording::others(others.len(), "")),
     };
     by_source.into_iter().map(line).collect()
 }

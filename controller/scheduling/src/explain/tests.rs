@@ -1,17 +1,16 @@
 //! One case per reason, with the texts that operators read.
 
+mod company;
 mod fixture;
 mod random;
 mod stories;
+mod supply;
 
 use super::{Explainer, unschedulable};
 use crate::labels;
-use crate::model::{
-    Attachment, Effect, HostPort, Operator, Options, PodSpec, PoolState, Protocol, Refusal, Requirement, Requirements,
-    Toleration,
-};
+use crate::model::{Effect, Operator, Options, PodSpec, PoolState, Refusal, Requirement, Toleration};
 use crate::solution::{PoolVerdict, Reason};
-use fixture::{FAMILY, GI, World, amounts, app, instance_type, node, pool, requires, spread, taint, term, values};
+use fixture::{FAMILY, GI, World, amounts, app, instance_type, pool, requires, taint, values};
 
 /// What the first pool says of a pod: reason, message, nearest miss, hint.
 fn check(case: &str, world: &mut World, spec: PodSpec, reason: Reason, texts: [&str; 3]) {
@@ -185,7 +184,7 @@ fn labels_and_requirements() {
         Reason::IncompatibleRequirements,
         [
             "no instance type met all requirements, key kubernetes.io/arch, In [arm64] not in In [amd64]",
-            "\"amd64\" is the nearest value to \"arm64\"",
+            "",
             "change what the pod asks of kubernetes.io/arch",
         ],
     );
@@ -199,7 +198,7 @@ fn labels_and_requirements() {
         Reason::IncompatibleRequirements,
         [
             "key topology.kubernetes.io/zone, In [b] not in In [a]",
-            "\"a\" is the nearest value to \"b\"",
+            "",
             "the pod's node selector and node affinity contradict each other",
         ],
     );
@@ -298,291 +297,6 @@ fn resources() {
             "m.large has 900m of cpu, 100m short",
             "request at most 900m of cpu",
         ],
-    );
-}
-
-#[test]
-fn topology() {
-    let affinity = |_: &mut World, spec: &mut PodSpec| spec.affinity.push(term("cache", labels::ZONE));
-    case(
-        "nobody to join",
-        affinity,
-        Reason::PodAffinity,
-        [
-            "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = none; domains = a b; app=cache)",
-            "no pod with a place matches app=cache",
-            "check the labels and the namespaces of the term, or make it preferred",
-        ],
-    );
-    let elsewhere = |world: &mut World, spec: &mut PodSpec| {
-        world.node(node("ip-1"), [app("cache", 100, GI)]);
-        spec.node_selector = requires(&[(labels::ZONE, &["b"])]);
-        spec.affinity.push(term("cache", labels::ZONE));
-    };
-    case(
-        "in another zone",
-        elsewhere,
-        Reason::PodAffinity,
-        [
-            "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = a: 1; domains = b; app=cache)",
-            "\"a\" has 1 such pods and cannot take this one",
-            "let the pod reach the nodes of app=cache, or make the term preferred",
-        ],
-    );
-    let anti = |world: &mut World, spec: &mut PodSpec| {
-        let pods = [world.pod(app("web", 100, GI)), world.pod(app("web", 100, GI))];
-        world.launch(0, 0, vec![pods[0]]);
-        world.launch(0, 1, vec![pods[1]]);
-        spec.anti_affinity.push(term("web", labels::ZONE));
-    };
-    case(
-        "zones are taken",
-        anti,
-        Reason::PodAntiAffinity,
-        [
-            "unsatisfiable topology constraint for pod anti-affinity, key=topology.kubernetes.io/zone (counts = a: 1, b: 1; domains = a b; app=web)",
-            "\"a\" has the fewest such pods, 1",
-            "allow more values of topology.kubernetes.io/zone, use fewer replicas, or make the term preferred",
-        ],
-    );
-    let inverse = |world: &mut World, spec: &mut PodSpec| {
-        let mut lonely = app("db", 100, GI);
-        lonely.anti_affinity.push(term("web", labels::ZONE));
-        world.node(node("ip-1"), [lonely]);
-        spec.node_selector = requires(&[(labels::ZONE, &["a"])]);
-    };
-    case(
-        "others keep it away",
-        inverse,
-        Reason::PodAntiAffinity,
-        [
-            "unsatisfiable topology constraint for pod anti-affinity, key=topology.kubernetes.io/zone (counts = a: 1; domains = a; anti-affinity of other pods)",
-            "\"a\" has the fewest such pods, 1",
-            "allow more values of topology.kubernetes.io/zone, use fewer replicas, or make the term preferred",
-        ],
-    );
-    let skewed = |world: &mut World, spec: &mut PodSpec| {
-        let web = app("web", 100, GI);
-        world.node(node("ip-1"), [web.clone(), web]);
-        spec.volume_terms = vec![requires(&[(labels::ZONE, &["a"])])];
-        spec.spread.push(spread("web", labels::ZONE));
-    };
-    case(
-        "volume against spread",
-        skewed,
-        Reason::TopologySpread,
-        [
-            "unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone (counts = a: 2, b: 0; domains = a; maxSkew 1)",
-            "\"a\" would have a skew of 3, 2 too many",
-            "let the pod reach \"b\", raise maxSkew, or set whenUnsatisfiable: ScheduleAnyway",
-        ],
-    );
-    case(
-        "no such label",
-        |_, spec| spec.spread.push(spread("web", "rack")),
-        Reason::TopologySpread,
-        [
-            "unsatisfiable topology constraint for topology spread, key=rack (counts = none; domains = none; maxSkew 1)",
-            "",
-            "give the nodes the label \"rack\", or spread over another key",
-        ],
-    );
-}
-
-#[test]
-fn ports_and_volumes() {
-    let port = HostPort { ip: [0, 0, 0, 0].into(), port: 9100, protocol: Protocol::Tcp };
-    let taken = |world: &mut World, spec: &mut PodSpec| {
-        let mut agent = app("agent", 100, GI);
-        agent.host_ports.push(port);
-        world.daemon(agent);
-        spec.host_ports.push(port);
-    };
-    case(
-        "port",
-        taken,
-        Reason::HostPort,
-        [
-            "checking host port usage, port 9100/TCP is taken by daemonset kube-system/agent on every node",
-            "",
-            "use another hostPort than 9100/TCP, or none",
-        ],
-    );
-    let volume = |world: &mut World, spec: &mut PodSpec| {
-        world.pool().requirements.add(labels::ZONE, values(&["a"]));
-        spec.volume_terms = vec![requires(&[(labels::ZONE, &["c"])])];
-        spec.attachments.push(Attachment { driver: "ebs.csi.aws.com".into(), claim: "default/data".into() });
-    };
-    case(
-        "volume",
-        volume,
-        Reason::Volume,
-        [
-            "incompatible volume requirements of default/data, key topology.kubernetes.io/zone, In [c] not in In [a]",
-            "the volume can be attached where topology.kubernetes.io/zone is In [c]",
-            "let nodepool \"general\" and the pod allow topology.kubernetes.io/zone In [c], or restore the volume elsewhere",
-        ],
-    );
-}
-
-#[test]
-fn offerings_limits_and_flexibility() {
-    let spot = |_: &mut World, spec: &mut PodSpec| {
-        spec.node_selector = requires(&[(labels::ZONE, &["b"]), (labels::CAPACITY_TYPE, &["spot"])]);
-    };
-    case(
-        "no spot in b",
-        spot,
-        Reason::NoOffering,
-        [
-            "no instance type has the required offering, m.small m.large would hold the pod, and none is offered in b (spot)",
-            "m.small can be bought in a (spot) at $0.0500 an hour",
-            "allow topology.kubernetes.io/zone In [a]",
-        ],
-    );
-    let gone = |world: &mut World, _: &mut PodSpec| {
-        world.problem.catalogues[0].iter_mut().flat_map(|it| &mut it.offerings).for_each(|it| it.available = false);
-    };
-    case(
-        "no capacity",
-        gone,
-        Reason::NoOffering,
-        [
-            "no instance type has the required offering, none of m.small m.large is available there now",
-            "",
-            "wait for capacity, or allow more instance types",
-        ],
-    );
-    let reserved = |world: &mut World, spec: &mut PodSpec| {
-        let kind = requires(&[(labels::ZONE, &["a"]), (labels::CAPACITY_TYPE, &["reserved"])]);
-        let offering = &mut world.problem.catalogues[0][0].offerings[0];
-        (offering.requirements, offering.reservation_capacity) = (kind, 1);
-        let other = world.pod(app("other", 100, GI));
-        world.launch(0, 0, vec![other]);
-        spec.node_selector = requires(&[(labels::CAPACITY_TYPE, &["reserved"])]);
-    };
-    case(
-        "reservation",
-        reserved,
-        Reason::Reserved,
-        [
-            "no instance type has the required offering, the reserved capacity of m.small in a (reserved) is used up (1 of 1 taken by this plan)",
-            "m.small can be bought in a (spot) at $0.0500 an hour",
-            "allow karpenter.sh/capacity-type In [spot]",
-        ],
-    );
-    let flexible = |world: &mut World, spec: &mut PodSpec| {
-        world.pool().requirements.add(labels::INSTANCE_TYPE, Requirement::any().with_min_values(Some(2)));
-        spec.requests = app("web", 3_000, GI).requests;
-    };
-    case(
-        "minValues",
-        flexible,
-        Reason::MinValues,
-        [
-            "minValues requirement is not met for label(s) (label(s)=[node.kubernetes.io/instance-type]): 1 of 2 values left",
-            "types that hold the pod have node.kubernetes.io/instance-type [m.large]",
-            "lower minValues of node.kubernetes.io/instance-type in nodepool \"general\" to 1, or loosen the pod",
-        ],
-    );
-    let limited = |world: &mut World, spec: &mut PodSpec| {
-        world.pool().limits = Some(amounts(&[("cpu", 10_000)]));
-        world.pool().usage = amounts(&[("cpu", 2_000)]);
-        let other = world.pod(app("other", 100, GI));
-        world.launch(0, 0, vec![other]);
-        spec.requests = app("web", 3_000, GI).requests;
-    };
-    case(
-        "limit",
-        limited,
-        Reason::Limits,
-        [
-            "all available instance types exceed limits for nodepool: \"general\" (cpu limit 10, used 4)",
-            "m.large, the smallest type that fits, needs 8 of cpu",
-            "raise spec.limits.cpu of nodepool \"general\" to 12 or more",
-        ],
-    );
-    let counted = |world: &mut World, _: &mut PodSpec| {
-        world.pool().limits = Some(amounts(&[("nodes", 3)]));
-        world.pool().usage = amounts(&[("nodes", 3)]);
-    };
-    case(
-        "node limit",
-        counted,
-        Reason::Limits,
-        [
-            "node limits have been exhausted for nodepool \"general\" (limit 3, used 3)",
-            "",
-            "raise spec.limits.nodes of nodepool \"general\" to 4 or more",
-        ],
-    );
-}
-
-/// The line of a pod for which the nodes that exist matter.
-fn line(prepare: impl FnOnce(&mut World, &mut PodSpec)) -> (Reason, String) {
-    let mut world = World::new();
-    let mut spec = app("web", 500, GI);
-    spec.node_selector = requires(&[(labels::HOSTNAME, &["ip-1"])]);
-    prepare(&mut world, &mut spec);
-    let pod = world.pod(spec);
-    let answer = unschedulable(&world.problem, &world.options, &world.solution, pod);
-    (answer.reason, answer.message)
-}
-
-#[test]
-fn hostnames_and_existing_nodes() {
-    let on = |mut change: Box<dyn FnMut(&mut crate::model::Node)>| {
-        line(|world, _| {
-            let mut named = node("ip-1");
-            change(&mut named);
-            world.node(named, []);
-        })
-    };
-    assert_eq!(
-        line(|_, _| {}),
-        (Reason::IncompatibleRequirements, "the pod selects hostname ip-1, and no node has it".to_owned())
-    );
-    assert_eq!(
-        on(Box::new(|node| node.taints.push(taint("team", "ml")))),
-        (
-            Reason::Taints,
-            "the pod may only go to node \"ip-1\": did not tolerate taint (taint=team=ml:NoSchedule)".to_owned()
-        )
-    );
-    assert_eq!(
-        on(Box::new(|node| node.allocatable = amounts(&[("cpu", 300), ("memory", GI), ("pods", 9)]))),
-        (
-            Reason::Resources,
-            "the pod may only go to node \"ip-1\": exceeds node resources, cpu: 500m requested, 300m free, 200m of cpu short"
-                .to_owned()
-        )
-    );
-    let volumes = line(|world, spec| {
-        let mut named = node("ip-1");
-        named.attach_limits.push(("ebs.csi.aws.com".into(), 0));
-        world.node(named, []);
-        spec.attachments.push(Attachment { driver: "ebs.csi.aws.com".into(), claim: "default/data".into() });
-    });
-    assert_eq!(
-        volumes,
-        (
-            Reason::VolumeLimit,
-            "the pod may only go to node \"ip-1\": would exceed volume limit, ebs.csi.aws.com can attach 0 more volumes there"
-                .to_owned()
-        )
-    );
-    let alone = line(|world, spec| {
-        world.problem.pools.clear();
-        spec.node_selector = Requirements::new();
-        world.node(node("ip-1"), [app("big", 3_800, GI)]);
-    });
-    assert_eq!(
-        alone,
-        (
-            Reason::NoNodePool,
-            "there is no nodepool; nearest existing node \"ip-1\": exceeds node resources, cpu: 500m requested, 200m free"
-                .to_owned()
-        )
     );
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::census::{Census, TypeView};
+use fixedbitset::FixedBitSet;
+
+use super::census::{Admitted, Census, TypeView};
 use super::finding::{Finding, Stage};
 use super::{judge, purchase, wording};
 use crate::labels;
@@ -20,10 +22,18 @@ pub(super) fn fitting(
     required: &Requirements,
 ) -> Result<Vec<usize>, Finding> {
     let check = Check { census, pool, spec, required };
-    let meeting = check.requirements()?;
-    let ported = check.host_ports(meeting)?;
+    let admitted = census.admitted(pool, required, || check.admitted());
+    let types = &census.view(pool).types;
+    if admitted.meeting.is_clear() {
+        return Err(check.nothing_meets());
+    }
+    let ported = check.host_ports(admitted.meeting.ones().map(|position| &types[position]).collect())?;
     let holding = check.resources(ported)?;
-    let bought = purchase::offered(census, pool, required, holding)?;
+    let (bought, unavailable): (Vec<&TypeView>, Vec<&TypeView>) =
+        holding.into_iter().partition(|candidate| admitted.bought.contains(candidate.position));
+    if bought.is_empty() {
+        return Err(purchase::nothing_offered(census, pool, required, &unavailable));
+    }
     check.min_values(&bought)?;
     let within = purchase::within_limits(census, pool, bought)?;
     check.min_values(&within)?;
@@ -62,28 +72,36 @@ impl<'c> Check<'c, '_> {
         }
     }
 
-    fn requirements(&self) -> Result<Vec<&'c TypeView>, Finding> {
+    fn admitted(&self) -> Admitted {
         let types = &self.census.view(self.pool).types;
-        let meets = |candidate: &&TypeView| {
-            // Zone and capacity type are judged with the offerings, unless no type has such a one at all.
-            let own = self.required.iter().filter(|(key, _)| ![labels::ZONE, labels::CAPACITY_TYPE].contains(&&***key));
-            own.into_iter().all(|(key, wanted)| self.meets(candidate, key, wanted))
-        };
-        let impossible = self
-            .required
-            .iter()
-            .find(|(key, wanted)| !types.iter().any(|candidate| self.meets(candidate, key, wanted)));
-        if let Some((key, wanted)) = impossible {
-            let finding = judge::disjoint(Stage::Types, key, wanted, &self.values(key));
-            return Err(Finding {
-                message: format!("no instance type met all requirements, {}", finding.message),
-                ..finding
-            }
-            .hint(format!("change what the pod asks of {key}")));
+        let mut meeting = FixedBitSet::with_capacity(types.len());
+        let mut bought = meeting.clone();
+        // Zone and capacity type are judged with the offerings, unless no type has such a one at all.
+        let offered = |key: &str| [labels::ZONE, labels::CAPACITY_TYPE].contains(&key);
+        let impossible = self.impossible().is_some();
+        for candidate in types.iter().filter(|_| !impossible) {
+            let mut own = self.required.iter().filter(|(key, _)| !offered(key));
+            meeting.set(candidate.position, own.all(|(key, wanted)| self.meets(candidate, key, wanted)));
+            let it = self.type_of(candidate);
+            let buys = |it: &InstanceType, offering| purchase::buys(self.census, it, offering);
+            let mut usable = it.offerings.iter().filter(|offering| self.required.intersects(&offering.requirements));
+            bought.set(candidate.position, usable.any(|offering| buys(it, offering)));
         }
-        let meeting: Vec<&TypeView> = types.iter().filter(meets).collect();
-        if !meeting.is_empty() {
-            return Ok(meeting);
+        Admitted { meeting, bought }
+    }
+
+    /// The first requirement that no type of the pool meets.
+    fn impossible(&self) -> Option<(&'c Arc<str>, &'c Requirement)> {
+        let types = &self.census.view(self.pool).types;
+        self.required.iter().find(|(key, wanted)| !types.iter().any(|candidate| self.meets(candidate, key, wanted)))
+    }
+
+    fn nothing_meets(&self) -> Finding {
+        let types = &self.census.view(self.pool).types;
+        if let Some((key, wanted)) = self.impossible() {
+            let finding = judge::disjoint(Stage::Types, key, wanted, &self.values(key));
+            let message = format!("no instance type met all requirements, {}", finding.message);
+            return Finding { message, ..finding }.hint(format!("change what the pod asks of {key}"));
         }
         let failed = |candidate: &&TypeView| {
             let failed = self.required.iter().filter(|(key, wanted)| !self.meets(candidate, key, wanted));
@@ -92,10 +110,10 @@ impl<'c> Check<'c, '_> {
         let nearest = types.iter().map(|candidate| (failed(&candidate), candidate)).min_by_key(|(keys, _)| keys.len());
         let message = "no instance type met all requirements, each can be met but not together".to_owned();
         let finding = Finding::new(Stage::Types, Reason::IncompatibleRequirements, message);
-        let Some((keys, candidate)) = nearest else { return Err(finding) };
+        let Some((keys, candidate)) = nearest else { return finding };
         let keys = wording::list(keys, ", ");
         let name = &self.type_of(candidate).name;
-        Err(finding.near(format!("{name} misses {keys}")).hint(format!("loosen what the pod asks of {keys}")))
+        finding.near(format!("{name} misses {keys}")).hint(format!("loosen what the pod asks of {keys}"))
     }
 
     /// Every value of `key` that some type of the pool has.

@@ -44,9 +44,19 @@ pub(super) fn list<T: Display>(entries: impl IntoIterator<Item = T>, gap: &str) 
     let mut text = entries.by_ref().take(SHOWN).map(|entry| entry.to_string()).collect::<Vec<_>>().join(gap);
     let more = entries.count();
     if more > 0 {
-        text.push_str(&format!("{gap}and {more} others"));
+        text.push_str(&format!("{gap}and {}", others(more, "")));
     }
     text
+}
+
+/// `1 other pod`, `2 other pods`; without a noun `1 other`, `2 others`.
+pub(super) fn others(count: usize, noun: &str) -> String {
+    let gap = if noun.is_empty() { "" } else { " " };
+    match (count, noun) {
+        (1, _) => format!("1 other{gap}{noun}"),
+        (_, "") => format!("{count} others"),
+        _ => format!("{count} other {noun}s"),
+    }
 }
 
 /// A requirement as Karpenter prints it (`In [a b]`), long lists cut.
@@ -118,7 +128,7 @@ pub(super) fn nearest_key<'k>(key: &str, known: &'k BTreeSet<Arc<str>>) -> Optio
 
 /// The text among `known` with the least edit distance from `text`, if that is at most a quarter of its length.
 pub(super) fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k Arc<str>>) -> Option<&'k str> {
-    let allowed = (text.chars().count() / 4).max(2);
+    let allowed = text.chars().count() / 4;
     let measured = known.into_iter().map(|other| (distance(text, other), other));
     measured.filter(|(distance, _)| *distance <= allowed).min().map(|(_, other)| &**other)
 }

@@ -41,7 +41,7 @@ pub(crate) struct Settings {
 const LAST_NODES: f64 = 3.0;
 
 /// Fall of the value of what is left after which it is priced anew.
-const REFRESH: f64 = 0.97;
+const REFRESH: f64 = 0.9;
 
 struct Round {
     duals: Duals,
@@ -150,7 +150,8 @@ fn price_rest(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, tiers: &[i3
     let values: Vec<f64> = stock
         .kinds
         .iter()
-        .map(|kind| duals.value(ground.group_of[kind.signature as usize].min(ground.groups - 1), width, &kind.sizes))
+        .enumerate()
+        .map(|(kind, one)| duals.value(ground.group_of[kind], width, &one.sizes))
         .collect();
     let nodes: f64 = duals.used.iter().map(|&(_, copies)| copies).sum();
     let total: f64 = kinds.iter().map(|&kind| values[kind as usize] * stock.left_of_kind[kind as usize] as f64).sum();
@@ -304,7 +305,7 @@ fn rank(
     let holds = |shape: usize, kind: u32| fits(&stock.kinds[kind as usize].sizes, &ground.compiled.shapes[shape].room);
     let present = round.kinds.iter().filter(|&&kind| !stock.lots_at[cell][kind as usize].is_empty());
     for &kind in present {
-        let group = ground.group_of[stock.kinds[kind as usize].signature as usize];
+        let group = ground.group_of[kind as usize];
         let covers = |shape: usize| ground.groups_of_shape[shape].contains(group) && holds(shape, kind);
         if !chosen.iter().any(|&shape| covers(shape)) {
             chosen.extend(ranked.iter().map(|&(_, shape)| shape).find(|&shape| covers(shape)));

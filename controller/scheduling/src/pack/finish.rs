@@ -1,30 +1,30 @@
 //! From a draft to a plan: requirements, launch alternatives, prices, reasons.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
 
 use super::Draft;
 use super::construct::Opened;
 use super::groups::Grouped;
 use crate::compile::{Compiled, fits};
-use crate::model::{Operator, Requirement, Requirements, Resources};
+use crate::model::{Operator, Requirement, Requirements};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
 /// Types that one launch may name; EC2 and Karpenter take no more.
 const MOST_ALTERNATIVES: usize = 600;
 
 /// Writes the plan out.
-pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: Draft) -> Solution {
+pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &Draft) -> Solution {
     let mut solution = Solution::default();
-    let mut writer = Writer { compiled, grouped, by_price: price_order(compiled) };
-    for opened in &draft.opened {
-        solution.new_nodes.push(writer.node(opened));
-    }
-    for (node, units) in draft.existing {
+    let mut writer = Writer::new(compiled, grouped);
+    solution.new_nodes.extend(draft.opened.iter().map(|opened| writer.node(opened)));
+    for (node, units) in &draft.existing {
         let mut pods: Vec<usize> = units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| pod as usize).collect();
         pods.sort_unstable();
-        solution.existing.push((node, pods));
+        solution.existing.push((*node, pods));
     }
     let mut left: Vec<(usize, Option<Reason>)> = Vec::new();
     for (unit, reason) in &draft.left {
@@ -48,79 +48,139 @@ pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: Draft) ->
     solution
 }
 
-/// Shapes by their least price.
-fn price_order(compiled: &Compiled<'_>) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..compiled.shapes.len()).collect();
-    let price = |shape: usize| compiled.shapes[shape].cheapest;
-    order.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
-    order
+/// What the launch of a node depends on, apart from its name: nodes of one pattern share it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Terms {
+    pool: usize,
+    cell: usize,
+    /// Specs of its pods, distinct.
+    specs: Vec<u32>,
+    sizes: Vec<i32>,
+    reserved: Option<usize>,
+}
+
+/// How a node may be launched.
+struct Launch {
+    requirements: Arc<Requirements>,
+    alternatives: Arc<[usize]>,
+    instance_type: usize,
+    offering: usize,
+    price: f64,
 }
 
 struct Writer<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
     by_price: Vec<usize>,
+    requirements: FxHashMap<(usize, usize, Vec<u32>), Arc<Requirements>>,
+    launches: FxHashMap<Terms, Rc<Launch>>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped) -> Self {
+        let mut by_price: Vec<usize> = (0..compiled.shapes.len()).collect();
+        let price = |shape: usize| compiled.shapes[shape].cheapest;
+        by_price.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
+        Self {
+            compiled,
+            grouped,
+            by_price,
+            requirements: FxHashMap::default(),
+            launches: FxHashMap::default(),
+        }
+    }
+
     fn node(&mut self, opened: &Opened) -> NewNode {
         let compiled = self.compiled;
-        let pool = compiled.shapes[opened.shape].pool;
+        let width = compiled.columns.width();
+        let shape = &compiled.shapes[opened.shape];
         let mut pods: Vec<usize> =
             opened.units.iter().flat_map(|unit| self.grouped.pods(unit)).map(|&pod| pod as usize).collect();
         pods.sort_unstable();
-        let mut specs: Vec<usize> = pods.iter().map(|&pod| compiled.problem.pods[pod].spec).collect();
+        let mut sizes = vec![0_i32; width];
+        let mut amounts = compiled.daemon_amounts(opened.shape);
+        let mut specs: Vec<u32> = Vec::with_capacity(pods.len());
+        for &pod in &pods {
+            let class = compiled.class_of(pod);
+            sizes.iter_mut().zip(compiled.request(class)).for_each(|(sum, &size)| *sum += size);
+            amounts.iter_mut().zip(compiled.amounts(class)).for_each(|(sum, &amount)| *sum = sum.saturating_add(amount));
+            specs.push(compiled.problem.pods[pod].spec as u32);
+        }
         specs.sort_unstable();
         specs.dedup();
-        let mut requests = Resources::new();
-        for &pod in &pods {
-            requests.add(&compiled.problem.spec_of(pod).requests);
-        }
-        let requirements = self.requirements(opened, pool, &specs);
-        let alternatives = self.alternatives(opened, pool, &pods, &specs, &requirements);
-        let (instance_type, offering, price) = alternatives.first().copied().unwrap_or((
-            compiled.shapes[opened.shape].instance_type,
-            0,
-            opened.price,
-        ));
+        // Specs that say nothing of nodes and take part in no domain rule leave the launch alone.
+        specs.retain(|&spec| self.speaks(spec as usize));
+        let terms = Terms { pool: shape.pool, cell: opened.cell, specs, sizes, reserved: opened.reserved };
+        let launch = match self.launches.get(&terms) {
+            Some(launch) => Rc::clone(launch),
+            None => {
+                let launch = Rc::new(self.launch(&terms, opened));
+                self.launches.insert(terms, Rc::clone(&launch));
+                launch
+            }
+        };
         NewNode {
-            pool,
+            pool: shape.pool,
             pods,
-            instance_type,
-            offering,
-            price,
-            alternatives: alternatives.iter().map(|&(instance_type, ..)| instance_type).collect(),
-            requirements,
-            requests,
+            instance_type: launch.instance_type,
+            offering: launch.offering,
+            price: launch.price,
+            alternatives: Arc::clone(&launch.alternatives),
+            requirements: Arc::clone(&launch.requirements),
+            requests: compiled.columns.resources(&amounts),
             min_values_relaxed: None,
         }
     }
 
+    fn speaks(&self, spec: usize) -> bool {
+        let one = &self.compiled.problem.specs[spec];
+        !(one.node_selector.is_empty() && one.node_terms.is_empty() && one.volume_terms.is_empty())
+            || !one.host_ports.is_empty()
+            || !self.grouped.pinned_of_spec[spec].is_clear()
+    }
+
+    fn launch(&mut self, terms: &Terms, opened: &Opened) -> Launch {
+        let key = (terms.pool, terms.cell, terms.specs.clone());
+        let requirements = match self.requirements.get(&key) {
+            Some(requirements) => Arc::clone(requirements),
+            None => {
+                let requirements = Arc::new(self.requirements(terms));
+                self.requirements.insert(key, Arc::clone(&requirements));
+                requirements
+            }
+        };
+        let found = self.alternatives(terms, &requirements);
+        let own = &self.compiled.shapes[opened.shape];
+        let offering = own.offering[opened.cell] as usize;
+        let first = found.first().copied().unwrap_or((own.instance_type, offering, opened.price));
+        Launch {
+            requirements,
+            alternatives: found.iter().map(|&(instance_type, ..)| instance_type).collect(),
+            instance_type: first.0,
+            offering: first.1,
+            price: first.2,
+        }
+    }
+
     /// The pool's requirements and the pods', and one value of each label that a rule between pods is about.
-    fn requirements(&self, opened: &Opened, pool: usize, specs: &[usize]) -> Requirements {
+    fn requirements(&self, terms: &Terms) -> Requirements {
         let compiled = self.compiled;
-        let mut requirements = compiled.pools[pool].requirements.clone();
-        for &spec in specs {
-            let spec = &compiled.problem.specs[spec];
-            requirements.add_all(&spec.node_selector);
-            // Of several terms, the one that holds here.
-            let holds = |term: &&Requirements| {
-                compiled.cells.dimensions.iter().enumerate().all(|(at, dimension)| {
-                    term.get(&dimension.key).is_none_or(|wanted| match compiled.cells.value(opened.cell, at) {
-                        Some(value) => wanted.has(value),
-                        None => wanted.allows_absence(),
-                    })
-                })
-            };
-            for terms in [&spec.node_terms, &spec.volume_terms] {
-                if let Some(term) = terms.iter().find(holds) {
+        let mut requirements = compiled.pools[terms.pool].requirements.clone();
+        for &spec in &terms.specs {
+            let one = &compiled.problem.specs[spec as usize];
+            requirements.add_all(&one.node_selector);
+            for choices in [&one.node_terms, &one.volume_terms] {
+                // Of several terms, one that holds here and with what is required so far.
+                let holds = |term: &&Requirements| {
+                    self.holds_in(term, terms.cell) && requirements.first_disjoint(term).is_none()
+                };
+                if let Some(term) = choices.iter().find(holds) {
                     requirements.add_all(term);
                 }
             }
         }
-        let pinned = self.pinned_dimensions(&opened.units);
-        for dimension in pinned.ones() {
-            if let Some(value) = compiled.cells.value(opened.cell, dimension) {
+        for dimension in self.pinned(terms).ones() {
+            if let Some(value) = compiled.cells.value(terms.cell, dimension) {
                 let key = Arc::clone(&compiled.cells.dimensions[dimension].key);
                 requirements.add(key, Requirement::new(Operator::In, [value]));
             }
@@ -128,78 +188,68 @@ impl Writer<'_> {
         requirements
     }
 
-    /// Dimensions that some domain rule of these units is about: the launch must not decide them again.
-    fn pinned_dimensions(&self, units: &[u32]) -> FixedBitSet {
+    fn holds_in(&self, term: &Requirements, cell: usize) -> bool {
+        let cells = &self.compiled.cells;
+        cells.dimensions.iter().enumerate().all(|(at, dimension)| {
+            term.get(&dimension.key).is_none_or(|wanted| match cells.value(cell, at) {
+                Some(value) => wanted.has(value),
+                None => wanted.allows_absence(),
+            })
+        })
+    }
+
+    /// Dimensions that some domain rule of these pods is about: the launch must not decide them again.
+    fn pinned(&self, terms: &Terms) -> FixedBitSet {
         let mut pinned = FixedBitSet::with_capacity(self.compiled.cells.dimensions.len());
-        for unit in units {
-            for &pod in self.grouped.pods(unit) {
-                let spec = self.compiled.problem.pods[pod as usize].spec;
-                if let Some(dimensions) = self.grouped.pinned_of_spec.get(spec) {
-                    pinned.union_with(dimensions);
-                }
-            }
-        }
+        terms.specs.iter().for_each(|&spec| pinned.union_with(&self.grouped.pinned_of_spec[spec as usize]));
         pinned
     }
 
-    /// Every type that holds the node and has an offering that its requirements allow, cheapest first.
-    fn alternatives(
-        &self,
-        opened: &Opened,
-        pool: usize,
-        pods: &[usize],
-        specs: &[usize],
-        requirements: &Requirements,
-    ) -> Vec<(usize, usize, f64)> {
+    /// Every type that holds the node and has an offering that its requirements allow, cheapest first: type, offering,
+    /// price.
+    fn alternatives(&self, terms: &Terms, requirements: &Requirements) -> Vec<(usize, usize, f64)> {
         let compiled = self.compiled;
-        let mut sizes = vec![0_i32; compiled.columns.width()];
-        for &pod in pods {
-            let class = compiled.class_of_spec[compiled.problem.pods[pod].spec] as usize;
-            sizes.iter_mut().zip(compiled.request(class)).for_each(|(sum, &size)| *sum += size);
-        }
-        let types = &compiled.problem.catalogues[compiled.problem.pools[pool].catalogue];
-        let mut signatures: Vec<u32> =
-            specs.iter().map(|&spec| compiled.classes[compiled.class_of_spec[spec] as usize].signature).collect();
+        let types = &compiled.problem.catalogues[compiled.problem.pools[terms.pool].catalogue];
+        let cells: Vec<usize> = (0..compiled.cells.len()).filter(|&cell| self.holds_in(requirements, cell)).collect();
+        let mut signatures: Vec<u32> = terms
+            .specs
+            .iter()
+            .map(|&spec| compiled.classes[compiled.class_of_spec[spec as usize] as usize].signature)
+            .collect();
         signatures.sort_unstable();
         signatures.dedup();
+        // A signature with several terms admits more than the one term that was written down.
+        let several = signatures.iter().any(|&one| compiled.signatures[one as usize].alternatives.len() > 1);
         let mut found: Vec<(usize, usize, f64)> = Vec::new();
         for &shape in &self.by_price {
             let one = &compiled.shapes[shape];
-            if one.pool != pool || !fits(&sizes, &one.room) {
+            if one.pool != terms.pool || !fits(&terms.sizes, &one.room) {
                 continue;
             }
-            let admitted = signatures.iter().all(|&signature| {
-                compiled.admits[signature as usize].iter().any(|set| set.contains(shape))
-            });
-            if !admitted {
+            if several && !requirements.intersects(&types[one.instance_type].requirements) {
                 continue;
             }
-            let instance_type = &types[one.instance_type];
-            let mut cheapest: Option<(usize, f64)> = None;
-            for (number, offering) in instance_type.offerings.iter().enumerate() {
-                let Some(price) = offering.price.filter(|_| offering.launchable()) else { continue };
-                if offering.capacity_type() == Some("reserved") && opened.reserved != Some(number) {
-                    continue;
-                }
-                if !requirements.intersects(&offering.requirements) {
-                    continue;
-                }
-                let spot = |number: usize| instance_type.offerings[number].capacity_type() == Some("spot");
-                let better = cheapest.is_none_or(|(other, least)| {
-                    price < least || (price == least && spot(number) && !spot(other))
-                });
-                if better {
-                    cheapest = Some((number, price));
+            let admitted = |cell: usize| {
+                signatures.iter().all(|&signature| compiled.admits[signature as usize][cell].contains(shape))
+            };
+            if let Some(number) = terms.reserved {
+                let reserved = one.reserved.iter().find(|reserved| reserved.offering == number && admitted(reserved.cell));
+                found.extend(reserved.map(|reserved| (one.instance_type, number, reserved.price)));
+                continue;
+            }
+            let mut cheapest: Option<usize> = None;
+            for &cell in &cells {
+                let better = cheapest.is_none_or(|best| one.price[cell] < one.price[best]);
+                if one.price[cell].is_finite() && better && admitted(cell) {
+                    cheapest = Some(cell);
                 }
             }
-            if let Some((offering, price)) = cheapest {
-                found.push((one.instance_type, offering, price));
-            }
-            if found.len() >= MOST_ALTERNATIVES {
-                break;
+            if let Some(cell) = cheapest {
+                found.push((one.instance_type, one.offering[cell] as usize, one.price[cell]));
             }
         }
         found.sort_by(|a, b| a.2.total_cmp(&b.2));
+        found.truncate(MOST_ALTERNATIVES);
         found
     }
 }

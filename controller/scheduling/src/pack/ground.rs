@@ -19,7 +19,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) basic: Vec<usize>,
     /// `basic` by ascending price, per cell; only those on offer there.
     pub(crate) by_price: Vec<Vec<usize>>,
-    /// Group of the fluid program, by signature.
+    /// Group of the fluid program, by kind.
     pub(crate) group_of: Vec<usize>,
     pub(crate) groups: usize,
     /// Groups that a shape admits somewhere, by shape.
@@ -29,20 +29,10 @@ pub(crate) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    pub(crate) fn new(compiled: &'a Compiled<'a>, grouped: &Grouped, stock: &Stock) -> Self {
-        let (group_of, groups) = signature_groups(compiled, grouped, stock);
-        let mut groups_of_shape = vec![FixedBitSet::with_capacity(groups); compiled.shapes.len()];
-        for (signature, by_cell) in grouped.admits.iter().enumerate() {
-            if group_of[signature] == usize::MAX {
-                continue;
-            }
-            for (cell, set) in by_cell.iter().enumerate() {
-                for shape in set.ones().filter(|&shape| compiled.shapes[shape].price[cell].is_finite()) {
-                    groups_of_shape[shape].insert(group_of[signature]);
-                }
-            }
-        }
-        let basic = undominated(compiled, grouped, &groups_of_shape);
+    /// With `weighted`, pods are priced by the pools they must be opened in, as the weights of pools demand; without, by
+    /// all pools that admit them, as a lower bound must.
+    pub(crate) fn new(compiled: &'a Compiled<'a>, grouped: &Grouped, stock: &Stock, weighted: bool) -> Self {
+        let basic = undominated(compiled, grouped);
         let by_price = (0..compiled.cells.len())
             .map(|cell| {
                 let price = |shape: usize| compiled.shapes[shape].price[cell];
@@ -51,10 +41,67 @@ impl<'a> Ground<'a> {
                 offered
             })
             .collect();
-        let mut ground =
-            Self { compiled, basic, by_price, group_of, groups, groups_of_shape, tier_of_kind: Vec::new() };
+        let mut ground = Self {
+            compiled,
+            basic,
+            by_price,
+            group_of: Vec::new(),
+            groups: 0,
+            groups_of_shape: vec![FixedBitSet::new(); compiled.shapes.len()],
+            tier_of_kind: Vec::new(),
+        };
         ground.tier_of_kind = ground.tiers(grouped, stock, &Headroom::new(compiled));
+        ground.group(grouped, stock, weighted);
         ground
+    }
+
+    /// Kinds that may use the same shapes share rows of the fluid program; the rarest are thrown together if there are too
+    /// many (which only loosens it).
+    fn group(&mut self, grouped: &Grouped, stock: &Stock, weighted: bool) {
+        let mut offered: FxHashMap<(u32, i32), FixedBitSet> = FxHashMap::default();
+        let mut ids: FxHashMap<FixedBitSet, usize> = FxHashMap::default();
+        let mut sets: Vec<FixedBitSet> = Vec::new();
+        let mut demand: Vec<usize> = Vec::new();
+        let mut group_of = Vec::with_capacity(stock.kinds.len());
+        for (kind, one) in stock.kinds.iter().enumerate() {
+            let tier = if weighted { self.tier_of_kind[kind] } else { i32::MIN };
+            let set = offered.entry((one.signature, tier)).or_insert_with(|| {
+                let mut set = FixedBitSet::with_capacity(self.compiled.shapes.len());
+                for (cell, admitted) in grouped.admits[one.signature as usize].iter().enumerate() {
+                    let price = |shape: usize| self.compiled.shapes[shape].price[cell];
+                    set.extend(admitted.ones().filter(|&shape| price(shape).is_finite() && self.weight_of(shape) >= tier));
+                }
+                set
+            });
+            let group = match ids.get(set) {
+                Some(&group) => group,
+                None => {
+                    ids.insert(set.clone(), sets.len());
+                    sets.push(set.clone());
+                    demand.push(0);
+                    sets.len() - 1
+                }
+            };
+            demand[group] += stock.left_of_kind[kind];
+            group_of.push(group);
+        }
+        let most = (MOST_ROWS / self.compiled.columns.width()).max(2);
+        if demand.len() > most {
+            let mut order: Vec<usize> = (0..demand.len()).collect();
+            order.sort_by_key(|&group| (std::cmp::Reverse(demand[group]), group));
+            let mut merged = vec![most - 1; demand.len()];
+            order.iter().take(most - 1).enumerate().for_each(|(rank, &group)| merged[group] = rank);
+            group_of.iter_mut().for_each(|group| *group = merged[*group]);
+            let mut joint = vec![FixedBitSet::with_capacity(self.compiled.shapes.len()); most];
+            sets.iter().enumerate().for_each(|(group, set)| joint[merged[group]].union_with(set));
+            sets = joint;
+        }
+        self.groups = sets.len();
+        self.groups_of_shape = vec![FixedBitSet::with_capacity(self.groups); self.compiled.shapes.len()];
+        for (group, set) in sets.iter().enumerate() {
+            set.ones().for_each(|shape| self.groups_of_shape[shape].insert(group));
+        }
+        self.group_of = group_of;
     }
 
     /// The weight of the pools that each kind must be opened for, given what limits leave.
@@ -97,7 +144,7 @@ impl<'a> Ground<'a> {
         for (kind, one) in stock.kinds.iter().enumerate() {
             let count = stock.left_of_kind[kind] as f64;
             if count > 0.0 && self.tier_of_kind[kind] != i32::MIN {
-                let group = self.group_of[one.signature as usize];
+                let group = self.group_of[kind];
                 for (column, &size) in one.sizes.iter().enumerate() {
                     totals[group * width + column] += count * f64::from(size);
                 }
@@ -119,41 +166,10 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Signatures that admit the same shapes share rows; the rarest are thrown together if there are too many.
-fn signature_groups(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock) -> (Vec<usize>, usize) {
-    let mut ids: FxHashMap<FixedBitSet, usize> = FxHashMap::default();
-    let mut group_of = vec![usize::MAX; grouped.admits.len()];
-    let mut demand: Vec<usize> = Vec::new();
-    for kind in &stock.kinds {
-        let signature = kind.signature as usize;
-        if group_of[signature] == usize::MAX {
-            let mut anywhere = FixedBitSet::with_capacity(compiled.shapes.len());
-            grouped.admits[signature].iter().for_each(|set| anywhere.union_with(set));
-            let next = ids.len();
-            group_of[signature] = *ids.entry(anywhere).or_insert(next);
-        }
-    }
-    demand.resize(ids.len(), 0);
-    for (kind, one) in stock.kinds.iter().enumerate() {
-        demand[group_of[one.signature as usize]] += stock.left_of_kind[kind];
-    }
-    let most = (MOST_ROWS / compiled.columns.width()).max(2);
-    if demand.len() > most {
-        let mut order: Vec<usize> = (0..demand.len()).collect();
-        order.sort_by_key(|&group| (std::cmp::Reverse(demand[group]), group));
-        let mut merged = vec![most - 1; demand.len()];
-        order.iter().take(most - 1).enumerate().for_each(|(rank, &group)| merged[group] = rank);
-        group_of.iter_mut().filter(|group| **group != usize::MAX).for_each(|group| *group = merged[*group]);
-        return (group_of, most);
-    }
-    (group_of, demand.len())
-}
-
 /// Leaves out shapes that another shape of the same pool beats: as much room, as cheap in every cell, admits as much.
-fn undominated(compiled: &Compiled<'_>, grouped: &Grouped, groups_of_shape: &[FixedBitSet]) -> Vec<usize> {
+fn undominated(compiled: &Compiled<'_>, grouped: &Grouped) -> Vec<usize> {
     let mut order: Vec<usize> = (0..compiled.shapes.len())
         .filter(|&shape| compiled.shapes[shape].cheapest.is_finite() && compiled.shapes[shape].cheapest > 0.0)
-        .filter(|&shape| !groups_of_shape[shape].is_clear())
         .collect();
     let key = |shape: usize| &compiled.shapes[shape];
     order.sort_by(|&a, &b| {
@@ -168,6 +184,7 @@ fn undominated(compiled: &Compiled<'_>, grouped: &Grouped, groups_of_shape: &[Fi
             set.ones().for_each(|shape| served[shape].insert(signature * cells + cell));
         }
     }
+    order.retain(|&shape| !served[shape].is_clear());
     let limited: Vec<bool> = compiled.problem.pools.iter().map(|pool| pool.limits.is_some()).collect();
     let flexible: Vec<bool> =
         compiled.problem.pools.iter().map(|pool| pool.requirements.iter().any(|(_, one)| one.min_values.is_some())).collect();

@@ -5,7 +5,7 @@
 //!                                                     ▲ once per settings, the cheapest draft wins
 //! ```
 
-mod construct;
+pub(crate) mod construct;
 mod exact;
 mod existing;
 mod fill;
@@ -48,7 +48,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let reading = Reading { spreads: respects && groups::prefers_spread(&compiled), hosts };
     let grouped = Grouped::new(&compiled, &reading);
     let draft = draft(&compiled, &grouped);
-    finish::write(&compiled, &grouped, draft)
+    finish::write(&compiled, &grouped, &draft)
 }
 
 /// The cheapest draft under one reading.
@@ -59,7 +59,7 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
     let mut stock = Stock::new(grouped, &zoned, compiled.cells.len());
     let mut filled = standing;
     let placed = existing::fill(compiled, grouped, &mut stock, &mut filled, &standing_admits);
-    let ground = Ground::new(compiled, grouped, &stock);
+    let ground = Ground::new(compiled, grouped, &stock, true);
     let mut best: Option<Draft> = None;
     for settings in PORTFOLIO.iter().take(compiled.options.passes.max(1)) {
         let mut stock = stock.clone();

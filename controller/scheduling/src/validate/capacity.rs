@@ -6,7 +6,7 @@ use super::catalogue::{could_open, opens_for_pods};
 use super::nodes::Launch;
 use super::specs::joined;
 use super::violation::{Findings, Place, Promise};
-use crate::labels::ZONE;
+use crate::labels::{ZONE, stable_name};
 use crate::model::{MinValuesPolicy, Operator, PreferencePolicy, Requirement, Requirements, Resource, Resources};
 use crate::solution::{NewNode, Solution};
 
@@ -103,7 +103,7 @@ fn check_reservations<'a>(launch: &mut Launch<'a>, solution: &'a Solution, findi
     }
     for (number, node) in solution.new_nodes.iter().enumerate() {
         let id = launch.launches(node.pool, &node.requirements);
-        for &kind in &node.alternatives {
+        for &kind in node.alternatives.iter() {
             if launch.launch(id).any[kind] >= node.price {
                 continue;
             }
@@ -124,10 +124,14 @@ fn check_reservations<'a>(launch: &mut Launch<'a>, solution: &'a Solution, findi
 }
 
 /// A node may be of a lighter pool if one of its pods can use no heavier one. A pod is taken to need the lighter pool
-/// whenever that cannot be ruled out: it follows other pods, or prefers some labels, or the heavier pool has a soft taint.
+/// whenever that cannot be ruled out: it follows other pods, or rules about zones may have fixed its zone, or prefers some labels, or the heavier pool has a soft taint.
 fn check_weights<'a>(launch: &mut Launch<'a>, solution: &Solution, used: &[Resources], findings: &mut Findings) {
     let problem = launch.specs.problem;
     let mut known: FxHashMap<(usize, usize, String), bool> = FxHashMap::default();
+    let zonal = problem.specs.iter().any(|spec| {
+        let terms = spec.affinity.iter().chain(&spec.anti_affinity).map(|term| &term.topology_key);
+        spec.spread.iter().map(|spread| &spread.topology_key).chain(terms).any(|key| stable_name(key) == ZONE)
+    });
     for (number, node) in solution.new_nodes.iter().enumerate() {
         let weight = problem.pools[node.pool].weight;
         let pools = problem.pools.iter().enumerate();
@@ -136,7 +140,7 @@ fn check_weights<'a>(launch: &mut Launch<'a>, solution: &Solution, used: &[Resou
         if heavier.is_empty() || node.pods.is_empty() {
             continue;
         }
-        let zone = node_zone(launch, node);
+        let zone = if zonal { node_zone(launch, node) } else { String::new() };
         let needs_this = node.pods.iter().any(|&pod| {
             let spec = problem.pods[pod].spec;
             let about = &problem.specs[spec];

@@ -165,7 +165,7 @@ impl<'a> Launch<'a> {
         let (mut open, mut any) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         let (mut open_sorted, mut any_sorted) = (true, true);
         let width = total.len();
-        for &kind in &node.alternatives {
+        for &kind in node.alternatives.iter() {
             if self.seen[kind] == number {
                 findings.note(place, Promise::Alternatives, format!("type {kind} is listed twice"));
             }
@@ -236,7 +236,7 @@ fn first_miss(
     pool: &NodePool,
     catalogue: &Catalogue<'_>,
 ) -> Option<Promise> {
-    let unknown = |key: &str| pool.requirements.get(key).is_none() && !catalogue.defines(key);
+    let unknown = |key: &str| key != HOSTNAME && pool.requirements.get(key).is_none() && !catalogue.defines(key);
     let held = wanted.any(|part| {
         part.iter().all(|(key, wanted)| match requirements.get(key) {
             _ if &**key == HOSTNAME => wanted.has("\0"),

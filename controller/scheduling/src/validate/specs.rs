@@ -29,6 +29,22 @@ impl<'a> Placement<'a> {
             && (self.volume_terms.is_empty() || self.volume_terms.iter().any(&holds))
     }
 
+    /// The same without volumes, which do not say whose pods count for a spread.
+    pub(crate) fn without_volumes(self) -> Self {
+        Self { volume_terms: &[], ..self }
+    }
+
+    /// Whether an existing node's labels are what is asked for.
+    pub(crate) fn suits(&self, node: &Node) -> bool {
+        self.is_free()
+            || self.any(|part| {
+                part.iter().all(|(key, wanted)| match label(node, key) {
+                    Some(value) => wanted.has(value),
+                    None => wanted.allows_absence(),
+                })
+            })
+    }
+
     /// Whether node selector and affinity allow `value` for `key`; volumes do not limit domains.
     pub(crate) fn allows(&self, key: &str, value: &str) -> bool {
         let allows = |term: &Requirements| term.get(key).is_none_or(|wanted| wanted.has(value));
@@ -151,14 +167,7 @@ impl<'a> Specs<'a> {
 
     /// Whether an existing node's labels are what the placement asks for.
     pub(crate) fn suits(&self, placement: u32, node: &Node) -> bool {
-        let placement = self.placement(placement);
-        placement.is_free()
-            || placement.any(|part| {
-                part.iter().all(|(key, wanted)| match label(node, key) {
-                    Some(value) => wanted.has(value),
-                    None => wanted.allows_absence(),
-                })
-            })
+        self.placement(placement).suits(node)
     }
 }
 

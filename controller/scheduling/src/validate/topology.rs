@@ -123,7 +123,7 @@ impl<'a> Count<'a> {
         self.add_placed(pods);
         let specs = self.specs;
         self.flush(Place::Existing(number), findings, |_, key| label(node, key), |_, placement, tolerance| {
-            placement.is_none_or(|placement| specs.suits(placement, node))
+            placement.is_none_or(|placement| specs.placement(placement).without_volumes().suits(node))
                 && tolerance.is_none_or(|tolerance| specs.repelled_by(tolerance, &node.taints).is_none())
         });
     }
@@ -156,9 +156,10 @@ impl<'a> Count<'a> {
             |_, key| value_of(pool, node, kind, offering, key),
             |suits, placement, tolerance| {
                 let suits = placement.is_none_or(|id| {
-                    specs.placement(id).is_free()
+                    let placement = specs.placement(id).without_volumes();
+                    placement.is_free()
                         || *suits.entry((id, node.pool, node.instance_type, &node.requirements)).or_insert_with(|| {
-                            specs.placement(id).any(|part| {
+                            placement.any(|part| {
                                 part.iter().all(|(key, wanted)| {
                                     match value_of(pool, node, kind, offering, key) {
                                         Some(value) => wanted.has(value),
@@ -340,7 +341,7 @@ impl<'a> Universe<'a> {
             }
         }
         for node in problem.nodes.iter().filter(|node| !node.deleting && tolerated(&node.taints)) {
-            if !honor_affinity || specs.suits(placement, node) {
+            if !honor_affinity || specs.placement(placement).without_volumes().suits(node) {
                 domains.extend(label(node, key));
             }
         }

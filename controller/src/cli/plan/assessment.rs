@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{Options, Problem};
-use muster_scheduling::{Solution, lower_bound, replay, solve, validate};
+use muster_scheduling::{Solution, Unschedulable, lower_bound, replay, solve, validate};
 
 use super::super::failure::Failure;
 use super::super::progress::Progress;
@@ -30,7 +31,7 @@ pub(crate) struct Assessment {
 /// [`Failure::InvalidPlan`] if the validator disagrees with the packer.
 pub(crate) fn assess(problem: &Problem, options: &Options, progress: &mut Progress) -> Result<Assessment, Failure> {
     progress.stage(&format!("packing {} pods", problem.pods.len()));
-    let (solution, solve_seconds) = timed(|| solve(problem, options));
+    let (mut solution, solve_seconds) = timed(|| solve(problem, options));
     progress.stage("validating the plan");
     let (violations, validate_seconds) = timed(|| validate(problem, options, &solution));
     if !violations.is_empty() {
@@ -44,8 +45,18 @@ pub(crate) fn assess(problem: &Problem, options: &Options, progress: &mut Progre
     let (lower_bound, bound_seconds) = timed(|| lower_bound(problem, options, &solution));
     progress.stage("replaying it with kube-scheduler's scoring");
     let expected_price = replay(problem, options, &solution).expected_price;
+    progress.stage("finding reasons");
+    give_reasons(problem, options, &mut solution);
     progress.clear();
     Ok(Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds })
+}
+
+/// The packer only knows that a pod fits nowhere; why is asked of the explainer, once the plan stands.
+fn give_reasons(problem: &Problem, options: &Options, solution: &mut Solution) {
+    let mut explainer = Explainer::new(problem, options, solution);
+    let explain = |pod: &Unschedulable| if pod.message.is_empty() { explainer.unschedulable(pod.pod) } else { pod.clone() };
+    let explained: Vec<Unschedulable> = solution.unschedulable.iter().map(explain).collect();
+    solution.unschedulable = explained;
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {

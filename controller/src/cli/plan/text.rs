@@ -67,7 +67,7 @@ pub(super) fn fills(problem: &Problem, solution: &Solution) -> Vec<Fill> {
 /// What nodes of one line have in common; ordered as the lines are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct LineKey<'a> {
-    pool: usize,
+    pool: &'a str,
     instance_type: &'a str,
     capacity_type: &'a str,
     /// The price's bits: prices are not negative, so their order is that of the numbers.
@@ -75,15 +75,10 @@ struct LineKey<'a> {
 }
 
 fn new_nodes(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> String {
-    let mut pools: Vec<&str> = Vec::new();
     let mut nodes_by_line: BTreeMap<LineKey<'_>, (Vec<&NewNode>, Fill)> = BTreeMap::new();
     for (node, fill) in plan.new_nodes.iter().zip(fills) {
-        let pool = pools.iter().position(|pool| *pool == node.node_pool).unwrap_or_else(|| {
-            pools.push(&node.node_pool);
-            pools.len() - 1
-        });
         let key = LineKey {
-            pool,
+            pool: &node.node_pool,
             instance_type: &node.instance_type,
             capacity_type: &node.capacity_type,
             price: node.price.to_bits(),
@@ -108,7 +103,7 @@ fn new_nodes(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> String {
         let workloads = WorkloadCounts::new(nodes.iter().flat_map(|node| node.pods.iter().map(String::as_str)));
         grid.push([
             nodes.len().to_string(),
-            pools[key.pool].to_owned(),
+            key.pool.to_owned(),
             key.instance_type.to_owned(),
             key.capacity_type.to_owned(),
             zones(&nodes),

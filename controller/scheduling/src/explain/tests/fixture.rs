@@ -190,8 +190,8 @@ impl World {
             instance_type,
             offering,
             price: chosen.offerings[offering].price.unwrap_or(0.0),
-            alternatives: vec![instance_type],
-            requirements,
+            alternatives: [instance_type].into(),
+            requirements: requirements.into(),
             requests,
             min_values_relaxed: None,
         });

@@ -27,7 +27,7 @@ fn a_pod_on_a_new_node() {
     let world = planned();
     let found = explain::placed(&world.problem, &world.options, &world.solution, 0).unwrap();
     assert_eq!(found.node, PlacedOn::New(0));
-    assert_eq!(found.why_node, "on a new node with 1 other pods; there is no existing node");
+    assert_eq!(found.why_node, "on a new node with 1 other pod; there is no existing node");
     assert_eq!(found.why_pool, "nodepool \"general\" (weight 0) takes it, 1 tried before do not");
     assert_eq!(found.refused.len(), 1);
     assert_eq!(found.refused[0].message, "did not tolerate taint (taint=gpu:NoSchedule)");
@@ -38,7 +38,7 @@ fn a_pod_on_a_new_node() {
     let cheaper: Vec<(&str, &str)> = found.ruled_out.iter().map(|it| (&*it.instance_type, &*it.why)).collect();
     assert_eq!(
         cheaper,
-        [("c.large", "5.2Gi of memory short for these pods"), ("m.small", "4200m of cpu short for these pods")]
+        [("c.large", "5376Mi of memory short for these pods"), ("m.small", "4200m of cpu short for these pods")]
     );
     assert!(found.notes.is_empty());
 }
@@ -50,7 +50,7 @@ fn a_new_node() {
     assert_eq!(story.instance_type.as_deref(), Some("m.large"));
     assert_eq!((story.zone.as_deref(), story.capacity_type.as_deref()), (Some("a"), Some("on-demand")));
     let zone = story.requirements.iter().find(|it| &*it.key == labels::ZONE).unwrap();
-    assert_eq!(zone.sources, ["node selector of default/pod-0 and 1 others"]);
+    assert_eq!(zone.sources, ["node selector of default/pod-0 and 1 other"]);
     let kind = story.requirements.iter().find(|it| &*it.key == labels::CAPACITY_TYPE).unwrap();
     assert_eq!(kind.sources, ["nodepool \"general\""]);
     assert_eq!(story.binding, Some(Resource::Cpu));

@@ -1,0 +1,131 @@
+//! What other pods, daemons and volumes do to a pod.
+
+use super::case;
+use super::fixture::{GI, World, app, node, requires, spread, term, values};
+use crate::labels;
+use crate::model::{Attachment, HostPort, PodSpec, Protocol};
+use crate::solution::Reason;
+
+#[test]
+fn topology() {
+    let affinity = |_: &mut World, spec: &mut PodSpec| spec.affinity.push(term("cache", labels::ZONE));
+    case(
+        "nobody to join",
+        affinity,
+        Reason::PodAffinity,
+        [
+            "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = none; domains = a b; app=cache)",
+            "no pod with a place matches app=cache",
+            "check the labels and the namespaces of the term, or make it preferred",
+        ],
+    );
+    let elsewhere = |world: &mut World, spec: &mut PodSpec| {
+        world.node(node("ip-1"), [app("cache", 100, GI)]);
+        spec.node_selector = requires(&[(labels::ZONE, &["b"])]);
+        spec.affinity.push(term("cache", labels::ZONE));
+    };
+    case(
+        "in another zone",
+        elsewhere,
+        Reason::PodAffinity,
+        [
+            "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = a: 1; domains = b; app=cache)",
+            "\"a\" has 1 such pods and cannot take this one",
+            "let the pod reach the nodes of app=cache, or make the term preferred",
+        ],
+    );
+    let anti = |world: &mut World, spec: &mut PodSpec| {
+        let pods = [world.pod(app("web", 100, GI)), world.pod(app("web", 100, GI))];
+        world.launch(0, 0, vec![pods[0]]);
+        world.launch(0, 1, vec![pods[1]]);
+        spec.anti_affinity.push(term("web", labels::ZONE));
+    };
+    case(
+        "zones are taken",
+        anti,
+        Reason::PodAntiAffinity,
+        [
+            "unsatisfiable topology constraint for pod anti-affinity, key=topology.kubernetes.io/zone (counts = a: 1, b: 1; domains = a b; app=web)",
+            "\"a\" has the fewest such pods, 1",
+            "allow more values of topology.kubernetes.io/zone, use fewer replicas, or make the term preferred",
+        ],
+    );
+    let inverse = |world: &mut World, spec: &mut PodSpec| {
+        let mut lonely = app("db", 100, GI);
+        lonely.anti_affinity.push(term("web", labels::ZONE));
+        world.node(node("ip-1"), [lonely]);
+        spec.node_selector = requires(&[(labels::ZONE, &["a"])]);
+    };
+    case(
+        "others keep it away",
+        inverse,
+        Reason::PodAntiAffinity,
+        [
+            "unsatisfiable topology constraint for pod anti-affinity, key=topology.kubernetes.io/zone (counts = a: 1; domains = a; anti-affinity of other pods)",
+            "\"a\" has the fewest such pods, 1",
+            "allow more values of topology.kubernetes.io/zone, use fewer replicas, or make the term preferred",
+        ],
+    );
+    let skewed = |world: &mut World, spec: &mut PodSpec| {
+        let web = app("web", 100, GI);
+        world.node(node("ip-1"), [web.clone(), web]);
+        spec.volume_terms = vec![requires(&[(labels::ZONE, &["a"])])];
+        spec.spread.push(spread("web", labels::ZONE));
+    };
+    case(
+        "volume against spread",
+        skewed,
+        Reason::TopologySpread,
+        [
+            "unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone (counts = a: 2, b: 0; domains = a; maxSkew 1)",
+            "\"a\" would have a skew of 3, 2 too many",
+            "let the pod reach \"b\", raise maxSkew, or set whenUnsatisfiable: ScheduleAnyway",
+        ],
+    );
+    case(
+        "no such label",
+        |_, spec| spec.spread.push(spread("web", "rack")),
+        Reason::TopologySpread,
+        [
+            "unsatisfiable topology constraint for topology spread, key=rack (counts = none; domains = none; maxSkew 1)",
+            "",
+            "give the nodes the label \"rack\", or spread over another key",
+        ],
+    );
+}
+
+#[test]
+fn ports_and_volumes() {
+    let port = HostPort { ip: [0, 0, 0, 0].into(), port: 9100, protocol: Protocol::Tcp };
+    let taken = |world: &mut World, spec: &mut PodSpec| {
+        let mut agent = app("agent", 100, GI);
+        agent.host_ports.push(port);
+        world.daemon(agent);
+        spec.host_ports.push(port);
+    };
+    case(
+        "port",
+        taken,
+        Reason::HostPort,
+        [
+            "checking host port usage, port 9100/TCP is taken by daemonset kube-system/agent on every node",
+            "",
+            "use another hostPort than 9100/TCP, or none",
+        ],
+    );
+    let volume = |world: &mut World, spec: &mut PodSpec| {
+        world.pool().requirements.add(labels::ZONE, values(&["a"]));
+        spec.volume_terms = vec![requires(&[(labels::ZONE, &["c"])])];
+        spec.attachments.push(Attachment { driver: "ebs.csi.aws.com".into(), claim: "default/data".into() });
+    };
+    case(
+        "volume",
+        volume,
+        Reason::Volume,
+        [
+            "incompatible volume requirements of default/data, key topology.kubernetes.io/zone, In [c] not in In [a]",
+            "the volume can be attached where topology.kubernetes.io/zone is In [c]",
+            "let nodepool \"general\" and the pod allow topology.kubernetes.io/zone In [c], or restore the volume elsewhere",
+        ],
+    );
+}

@@ -1,0 +1,193 @@
+//! What each rule finds where, kept up to date while pods are placed.
+
+use rustc_hash::FxHashMap;
+
+use crate::model::{Node, Problem};
+use crate::validate::rules::{BY_HOST, Demand, Rules};
+use crate::validate::specs::{Specs, label};
+
+/// No domain: the node lacks the label.
+const NOWHERE: u32 = u32::MAX;
+
+/// Counts of a rule.
+#[derive(Debug, Clone, Default)]
+struct Account {
+    /// Pods that it counts, by domain.
+    counted: Vec<u32>,
+    /// Pods that bring it, by domain.
+    owners: Vec<u32>,
+    /// Pods that it counts, everywhere.
+    total: u32,
+    /// Domains over which the minimum of a spread is taken.
+    eligible: Vec<u32>,
+    /// Nodes whose pods do not count.
+    outside: Vec<bool>,
+}
+
+/// The counts of all rules.
+pub(super) struct Books<'a> {
+    rules: &'a Rules<'a>,
+    /// By key and node.
+    domain: Vec<Vec<u32>>,
+    accounts: Vec<Account>,
+}
+
+impl<'a> Books<'a> {
+    /// Opens the books with the bound pods of `nodes`.
+    pub(super) fn new(specs: &'a Specs<'a>, rules: &'a Rules<'a>, nodes: &'a [Node]) -> Self {
+        let mut sizes = Vec::with_capacity(rules.keys.len());
+        let domain = rules.keys.iter().enumerate().map(|(at, key)| {
+            let mut ids: FxHashMap<&str, u32> = FxHashMap::default();
+            let domains = (0_u32..).zip(nodes).map(|(number, node)| {
+                if at == BY_HOST {
+                    return number;
+                }
+                let next = u32::try_from(ids.len()).unwrap_or(NOWHERE);
+                label(node, key).map_or(NOWHERE, |value| *ids.entry(value).or_insert(next))
+            });
+            let domains: Vec<u32> = domains.collect();
+            sizes.push(if at == BY_HOST { nodes.len() } else { ids.len() });
+            domains
+        });
+        let domain: Vec<Vec<u32>> = domain.collect();
+        let mut books = Self { rules, accounts: vec![Account::default(); rules.all.len()], domain };
+        for (rule, account) in rules.all.iter().zip(&mut books.accounts) {
+            account.counted = vec![0; sizes[rule.key]];
+            account.owners = vec![0; if rule.demand == Demand::AntiAffinity { sizes[rule.key] } else { 0 }];
+            let Demand::Spread { placement: Some(placement), tolerance, honor_affinity, .. } = rule.demand else {
+                continue;
+            };
+            let placement = specs.placement(placement).without_volumes();
+            account.outside = nodes
+                .iter()
+                .map(|node| {
+                    honor_affinity && !placement.suits(node)
+                        || tolerance.is_some_and(|id| specs.repelled_by(id, &node.taints).is_some())
+                })
+                .collect();
+            let key = rules.keys[rule.key];
+            for (number, node) in nodes.iter().enumerate() {
+                let domain = books.domain[rule.key][number];
+                let allowed = label(node, key).is_some_and(|value| placement.allows(key, value));
+                if allowed && !account.outside[number] && !account.eligible.contains(&domain) {
+                    account.eligible.push(domain);
+                }
+            }
+        }
+        for (number, node) in nodes.iter().enumerate() {
+            for bound in node.bound.iter().filter(|bound| bound.counts) {
+                books.enter(bound.spec, number);
+            }
+        }
+        books
+    }
+
+    /// A pod of `spec` is on `node` now.
+    pub(super) fn enter(&mut self, spec: usize, node: usize) {
+        for &rule in self.rules.counted(spec) {
+            let domain = self.domain[self.rules.all[rule as usize].key][node];
+            let account = &mut self.accounts[rule as usize];
+            if domain != NOWHERE && !account.outside.get(node).is_some_and(|outside| *outside) {
+                account.counted[domain as usize] += 1;
+                account.total += 1;
+            }
+        }
+        for &rule in self.rules.owned(spec) {
+            let domain = self.domain[self.rules.all[rule as usize].key][node];
+            let account = &mut self.accounts[rule as usize];
+            if domain != NOWHERE && !account.owners.is_empty() {
+                account.owners[domain as usize] += 1;
+            }
+        }
+    }
+
+    /// The rules that decide where a pod of `spec` may go, each with what it needs to know: worked out once for a pod.
+    pub(super) fn gates(&self, spec: usize, gates: &mut Vec<Gate>) {
+        gates.clear();
+        let counted = self.rules.counted(spec);
+        for &rule in self.rules.owned(spec) {
+            let account = &self.accounts[rule as usize];
+            let itself = counted.contains(&rule);
+            let most = match self.rules.all[rule as usize].demand {
+                Demand::Spread { required: false, .. } => continue,
+                Demand::Spread { max_skew, min_domains, .. } => {
+                    let enough = min_domains.is_none_or(|least| account.eligible.len() as i64 >= i64::from(least));
+                    let counts = account.eligible.iter().map(|&domain| account.counted[domain as usize]);
+                    let least = if enough { counts.min().unwrap_or(0) } else { 0 };
+                    i64::from(least) + max_skew - i64::from(itself)
+                }
+                Demand::AntiAffinity => 0,
+                Demand::Affinity if account.total == 0 && itself => i64::MAX,
+                Demand::Affinity => {
+                    gates.push(Gate { rule, owners: false, least: 1, most: i64::MAX });
+                    continue;
+                }
+            };
+            gates.push(Gate { rule, owners: false, least: 0, most });
+        }
+        for &rule in counted {
+            if self.rules.all[rule as usize].demand == Demand::AntiAffinity {
+                gates.push(Gate { rule, owners: true, least: 0, most: 0 });
+            }
+        }
+    }
+
+    /// Whether `node` passes them all.
+    pub(super) fn admits(&self, gates: &[Gate], node: usize) -> bool {
+        gates.iter().all(|gate| {
+            let rule = &self.rules.all[gate.rule as usize];
+            let account = &self.accounts[gate.rule as usize];
+            let domain = self.domain[rule.key][node];
+            if domain == NOWHERE {
+                return rule.demand == Demand::AntiAffinity;
+            }
+            let counts = if gate.owners { &account.owners } else { &account.counted };
+            (gate.least..=gate.most).contains(&i64::from(counts[domain as usize]))
+        })
+    }
+
+    /// Spreads of `spec` that only ask: rule, weight of a pod there, and the constant of kube-scheduler's formula.
+    pub(super) fn wishes(&self, spec: usize, wishes: &mut Vec<(u32, f64, f64)>) {
+        wishes.clear();
+        for &rule in self.rules.owned(spec) {
+            let about = self.rules.all[rule as usize];
+            if let Demand::Spread { max_skew, required: false, .. } = about.demand {
+                let domains = self.accounts[rule as usize].counted.len();
+                wishes.push((rule, (domains as f64 + 2.0).ln(), max_skew as f64 - 1.0));
+            }
+        }
+    }
+
+    /// How much the wishes hold against `node`; nothing if it lacks a label.
+    pub(super) fn crowding(&self, wishes: &[(u32, f64, f64)], node: usize) -> Option<f64> {
+        let mut sum = 0.0;
+        for &(rule, weight, constant) in wishes {
+            let domain = self.domain[self.rules.all[rule as usize].key][node];
+            let count = self.accounts[rule as usize].counted.get(domain as usize)?;
+            sum += f64::from(*count) * weight + constant;
+        }
+        Some(sum.round())
+    }
+}
+
+/// One rule, as it stands while one pod looks for a node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gate {
+    rule: u32,
+    owners: bool,
+    least: i64,
+    most: i64,
+}
+
+/// Which specs the rules must know: of pods to place, and of bound pods that count.
+pub(super) fn rules_of<'a>(specs: &Specs<'a>, problem: &'a Problem, nodes: &[Node], pods: &[usize]) -> Rules<'a> {
+    let mut placed = vec![false; problem.specs.len()];
+    let mut bound = placed.clone();
+    for &pod in pods {
+        placed[problem.pods[pod].spec] = true;
+    }
+    for pod in nodes.iter().flat_map(|node| &node.bound).filter(|pod| pod.counts) {
+        bound[pod.spec] = true;
+    }
+    Rules::new(specs, &placed, &bound, true)
+}

@@ -1,0 +1,243 @@
+//! kube-scheduler's default placement of one pod after the other.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+
+use super::books::{Books, rules_of};
+use crate::model::{HostPort, Node, PodSpec, Problem, Resource};
+use crate::solution::Solution;
+use crate::validate::specs::{Specs, add_row, fits, intern};
+
+/// Pods with equal requests that may use equal nodes, with the nodes that still have room for one of them. Room only
+/// shrinks, so a node that is taken off the list never comes back.
+struct Line {
+    nodes: Vec<u32>,
+    /// Points by node, and how many pods had been put there then.
+    points: Vec<(u32, u8)>,
+}
+
+/// The nodes as pods fill them.
+struct Floor<'a> {
+    specs: &'a Specs<'a>,
+    room: Vec<i64>,
+    /// Cpu and memory: in use, and one over the allocatable amount.
+    load: Vec<[(f64, f64); 2]>,
+    /// How many pods were put there.
+    pods: Vec<u32>,
+    ports: Vec<Vec<HostPort>>,
+    /// By driver with a limit: how many volumes it can still attach, and those attached.
+    volumes: Vec<Vec<(u32, BTreeSet<&'a str>)>>,
+}
+
+/// Pods that found a node, in order, with it; and those that did not.
+pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (Vec<(usize, usize)>, Vec<usize>) {
+    let new = solution.new_nodes.iter().flat_map(|node| &node.pods);
+    let mut pods: Vec<usize> = new.chain(solution.existing.iter().flat_map(|(_, pods)| pods)).copied().collect();
+    pods.sort_unstable();
+    let specs = Specs::new(problem);
+    let rules = rules_of(&specs, problem, nodes, &pods);
+    let mut books = Books::new(&specs, &rules, nodes);
+    let mut floor = Floor::new(&specs, nodes);
+    let (mut lines, mut line_of) = Lines::new(problem.specs.len());
+    let (mut gates, mut wishes, mut sample) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut places, mut left_over) = (Vec::with_capacity(pods.len()), Vec::new());
+    let enough = sample_size(nodes.len());
+    let mut start = 0;
+    for pod in pods {
+        let spec = problem.pods[pod].spec;
+        let line = *line_of[spec].get_or_insert_with(|| lines.find(&specs, spec, nodes));
+        books.gates(spec, &mut gates);
+        books.wishes(spec, &mut wishes);
+        sample.clear();
+        let line = &mut lines.all[line];
+        line.gather(&floor, spec, &mut start, enough, &mut sample, |node| {
+            books.admits(&gates, node) && floor.takes(&nodes[node], spec, node)
+        });
+        let Some(node) = best(&sample, &books, &wishes) else {
+            left_over.push(pod);
+            continue;
+        };
+        floor.put(&nodes[node], spec, node);
+        books.enter(spec, node);
+        places.push((pod, node));
+    }
+    (places, left_over)
+}
+
+/// How many feasible nodes kube-scheduler looks at.
+fn sample_size(nodes: usize) -> usize {
+    let percent = 50_usize.saturating_sub(nodes / 125).max(5);
+    (nodes * percent / 100).max(100)
+}
+
+/// The node with most points.
+fn best(sample: &[(u32, u8)], books: &Books<'_>, wishes: &[(u32, f64, f64)]) -> Option<usize> {
+    let mut best: Option<(f64, u32)> = None;
+    let crowding = |node: u32| books.crowding(wishes, node as usize);
+    let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+    if !wishes.is_empty() {
+        for sum in sample.iter().filter_map(|&(node, _)| crowding(node)) {
+            (least, most) = (least.min(sum), most.max(sum));
+        }
+    }
+    for &(node, points) in sample {
+        let spread = match crowding(node) {
+            _ if wishes.is_empty() => 0.0,
+            Some(_) if most == 0.0 => 100.0,
+            Some(sum) => (100.0 * (most + least - sum) / most).floor(),
+            None => 0.0,
+        };
+        let points = f64::from(points) + 2.0 * spread;
+        if best.is_none_or(|(most, _)| points > most) {
+            best = Some((points, node));
+        }
+    }
+    best.map(|(_, node)| node as usize)
+}
+
+struct Lines {
+    all: Vec<Line>,
+    ids: FxHashMap<(Vec<i64>, u32, u32), usize>,
+    /// By placement and tolerations: nodes that suit.
+    suitable: FxHashMap<(u32, u32), Vec<u32>>,
+}
+
+impl Lines {
+    fn new(specs: usize) -> (Self, Vec<Option<usize>>) {
+        (Self { all: Vec::new(), ids: FxHashMap::default(), suitable: FxHashMap::default() }, vec![None; specs])
+    }
+
+    fn find(&mut self, specs: &Specs<'_>, spec: usize, nodes: &[Node]) -> usize {
+        let (placement, tolerance) = (specs.placement_id(spec), specs.tolerance_id(spec));
+        let all = &mut self.all;
+        *self.ids.entry((specs.request(spec).to_vec(), placement, tolerance)).or_insert_with(|| {
+            let suitable = self.suitable.entry((placement, tolerance)).or_insert_with(|| {
+                let suits = |node: &Node| {
+                    specs.suits(placement, node) && specs.repelled_by(tolerance, &node.taints).is_none()
+                };
+                (0_u32..).zip(nodes).filter(|(_, node)| suits(node)).map(|(number, _)| number).collect()
+            });
+            all.push(Line { nodes: suitable.clone(), points: vec![(u32::MAX, 0); nodes.len()] });
+            all.len() - 1
+        })
+    }
+}
+
+impl Line {
+    /// Collects up to `enough` nodes that `admits` a pod of `spec`, from `start` on, with their points.
+    fn gather(
+        &mut self,
+        floor: &Floor<'_>,
+        spec: usize,
+        start: &mut u32,
+        enough: usize,
+        sample: &mut Vec<(u32, u8)>,
+        admits: impl Fn(usize) -> bool,
+    ) {
+        let request = floor.specs.request(spec);
+        let width = request.len();
+        let mut full = false;
+        let first = self.nodes.partition_point(|&node| node < *start);
+        let (before, after) = self.nodes.split_at_mut(first);
+        for slot in after.iter_mut().chain(before) {
+            let node = *slot as usize;
+            if self.points[node].0 != floor.pods[node] {
+                if !fits(request, &floor.room[node * width..(node + 1) * width]) {
+                    *slot = u32::MAX;
+                    full = true;
+                    continue;
+                }
+                self.points[node] = (floor.pods[node], floor.points(request, node));
+            }
+            if admits(node) {
+                sample.push((*slot, self.points[node].1));
+                if sample.len() >= enough {
+                    *start = *slot + 1;
+                    break;
+                }
+            }
+        }
+        if full {
+            self.nodes.retain(|&node| node != u32::MAX);
+        }
+    }
+}
+
+impl<'a> Floor<'a> {
+    fn new(specs: &'a Specs<'a>, nodes: &[Node]) -> Self {
+        let mut room = Vec::with_capacity(nodes.len() * specs.resources.len());
+        let mut load = Vec::with_capacity(nodes.len());
+        let (mut ports, mut volumes) = (Vec::new(), Vec::new());
+        let mut memo = (FxHashMap::default(), Vec::new(), Vec::<Vec<i64>>::new());
+        for node in nodes {
+            let known = intern(&mut memo.0, &mut memo.1, &node.allocatable) as usize;
+            if known == memo.2.len() {
+                memo.2.push(specs.row(&node.allocatable));
+            }
+            let mut used = specs.row(&node.daemon_requests);
+            node.bound.iter().for_each(|bound| add_row(&mut used, specs.request(bound.spec)));
+            room.extend(memo.2[known].iter().zip(&used).map(|(all, used)| all.saturating_sub(*used).max(0)));
+            load.push([Resource::Cpu, Resource::Memory].map(|resource| {
+                let used = specs.resources.binary_search(&&resource).map_or(0, |at| used[at]);
+                (used as f64, 1.0 / (node.allocatable.get(&resource).max(1) as f64))
+            }));
+            let bound = || node.bound.iter().map(|bound| &specs.problem.specs[bound.spec]);
+            ports.push(bound().flat_map(|spec| spec.host_ports.iter().copied()).collect());
+            let limits = node.attach_limits.iter().map(|(driver, limit)| {
+                let attached = bound().flat_map(|spec| &spec.attachments).filter(|it| it.driver == *driver);
+                (*limit, attached.map(|it| &*it.claim).collect())
+            });
+            volumes.push(limits.collect());
+        }
+        Self { specs, room, load, pods: vec![0; nodes.len()], ports, volumes }
+    }
+
+    /// LeastAllocated and BalancedAllocation together, 0 to 200.
+    fn points(&self, request: &[i64], node: usize) -> u8 {
+        let fraction = |resource: Resource, (used, inverse): (f64, f64)| {
+            let more = self.specs.resources.binary_search(&&resource).map_or(0, |at| request[at]);
+            ((used + more as f64) * inverse).min(1.0)
+        };
+        let [cpu, memory] = self.load[node];
+        let (cpu, memory) = (fraction(Resource::Cpu, cpu), fraction(Resource::Memory, memory));
+        let least = ((100.0 * (1.0 - cpu)).floor() + (100.0 * (1.0 - memory)).floor()) / 2.0;
+        let balanced = 100.0 * (1.0 - (cpu - memory).abs() / 2.0);
+        least.floor() as u8 + balanced.floor() as u8
+    }
+
+    /// Host ports and attach limits.
+    fn takes(&self, about: &Node, spec: usize, node: usize) -> bool {
+        let spec = &self.specs.problem.specs[spec];
+        let free = |port: &HostPort| self.ports[node].iter().all(|taken| !port.conflicts(taken));
+        spec.host_ports.iter().all(free)
+            && (spec.attachments.is_empty()
+                || about.attach_limits.iter().zip(&self.volumes[node]).all(|((driver, _), (left, there))| {
+                    new_volumes(spec, driver).filter(|claim| !there.contains(claim)).count() <= *left as usize
+                }))
+    }
+
+    fn put(&mut self, about: &Node, spec: usize, node: usize) {
+        let request = self.specs.request(spec);
+        let width = request.len();
+        for (room, taken) in self.room[node * width..(node + 1) * width].iter_mut().zip(request) {
+            *room = room.saturating_sub(*taken);
+        }
+        let spec = &self.specs.problem.specs[spec];
+        let [cpu, memory] = &mut self.load[node];
+        cpu.0 += spec.requests.get(&Resource::Cpu) as f64;
+        memory.0 += spec.requests.get(&Resource::Memory) as f64;
+        self.pods[node] += 1;
+        self.ports[node].extend(&spec.host_ports);
+        for ((driver, _), (left, there)) in about.attach_limits.iter().zip(&mut self.volumes[node]) {
+            for claim in new_volumes(spec, driver) {
+                *left = left.saturating_sub(u32::from(there.insert(claim)));
+            }
+        }
+    }
+}
+
+/// The claims of `driver` that a pod attaches.
+fn new_volumes<'s>(spec: &'s PodSpec, driver: &str) -> impl Iterator<Item = &'s str> {
+    spec.attachments.iter().filter(move |it| &*it.driver == driver).map(|it| &*it.claim)
+}

@@ -1,0 +1,106 @@
+//! The engine against brute force, on thousands of random problems of up to six pods. A seed names a case: run one with
+//! `MUSTER_ORACLE_SEED=17 cargo test -p muster-scheduling --test oracle`.
+#![allow(missing_docs, unreachable_pub, reason = "a test")]
+
+mod brute_force;
+mod cases;
+mod mutations;
+mod order;
+mod random;
+mod replays;
+mod rules_hold;
+
+use muster_scheduling::model::{Options, Problem};
+use muster_scheduling::{Solution, solve, validate};
+
+const CASES: u64 = 12_000;
+
+fn options() -> Options {
+    Options::default()
+}
+
+fn price(solution: &Solution) -> f64 {
+    solution.new_nodes.iter().map(|node| node.price).sum()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a developer asks for one case")]
+fn seeds() -> Vec<u64> {
+    match std::env::var("MUSTER_ORACLE_SEED") {
+        Ok(seed) => vec![seed.parse().expect("MUSTER_ORACLE_SEED is a number")],
+        Err(_) => (0..CASES).collect(),
+    }
+}
+
+/// What is wrong with the engine's answer, and its price relative to the best.
+fn compare(problem: &Problem) -> (Vec<String>, Option<f64>) {
+    let mut faults = Vec::new();
+    let solution = solve(problem, &options());
+    if solve(problem, &options()) != solution {
+        faults.push("two solves differ".to_owned());
+    }
+    let violations = validate(problem, &options(), &solution);
+    faults.extend(violations.iter().map(|violation| format!("the plan breaks a promise: {violation}")));
+    let best = brute_force::cheapest(problem);
+    let feasible = solution.unschedulable.is_empty();
+    if feasible != best.is_some() {
+        faults.push(format!("the engine places all pods: {feasible}; brute force: {}", best.is_some()));
+    }
+    let Some((best, _)) = best.filter(|_| feasible) else { return (faults, None) };
+    let reached = price(&solution);
+    if reached < best - 1e-9 {
+        faults.push(format!("cheaper than the best: {reached} against {best}"));
+    }
+    (faults, Some(if best > 0.0 { reached / best } else { 1.0 + reached }))
+}
+
+#[test]
+fn engine_agrees_with_brute_force() {
+    let mut failed = Vec::new();
+    let (mut ratios, mut worst) = (Vec::new(), (1.0, 0));
+    for seed in seeds() {
+        let (faults, ratio) = compare(&cases::case(seed));
+        for fault in &faults {
+            println!("seed {seed}: {fault}");
+        }
+        if !faults.is_empty() {
+            failed.push(seed);
+        }
+        if let Some(ratio) = ratio {
+            ratios.push(ratio);
+            if ratio > worst.0 {
+                worst = (ratio, seed);
+            }
+        }
+    }
+    let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
+    let optimal = ratios.iter().filter(|ratio| **ratio < 1.0 + 1e-9).count();
+    println!("{} cases priced, {optimal} optimal, mean ratio {mean:.5}, worst {:.3} at seed {}", ratios.len(), worst.0, worst.1);
+    assert!(failed.is_empty(), "{} cases failed: {failed:?}", failed.len());
+    assert!(mean <= 1.03, "mean ratio {mean}");
+}
+
+/// The oracle and the validator were written apart from each other; they agree on what a legal plan is.
+#[test]
+fn brute_force_plans_are_valid() {
+    let mut failed = Vec::new();
+    for seed in seeds() {
+        let problem = cases::case(seed);
+        let Some((_, solution)) = brute_force::cheapest(&problem) else { continue };
+        for violation in validate(&problem, &options(), &solution) {
+            println!("seed {seed}: {violation}");
+            failed.push(seed);
+        }
+    }
+    failed.dedup();
+    assert!(failed.is_empty(), "{} cases failed: {failed:?}", failed.len());
+}
+
+/// Prints one case, for a developer who looks for a fault.
+#[test]
+#[ignore = "prints; give MUSTER_ORACLE_SEED"]
+fn show() {
+    for seed in seeds() {
+        let problem = cases::case(seed);
+        println!("seed {seed}: {problem:#?}\nbest: {:#?}\nengine: {:#?}", brute_force::cheapest(&problem), solve(&problem, &options()));
+    }
+}

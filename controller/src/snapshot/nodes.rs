@@ -1,0 +1,318 @@
+//! Nodes and NodeClaims to the nodes of the model, and the daemons that run on them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use muster_scheduling::labels::HOSTNAME;
+use muster_scheduling::model::{
+    self, Effect, Labels, PodSpec, Problem, Requirements, Resource, Resources, Taint, Toleration,
+};
+use rustc_hash::FxHashMap;
+
+use super::resolve::{PodIdentity, Resolver};
+use super::sort::Bound;
+use crate::manifest::{Condition, CsiNode, Manifests, Node, NodeClaim};
+
+const REGISTERED: &str = "karpenter.sh/registered";
+const INITIALIZED: &str = "karpenter.sh/initialized";
+
+/// Taints that go by themselves while a node comes up, by key or by the prefix of the key.
+const EPHEMERAL_TAINTS: [&str; 4] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "karpenter.sh/unregistered",
+];
+const EPHEMERAL_TAINT_PREFIX: &str = "readiness.k8s.io/";
+
+/// A daemon of every node that it fits on.
+pub(super) struct Daemon {
+    pub(super) model: model::DaemonSet,
+    spec: PodSpec,
+}
+
+/// The DaemonSets of the input. Their pods tolerate taints that only ask, and go wherever one of their terms allows.
+pub(super) fn daemons(manifests: &Manifests, resolver: &mut Resolver<'_>) -> Vec<Daemon> {
+    let mut daemons = Vec::new();
+    for daemon_set in manifests.daemon_sets.iter().filter(|daemon_set| !daemon_set.meta.deleting) {
+        let id = resolver.spec_id(&PodIdentity {
+            namespace: &daemon_set.meta.namespace,
+            name: &daemon_set.meta.name,
+            template: &daemon_set.template,
+            owner: None,
+            claim_templates: &[],
+            granted: None,
+        });
+        let mut spec = resolver.spec(id).clone();
+        // The controller pins each pod to its node by name; that says nothing of nodes to come.
+        spec.node_terms.iter_mut().for_each(|term| term.remove(HOSTNAME));
+        if spec.node_terms.iter().any(Requirements::is_empty) {
+            spec.node_terms.clear();
+        }
+        spec.preferred_node_terms.clear();
+        spec.preferred_affinity.clear();
+        spec.preferred_anti_affinity.clear();
+        spec.spread.clear();
+        spec.refusal = None;
+        spec.tolerations.push(Toleration { key: None, value: None, effect: Some(Effect::PreferNoSchedule) });
+        spec.tolerations.sort();
+        spec.tolerations.dedup();
+        let id = resolver.intern(spec.clone());
+        daemons.push(Daemon { model: model::DaemonSet { name: daemon_set.meta.path(), spec: id }, spec });
+    }
+    daemons
+}
+
+/// The claim of each node, and for each claim whether a node has it.
+struct Pairs<'m> {
+    claim_of_node: Vec<Option<&'m NodeClaim>>,
+    claim_has_node: Vec<bool>,
+}
+
+impl<'m> Pairs<'m> {
+    fn new(manifests: &'m Manifests) -> Self {
+        let by_name = manifests.nodes.iter().enumerate().map(|(index, node)| (&*node.meta.name, index));
+        let by_name: FxHashMap<&str, usize> = by_name.collect();
+        let provider_ids = manifests.nodes.iter().enumerate();
+        let by_provider: FxHashMap<&str, usize> =
+            provider_ids.filter_map(|(index, node)| Some((node.provider_id.as_deref()?, index))).collect();
+        let mut pairs =
+            Self { claim_of_node: vec![None; manifests.nodes.len()], claim_has_node: Vec::new() };
+        for claim in &manifests.node_claims {
+            let by_name = claim.node.as_deref().and_then(|name| by_name.get(name));
+            let node = by_name.or_else(|| by_provider.get(claim.provider_id.as_deref()?)).copied();
+            if let Some(node) = node {
+                pairs.claim_of_node[node] = Some(claim);
+            }
+            pairs.claim_has_node.push(node.is_some());
+        }
+        pairs
+    }
+}
+
+/// Which of the nodes of the input are being deleted, in their order.
+pub(super) fn deleting_nodes(manifests: &Manifests) -> Vec<bool> {
+    let pairs = Pairs::new(manifests);
+    manifests.nodes.iter().zip(&pairs.claim_of_node).map(|(node, claim)| is_deleting(node, *claim)).collect()
+}
+
+fn is_deleting(node: &Node, claim: Option<&NodeClaim>) -> bool {
+    node.meta.deleting || claim.is_some_and(is_ending)
+}
+
+fn is_ending(claim: &NodeClaim) -> bool {
+    claim.meta.deleting || has_condition(&claim.conditions, "InstanceTerminating")
+}
+
+pub(super) fn has_condition(conditions: &[Condition], kind: &str) -> bool {
+    conditions.iter().any(|condition| &*condition.kind == kind && &*condition.status == "True")
+}
+
+/// A node or a claim as the budget of its pool sees it.
+pub(super) struct Footprint {
+    pub(super) pool: Arc<str>,
+    pub(super) capacity: Resources,
+    pub(super) deleting: bool,
+}
+
+/// What the nodes and claims of the input take from the limits of their pools.
+pub(super) fn footprints(manifests: &Manifests) -> Vec<Footprint> {
+    let pairs = Pairs::new(manifests);
+    let mut footprints = Vec::new();
+    for (node, claim) in manifests.nodes.iter().zip(&pairs.claim_of_node) {
+        let label = |labels: &Labels| labels.get(muster_scheduling::labels::NODE_POOL).cloned();
+        let Some(pool) = claim.and_then(|claim| label(&claim.meta.labels)).or_else(|| label(&node.meta.labels)) else {
+            continue;
+        };
+        let mut capacity = node.capacity.clone();
+        if let Some(claim) = claim {
+            replace_zeros(&mut capacity, &claim.capacity);
+        }
+        footprints.push(Footprint { pool, capacity, deleting: is_deleting(node, *claim) });
+    }
+    for (claim, _) in in_flight(manifests, &pairs) {
+        if let Some(pool) = claim.meta.labels.get(muster_scheduling::labels::NODE_POOL) {
+            let (pool, capacity) = (Arc::clone(pool), claim.capacity.clone());
+            footprints.push(Footprint { pool, capacity, deleting: is_ending(claim) });
+        }
+    }
+    footprints
+}
+
+fn in_flight<'m>(manifests: &'m Manifests, pairs: &Pairs<'_>) -> impl Iterator<Item = (&'m NodeClaim, bool)> {
+    manifests.node_claims.iter().zip(pairs.claim_has_node.clone()).filter(|(_, has_node)| !has_node)
+}
+
+/// Nodes in the order of the input, then the claims whose nodes are still to come.
+pub(super) fn nodes(
+    manifests: &Manifests,
+    mut bound: BTreeMap<Arc<str>, Vec<Bound>>,
+    daemons: &[Daemon],
+    problem: &Problem,
+    warnings: &mut Vec<String>,
+) -> Vec<model::Node> {
+    let pairs = Pairs::new(manifests);
+    let csi_nodes: FxHashMap<&str, &CsiNode> = manifests.csi_nodes.iter().map(|node| (&*node.name, node)).collect();
+    let mut nodes = Vec::new();
+    for (node, claim) in manifests.nodes.iter().zip(&pairs.claim_of_node) {
+        let pods = bound.remove(&node.meta.name).unwrap_or_default();
+        let present: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.daemon_set.as_deref()).collect();
+        let mut model = existing(node, *claim);
+        model.daemon_requests = daemon_requests(daemons, &model, &present);
+        if let Some(csi_node) = csi_nodes.get(&*node.meta.name) {
+            model.attach_limits = attach_limits(csi_node, &pods, manifests, problem);
+        }
+        model.bound = pods.into_iter().map(|bound| bound.pod).collect();
+        nodes.push(model);
+    }
+    for (claim, _) in in_flight(manifests, &pairs) {
+        if claim.allocatable.is_empty() && !is_ending(claim) {
+            let name = &claim.meta.name;
+            warnings.push(format!("NodeClaim `{name}` does not say yet what its node will hold, so nothing is planned onto it"));
+        }
+        let mut model = coming(claim);
+        model.daemon_requests = daemon_requests(daemons, &model, &BTreeSet::new());
+        nodes.push(model);
+    }
+    nodes
+}
+
+fn existing(node: &Node, claim: Option<&NodeClaim>) -> model::Node {
+    let is_set = |key: &str| node.meta.labels.get(key).is_some_and(|value| &**value == "true");
+    // Whoever has no claim was not launched by us, and is taken as it is.
+    let registered = claim.is_none() || is_set(REGISTERED);
+    let initialized = claim.is_none() || is_set(INITIALIZED);
+    let mut labels = node.meta.labels.clone();
+    let mut taints = node.taints.clone();
+    let mut allocatable = node.allocatable.clone();
+    if let Some(claim) = claim {
+        if !registered {
+            for (key, value) in claim_labels(claim).iter() {
+                labels.set(Arc::clone(key), Arc::clone(value));
+            }
+            taints.clone_from(&claim.taints);
+        }
+        if !initialized {
+            taints.retain(|taint| !is_passing(taint, claim));
+            replace_zeros(&mut allocatable, &claim.allocatable);
+        }
+    }
+    let cordon = Taint { key: "node.kubernetes.io/unschedulable".into(), value: "".into(), effect: Effect::NoSchedule };
+    if node.unschedulable && !taints.iter().any(|taint| taint.key == cordon.key) {
+        taints.push(cordon);
+    }
+    if labels.get(HOSTNAME).is_none() {
+        labels.set(HOSTNAME, Arc::clone(&node.meta.name));
+    }
+    model::Node {
+        name: Arc::clone(&node.meta.name),
+        labels,
+        taints,
+        allocatable,
+        daemon_requests: Resources::new(),
+        initialized: registered && initialized,
+        deleting: is_deleting(node, claim),
+        bound: Vec::new(),
+        attach_limits: Vec::new(),
+    }
+}
+
+fn coming(claim: &NodeClaim) -> model::Node {
+    let mut labels = claim_labels(claim);
+    if labels.get(HOSTNAME).is_none() {
+        labels.set(HOSTNAME, Arc::clone(&claim.meta.name));
+    }
+    model::Node {
+        name: Arc::clone(&claim.meta.name),
+        labels,
+        taints: claim.taints.iter().filter(|taint| !is_passing(taint, claim)).cloned().collect(),
+        allocatable: claim.allocatable.clone(),
+        daemon_requests: Resources::new(),
+        initialized: false,
+        deleting: is_ending(claim),
+        bound: Vec::new(),
+        attach_limits: Vec::new(),
+    }
+}
+
+/// The labels of a claim, and those that its requirements leave no choice about.
+fn claim_labels(claim: &NodeClaim) -> Labels {
+    let mut labels = claim.meta.labels.clone();
+    for (key, requirement) in claim.requirements.iter() {
+        if let (None, Some(value)) = (labels.get(key), requirement.single()) {
+            labels.set(Arc::clone(key), Arc::clone(value));
+        }
+    }
+    labels
+}
+
+/// Whether the taint goes before the node is initialized.
+fn is_passing(taint: &Taint, claim: &NodeClaim) -> bool {
+    let alike = |other: &Taint| other.key == taint.key && other.effect == taint.effect;
+    EPHEMERAL_TAINTS.contains(&&*taint.key)
+        || taint.key.starts_with(EPHEMERAL_TAINT_PREFIX)
+        || claim.startup_taints.iter().any(alike)
+}
+
+/// A kubelet reports zero of what its device plugins have not announced yet.
+fn replace_zeros(amounts: &mut Resources, promised: &Resources) {
+    for (resource, amount) in promised.iter() {
+        if amounts.get(resource) == 0 {
+            amounts.set(resource.clone(), amount);
+        }
+    }
+}
+
+/// Requests of the daemons that fit on the node and are not there yet.
+fn daemon_requests(daemons: &[Daemon], node: &model::Node, present: &BTreeSet<&str>) -> Resources {
+    let mut requests = Resources::new();
+    if daemons.is_empty() {
+        return requests;
+    }
+    let mut labels = node.labels.clone();
+    // Daemons that wait for these labels will come once the node is ready.
+    labels.set(REGISTERED, "true");
+    labels.set(INITIALIZED, "true");
+    let labels = Requirements::from_labels(&labels);
+    for daemon in daemons.iter().filter(|daemon| !present.contains(&*daemon.model.name)) {
+        if fits(&daemon.spec, &labels, &node.taints) {
+            requests.add(&daemon.spec.requests);
+        }
+    }
+    requests
+}
+
+fn fits(spec: &PodSpec, labels: &Requirements, taints: &[Taint]) -> bool {
+    let meets = |wanted: &Requirements| labels.first_conflict(wanted, |_| false).is_none();
+    let tolerated = |taint: &Taint| spec.tolerations.iter().any(|toleration| toleration.tolerates(taint));
+    meets(&spec.node_selector)
+        && (spec.node_terms.is_empty() || spec.node_terms.iter().any(meets))
+        && taints.iter().all(|taint| !taint.repels() || tolerated(taint))
+}
+
+/// What a node can still attach: the limits of its drivers less the volumes of its pods and those that are attached
+/// for pods that have gone.
+fn attach_limits(node: &CsiNode, pods: &[Bound], manifests: &Manifests, problem: &Problem) -> Vec<(Arc<str>, u32)> {
+    let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for pod in pods {
+        let attachments = problem.specs.get(pod.pod.spec).map_or(&[][..], |spec| &spec.attachments);
+        used.extend(attachments.iter().map(|attachment| (&*attachment.driver, &*attachment.claim)));
+    }
+    for attachment in manifests.volume_attachments.iter().filter(|attachment| attachment.node == node.name) {
+        let Some(name) = &attachment.volume else { continue };
+        let claim = manifests.volumes.get(name).and_then(|volume| volume.claim.as_ref()).unwrap_or(name);
+        used.insert((&attachment.driver, claim));
+    }
+    let left = |(driver, limit): &(Arc<str>, u32)| {
+        let count = used.iter().filter(|(of, _)| *of == &**driver).count();
+        (Arc::clone(driver), limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX)))
+    };
+    let mut limits: Vec<(Arc<str>, u32)> = node.limits.iter().map(left).collect();
+    limits.sort();
+    limits
+}
+
+/// The name under which nodes are counted in limits.
+pub(super) fn node_count() -> Resource {
+    Resource::new("nodes")
+}

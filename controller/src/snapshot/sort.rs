@@ -1,0 +1,132 @@
+//! Which pods are to be placed, which hold their place, and which do not matter.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use muster_scheduling::model::{self, BoundPod};
+use rustc_hash::FxHashMap;
+
+use super::expand::Roots;
+use super::nodes::deleting_nodes;
+use super::resolve::{PodIdentity, Resolver};
+use crate::manifest::{Manifests, Owner, Pod};
+
+/// A pod on its node.
+pub(super) struct Bound {
+    pub(super) pod: BoundPod,
+    /// The DaemonSet that it belongs to, as `namespace/name`.
+    pub(super) daemon_set: Option<Arc<str>>,
+}
+
+/// The pods of the input by what is to be done with them.
+pub(super) struct Sorted {
+    /// To be placed, in the order of the input.
+    pub(super) pending: Vec<model::Pod>,
+    /// On nodes of the input, by the name of the node.
+    pub(super) bound: BTreeMap<Arc<str>, Vec<Bound>>,
+}
+
+/// What is to be done with a pod.
+#[derive(Debug, PartialEq, Eq)]
+enum Fate<'p> {
+    Pending,
+    /// On this node.
+    Bound(&'p Arc<str>),
+    Nowhere,
+}
+
+impl Sorted {
+    pub(super) fn new<'m>(manifests: &'m Manifests, roots: &Roots<'m>, resolver: &mut Resolver<'_>) -> Self {
+        // Whether the node of that name is being deleted.
+        let deleting = deleting_nodes(manifests);
+        let nodes: FxHashMap<&str, bool> =
+            manifests.nodes.iter().zip(deleting).map(|(node, deleting)| (&*node.meta.name, deleting)).collect();
+        let mut sorted = Self { pending: Vec::new(), bound: BTreeMap::new() };
+        let mut pods = manifests.pods.iter().peekable();
+        for workload in &manifests.workloads {
+            while let Some(pod) = pods.next_if(|pod| pod.sequence < workload.sequence) {
+                sorted.add(pod, &nodes, resolver);
+            }
+            let new_pods = roots.new_pods(workload);
+            if new_pods.is_empty() {
+                continue;
+            }
+            let template = roots.admitted_template(workload);
+            let owner = Owner { kind: workload.kind.into(), name: Arc::clone(&workload.meta.name) };
+            for pod in new_pods {
+                let spec = resolver.spec_id(&PodIdentity {
+                    namespace: &workload.meta.namespace,
+                    name: &pod.name,
+                    template: &template,
+                    owner: Some(&owner),
+                    claim_templates: &workload.claim_templates,
+                    granted: None,
+                });
+                sorted.pending.push(model::Pod { name: pod.path, spec });
+            }
+        }
+        for pod in pods {
+            sorted.add(pod, &nodes, resolver);
+        }
+        sorted
+    }
+
+    fn add(&mut self, pod: &Pod, nodes: &FxHashMap<&str, bool>, resolver: &mut Resolver<'_>) {
+        let fate = fate(pod, nodes);
+        if fate == Fate::Nowhere {
+            return;
+        }
+        let spec = resolver.spec_id(&PodIdentity {
+            namespace: &pod.namespace,
+            name: &pod.name,
+            template: &pod.template,
+            owner: pod.owner.as_ref(),
+            claim_templates: &[],
+            granted: pod.granted.as_ref(),
+        });
+        let name = Arc::clone(&pod.path);
+        match fate {
+            Fate::Bound(node) => {
+                let owner = pod.owner.as_ref().filter(|owner| &*owner.kind == "DaemonSet");
+                let daemon_set = owner.map(|owner| format!("{}/{}", pod.namespace, owner.name).into());
+                let bound = Bound { pod: BoundPod { name, spec, counts: !pod.deleting }, daemon_set };
+                self.bound.entry(Arc::clone(node)).or_default().push(bound);
+            }
+            Fate::Pending | Fate::Nowhere => self.pending.push(model::Pod { name, spec }),
+        }
+    }
+}
+
+fn fate<'p>(pod: &'p Pod, nodes: &FxHashMap<&str, bool>) -> Fate<'p> {
+    if pod.terminal {
+        return Fate::Nowhere;
+    }
+    if let Some(node) = &pod.node {
+        return match nodes.get(&**node) {
+            // Its node goes away, so it needs another one.
+            Some(true) if is_reschedulable(pod) => Fate::Pending,
+            Some(_) => Fate::Bound(node),
+            None => Fate::Nowhere,
+        };
+    }
+    if pod.gated || pod.deleting || belongs_to_node(pod) {
+        return Fate::Nowhere;
+    }
+    match &pod.nominated_node {
+        Some(node) if nodes.get(&**node) == Some(&false) => Fate::Bound(node),
+        _ => Fate::Pending,
+    }
+}
+
+/// Whether the pod comes and goes with its node: a daemon or a mirror pod.
+fn belongs_to_node(pod: &Pod) -> bool {
+    let owner = pod.owner.as_ref().is_some_and(|owner| matches!(&*owner.kind, "DaemonSet" | "Node"));
+    owner || pod.annotations.get("kubernetes.io/config.mirror").is_some()
+}
+
+/// Whether a pod on a node that goes away will want another one. A StatefulSet waits for the old pod to be gone, so the
+/// one that is being deleted stands for the one that follows it.
+fn is_reschedulable(pod: &Pod) -> bool {
+    let follows = pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "StatefulSet");
+    !belongs_to_node(pod) && (!pod.deleting || follows)
+}

@@ -1,0 +1,216 @@
+//! What the volumes of a pod ask of its node: where they can be attached, and by which driver.
+
+use std::sync::Arc;
+
+use muster_scheduling::model::{Attachment, Requirements};
+
+use super::resolve::PodIdentity;
+use crate::manifest::{Claim, Manifests, PersistentVolume, StorageClass, Volume, driver_of};
+
+/// What the volumes of one pod ask for.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Wanted {
+    /// One of these must hold; empty is anywhere.
+    pub(super) terms: Vec<Requirements>,
+    /// What is attached.
+    pub(super) attachments: Vec<Attachment>,
+}
+
+/// Claims, volumes and classes of the input.
+pub(super) struct Volumes<'m> {
+    manifests: &'m Manifests,
+    default_class: Option<&'m StorageClass>,
+}
+
+/// Which class a claim asks for.
+enum ClassChoice<'c> {
+    /// The default class.
+    Default,
+    /// None at all: only a volume without a class will do.
+    Absent,
+    /// This one.
+    Named(&'c str),
+}
+
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
+/// The provisioner and the topology key of EKS Auto Mode: its volumes can only be attached to its own nodes.
+const AUTO_MODE_PROVISIONER: &str = "ebs.csi.eks.amazonaws.com";
+const AUTO_MODE_KEY: &str = "eks.amazonaws.com/compute-type";
+
+/// More alternatives than zones can make; what lies beyond is cut off rather than multiplied.
+const MOST_ALTERNATIVES: usize = 256;
+
+impl<'m> Volumes<'m> {
+    pub(super) fn new(manifests: &'m Manifests) -> Self {
+        let is_default = |class: &&StorageClass| {
+            DEFAULT_CLASS.iter().any(|key| class.meta.annotations.get(key).is_some_and(|value| &**value == "true"))
+        };
+        // Where several are the default, the newest one is; times are written so that text compares as they do.
+        let newest = |class: &&StorageClass| (class.meta.created.clone(), std::cmp::Reverse(Arc::clone(&class.meta.name)));
+        let default_class = manifests.storage_classes.values().filter(is_default).max_by_key(newest);
+        Self { manifests, default_class }
+    }
+
+    /// What the volumes of `pod` ask for.
+    ///
+    /// # Errors
+    /// Why one of them can never be attached, in words.
+    pub(super) fn wanted(&self, pod: &PodIdentity<'_>) -> Result<Wanted, String> {
+        let mut wanted = Wanted::default();
+        for volume in &pod.template.volumes {
+            match volume {
+                // The claims of a StatefulSet win over volumes of the same name.
+                Volume::Claim { volume, .. } | Volume::Ephemeral { volume, .. }
+                    if pod.claim_templates.iter().any(|(template, _)| template == volume) => {}
+                Volume::Claim { claim, .. } => self.add_claim(pod.namespace, claim, None, &mut wanted)?,
+                Volume::Ephemeral { volume, class } => {
+                    let claim = format!("{}-{volume}", pod.name);
+                    self.add_claim(pod.namespace, &claim, Some(class.as_deref()), &mut wanted)?;
+                }
+                Volume::InTree { driver, disk } => {
+                    wanted.attachments.push(Attachment { driver: Arc::clone(driver), claim: Arc::clone(disk) });
+                }
+            }
+        }
+        for (template, class) in pod.claim_templates {
+            let claim = format!("{template}-{}", pod.name);
+            self.add_claim(pod.namespace, &claim, Some(class.as_deref()), &mut wanted)?;
+        }
+        wanted.attachments.sort_by(|a, b| (&a.driver, &a.claim).cmp(&(&b.driver, &b.claim)));
+        wanted.attachments.dedup();
+        Ok(wanted)
+    }
+
+    /// Adds a claim; `template` is the class of the template that makes it if it is not there yet.
+    fn add_claim(
+        &self,
+        namespace: &str,
+        name: &str,
+        template: Option<Option<&str>>,
+        wanted: &mut Wanted,
+    ) -> Result<(), String> {
+        let path: Arc<str> = format!("{namespace}/{name}").into();
+        let (terms, driver) = match (self.manifests.claims.get(&path), template) {
+            (Some(claim), _) => self.of_claim(&path, claim)?,
+            (None, Some(class)) => self.of_class(&path, class_choice(class))?,
+            (None, None) => return Err(format!("persistent volume claim `{path}` is not in the input")),
+        };
+        wanted.terms = combine(&wanted.terms, terms)
+            .ok_or_else(|| format!("persistent volume claim `{path}` cannot be attached where the pod's other volumes can"))?;
+        if let Some(driver) = driver {
+            wanted.attachments.push(Attachment { driver, claim: path });
+        }
+        Ok(())
+    }
+
+    fn of_claim(&self, path: &str, claim: &'m Claim) -> Result<(&'m [Requirements], Option<Arc<str>>), String> {
+        if claim.meta.deleting {
+            return Err(format!("persistent volume claim `{path}` is being deleted"));
+        }
+        if claim.lost {
+            return Err(format!("persistent volume claim `{path}` has lost its volume"));
+        }
+        match &claim.volume {
+            Some(name) => {
+                let volume = self.manifests.volumes.get(name);
+                let volume = volume
+                    .ok_or_else(|| format!("persistent volume `{name}` of claim `{path}` is not in the input"))?;
+                of_volume(path, claim, volume)
+            }
+            None => self.of_class(path, class_choice(claim.class.as_deref())),
+        }
+    }
+
+    /// A claim that is not bound yet: its class says where a volume can be made.
+    fn of_class(
+        &self,
+        path: &str,
+        choice: ClassChoice<'_>,
+    ) -> Result<(&'m [Requirements], Option<Arc<str>>), String> {
+        let class = match choice {
+            ClassChoice::Absent => {
+                return Err(format!("persistent volume claim `{path}` is not bound and has no storage class"));
+            }
+            ClassChoice::Default => self.default_class.ok_or_else(|| {
+                format!("persistent volume claim `{path}` is not bound, and no storage class in the input is the default")
+            })?,
+            ClassChoice::Named(name) => self
+                .manifests
+                .storage_classes
+                .get(name)
+                .ok_or_else(|| format!("storage class `{name}` of persistent volume claim `{path}` is not in the input"))?,
+        };
+        let name = &class.meta.name;
+        if !class.waits {
+            return Err(format!(
+                "persistent volume claim `{path}` is not bound, and storage class `{name}` binds immediately, not to the pod's node"
+            ));
+        }
+        if &*class.provisioner == AUTO_MODE_PROVISIONER {
+            return Err(format!(
+                "storage class `{name}` of persistent volume claim `{path}` is provisioned by `{AUTO_MODE_PROVISIONER}`, which serves EKS Auto Mode nodes only"
+            ));
+        }
+        let driver = driver_of(&class.provisioner);
+        let static_volumes = &*class.provisioner == "kubernetes.io/no-provisioner";
+        if driver.starts_with("kubernetes.io/") && !static_volumes {
+            return Err(format!(
+                "storage class `{name}` of persistent volume claim `{path}` uses the in-tree plugin `{driver}`, which no longer exists"
+            ));
+        }
+        if class.topologies.iter().any(|term| term.get(AUTO_MODE_KEY).is_some()) {
+            return Err(format!(
+                "storage class `{name}` of persistent volume claim `{path}` allows only nodes with `{AUTO_MODE_KEY}`, which are those of EKS Auto Mode"
+            ));
+        }
+        Ok((&class.topologies, (!static_volumes).then(|| driver.into())))
+    }
+}
+
+fn class_choice(class: Option<&str>) -> ClassChoice<'_> {
+    match class {
+        None => ClassChoice::Default,
+        Some("") => ClassChoice::Absent,
+        Some(name) => ClassChoice::Named(name),
+    }
+}
+
+fn of_volume<'v>(
+    path: &str,
+    claim: &Claim,
+    volume: &'v PersistentVolume,
+) -> Result<(&'v [Requirements], Option<Arc<str>>), String> {
+    if volume.meta.deleting {
+        return Err(format!("persistent volume `{}` of claim `{path}` is being deleted", volume.meta.name));
+    }
+    if claim.meta.annotations.get(BIND_COMPLETED).is_none() {
+        return Err(format!(
+            "persistent volume claim `{path}` names volume `{}` but is not fully bound (annotation `{BIND_COMPLETED}` is missing)",
+            volume.meta.name
+        ));
+    }
+    Ok((&volume.terms, volume.driver.clone()))
+}
+
+/// Both must hold: each alternative of one with each of the other, those that contradict each other left out. `None` if
+/// all do.
+fn combine(one: &[Requirements], other: &[Requirements]) -> Option<Vec<Requirements>> {
+    if one.is_empty() || other.is_empty() {
+        return Some(if one.is_empty() { other.to_vec() } else { one.to_vec() });
+    }
+    let mut both: Vec<Requirements> = Vec::new();
+    for (first, second) in one.iter().flat_map(|first| other.iter().map(move |second| (first, second))) {
+        if !first.intersects(second) {
+            continue;
+        }
+        let mut alternative = first.clone();
+        alternative.add_all(second);
+        if !both.contains(&alternative) && both.len() < MOST_ALTERNATIVES {
+            both.push(alternative);
+        }
+    }
+    (!both.is_empty()).then_some(both)
+}

@@ -1,0 +1,260 @@
+//! The program as its users start it: exit codes, streams, and the documents that others parse.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+
+/// One pool, and a pod for each name that is too large for every type or is not.
+const POOL: &str = r"
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+";
+
+fn pod(name: &str, cpu: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers:\n    - name: main\n      \
+         image: example.com/main:1\n      resources: {{requests: {{cpu: {cpu:?}, memory: 1Gi}}}}\n"
+    )
+}
+
+fn shop() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/shop")
+}
+
+fn muster(arguments: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(MUSTER)
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that does not read stdin closes it early.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+#[track_caller]
+fn succeeds(arguments: &[&str], stdin: &str) -> String {
+    let output = muster(arguments, stdin);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The message of a command that ends with `code` and prints no result.
+#[track_caller]
+fn fails(code: i32, arguments: &[&str], stdin: &str) -> String {
+    let output = muster(arguments, stdin);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    stderr
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// A plan without its times.
+fn timeless(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.contains("Seconds\":"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+// === usage ===
+
+#[test]
+fn help_and_version_succeed() {
+    for arguments in [["--help"], ["--version"]] {
+        assert!(succeeds(&arguments, "").contains("muster"));
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let cases: [&[&str]; 6] = [
+        &[],
+        &["pack"],
+        &["plan"],
+        &["plan", "-f", "-", "--preference-policy", "sometimes"],
+        &["explain", "cluster", "x", "-f", "-"],
+        &["completions", "cobol"],
+    ];
+    for arguments in cases {
+        fails(2, arguments, "");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let message = fails(2, &["plan", "-f", "no/such/file.yaml"], "");
+    assert!(message.starts_with("error: ") && message.contains("no/such/file.yaml"), "{message}");
+}
+
+#[test]
+fn an_unknown_region_is_answered_with_the_known_ones() {
+    let message = fails(2, &["types", "--region", "us-east-9"], "");
+    assert!(message.contains("us-east-9") && message.contains("eu-west-1"), "{message}");
+}
+
+#[test]
+fn an_unknown_feature_gate_is_refused() {
+    let message = fails(2, &["plan", "-f", "-", "--feature-gates", "Magic=true"], POOL);
+    assert!(message.contains("--feature-gates") && message.contains("Magic"), "{message}");
+}
+
+// === crds, completions, types ===
+
+#[test]
+fn definitions_go_into_a_pipe_as_yaml() {
+    let text = succeeds(&["crds"], "");
+    assert!(text.starts_with("---\n"));
+    assert!(text.contains("nodepools.karpenter.sh") && text.contains("ec2nodeclasses.karpenter.k8s.aws"));
+    let list = json(&succeeds(&["crds", "-o", "json"], ""));
+    assert_eq!(list["kind"], "List");
+    assert_eq!(list["items"].as_array().unwrap().len(), text.matches("kind: CustomResourceDefinition").count());
+    assert!(succeeds(&["crds", "-o", "table"], "").contains("NodePool"));
+}
+
+#[test]
+fn every_shell_has_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "PowerShell"] {
+        assert!(succeeds(&["completions", shell], "").contains("preference-policy"), "{shell}");
+    }
+}
+
+#[test]
+fn types_are_read_back_as_they_were_written() {
+    for format in ["json", "yaml"] {
+        let written = succeeds(&["types", "--name", "M7G.*", "--name", "g5.xlarge", "-o", format], "");
+        assert!(written.contains("m7g.large") && written.contains("g5.xlarge") && !written.contains("m6g.large"));
+        let read = succeeds(&["types", "--catalog", "-", "-o", format], &written);
+        assert!(written == read, "{format}");
+    }
+}
+
+#[test]
+fn a_broken_catalogue_is_named() {
+    let message = fails(2, &["types", "--catalog", "-"], r#"{"apiVersion":"muster.dev/v1","kind":"Catalogue","instanceTypes":[]}"#);
+    assert!(message.contains("stdin") && message.contains("InstanceCatalog"), "{message}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = Command::new(MUSTER)
+        .args(["types", "-o", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+// === plan, explain ===
+
+#[test]
+fn the_shop_is_planned_alike_twice() {
+    let shop = shop();
+    let arguments = ["plan", "-f", shop.to_str().unwrap(), "-o", "json"];
+    let first = succeeds(&arguments, "");
+    let second = succeeds(&arguments, "");
+    assert_eq!(timeless(&first), timeless(&second));
+    let plan = json(&first);
+    assert_eq!(plan["kind"], "Plan");
+    let summary = &plan["summary"];
+    assert_eq!(summary["unschedulable"], 0, "{:#}", plan["unschedulable"]);
+    assert_eq!(summary["pods"], summary["scheduled"]);
+    let (price, bound) = (summary["hourlyPrice"].as_f64().unwrap(), summary["lowerBoundHourlyPrice"].as_f64().unwrap());
+    assert!(price >= bound && bound > 0.0, "{summary:#}");
+    for field in ["expectedHourlyPrice", "solveSeconds", "boundSeconds", "validateSeconds"] {
+        assert!(summary[field].is_f64(), "{field}");
+    }
+    let nodes = plan["newNodes"].as_array().unwrap();
+    let names: std::collections::BTreeSet<&str> = nodes.iter().map(|node| node["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), nodes.len());
+    for node in nodes {
+        assert_eq!(node["instanceType"], node["instanceTypes"][0]);
+        assert!(node["requests"]["cpu"].is_string());
+    }
+}
+
+#[test]
+fn the_shop_reads_well() {
+    let shop = shop();
+    let text = succeeds(&["plan", "-f", shop.to_str().unwrap()], "");
+    for words in ["New nodes", "general", "gpu", "shop/orders-db", "/h on ", "33 of 33 pending pods placed"] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+}
+
+#[test]
+fn yaml_says_what_json_says() {
+    let input = format!("{POOL}{}", pod("small", "1"));
+    let from_json = json(&succeeds(&["plan", "-f", "-", "-o", "json"], &input));
+    let yaml = succeeds(&["plan", "-f", "-", "-o", "yaml"], &input);
+    let from_yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(from_json["newNodes"], from_yaml["newNodes"]);
+}
+
+#[test]
+fn strict_turns_a_pending_pod_into_a_no() {
+    let input = format!("{POOL}{}{}", pod("small", "1"), pod("huge", "4000"));
+    let lenient = muster(&["plan", "-f", "-", "-o", "json"], &input);
+    assert_eq!(lenient.status.code(), Some(0));
+    let strict = muster(&["plan", "-f", "-", "-o", "json", "--strict"], &input);
+    assert_eq!(strict.status.code(), Some(1));
+    let plan = json(&String::from_utf8(strict.stdout).unwrap());
+    assert_eq!(plan["summary"]["scheduled"], 1);
+    assert_eq!(plan["unschedulable"][0]["pod"], "default/huge");
+    assert_eq!(plan["unschedulable"][0]["reason"], "Resources");
+    assert_eq!(plan["unschedulable"][0]["nodePools"][0]["nodePool"], "general");
+    assert_eq!(String::from_utf8(strict.stderr).unwrap(), "error: 1 pod cannot be scheduled\n");
+}
+
+#[test]
+fn pods_and_nodes_are_explained() {
+    let input = format!("{POOL}{}{}", pod("small", "1"), pod("huge", "4000"));
+    let huge = json(&succeeds(&["explain", "pod", "huge", "-f", "-", "-o", "json"], &input));
+    assert_eq!((&huge["state"], &huge["reason"]), (&"Unschedulable".into(), &"Resources".into()));
+    let small = json(&succeeds(&["explain", "POD", "default/small", "-f", "-", "-o", "json"], &input));
+    assert_eq!((&small["state"], &small["node"]), (&"NewNode".into(), &"general-0".into()));
+    let node = json(&succeeds(&["explain", "node", "general-0", "-f", "-", "-o", "json"], &input));
+    assert_eq!((&node["state"], &node["pods"][0]["pod"]), (&"New".into(), &"default/small".into()));
+    for arguments in [["explain", "pod", "huge"], ["explain", "pod", "small"], ["explain", "node", "general-0"]] {
+        let text = succeeds(&[arguments.as_slice(), &["-f", "-"]].concat(), &input);
+        assert!(text.contains("general"), "{text}");
+    }
+    let message = fails(2, &["explain", "pod", "smal", "-f", "-"], &input);
+    assert!(message.contains("did you mean `default/small`?"), "{message}");
+}
+
+#[test]
+fn new_names_avoid_those_of_nodes_that_exist() {
+    let node = "---\napiVersion: v1\nkind: Node\nmetadata: {name: general-0}\nspec:\n  taints: [{key: full, effect: NoSchedule}]\nstatus:\n  \
+                capacity: {cpu: '1', memory: 1Gi, pods: '10'}\n  allocatable: {cpu: '1', memory: 1Gi, pods: '10'}\n";
+    let input = format!("{POOL}{node}{}", pod("small", "1"));
+    let plan = json(&succeeds(&["plan", "-f", "-", "-o", "json"], &input));
+    assert_eq!(plan["newNodes"][0]["name"], "general-1");
+}
+
+#[test]
+fn a_legacy_manifest_is_refused_by_name() {
+    let message = fails(2, &["plan", "-f", "-"], &POOL.replace("karpenter.sh/v1", "karpenter.sh/v1beta1"));
+    assert!(message.contains("v1beta1") && message.contains("stdin"), "{message}");
+}
