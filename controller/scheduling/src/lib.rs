@@ -11,12 +11,12 @@
 //! Everything here is a total, synchronous function of its arguments: no clock, no random number, no I/O, and no order
 //! that depends on a hash. A pod that cannot be placed is a value with reasons, not an error.
 
+mod bound;
+mod compile;
 pub mod explain;
 pub mod labels;
 pub mod model;
 pub mod overlay;
-mod bound;
-mod compile;
 mod pack;
 mod replay;
 mod solution;

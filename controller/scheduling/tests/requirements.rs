@@ -13,7 +13,8 @@ fn requirement(operator: Operator, values: &[&str]) -> Requirement {
 
 #[test]
 fn operators_become_sets() {
-    let table: [(Operator, &[&str], &[&str], &[&str]); 9] = [
+    type Row<'r> = (Operator, &'r [&'r str], &'r [&'r str], &'r [&'r str]);
+    let table: [Row<'_>; 9] = [
         (In, &["a", "b"], &["a", "b"], &["c", "1"]),
         (NotIn, &["a"], &["b", "1"], &["a"]),
         (Exists, &[], &["a", "1"], &[]),
@@ -135,7 +136,11 @@ fn beta_labels_stand_for_stable_ones() {
 
 /// Every value that the generated requirements can tell apart, and one that they all treat alike.
 fn witnesses() -> Vec<Arc<str>> {
-    (-3..12).map(|number: i64| number.to_string()).chain(["a", "b", "c", "else"].map(String::from)).map(Arc::from).collect()
+    (-3..12)
+        .map(|number: i64| number.to_string())
+        .chain(["a", "b", "c", "else"].map(String::from))
+        .map(Arc::from)
+        .collect()
 }
 
 fn any_requirement() -> impl Strategy<Value = Requirement> {
@@ -145,9 +150,8 @@ fn any_requirement() -> impl Strategy<Value = Requirement> {
     let bound = (prop::sample::select(vec![Gt, Lt, Gte, Lte]), 0..9_i64)
         .prop_map(|(operator, number)| Requirement::new(operator, [number.to_string()]));
     let simple = prop_oneof![set, bound, Just(Requirement::any()), Just(Requirement::none())];
-    prop::collection::vec(simple, 1..4).prop_map(|parts| {
-        parts.iter().fold(Requirement::any(), |all, part| all.intersection(part))
-    })
+    prop::collection::vec(simple, 1..4)
+        .prop_map(|parts| parts.iter().fold(Requirement::any(), |all, part| all.intersection(part)))
 }
 
 proptest! {

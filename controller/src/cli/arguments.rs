@@ -154,7 +154,14 @@ pub(crate) struct PackingArguments {
 #[derive(Debug, Args)]
 pub(crate) struct OutputArguments {
     /// How to print the result
-    #[arg(short = 'o', long = "output", value_enum, ignore_case = true, value_name = "FORMAT", default_value = "table")]
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_enum,
+        ignore_case = true,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
     pub(crate) output: OutputFormat,
 }
 

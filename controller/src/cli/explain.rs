@@ -70,7 +70,8 @@ fn explain_pod(
     }
     let pending = problem.pods.iter().map(|pod| &*pod.name);
     let known = pending.chain(problem.nodes.iter().flat_map(|node| node.bound.iter().map(|pod| &*pod.name)));
-    let remark = "pods with scheduling gates, finished and deleted pods, and those of a DaemonSet do not count as pending";
+    let remark =
+        "pods with scheduling gates, finished and deleted pods, and those of a DaemonSet do not count as pending";
     Err(not_found("pod", name, known, remark))
 }
 
@@ -97,6 +98,7 @@ fn not_found<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>, r
     similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     let similar = similar.iter().filter(|(likeness, _)| *likeness > 0.8).take(SIMILAR);
     let names: Vec<String> = similar.map(|(_, other)| format!("`{other}`")).collect();
-    let hint = if names.is_empty() { remark.to_owned() } else { format!("did you mean {}? ({remark})", names.join(", ")) };
+    let hint =
+        if names.is_empty() { remark.to_owned() } else { format!("did you mean {}? ({remark})", names.join(", ")) };
     Failure::Usage(format!("there is no {kind} `{name}` in the input\n\nhint: {hint}"))
 }

@@ -58,10 +58,7 @@ pub(crate) fn read(
 }
 
 /// Reads the manifests in `files`.
-pub(crate) fn read_manifests(
-    files: &[std::path::PathBuf],
-    progress: &mut Progress,
-) -> Result<Manifests, Failure> {
+pub(crate) fn read_manifests(files: &[std::path::PathBuf], progress: &mut Progress) -> Result<Manifests, Failure> {
     progress.stage("reading manifests");
     let manifests = manifest::read(files, &mut stdin().lock())?;
     Ok(manifests)
@@ -81,11 +78,7 @@ fn report(manifests: &Manifests, warnings: &[String], palette: Palette) {
 
 /// The text of a file, or of stdin for `-`; read to its end, so that a pipe will do.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(stdin().lock())
-    } else {
-        std::fs::read_to_string(path)
-    };
+    let text =
+        if path == Path::new("-") { std::io::read_to_string(stdin().lock()) } else { std::fs::read_to_string(path) };
     text.map_err(|reason| Failure::Usage(format!("`{}` cannot be read: {reason}", path.display())))
 }
-

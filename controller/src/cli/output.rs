@@ -25,7 +25,11 @@ pub(crate) enum Format {
 }
 
 /// Writes `document` as one JSON or YAML document.
-pub(crate) fn write_document(out: &mut dyn Write, document: &impl Serialize, format: DataFormat) -> Result<(), Failure> {
+pub(crate) fn write_document(
+    out: &mut dyn Write,
+    document: &impl Serialize,
+    format: DataFormat,
+) -> Result<(), Failure> {
     match format {
         DataFormat::Json => {
             serde_json::to_writer_pretty(&mut *out, document).map_err(io::Error::from)?;

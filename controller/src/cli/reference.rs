@@ -14,7 +14,9 @@ const DOCUMENTS: &str = include_str!("reference/documents.md");
 fn reference() -> String {
     let mut command = Arguments::command();
     command.build();
-    let mut text = String::from("<!-- Written by a test of muster-controller (src/cli/reference.rs). Edit the sources it names. -->\n");
+    let mut text = String::from(
+        "<!-- Written by a test of muster-controller (src/cli/reference.rs). Edit the sources it names. -->\n",
+    );
     text.push_str(CONTRACT);
     text.push_str("\n## Commands\n");
     for subcommand in command.get_subcommands() {
@@ -33,7 +35,8 @@ fn describe(text: &mut String, command: &Command) {
     if let Some(about) = about {
         let _ = write!(text, "\n{}\n", about.to_string().trim_end());
     }
-    let arguments: Vec<&Arg> = command.get_arguments().filter(|it| it.get_id() != "help" && !it.is_hide_set()).collect();
+    let arguments: Vec<&Arg> =
+        command.get_arguments().filter(|it| it.get_id() != "help" && !it.is_hide_set()).collect();
     if arguments.is_empty() {
         return;
     }

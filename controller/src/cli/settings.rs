@@ -81,12 +81,7 @@ pub(crate) enum Subject {
 impl PlanSettings {
     pub(crate) fn new(arguments: PlanArguments) -> Result<Self, Failure> {
         let PlanArguments { input, packing, strict, output } = arguments;
-        Ok(Self {
-            sources: Sources::new(input)?,
-            packing: Packing::new(packing)?,
-            strict,
-            format: format_of(&output),
-        })
+        Ok(Self { sources: Sources::new(input)?, packing: Packing::new(packing)?, strict, format: format_of(&output) })
     }
 }
 
@@ -98,12 +93,7 @@ impl ExplainSettings {
             SubjectKind::Pod => Subject::Pod(format!("default/{name}")),
             SubjectKind::Node => Subject::Node(name),
         };
-        Ok(Self {
-            subject,
-            sources: Sources::new(input)?,
-            packing: Packing::new(packing)?,
-            format: format_of(&output),
-        })
+        Ok(Self { subject, sources: Sources::new(input)?, packing: Packing::new(packing)?, format: format_of(&output) })
     }
 }
 
@@ -154,10 +144,8 @@ impl CatalogueSource {
 impl Packing {
     fn new(arguments: PackingArguments) -> Result<Self, Failure> {
         let PackingArguments { preference_policy, min_values_policy, scheduler_config, feature_gates } = arguments;
-        let gates: FeatureGates = feature_gates
-            .join(",")
-            .parse()
-            .map_err(|reason| Failure::Usage(format!("`--feature-gates`: {reason}")))?;
+        let gates: FeatureGates =
+            feature_gates.join(",").parse().map_err(|reason| Failure::Usage(format!("`--feature-gates`: {reason}")))?;
         let options = Options {
             preferences: match preference_policy {
                 PreferencePolicy::Respect => model::PreferencePolicy::Respect,

@@ -74,7 +74,7 @@ impl Catalogue {
 
 /// What `class` says about its nodes.
 fn class_settings(class: &NodeClass) -> Result<ClassSettings, Failure> {
-    if &*class.kind != "EC2NodeClass" {
+    if class.kind != "EC2NodeClass" {
         return Ok(ClassSettings::default());
     }
     let refused = |reason: String| Failure::Usage(format!("EC2NodeClass `{}`: {reason}", class.name));
@@ -124,7 +124,8 @@ fn node_class(files: &[std::path::PathBuf], progress: &mut Progress) -> Result<O
     match classes.as_slice() {
         [class] => Ok(Some(class.clone())),
         [] => Err(Failure::Usage(
-            "there is no EC2NodeClass in the input\n\nhint: without `-f` the types of the default class are listed".into(),
+            "there is no EC2NodeClass in the input\n\nhint: without `-f` the types of the default class are listed"
+                .into(),
         )),
         several => {
             let names: Vec<&str> = several.iter().map(|class| &*class.name).collect();

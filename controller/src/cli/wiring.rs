@@ -69,11 +69,7 @@ impl Surroundings {
 }
 
 /// Runs one command. The outer error is "nothing was printed", the inner one the verdict on what was.
-fn run(
-    command: Command,
-    surroundings: Surroundings,
-    out: &mut dyn Write,
-) -> Result<Result<(), Failure>, Failure> {
+fn run(command: Command, surroundings: Surroundings, out: &mut dyn Write) -> Result<Result<(), Failure>, Failure> {
     let Surroundings { stdout_is_terminal, stdout, stderr, shows_progress } = surroundings;
     let mut progress = Progress::new(shows_progress);
     match command {

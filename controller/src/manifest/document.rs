@@ -36,7 +36,8 @@ impl Origin<'_> {
                 Some(locate::line_of(whole, at))
             }
             Text::Yaml { document, first_line } => {
-                locate::in_yaml(document, yaml_options(document.len()), self.item, path).map(|line| first_line + line - 1)
+                locate::in_yaml(document, yaml_options(document.len()), self.item, path)
+                    .map(|line| first_line + line - 1)
             }
         };
         self.place_at(line)
@@ -46,6 +47,9 @@ impl Origin<'_> {
         Box::new(Place { file: self.file.to_owned(), document: self.document, item: self.item, line })
     }
 }
+
+/// Deeper than any manifest (a CRD's schema comes to 40), and shallow enough for the parser's stack.
+const DEEPEST_YAML: usize = 64;
 
 /// What is done with each object.
 pub(crate) type UseObject<'u> = dyn FnMut(&Tree<'_>, &Origin<'_>) -> Result<(), InputError> + 'u;
@@ -224,7 +228,8 @@ fn yaml_options(bytes: usize) -> serde_saphyr::Options {
             max_events: most,
             max_nodes: most,
             max_total_scalar_bytes: most.saturating_mul(2),
-            max_depth: 100,
+            max_depth: DEEPEST_YAML,
+            flow_nesting_limit: DEEPEST_YAML,
         },
         strict_booleans: true,
     }
@@ -247,7 +252,9 @@ fn yaml_documents(text: &str) -> Vec<(&str, usize)> {
     let (mut start, mut start_line, mut content) = (0, 1, false);
     let mut at = 0;
     for (index, line) in text.split_inclusive('\n').enumerate() {
-        let marks = |mark: &str| line.strip_prefix(mark).filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        let marks = |mark: &str| {
+            line.strip_prefix(mark).filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+        };
         let (opens, closes) = (marks("---"), marks("..."));
         if opens.is_some() || closes.is_some() {
             if content {
@@ -314,11 +321,15 @@ fn yaml_error(origin: &Origin<'_>, first_line: usize, error: &serde_saphyr::Erro
     let text = error.to_string();
     let reason = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("unknown cause").trim();
     let reason = reason.split(" at line ").next().unwrap_or(reason);
-    if matches!(error, serde_saphyr::Error::Budget { .. } | serde_saphyr::Error::AliasReplayLimitExceeded { .. }) {
+    if reason.starts_with("budget breached") || matches!(error, serde_saphyr::Error::AliasReplayLimitExceeded { .. }) {
         let reason = format!("YAML that is nested or repeated beyond measure ({})", shorten(reason));
         let hint = "write out what the aliases stand for, or split the document".to_owned();
         return InputError::Syntax { place, reason, hint };
     }
     let reason = format!("not valid YAML: {}", shorten(reason));
-    InputError::Syntax { place, reason, hint: "correct the text there; indent with spaces and quote odd values".to_owned() }
+    InputError::Syntax {
+        place,
+        reason,
+        hint: "correct the text there; indent with spaces and quote odd values".to_owned(),
+    }
 }

@@ -98,7 +98,12 @@ impl<'p> Field<'p> {
         if !matches!(self.tree, Tree::Map(_)) {
             return Err(self.wrong_type("a map"));
         }
-        Ok(self.tree.get(key).map(|tree| Field { tree, step: Step::Key(key), parent: Some(self), unknown: self.unknown }))
+        Ok(self.tree.get(key).map(|tree| Field {
+            tree,
+            step: Step::Key(key),
+            parent: Some(self),
+            unknown: self.unknown,
+        }))
     }
 
     /// The child `key`, which must be there.
@@ -138,7 +143,8 @@ impl<'p> Field<'p> {
     /// Every key of a map with its field.
     pub(crate) fn entries<'s>(&'s self) -> Decoded<Vec<(&'s str, Field<'s>)>> {
         let Tree::Map(entries) = self.tree else { return Err(self.wrong_type("a map")) };
-        let child = |key: &'s str, tree| Field { tree, step: Step::Key(key), parent: Some(self), unknown: self.unknown };
+        let child =
+            |key: &'s str, tree| Field { tree, step: Step::Key(key), parent: Some(self), unknown: self.unknown };
         Ok(entries.iter().map(|(key, tree)| (&**key, child(key, tree))).collect())
     }
 

@@ -26,17 +26,32 @@ const HINT: &str = "write a value that the CRD accepts; `muster crds` prints its
 pub(crate) fn judge(object: &Value) -> Judgement {
     let checked = validation::check(object);
     let unknown = checked.warnings.into_iter();
-    let (runtime, refusals): (Vec<_>, Vec<_>) = checked.errors.into_iter().partition(validation::FieldError::is_runtime);
+    let (runtime, refusals): (Vec<_>, Vec<_>) = checked.errors.into_iter().partition(only_controller_notices);
     let never_ready = runtime.into_iter().next().map(fault);
     Judgement {
         refusal: refusals.into_iter().next().map(fault),
         never_ready: never_ready.map(|fault| format!("field `{}` {}", fault.path, fault.problem)),
-        unknown: unknown.map(|field| UnknownField { path: field.path, nearest: field.nearest.map(Cow::Owned) }).collect(),
+        unknown: unknown
+            .map(|field| UnknownField { path: field.path, nearest: field.nearest.map(Cow::Owned) })
+            .collect(),
         completed: checked.defaulted,
     }
 }
 
+/// An object that cannot even be decoded is no use to anyone, whoever would notice it first.
+fn only_controller_notices(error: &validation::FieldError) -> bool {
+    error.is_runtime() && !error.path.is_empty()
+}
+
 fn fault(error: validation::FieldError) -> Fault {
     let (problem, hint) = error.message.split_once("\n\nhint: ").unwrap_or((&error.message, HINT));
-    Fault { problem: problem.to_owned(), hint: hint.to_owned(), path: error.path }
+    // The CRD begins with the name of the field, which the path ends with.
+    let (_, name) = error.path.rsplit_once('.').unwrap_or(("", &error.path));
+    let rest = problem.strip_prefix('`').and_then(|rest| rest.strip_prefix(name)).and_then(|rest| rest.strip_prefix("` "));
+    let problem = match rest {
+        Some(rest) => rest.to_owned(),
+        None if error.path.is_empty() => problem.to_owned(),
+        None => format!("is refused: {problem}"),
+    };
+    Fault { problem, hint: hint.to_owned(), path: error.path }
 }

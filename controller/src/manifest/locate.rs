@@ -81,7 +81,9 @@ pub(crate) fn in_yaml(yaml: &str, options: serde_saphyr::Options, item: Option<u
     let mut at = &root;
     for step in way {
         let next = match (&at.value, step) {
-            (Node::Map(entries), Step::Key(key)) => entries.iter().find(|(other, _)| *other == key).map(|(_, node)| node),
+            (Node::Map(entries), Step::Key(key)) => {
+                entries.iter().find(|(other, _)| *other == key).map(|(_, node)| node)
+            }
             (Node::List(items), Step::Index(index)) => items.get(index),
             _ => None,
         };

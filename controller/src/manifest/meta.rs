@@ -56,7 +56,11 @@ const METADATA: &[&str] = &[
 impl Meta {
     /// `namespace/name`, or the name of a kind without namespaces.
     pub fn path(&self) -> Arc<str> {
-        if self.namespace.is_empty() { Arc::clone(&self.name) } else { format!("{}/{}", self.namespace, self.name).into() }
+        if self.namespace.is_empty() {
+            Arc::clone(&self.name)
+        } else {
+            format!("{}/{}", self.namespace, self.name).into()
+        }
     }
 }
 

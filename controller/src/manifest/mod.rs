@@ -39,8 +39,8 @@ mod volume;
 mod workload;
 
 pub use capacity::{BufferSource, CapacityBuffer, NodeClaim, NodeClass, NodeClassRef, NodeOverlay, NodePool};
-pub use cluster::{Condition, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
 pub(crate) use cluster::fill;
+pub use cluster::{Condition, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
 pub use containers::{Container, PodResources, Stage, effective_requests};
 pub use error::{InputError, Place};
 pub use meta::{Meta, Owner};

@@ -146,7 +146,11 @@ fn pod_term(field: Field<'_>, labels: &Labels) -> Decoded<PodTerm> {
 fn topology_key(field: &Field<'_>) -> Decoded<Arc<str>> {
     let key = field.require("topologyKey")?.shared()?;
     if key.is_empty() {
-        return Err(field.fault_at("topologyKey", "is empty", "name a node label, such as `topology.kubernetes.io/zone`"));
+        return Err(field.fault_at(
+            "topologyKey",
+            "is empty",
+            "name a node label, such as `topology.kubernetes.io/zone`",
+        ));
     }
     Ok(muster_scheduling::labels::stable_name(&key).into())
 }

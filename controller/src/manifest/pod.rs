@@ -247,7 +247,8 @@ fn granted(spec: &Field<'_>, status: &Field<'_>, template: &PodTemplate) -> Deco
         grants.extend(status.list(key, |container| {
             let name = container.shared_at("name")?.unwrap_or_default();
             let mut amounts = container.read_or_default("allocatedResources", |amounts| amounts.quantities())?;
-            let actual = container.read("resources", |actual| actual.read("requests", |amounts| amounts.quantities()))?;
+            let actual =
+                container.read("resources", |actual| actual.read("requests", |amounts| amounts.quantities()))?;
             amounts.raise_to(&actual.flatten().unwrap_or_default());
             Ok((name, amounts))
         })?);

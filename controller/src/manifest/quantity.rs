@@ -177,16 +177,26 @@ mod tests {
         ] {
             assert_eq!(parse(text, &Resource::Memory), Ok(expected), "{text}");
         }
-        for (text, expected) in
-            [("1", 1000), ("250m", 250), ("0.1", 100), ("1u", 1), ("1n", 1), ("1001u", 2), ("1.0005", 1001), ("1k", 1_000_000)]
-        {
+        for (text, expected) in [
+            ("1", 1000),
+            ("250m", 250),
+            ("0.1", 100),
+            ("1u", 1),
+            ("1n", 1),
+            ("1001u", 2),
+            ("1.0005", 1001),
+            ("1k", 1_000_000),
+        ] {
             assert_eq!(parse(text, &Resource::Cpu), Ok(expected), "{text}");
         }
     }
 
     #[test]
     fn what_is_no_amount_is_refused() {
-        for text in ["", " 1", "1 ", "Gi", "1gi", "1KI", "1.2.3", ".", "-", "+", "1e", "1e+", "1e3.5", "0x10", "1GiB", "١", "--1", "1e 3"] {
+        for text in [
+            "", " 1", "1 ", "Gi", "1gi", "1KI", "1.2.3", ".", "-", "+", "1e", "1e+", "1e3.5", "0x10", "1GiB", "١",
+            "--1", "1e 3",
+        ] {
             assert_eq!(parse(text, &Resource::Memory), Err(QuantityError::Malformed), "{text}");
         }
         for text in ["-1", "-0.1m", "-1e400"] {

@@ -89,7 +89,8 @@ impl Reader {
             completed = judgement.completed;
             // Judged already: what is unknown here was reported by the judge, with the names of the whole schema.
             let tree = Tree::deserialize(&completed).unwrap_or(Tree::Null);
-            let decoded = self.decode_ours(known.kind, &Field::root(&tree, &Unknown::default()), &completed, never_ready);
+            let decoded =
+                self.decode_ours(known.kind, &Field::root(&tree, &Unknown::default()), &completed, never_ready);
             (decoded, judgement.unknown)
         } else {
             (self.decode(known.kind, &Field::root(tree, &unknown)), Vec::new())
@@ -115,7 +116,8 @@ impl Reader {
             self.unnamed_warnings += 1;
             return;
         }
-        let nearest = field.nearest.as_ref().map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
+        let nearest =
+            field.nearest.as_ref().map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
         let place = origin.place(&field.path);
         let warning = format!("{place}: {}: unknown field `{}` is ignored{nearest}", describe(tree), field.path);
         self.manifests.warnings.push(warning);
@@ -159,9 +161,7 @@ impl Reader {
     fn decode(&mut self, kind: &'static str, object: &Field<'_>) -> Decoded<Named> {
         let path = match kind {
             "Pod" => self.take_pod(object)?,
-            "Deployment" | "StatefulSet" | "ReplicaSet" => {
-                self.take_workload(workload::replicated(object, kind)?)
-            }
+            "Deployment" | "StatefulSet" | "ReplicaSet" => self.take_workload(workload::replicated(object, kind)?),
             "Job" => self.take_workload(workload::job(object)?),
             "CronJob" => self.take_workload(workload::cron_job(object)?),
             "DaemonSet" => {
@@ -180,9 +180,7 @@ impl Reader {
                 path
             }
             "Node" => keep(cluster::node(object)?, |node| node.meta.path(), &mut self.manifests.nodes),
-            "CSINode" => {
-                keep(volume::csi_node(object)?, |node| Arc::clone(&node.name), &mut self.manifests.csi_nodes)
-            }
+            "CSINode" => keep(volume::csi_node(object)?, |node| Arc::clone(&node.name), &mut self.manifests.csi_nodes),
             "VolumeAttachment" => {
                 let attachment = volume::volume_attachment(object)?;
                 self.manifests.volume_attachments.push(attachment);
@@ -214,21 +212,15 @@ impl Reader {
             "PersistentVolumeClaim" => {
                 keep_by_name(volume::claim(object)?, |claim| claim.meta.path(), &mut manifests.claims)
             }
-            "PersistentVolume" => keep_by_name(
-                volume::persistent_volume(object)?,
-                |volume| volume.meta.path(),
-                &mut manifests.volumes,
-            ),
-            "StorageClass" => keep_by_name(
-                volume::storage_class(object)?,
-                |class| class.meta.path(),
-                &mut manifests.storage_classes,
-            ),
-            "RuntimeClass" => keep_by_name(
-                cluster::runtime_class(object)?,
-                |class| class.meta.path(),
-                &mut manifests.runtime_classes,
-            ),
+            "PersistentVolume" => {
+                keep_by_name(volume::persistent_volume(object)?, |volume| volume.meta.path(), &mut manifests.volumes)
+            }
+            "StorageClass" => {
+                keep_by_name(volume::storage_class(object)?, |class| class.meta.path(), &mut manifests.storage_classes)
+            }
+            "RuntimeClass" => {
+                keep_by_name(cluster::runtime_class(object)?, |class| class.meta.path(), &mut manifests.runtime_classes)
+            }
             _ => keep_by_name(
                 cluster::priority_class(object)?,
                 |class| class.meta.path(),
@@ -270,9 +262,7 @@ impl Reader {
                 pool.never_ready = never_ready;
                 keep(pool, |pool| pool.meta.path(), &mut manifests.node_pools)
             }
-            "NodeClaim" => {
-                keep(capacity::node_claim(object)?, |claim| claim.meta.path(), &mut manifests.node_claims)
-            }
+            "NodeClaim" => keep(capacity::node_claim(object)?, |claim| claim.meta.path(), &mut manifests.node_claims),
             "NodeOverlay" => {
                 keep(capacity::node_overlay(object)?, |overlay| Arc::clone(&overlay.name), &mut manifests.node_overlays)
             }
@@ -306,14 +296,14 @@ fn keep_by_name<T>(
 
 /// apiVersion and kind.
 fn identity<'t>(tree: &'t Tree<'_>, origin: &Origin<'_>) -> Result<(&'t str, &'t str), InputError> {
-    let not_an_object = |reason: String, hint: &str| InputError::NotAnObject {
-        place: origin.place(""),
-        reason,
-        hint: hint.to_owned(),
-    };
+    let not_an_object =
+        |reason: String, hint: &str| InputError::NotAnObject { place: origin.place(""), reason, hint: hint.to_owned() };
     if !matches!(tree, Tree::Map(_)) {
         let reason = format!("a Kubernetes object must be a map, not {}", tree.describe());
-        return Err(not_an_object(reason, "write `apiVersion`, `kind` and `metadata`; several objects go into a `List`"));
+        return Err(not_an_object(
+            reason,
+            "write `apiVersion`, `kind` and `metadata`; several objects go into a `List`",
+        ));
     }
     let text = |key: &str| {
         tree.get(key).and_then(Tree::text).filter(|text| !text.is_empty()).ok_or_else(|| {

@@ -169,10 +169,18 @@ pub(crate) fn toleration(field: Field<'_>) -> Decoded<Toleration> {
     })?;
     let exists = word.as_deref() == Some("Exists");
     if key.is_none() && !exists {
-        return Err(field.fault_at("operator", "must be Exists when `key` is empty", "add a key, or use operator Exists"));
+        return Err(field.fault_at(
+            "operator",
+            "must be Exists when `key` is empty",
+            "add a key, or use operator Exists",
+        ));
     }
     if exists && !value.is_empty() {
-        return Err(field.fault_at("value", "must be empty with operator Exists", "remove the value, or use operator Equal"));
+        return Err(field.fault_at(
+            "value",
+            "must be empty with operator Exists",
+            "remove the value, or use operator Equal",
+        ));
     }
     Ok(Toleration { key, value: (!exists).then_some(value), effect: field.read("effect", effect)?.flatten() })
 }

@@ -123,7 +123,9 @@ pub(crate) fn volume(field: Field<'_>) -> Decoded<Option<Volume>> {
     }
     for (key, _, driver) in MIGRATED {
         if let Some(source) = field.get(key)? {
-            let disk = ["volumeID", "pdName", "diskName", "volumePath"].into_iter().find_map(|key| source.tree().get(key)?.text());
+            let disk = ["volumeID", "pdName", "diskName", "volumePath"]
+                .into_iter()
+                .find_map(|key| source.tree().get(key)?.text());
             return Ok(Some(Volume::InTree { driver: driver.into(), disk: disk.map_or(name, Arc::from) }));
         }
     }
@@ -170,8 +172,13 @@ pub(crate) fn persistent_volume(object: &Field<'_>) -> Decoded<PersistentVolume>
     let terms = spec.read("nodeAffinity", |affinity| {
         affinity.read("required", |required| required.list("nodeSelectorTerms", node_selector_term))
     })?;
-    let mut terms: Vec<Requirements> =
-        terms.flatten().unwrap_or_default().into_iter().filter(|term| !term.empty).map(|term| term.requirements).collect();
+    let mut terms: Vec<Requirements> = terms
+        .flatten()
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|term| !term.empty)
+        .map(|term| term.requirements)
+        .collect();
     // The data of such a volume is on one node; whether the pod may be there is for that node's labels to say.
     if spec.get("local")?.is_some() || spec.get("hostPath")?.is_some() {
         terms.iter_mut().for_each(|term| term.remove(muster_scheduling::labels::HOSTNAME));

@@ -42,10 +42,8 @@ impl<'m> DefaultSpreads<'m> {
             return pod.template.spread.clone();
         }
         let Some(selector) = self.selector_of(pod) else { return Vec::new() };
-        let with_selector = |constraint: &SpreadConstraint| SpreadConstraint {
-            selector: selector.clone(),
-            ..constraint.clone()
-        };
+        let with_selector =
+            |constraint: &SpreadConstraint| SpreadConstraint { selector: selector.clone(), ..constraint.clone() };
         self.constraints.iter().map(with_selector).collect()
     }
 

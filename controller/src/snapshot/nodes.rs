@@ -76,8 +76,7 @@ impl<'m> Pairs<'m> {
         let provider_ids = manifests.nodes.iter().enumerate();
         let by_provider: FxHashMap<&str, usize> =
             provider_ids.filter_map(|(index, node)| Some((node.provider_id.as_deref()?, index))).collect();
-        let mut pairs =
-            Self { claim_of_node: vec![None; manifests.nodes.len()], claim_has_node: Vec::new() };
+        let mut pairs = Self { claim_of_node: vec![None; manifests.nodes.len()], claim_has_node: Vec::new() };
         for claim in &manifests.node_claims {
             let by_name = claim.node.as_deref().and_then(|name| by_name.get(name));
             let node = by_name.or_else(|| by_provider.get(claim.provider_id.as_deref()?)).copied();
@@ -168,7 +167,9 @@ pub(super) fn nodes(
     for (claim, _) in in_flight(manifests, &pairs) {
         if claim.allocatable.is_empty() && !is_ending(claim) {
             let name = &claim.meta.name;
-            warnings.push(format!("NodeClaim `{name}` does not say yet what its node will hold, so nothing is planned onto it"));
+            warnings.push(format!(
+                "NodeClaim `{name}` does not say yet what its node will hold, so nothing is planned onto it"
+            ));
         }
         let mut model = coming(claim);
         model.daemon_requests = daemon_requests(daemons, &model, &BTreeSet::new());

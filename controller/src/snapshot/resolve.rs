@@ -60,7 +60,8 @@ impl<'m> Resolver<'m> {
                 namespaces.insert(Arc::clone(name), own);
             }
         }
-        let default_priority = manifests.priority_classes.values().filter(|class| class.default).map(|class| class.value);
+        let default_priority =
+            manifests.priority_classes.values().filter(|class| class.default).map(|class| class.value);
         Self {
             manifests,
             problem,
@@ -225,8 +226,12 @@ impl<'m> Resolver<'m> {
 
 fn refusal(template: &PodTemplate) -> Option<Refusal> {
     if let Some(claim) = template.resource_claims.first() {
-        return Some(Refusal::DynamicResources(format!("resource claim `{claim}`: dynamic resources are not allocated")));
+        return Some(Refusal::DynamicResources(format!(
+            "resource claim `{claim}`: dynamic resources are not allocated"
+        )));
     }
     let fields = template.affinity.match_fields.as_ref()?;
-    Some(Refusal::MatchFields(format!("required node affinity by `matchFields` ({fields}) can only mean an existing node")))
+    Some(Refusal::MatchFields(format!(
+        "required node affinity by `matchFields` ({fields}) can only mean an existing node"
+    )))
 }

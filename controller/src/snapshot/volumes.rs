@@ -49,7 +49,8 @@ impl<'m> Volumes<'m> {
             DEFAULT_CLASS.iter().any(|key| class.meta.annotations.get(key).is_some_and(|value| &**value == "true"))
         };
         // Where several are the default, the newest one is; times are written so that text compares as they do.
-        let newest = |class: &&StorageClass| (class.meta.created.clone(), std::cmp::Reverse(Arc::clone(&class.meta.name)));
+        let newest =
+            |class: &&StorageClass| (class.meta.created.clone(), std::cmp::Reverse(Arc::clone(&class.meta.name)));
         let default_class = manifests.storage_classes.values().filter(is_default).max_by_key(newest);
         Self { manifests, default_class }
     }
@@ -98,8 +99,9 @@ impl<'m> Volumes<'m> {
             (None, Some(class)) => self.of_class(&path, class_choice(class))?,
             (None, None) => return Err(format!("persistent volume claim `{path}` is not in the input")),
         };
-        wanted.terms = combine(&wanted.terms, terms)
-            .ok_or_else(|| format!("persistent volume claim `{path}` cannot be attached where the pod's other volumes can"))?;
+        wanted.terms = combine(&wanted.terms, terms).ok_or_else(|| {
+            format!("persistent volume claim `{path}` cannot be attached where the pod's other volumes can")
+        })?;
         if let Some(driver) = driver {
             wanted.attachments.push(Attachment { driver, claim: path });
         }
@@ -125,23 +127,19 @@ impl<'m> Volumes<'m> {
     }
 
     /// A claim that is not bound yet: its class says where a volume can be made.
-    fn of_class(
-        &self,
-        path: &str,
-        choice: ClassChoice<'_>,
-    ) -> Result<(&'m [Requirements], Option<Arc<str>>), String> {
+    fn of_class(&self, path: &str, choice: ClassChoice<'_>) -> Result<(&'m [Requirements], Option<Arc<str>>), String> {
         let class = match choice {
             ClassChoice::Absent => {
                 return Err(format!("persistent volume claim `{path}` is not bound and has no storage class"));
             }
             ClassChoice::Default => self.default_class.ok_or_else(|| {
-                format!("persistent volume claim `{path}` is not bound, and no storage class in the input is the default")
+                format!(
+                    "persistent volume claim `{path}` is not bound, and no storage class in the input is the default"
+                )
             })?,
-            ClassChoice::Named(name) => self
-                .manifests
-                .storage_classes
-                .get(name)
-                .ok_or_else(|| format!("storage class `{name}` of persistent volume claim `{path}` is not in the input"))?,
+            ClassChoice::Named(name) => self.manifests.storage_classes.get(name).ok_or_else(|| {
+                format!("storage class `{name}` of persistent volume claim `{path}` is not in the input")
+            })?,
         };
         let name = &class.meta.name;
         if !class.waits {

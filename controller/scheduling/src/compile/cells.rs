@@ -130,7 +130,8 @@ impl Cells {
             .iter()
             .map(|dimension| {
                 let mut merged: Option<Requirement> = None;
-                let sides = [offering.get(&dimension.key), one.requirements.get(&dimension.key), pool.get(&dimension.key)];
+                let sides =
+                    [offering.get(&dimension.key), one.requirements.get(&dimension.key), pool.get(&dimension.key)];
                 for side in sides.into_iter().flatten() {
                     merged = Some(merged.map_or_else(|| side.clone(), |merged| merged.intersection(side)));
                 }

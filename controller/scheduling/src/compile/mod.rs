@@ -93,7 +93,21 @@ impl<'a> Compiled<'a> {
         let cells = Cells::new(problem, &pools, &signatures, &topology_keys);
         let shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);
         let admits = shapes::admissions(problem, &cells, &pools, &shapes, &signatures, &daemons);
-        Self { problem, options, columns, vectors, classes, class_of_spec, signatures, cells, pools, shapes, admits, daemons, amounts }
+        Self {
+            problem,
+            options,
+            columns,
+            vectors,
+            classes,
+            class_of_spec,
+            signatures,
+            cells,
+            pools,
+            shapes,
+            admits,
+            daemons,
+            amounts,
+        }
     }
 
     /// Shapes that `signature` admits, by cell.

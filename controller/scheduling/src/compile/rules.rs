@@ -72,17 +72,6 @@ pub(crate) struct Part {
     pub(crate) joins: SmallVec<[u32; 1]>,
 }
 
-impl Part {
-    /// Whether no rule is about it.
-    pub(crate) fn is_free(&self) -> bool {
-        self.owns_host.is_empty()
-            && self.targets_host.is_empty()
-            && self.owns_domain.is_empty()
-            && self.targets_domain.is_empty()
-            && self.joins.is_empty()
-    }
-}
-
 /// All rules of a problem.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
@@ -223,11 +212,6 @@ impl Rules {
             domain[one.subject as usize].push(rule as u32);
         }
         RulesBySubject { host, domain }
-    }
-
-    /// Labels that domain rules are about.
-    pub(crate) fn topology_keys(&self) -> BTreeSet<Arc<str>> {
-        self.domain.iter().map(|rule| Arc::clone(&rule.key)).collect()
     }
 
     fn subject_of(&mut self, term: &AffinityTerm) -> u32 {

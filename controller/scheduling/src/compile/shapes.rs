@@ -102,7 +102,12 @@ impl<'a> LabelIndex<'a> {
     }
 
     /// Keeps in `set` the types whose own label `key` passes `test` (`None`: the type does not have it).
-    pub(crate) fn retain(&mut self, key: &Arc<str>, set: &mut FixedBitSet, test: impl Fn(Option<&Requirement>) -> bool) {
+    pub(crate) fn retain(
+        &mut self,
+        key: &Arc<str>,
+        set: &mut FixedBitSet,
+        test: impl Fn(Option<&Requirement>) -> bool,
+    ) {
         let column = self.column(key);
         let verdicts: Vec<bool> = column.distinct.iter().map(|requirement| test(requirement.as_ref())).collect();
         if verdicts.iter().all(|&verdict| verdict) {
@@ -123,9 +128,7 @@ impl<'a> LabelIndex<'a> {
 
 /// Whether what the pool and the type say of a label leaves room for `wanted`.
 fn meets(wanted: &Requirement, pool: Option<&Requirement>, own: Option<&Requirement>) -> bool {
-    let both = |there: &Requirement| {
-        wanted.overlaps(there) || (wanted.allows_absence() && there.allows_absence())
-    };
+    let both = |there: &Requirement| wanted.overlaps(there) || (wanted.allows_absence() && there.allows_absence());
     match (pool, own) {
         (None, None) => wanted.allows_absence(),
         (Some(one), None) | (None, Some(one)) => both(one),
@@ -258,12 +261,12 @@ pub(crate) fn admissions(
                 for alternative in &signature.alternatives {
                     let types = types_for(alternative, used, index, offering_keys, &nothing);
                     let in_cell: Vec<usize> = (0..cells.len())
-                        .filter(|&cell| cells.dimensions.iter().enumerate().all(|(at, dimension)| {
-                            let key: &Dimension = dimension;
-                            alternative
-                                .get(&key.key)
-                                .is_none_or(|wanted| allows(wanted, cells.value(cell, at)))
-                        }))
+                        .filter(|&cell| {
+                            cells.dimensions.iter().enumerate().all(|(at, dimension)| {
+                                let key: &Dimension = dimension;
+                                alternative.get(&key.key).is_none_or(|wanted| allows(wanted, cells.value(cell, at)))
+                            })
+                        })
                         .collect();
                     for (shape_index, shape) in shapes.iter().enumerate() {
                         if shape.pool == number && types.contains(shape.instance_type) {

@@ -32,12 +32,7 @@ impl Signature {
             }
         }
         let names_host = alternatives.iter().any(|alternative| alternative.get(labels::HOSTNAME).is_some());
-        Self {
-            alternatives,
-            tolerations: spec.tolerations.clone(),
-            host_ports: spec.host_ports.clone(),
-            names_host,
-        }
+        Self { alternatives, tolerations: spec.tolerations.clone(), host_ports: spec.host_ports.clone(), names_host }
     }
 
     /// Whether no taint of `taints` keeps the pod off.

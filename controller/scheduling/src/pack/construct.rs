@@ -4,8 +4,6 @@
 //! content is worth most per dollar; the same pattern is repeated while its lots last. A node's score is one minus its
 //! waste against a valid price system, so the price of the plan is the bound divided by the mean score.
 
-use fixedbitset::FixedBitSet;
-
 use super::exact;
 use super::fill::{Content, Filler, Site};
 use super::ground::{Ground, Headroom};
@@ -20,8 +18,6 @@ pub(crate) struct Opened {
     /// Index in `compiled.shapes`.
     pub(crate) shape: usize,
     pub(crate) cell: usize,
-    /// Cells that all its units allow.
-    pub(crate) cells: FixedBitSet,
     pub(crate) price: f64,
     pub(crate) units: Vec<u32>,
     /// Bought from this reserved offering.
@@ -103,7 +99,7 @@ pub(crate) fn construct(
             let Some(fresh) = price_rest(ground, grouped, stock, &tiers) else { break };
             left_value = fresh.total;
             round = Some(fresh);
-            if exact::applies(ground, grouped, stock, headroom) {
+            if exact::applies(ground, stock, headroom) {
                 opened.extend(exact::pack(ground, grouped, stock));
                 continue;
             }
@@ -185,7 +181,18 @@ fn price_rest(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, tiers: &[i3
             mask.ones().for_each(|cell| pinned[cell] += value);
         }
     }
-    Some(Round { duals, values, total, nodes, weights, kinds, critical, pinned, candidates: vec![None; cells], given_up: false })
+    Some(Round {
+        duals,
+        values,
+        total,
+        nodes,
+        weights,
+        kinds,
+        critical,
+        pinned,
+        candidates: vec![None; cells],
+        given_up: false,
+    })
 }
 
 /// The cell to work on: the one with the most value that can go nowhere else; `None` where all is free.
@@ -229,9 +236,7 @@ fn best_node(
         }
         let one = &ground.compiled.shapes[shape];
         let weight = ground.weight_of(shape);
-        let admitted = |kind: u32| {
-            grouped.admits[stock.kinds[kind as usize].signature as usize][cell].contains(shape)
-        };
+        let admitted = |kind: u32| grouped.admits[stock.kinds[kind as usize].signature as usize][cell].contains(shape);
         let openers = |kind: u32| tiers[kind as usize] <= weight;
         let mixed = round.kinds.iter().any(|&kind| !openers(kind));
         let site = Site {
@@ -342,7 +347,11 @@ fn downsize(
             break;
         }
         let admitted = || signatures.iter().all(|&signature| grouped.admits[signature as usize][cell].contains(other));
-        if ground.weight_of(other) == weight && fits(&sizes, &one.room) && admitted() && headroom.allows(ground.compiled, other) {
+        if ground.weight_of(other) == weight
+            && fits(&sizes, &one.room)
+            && admitted()
+            && headroom.allows(ground.compiled, other)
+        {
             return other;
         }
     }
@@ -361,11 +370,6 @@ fn commit(
     let (shape, cell, content) = node;
     let lasts = content.iter().map(|&(lot, count)| stock.lots[lot as usize].left() / count as usize).min().unwrap_or(0);
     let times = lasts.min(headroom.times(ground.compiled, shape)).max(1);
-    let mut cells = FixedBitSet::with_capacity(ground.compiled.cells.len());
-    cells.insert_range(..);
-    for &(lot, _) in content {
-        cells.intersect_with(&stock.masks[stock.lots[lot as usize].mask as usize]);
-    }
     let price = ground.compiled.shapes[shape].price[cell];
     let mut value = 0.0;
     for _ in 0..times {
@@ -373,7 +377,7 @@ fn commit(
         for &(lot, count) in content {
             units.extend_from_slice(stock.take(lot, count as usize));
         }
-        opened.push(Opened { shape, cell, cells: cells.clone(), price, units, reserved: None });
+        opened.push(Opened { shape, cell, price, units, reserved: None });
     }
     for &(lot, count) in content {
         let one = &stock.lots[lot as usize];

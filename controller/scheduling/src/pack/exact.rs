@@ -3,8 +3,6 @@
 //! `price(S)` is the cheapest shape that holds subset S; `best(S) = min over T ⊆ S with S's first pod of price(T) +
 //! best(S∖T)`, 3ⁿ steps. Batches of this size are what a cluster sees most of the day.
 
-use fixedbitset::FixedBitSet;
-
 use super::construct::Opened;
 use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
@@ -14,13 +12,9 @@ use super::stock::Stock;
 const MOST_UNITS: usize = 12;
 
 /// Whether the rest is small enough, and its pools are of one weight and unlimited.
-pub(crate) fn applies(ground: &Ground<'_>, _grouped: &Grouped, stock: &Stock, headroom: &Headroom) -> bool {
-    let mut tiers = stock
-        .left_of_kind
-        .iter()
-        .zip(&ground.tier_of_kind)
-        .filter(|&(&left, _)| left > 0)
-        .map(|(_, &tier)| tier);
+pub(crate) fn applies(ground: &Ground<'_>, stock: &Stock, headroom: &Headroom) -> bool {
+    let mut tiers =
+        stock.left_of_kind.iter().zip(&ground.tier_of_kind).filter(|&(&left, _)| left > 0).map(|(_, &tier)| tier);
     let Some(first) = tiers.next() else { return false };
     stock.left <= MOST_UNITS && !headroom.binds() && first != i32::MIN && tiers.all(|tier| tier == first)
 }
@@ -105,7 +99,7 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) ->
     while set != 0 && choice[set] != 0 {
         let node = choice[set];
         let entry = &entries[cheapest[node] as usize];
-        opened.push(open(ground, stock, &lots, node, entry));
+        opened.push(open(stock, &lots, node, entry));
         set &= !node;
     }
     if target != full {
@@ -118,7 +112,8 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) ->
 fn entries(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, lots: &[u32]) -> Vec<Entry> {
     let same_mask = lots.iter().all(|&lot| stock.lots[lot as usize].mask == stock.lots[lots[0] as usize].mask);
     let mut entries = Vec::new();
-    for &shape in &ground.basic {
+    let tier = ground.tier_of_kind[stock.lots[lots[0] as usize].kind as usize];
+    for &shape in ground.basic.iter().filter(|&&shape| ground.weight_of(shape) == tier) {
         let one = &ground.compiled.shapes[shape];
         let mut cheapest: Option<Entry> = None;
         for (cell, &price) in one.price.iter().enumerate().filter(|(_, price)| price.is_finite()) {
@@ -161,15 +156,12 @@ fn breaks_rules(grouped: &Grouped, stock: &Stock, lots: &[u32], set: usize) -> b
     })
 }
 
-fn open(ground: &Ground<'_>, stock: &mut Stock, lots: &[u32], node: usize, entry: &Entry) -> Opened {
-    let mut cells = FixedBitSet::with_capacity(ground.compiled.cells.len());
-    cells.insert_range(..);
+fn open(stock: &mut Stock, lots: &[u32], node: usize, entry: &Entry) -> Opened {
     let mut units = Vec::new();
     for (unit, &lot) in lots.iter().enumerate() {
         if node >> unit & 1 == 1 {
-            cells.intersect_with(&stock.masks[stock.lots[lot as usize].mask as usize]);
             units.extend_from_slice(stock.take(lot, 1));
         }
     }
-    Opened { shape: entry.shape, cell: entry.cell, cells, price: entry.price, units, reserved: None }
+    Opened { shape: entry.shape, cell: entry.cell, price: entry.price, units, reserved: None }
 }

@@ -151,8 +151,7 @@ impl<'a> Filler<'a> {
         let own = |rule: u32| rules.targets.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
         rules.owns.iter().any(|&rule| self.targets[rule as usize] + own(rule) > self.rules[rule as usize].limit)
             || rules.targets.iter().any(|&(rule, count)| {
-                self.owners[rule as usize] > 0
-                    && self.targets[rule as usize] + count > self.rules[rule as usize].limit
+                self.owners[rule as usize] > 0 && self.targets[rule as usize] + count > self.rules[rule as usize].limit
             })
     }
 

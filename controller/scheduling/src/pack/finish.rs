@@ -10,6 +10,7 @@ use super::Draft;
 use super::construct::Opened;
 use super::groups::Grouped;
 use crate::compile::{Compiled, fits};
+use crate::labels;
 use crate::model::{Operator, Requirement, Requirements};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
@@ -21,6 +22,7 @@ pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &Draft) -
     let mut solution = Solution::default();
     let mut writer = Writer::new(compiled, grouped);
     solution.new_nodes.extend(draft.opened.iter().map(|opened| writer.node(opened)));
+    keep_limits(compiled, &draft.opened, &mut solution.new_nodes);
     for (node, units) in &draft.existing {
         let mut pods: Vec<usize> = units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| pod as usize).collect();
         pods.sort_unstable();
@@ -48,6 +50,65 @@ pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &Draft) -
     solution
 }
 
+/// Drops the launch alternatives with which a pool would exceed its limits, all other nodes being as planned.
+fn keep_limits(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode]) {
+    let problem = compiled.problem;
+    for (pool, one) in problem.pools.iter().enumerate() {
+        let Some(limits) = &one.limits else { continue };
+        let types = &problem.catalogues[one.catalogue];
+        let uses = |instance_type: usize| -> Vec<i64> {
+            let capacity = &types[instance_type].capacity;
+            limits
+                .iter()
+                .map(|(resource, _)| if resource.name() == "nodes" { 1 } else { capacity.get(resource) })
+                .collect()
+        };
+        let mut left: Vec<i64> =
+            limits.iter().map(|(resource, limit)| limit.saturating_sub(one.usage.get(resource))).collect();
+        let own = || opened.iter().enumerate().filter(|(_, node)| compiled.shapes[node.shape].pool == pool);
+        for (_, node) in own() {
+            let planned = uses(compiled.shapes[node.shape].instance_type);
+            left.iter_mut().zip(&planned).for_each(|(left, spent)| *left = left.saturating_sub(*spent));
+        }
+        for (number, node) in own() {
+            let planned = uses(compiled.shapes[node.shape].instance_type);
+            let new = &mut nodes[number];
+            let within = |instance_type: &&usize| {
+                let wanted = uses(**instance_type);
+                wanted
+                    .iter()
+                    .zip(&planned)
+                    .zip(&left)
+                    .all(|((wanted, planned), left)| wanted - planned <= (*left).max(0))
+            };
+            let kept: Vec<usize> = new.alternatives.iter().filter(within).copied().collect();
+            if kept.len() == new.alternatives.len() || kept.is_empty() {
+                continue;
+            }
+            if kept[0] != new.instance_type {
+                new.instance_type = kept[0];
+                let requirements = &new.requirements;
+                let cheapest = types[kept[0]].offerings.iter().enumerate().filter(|(_, offering)| {
+                    offering.launchable()
+                        && offering.capacity_type() != Some("reserved")
+                        && requirements.intersects(&offering.requirements)
+                });
+                let price = |offering: &crate::model::Offering| offering.price.unwrap_or(f64::INFINITY);
+                let spot_last = |offering: &crate::model::Offering| offering.capacity_type() != Some("spot");
+                if let Some((offering, one)) =
+                    cheapest.min_by(|a, b| price(a.1).total_cmp(&price(b.1)).then(spot_last(a.1).cmp(&spot_last(b.1))))
+                {
+                    new.offering = offering;
+                    new.price = price(one);
+                }
+            }
+            new.alternatives = kept.into();
+            let chosen = uses(new.instance_type);
+            left.iter_mut().zip(chosen.iter().zip(&planned)).for_each(|(left, (new, old))| *left -= new - old);
+        }
+    }
+}
+
 /// What the launch of a node depends on, apart from its name: nodes of one pattern share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Terms {
@@ -56,7 +117,8 @@ struct Terms {
     /// Specs of its pods, distinct.
     specs: Vec<u32>,
     sizes: Vec<i32>,
-    reserved: Option<usize>,
+    /// Shape and offering of a reservation.
+    reserved: Option<(usize, usize)>,
 }
 
 /// How a node may be launched.
@@ -81,13 +143,7 @@ impl<'a> Writer<'a> {
         let mut by_price: Vec<usize> = (0..compiled.shapes.len()).collect();
         let price = |shape: usize| compiled.shapes[shape].cheapest;
         by_price.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
-        Self {
-            compiled,
-            grouped,
-            by_price,
-            requirements: FxHashMap::default(),
-            launches: FxHashMap::default(),
-        }
+        Self { compiled, grouped, by_price, requirements: FxHashMap::default(), launches: FxHashMap::default() }
     }
 
     fn node(&mut self, opened: &Opened) -> NewNode {
@@ -103,14 +159,23 @@ impl<'a> Writer<'a> {
         for &pod in &pods {
             let class = compiled.class_of(pod);
             sizes.iter_mut().zip(compiled.request(class)).for_each(|(sum, &size)| *sum += size);
-            amounts.iter_mut().zip(compiled.amounts(class)).for_each(|(sum, &amount)| *sum = sum.saturating_add(amount));
+            amounts
+                .iter_mut()
+                .zip(compiled.amounts(class))
+                .for_each(|(sum, &amount)| *sum = sum.saturating_add(amount));
             specs.push(compiled.problem.pods[pod].spec as u32);
         }
         specs.sort_unstable();
         specs.dedup();
         // Specs that say nothing of nodes and take part in no domain rule leave the launch alone.
         specs.retain(|&spec| self.speaks(spec as usize));
-        let terms = Terms { pool: shape.pool, cell: opened.cell, specs, sizes, reserved: opened.reserved };
+        let terms = Terms {
+            pool: shape.pool,
+            cell: opened.cell,
+            specs,
+            sizes,
+            reserved: opened.reserved.map(|offering| (opened.shape, offering)),
+        };
         let launch = match self.launches.get(&terms) {
             Some(launch) => Rc::clone(launch),
             None => {
@@ -134,14 +199,17 @@ impl<'a> Writer<'a> {
 
     fn speaks(&self, spec: usize) -> bool {
         let one = &self.compiled.problem.specs[spec];
-        !(one.node_selector.is_empty() && one.node_terms.is_empty() && one.volume_terms.is_empty())
-            || !one.host_ports.is_empty()
-            || !self.grouped.pinned_of_spec[spec].is_clear()
+        let silent = one.node_selector.is_empty()
+            && one.node_terms.is_empty()
+            && one.volume_terms.is_empty()
+            && one.host_ports.is_empty()
+            && self.grouped.pinned_of_spec[spec].is_clear();
+        !silent
     }
 
     fn launch(&mut self, terms: &Terms, opened: &Opened) -> Launch {
         let key = (terms.pool, terms.cell, terms.specs.clone());
-        let requirements = match self.requirements.get(&key) {
+        let mut requirements = match self.requirements.get(&key) {
             Some(requirements) => Arc::clone(requirements),
             None => {
                 let requirements = Arc::new(self.requirements(terms));
@@ -149,6 +217,17 @@ impl<'a> Writer<'a> {
                 requirements
             }
         };
+        if let Some((_, offering)) = terms.reserved {
+            let one = &self.compiled.shapes[opened.shape];
+            let types = &self.compiled.problem.catalogues[self.compiled.problem.pools[terms.pool].catalogue];
+            let mut narrowed = (*requirements).clone();
+            narrowed.add_all(&types[one.instance_type].offerings[offering].requirements);
+            narrowed.add(
+                labels::INSTANCE_TYPE,
+                Requirement::new(Operator::In, [Arc::clone(&types[one.instance_type].name)]),
+            );
+            requirements = Arc::new(narrowed);
+        }
         let found = self.alternatives(terms, &requirements);
         let own = &self.compiled.shapes[opened.shape];
         let offering = own.offering[opened.cell] as usize;
@@ -232,8 +311,9 @@ impl<'a> Writer<'a> {
             let admitted = |cell: usize| {
                 signatures.iter().all(|&signature| compiled.admits[signature as usize][cell].contains(shape))
             };
-            if let Some(number) = terms.reserved {
-                let reserved = one.reserved.iter().find(|reserved| reserved.offering == number && admitted(reserved.cell));
+            if let Some((own, number)) = terms.reserved {
+                // A reservation is of one type: the launch names no other.
+                let reserved = one.reserved.iter().find(|reserved| own == shape && reserved.offering == number);
                 found.extend(reserved.map(|reserved| (one.instance_type, number, reserved.price)));
                 continue;
             }

@@ -69,7 +69,9 @@ impl<'a> Ground<'a> {
                 let mut set = FixedBitSet::with_capacity(self.compiled.shapes.len());
                 for (cell, admitted) in grouped.admits[one.signature as usize].iter().enumerate() {
                     let price = |shape: usize| self.compiled.shapes[shape].price[cell];
-                    set.extend(admitted.ones().filter(|&shape| price(shape).is_finite() && self.weight_of(shape) >= tier));
+                    set.extend(
+                        admitted.ones().filter(|&shape| price(shape).is_finite() && self.weight_of(shape) >= tier),
+                    );
                 }
                 set
             });
@@ -120,7 +122,8 @@ impl<'a> Ground<'a> {
                     if weight <= tier || !fits(&kind.sizes, &one.room) || !headroom.allows(self.compiled, shape) {
                         continue;
                     }
-                    let offered = admits.iter().enumerate().any(|(cell, set)| set.contains(shape) && one.price[cell].is_finite());
+                    let offered =
+                        admits.iter().enumerate().any(|(cell, set)| set.contains(shape) && one.price[cell].is_finite());
                     if offered {
                         tier = weight;
                         if single {
@@ -186,8 +189,12 @@ fn undominated(compiled: &Compiled<'_>, grouped: &Grouped) -> Vec<usize> {
     }
     order.retain(|&shape| !served[shape].is_clear());
     let limited: Vec<bool> = compiled.problem.pools.iter().map(|pool| pool.limits.is_some()).collect();
-    let flexible: Vec<bool> =
-        compiled.problem.pools.iter().map(|pool| pool.requirements.iter().any(|(_, one)| one.min_values.is_some())).collect();
+    let flexible: Vec<bool> = compiled
+        .problem
+        .pools
+        .iter()
+        .map(|pool| pool.requirements.iter().any(|(_, one)| one.min_values.is_some()))
+        .collect();
     let mut kept: Vec<usize> = Vec::new();
     for &shape in &order {
         let one = key(shape);

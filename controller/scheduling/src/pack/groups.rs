@@ -52,11 +52,8 @@ impl Grouped {
         let problem = compiled.problem;
         let softness = Softness { spreads: reading.spreads };
         let mut rules = Rules::default();
-        let mut parts: Vec<Part> = compiled
-            .classes
-            .iter()
-            .map(|class| rules.learn(&problem.specs[class.spec], true, softness))
-            .collect();
+        let mut parts: Vec<Part> =
+            compiled.classes.iter().map(|class| rules.learn(&problem.specs[class.spec], true, softness)).collect();
         if reading.hosts > 0 {
             soften_hosts(compiled, reading.hosts, &mut rules, &mut parts);
         }
@@ -93,8 +90,16 @@ impl Grouped {
         let admits = compiled.admits.iter().map(|by_cell| Rc::new(by_cell.clone())).collect();
         let signature_parts = (0..compiled.signatures.len() as u32).map(|signature| vec![signature]).collect();
         let first_bundle = problem.pods.len() as u32;
-        let mut grouped =
-            Self { rules, groups, admits, signature_parts, bundles: Vec::new(), first_bundle, bound_parts, pinned_of_spec };
+        let mut grouped = Self {
+            rules,
+            groups,
+            admits,
+            signature_parts,
+            bundles: Vec::new(),
+            first_bundle,
+            bound_parts,
+            pinned_of_spec,
+        };
         super::glue::glue(compiled, &mut grouped);
         grouped
     }

@@ -13,11 +13,13 @@ mod finish;
 mod glue;
 pub(crate) mod ground;
 pub(crate) mod groups;
+mod reserved;
 pub(crate) mod stock;
 mod terrain;
 pub(crate) mod zones;
 
 use crate::compile::Compiled;
+use crate::explain::Explainer;
 use crate::model::{Options, PreferencePolicy, Problem};
 use crate::solution::{Reason, Solution};
 
@@ -37,8 +39,10 @@ pub(crate) struct Draft {
 }
 
 /// Two ways to fill: few shapes and little regard for scarce columns, or many and much.
-const PORTFOLIO: [Settings; 2] =
-    [Settings { candidates: 2, floor: 0.15 }, Settings { candidates: 6, floor: 0.5 }];
+const PORTFOLIO: [Settings; 2] = [Settings { candidates: 2, floor: 0.15 }, Settings { candidates: 6, floor: 0.5 }];
+
+/// Plans of more nodes than this gain nothing from a second pass: their last, wasteful nodes weigh too little.
+const SECOND_PASS_NODES: usize = 400;
 
 /// Packs the pending pods of `problem`.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
@@ -48,7 +52,20 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let reading = Reading { spreads: respects && groups::prefers_spread(&compiled), hosts };
     let grouped = Grouped::new(&compiled, &reading);
     let draft = draft(&compiled, &grouped);
-    finish::write(&compiled, &grouped, &draft)
+    let mut solution = finish::write(&compiled, &grouped, &draft);
+    explain_left(problem, options, &mut solution);
+    solution
+}
+
+/// Says of every pod that was left over why no pool takes it.
+fn explain_left(problem: &Problem, options: &Options, solution: &mut Solution) {
+    if solution.unschedulable.is_empty() {
+        return;
+    }
+    let left = std::mem::take(&mut solution.unschedulable);
+    let mut explainer = Explainer::new(problem, options, solution);
+    let explained = left.iter().map(|one| explainer.unschedulable(one.pod)).collect();
+    solution.unschedulable = explained;
 }
 
 /// The cheapest draft under one reading.
@@ -64,14 +81,13 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
     for settings in PORTFOLIO.iter().take(compiled.options.passes.max(1)) {
         let mut stock = stock.clone();
         let mut headroom = Headroom::new(compiled);
-        let opened = construct::construct(&ground, grouped, &mut stock, &mut headroom, *settings);
+        let mut opened = construct::construct(&ground, grouped, &mut stock, &mut headroom, *settings);
+        reserved::claim(compiled, grouped, &mut opened);
         let mut left: Vec<(u32, Option<Reason>)> =
             zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason))).collect();
         left.extend(stock.lots.iter().flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
-        let price = opened.iter().map(|node| node.price).sum();
-        let better = best.as_ref().is_none_or(|best| {
-            (left.len(), price) < (best.left.len(), best.price)
-        });
+        let price: f64 = opened.iter().map(|node| node.price).sum();
+        let better = best.as_ref().is_none_or(|best| (left.len(), price) < (best.left.len(), best.price));
         if better {
             let existing = filled
                 .iter()
@@ -80,6 +96,9 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
                 .map(|(one, units)| (one.node, units.clone()))
                 .collect();
             best = Some(Draft { opened, existing, left, price });
+        }
+        if best.as_ref().is_some_and(|best| best.opened.len() > SECOND_PASS_NODES) {
+            break;
         }
     }
     best.unwrap_or(Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new(), price: 0.0 })

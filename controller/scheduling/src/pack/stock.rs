@@ -74,8 +74,7 @@ impl Stock {
                 kinds.push(Kind { signature: group.signature, sizes: Rc::clone(&group.sizes) });
                 kinds.len() as u32 - 1
             });
-            let rules =
-                Ruleset { owns: group.part.owns_host.clone(), targets: group.part.targets_host.clone() };
+            let rules = Ruleset { owns: group.part.owns_host.clone(), targets: group.part.targets_host.clone() };
             let ruleset = *ruleset_ids.entry(rules.clone()).or_insert_with(|| {
                 rulesets.push(rules);
                 rulesets.len() as u32 - 1

@@ -70,7 +70,8 @@ pub(crate) fn counting_values(compiled: &Compiled<'_>, grouped: &Grouped, standi
                 _ => None,
             };
             let signature = filter.map(|filter| {
-                let terms = if filter.node_terms.is_empty() { vec![Requirements::new()] } else { filter.node_terms.clone() };
+                let terms =
+                    if filter.node_terms.is_empty() { vec![Requirements::new()] } else { filter.node_terms.clone() };
                 Signature {
                     alternatives: terms
                         .into_iter()

@@ -60,12 +60,8 @@ pub(crate) fn assign(
     standing: &[Standing],
     standing_admits: &[FixedBitSet],
 ) -> Zoned {
-    let dimension_of: Vec<usize> = grouped
-        .rules
-        .domain
-        .iter()
-        .map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX))
-        .collect();
+    let dimension_of: Vec<usize> =
+        grouped.rules.domain.iter().map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect();
     let mut zoning = Zoning {
         compiled,
         grouped,
@@ -241,6 +237,11 @@ impl Zoning<'_> {
 
     fn place_group(&mut self, group: usize, reach: &FixedBitSet, totals: &[f64], zoned: &mut Zoned) {
         let of = &self.grouped.groups[group];
+        if !of.part.joins.is_empty() {
+            // Their company is on existing nodes, or nowhere.
+            zoned.rejected.extend(of.units.iter().map(|&unit| (unit, Reason::PodAffinity)));
+            return;
+        }
         let mut rules: Vec<u32> = of.part.owns_domain.iter().copied().collect();
         rules.extend(of.part.targets_domain.iter().map(|&(rule, _)| rule));
         let mut dimensions: Vec<usize> = rules.iter().map(|&rule| self.dimension_of[rule as usize]).collect();
@@ -301,7 +302,8 @@ impl Zoning<'_> {
             let mut best: Option<((i64, i64, f64, usize), FixedBitSet)> = None;
             for value in 0..values {
                 let mut cells = FixedBitSet::with_capacity(mask.len());
-                let inside = mask.ones().filter(|&cell| self.compiled.cells.value_index(cell, dimension) == Some(value));
+                let inside =
+                    mask.ones().filter(|&cell| self.compiled.cells.value_index(cell, dimension) == Some(value));
                 cells.extend(inside);
                 if cells.is_clear() || !self.allowed(group, dimension, value) {
                     continue;
@@ -323,9 +325,8 @@ impl Zoning<'_> {
     /// Whether the required rules let a unit of `group` into `value`.
     fn allowed(&self, group: usize, dimension: usize, value: usize) -> bool {
         let part = &self.grouped.groups[group].part;
-        let counted = |rule: u32| {
-            part.targets_domain.iter().find(|&&(target, _)| target == rule).map_or(0, |&(_, count)| count)
-        };
+        let counted =
+            |rule: u32| part.targets_domain.iter().find(|&&(target, _)| target == rule).map_or(0, |&(_, count)| count);
         let owned = part.owns_domain.iter().copied().filter(|&rule| self.dimension_of[rule as usize] == dimension);
         for rule in owned {
             let at = rule as usize;
@@ -367,7 +368,8 @@ impl Zoning<'_> {
         };
         let targets = |rule: u32| i64::from(self.counts.targets[rule as usize][value]);
         let owned = part.owns_domain.iter().copied().filter(|&rule| spreads(rule)).map(targets).sum();
-        let targeted = part.targets_domain.iter().map(|&(rule, _)| rule).filter(|&rule| spreads(rule)).map(targets).sum();
+        let targeted =
+            part.targets_domain.iter().map(|&(rule, _)| rule).filter(|&rule| spreads(rule)).map(targets).sum();
         (owned, targeted)
     }
 

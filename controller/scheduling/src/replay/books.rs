@@ -1,6 +1,7 @@
 //! What each rule finds where, kept up to date while pods are placed.
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::model::{Node, Problem};
 use crate::validate::rules::{BY_HOST, Demand, Rules};
@@ -101,49 +102,47 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// The rules that decide where a pod of `spec` may go, each with what it needs to know: worked out once for a pod.
-    pub(super) fn gates(&self, spec: usize, gates: &mut Vec<Gate>) {
-        gates.clear();
+    /// The rules that decide where a pod of `spec` may go, as they stand now.
+    pub(super) fn gates(&self, spec: usize) -> SmallVec<[Gate<'_>; 4]> {
+        let mut gates = SmallVec::new();
         let counted = self.rules.counted(spec);
         for &rule in self.rules.owned(spec) {
             let account = &self.accounts[rule as usize];
             let itself = counted.contains(&rule);
-            let most = match self.rules.all[rule as usize].demand {
+            let (least, most) = match self.rules.all[rule as usize].demand {
                 Demand::Spread { required: false, .. } => continue,
                 Demand::Spread { max_skew, min_domains, .. } => {
                     let enough = min_domains.is_none_or(|least| account.eligible.len() as i64 >= i64::from(least));
                     let counts = account.eligible.iter().map(|&domain| account.counted[domain as usize]);
                     let least = if enough { counts.min().unwrap_or(0) } else { 0 };
-                    i64::from(least) + max_skew - i64::from(itself)
+                    (0, i64::from(least) + max_skew - i64::from(itself))
                 }
-                Demand::AntiAffinity => 0,
-                Demand::Affinity if account.total == 0 && itself => i64::MAX,
-                Demand::Affinity => {
-                    gates.push(Gate { rule, owners: false, least: 1, most: i64::MAX });
-                    continue;
-                }
+                Demand::AntiAffinity => (0, 0),
+                Demand::Affinity if account.total == 0 && itself => (0, i64::MAX),
+                Demand::Affinity => (1, i64::MAX),
             };
-            gates.push(Gate { rule, owners: false, least: 0, most });
+            gates.push(self.gate(rule, &account.counted, least, most));
         }
         for &rule in counted {
             if self.rules.all[rule as usize].demand == Demand::AntiAffinity {
-                gates.push(Gate { rule, owners: true, least: 0, most: 0 });
+                gates.push(self.gate(rule, &self.accounts[rule as usize].owners, 0, 0));
             }
         }
+        gates
     }
 
-    /// Whether `node` passes them all.
-    pub(super) fn admits(&self, gates: &[Gate], node: usize) -> bool {
-        gates.iter().all(|gate| {
-            let rule = &self.rules.all[gate.rule as usize];
-            let account = &self.accounts[gate.rule as usize];
-            let domain = self.domain[rule.key][node];
-            if domain == NOWHERE {
-                return rule.demand == Demand::AntiAffinity;
-            }
-            let counts = if gate.owners { &account.owners } else { &account.counted };
-            (gate.least..=gate.most).contains(&i64::from(counts[domain as usize]))
-        })
+    fn gate<'s>(&'s self, rule: u32, counts: &'s [u32], least: u32, most: i64) -> Gate<'s> {
+        let rule = &self.rules.all[rule as usize];
+        // Below zero nothing is allowed: an empty range says so.
+        let (least, most) = match u32::try_from(most.min(i64::from(u32::MAX))) {
+            Ok(most) => (least, most),
+            Err(_) => (1, 0),
+        };
+        if rule.key == BY_HOST {
+            return Gate::Host { counts, least, most };
+        }
+        let allowed = counts.iter().map(|count| (least..=most).contains(count)).collect();
+        Gate::Domain { of_node: &self.domain[rule.key], allowed, nowhere: rule.demand == Demand::AntiAffinity }
     }
 
     /// Spreads of `spec` that only ask: rule, weight of a pod there, and the constant of kube-scheduler's formula.
@@ -171,12 +170,37 @@ impl<'a> Books<'a> {
 }
 
 /// One rule, as it stands while one pod looks for a node.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Gate {
-    rule: u32,
-    owners: bool,
-    least: i64,
-    most: i64,
+pub(super) enum Gate<'s> {
+    /// How many of something a node may have.
+    Host {
+        /// By node.
+        counts: &'s [u32],
+        /// At least.
+        least: u32,
+        /// At most.
+        most: u32,
+    },
+    /// Which domains are open.
+    Domain {
+        /// Domain by node.
+        of_node: &'s [u32],
+        /// By domain.
+        allowed: SmallVec<[bool; 16]>,
+        /// Whether nodes without the label are.
+        nowhere: bool,
+    },
+}
+
+impl Gate<'_> {
+    /// Whether `node` is open.
+    pub(super) fn admits(&self, node: usize) -> bool {
+        match self {
+            Self::Host { counts, least, most } => (*least..=*most).contains(&counts[node]),
+            Self::Domain { of_node, allowed, nowhere } => {
+                allowed.get(of_node[node] as usize).copied().unwrap_or(*nowhere)
+            }
+        }
+    }
 }
 
 /// Which specs the rules must know: of pods to place, and of bound pods that count.

@@ -40,24 +40,26 @@ pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (
     let mut books = Books::new(&specs, &rules, nodes);
     let mut floor = Floor::new(&specs, nodes);
     let (mut lines, mut line_of) = Lines::new(problem.specs.len());
-    let (mut gates, mut wishes, mut sample) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut wishes, mut sample) = (Vec::new(), Vec::new());
     let (mut places, mut left_over) = (Vec::with_capacity(pods.len()), Vec::new());
     let enough = sample_size(nodes.len());
     let mut start = 0;
     for pod in pods {
         let spec = problem.pods[pod].spec;
         let line = *line_of[spec].get_or_insert_with(|| lines.find(&specs, spec, nodes));
-        books.gates(spec, &mut gates);
+        let gates = books.gates(spec);
+        let picky = !problem.specs[spec].host_ports.is_empty() || !problem.specs[spec].attachments.is_empty();
         books.wishes(spec, &mut wishes);
         sample.clear();
         let line = &mut lines.all[line];
         line.gather(&floor, spec, &mut start, enough, &mut sample, |node| {
-            books.admits(&gates, node) && floor.takes(&nodes[node], spec, node)
+            gates.iter().all(|gate| gate.admits(node)) && (!picky || floor.takes(&nodes[node], spec, node))
         });
         let Some(node) = best(&sample, &books, &wishes) else {
             left_over.push(pod);
             continue;
         };
+        drop(gates);
         floor.put(&nodes[node], spec, node);
         books.enter(spec, node);
         places.push((pod, node));
@@ -113,9 +115,8 @@ impl Lines {
         let all = &mut self.all;
         *self.ids.entry((specs.request(spec).to_vec(), placement, tolerance)).or_insert_with(|| {
             let suitable = self.suitable.entry((placement, tolerance)).or_insert_with(|| {
-                let suits = |node: &Node| {
-                    specs.suits(placement, node) && specs.repelled_by(tolerance, &node.taints).is_none()
-                };
+                let suits =
+                    |node: &Node| specs.suits(placement, node) && specs.repelled_by(tolerance, &node.taints).is_none();
                 (0_u32..).zip(nodes).filter(|(_, node)| suits(node)).map(|(number, _)| number).collect()
             });
             all.push(Line { nodes: suitable.clone(), points: vec![(u32::MAX, 0); nodes.len()] });

@@ -14,10 +14,13 @@ use crate::solution::{NewNode, Solution};
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 
 /// Checks what the new nodes use together.
-pub(crate) fn check<'a>(launch: &mut Launch<'a>, solution: &'a Solution, findings: &mut Findings) {
+pub(crate) fn check(launch: &mut Launch<'_>, solution: &Solution, launches: &[usize], findings: &mut Findings) {
     let used = check_limits(launch, solution, findings);
     check_replicas(launch, solution, findings);
-    check_reservations(launch, solution, findings);
+    let mut offerings = launch.specs.problem.catalogues.iter().flatten().flat_map(|kind| &kind.offerings);
+    if offerings.any(|offering| offering.reservation_capacity > 0) {
+        check_reservations(launch, solution, launches, findings);
+    }
     check_weights(launch, solution, &used, findings);
 }
 
@@ -59,7 +62,11 @@ fn check_limits(launch: &Launch<'_>, solution: &Solution, findings: &mut Finding
                 let others = sum - of_type(node.instance_type, resource);
                 let over = |kind: &&usize| others.saturating_add(of_type(**kind, resource)) > limit;
                 if let Some(kind) = node.alternatives.iter().find(over) {
-                    findings.note(Place::New(at), Promise::Limits, format!("type {kind} exceeds the limit of {resource}"));
+                    findings.note(
+                        Place::New(at),
+                        Promise::Limits,
+                        format!("type {kind} exceeds the limit of {resource}"),
+                    );
                 }
             }
         }
@@ -77,7 +84,7 @@ fn check_replicas(launch: &Launch<'_>, solution: &Solution, findings: &mut Findi
     }
 }
 
-fn check_reservations<'a>(launch: &mut Launch<'a>, solution: &'a Solution, findings: &mut Findings) {
+fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[usize], findings: &mut Findings) {
     let problem = launch.specs.problem;
     let name = |node: &NewNode, kind: usize, offering: usize| {
         let catalogue = problem.pools[node.pool].catalogue;
@@ -102,7 +109,7 @@ fn check_reservations<'a>(launch: &mut Launch<'a>, solution: &'a Solution, findi
         }
     }
     for (number, node) in solution.new_nodes.iter().enumerate() {
-        let id = launch.launches(node.pool, &node.requirements);
+        let id = launches[number];
         for &kind in node.alternatives.iter() {
             if launch.launch(id).any[kind] >= node.price {
                 continue;
@@ -116,7 +123,11 @@ fn check_reservations<'a>(launch: &mut Launch<'a>, solution: &'a Solution, findi
                     && left.get(&name(node, kind, offer.index)).is_none_or(|left| *left > 0)
             });
             if unused.is_some() {
-                findings.note(Place::New(number), Promise::Price, format!("type {kind} has a cheaper reservation left"));
+                findings.note(
+                    Place::New(number),
+                    Promise::Price,
+                    format!("type {kind} has a cheaper reservation left"),
+                );
                 break;
             }
         }
@@ -125,7 +136,7 @@ fn check_reservations<'a>(launch: &mut Launch<'a>, solution: &'a Solution, findi
 
 /// A node may be of a lighter pool if one of its pods can use no heavier one. A pod is taken to need the lighter pool
 /// whenever that cannot be ruled out: it follows other pods, or rules about zones may have fixed its zone, or prefers some labels, or the heavier pool has a soft taint.
-fn check_weights<'a>(launch: &mut Launch<'a>, solution: &Solution, used: &[Resources], findings: &mut Findings) {
+fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources], findings: &mut Findings) {
     let problem = launch.specs.problem;
     let mut known: FxHashMap<(usize, usize, String), bool> = FxHashMap::default();
     let zonal = problem.specs.iter().any(|spec| {
@@ -144,7 +155,8 @@ fn check_weights<'a>(launch: &mut Launch<'a>, solution: &Solution, used: &[Resou
         let needs_this = node.pods.iter().any(|&pod| {
             let spec = problem.pods[pod].spec;
             let about = &problem.specs[spec];
-            let soft = launch.options.preferences == PreferencePolicy::Respect && !about.preferred_node_terms.is_empty();
+            let soft =
+                launch.options.preferences == PreferencePolicy::Respect && !about.preferred_node_terms.is_empty();
             if soft || !about.affinity.is_empty() {
                 return true;
             }
@@ -175,7 +187,8 @@ fn usable(launch: &mut Launch<'_>, pool: usize, spec: usize, zone: &str, used: &
     let (specs, strict) = (launch.specs, launch.options.min_values == MinValuesPolicy::Strict);
     let about = &specs.problem.specs[spec];
     let (pool, catalogue, overheads) = launch.pool(pool);
-    let soft = pool.taints.iter().any(|taint| !taint.repels() && !about.tolerations.iter().any(|it| it.tolerates(taint)));
+    let soft =
+        pool.taints.iter().any(|taint| !taint.repels() && !about.tolerations.iter().any(|it| it.tolerates(taint)));
     if soft || specs.repelled_by(specs.tolerance_id(spec), &pool.taints).is_some() {
         return false;
     }
@@ -189,9 +202,9 @@ fn usable(launch: &mut Launch<'_>, pool: usize, spec: usize, zone: &str, used: &
             could_open(catalogue, overheads, pool, asked, strict, |kind| {
                 let Some(limits) = &pool.limits else { return true };
                 let capacity = capacity_with_count(&kind.capacity);
-                limits.iter().all(|(resource, limit)| {
-                    used.get(resource).saturating_add(capacity.get(resource)) <= limit
-                })
+                limits
+                    .iter()
+                    .all(|(resource, limit)| used.get(resource).saturating_add(capacity.get(resource)) <= limit)
             })
         })
     })

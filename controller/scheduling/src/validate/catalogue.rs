@@ -114,9 +114,7 @@ impl<'a> Catalogue<'a> {
         let mut admitted = vec![true; self.types.len()];
         for (key, wanted) in requirements.iter() {
             let (meets, of_type) = self.judged(key, |there| {
-                there.is_none_or(|there| {
-                    wanted.overlaps(there) || (wanted.allows_absence() && there.allows_absence())
-                })
+                there.is_none_or(|there| wanted.overlaps(there) || (wanted.allows_absence() && there.allows_absence()))
             });
             for (admitted, &label) in admitted.iter_mut().zip(of_type) {
                 *admitted &= meets[label as usize];
@@ -160,9 +158,8 @@ impl<'a> Catalogue<'a> {
                     (a, b) => a.or(b).cloned(),
                 };
                 known
-                    && both.is_none_or(|both| {
-                        wanted.overlaps(&both) || (wanted.allows_absence() && both.allows_absence())
-                    })
+                    && both
+                        .is_none_or(|both| wanted.overlaps(&both) || (wanted.allows_absence() && both.allows_absence()))
             });
             for (hosts, &label) in hosts.iter_mut().zip(of_type) {
                 *hosts &= meets[label as usize];

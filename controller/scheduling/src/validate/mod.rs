@@ -35,10 +35,9 @@ pub fn validate(problem: &Problem, options: &Options, solution: &Solution) -> Ve
     existing::check(&specs, solution, &mut findings);
     let choices = catalogue::daemon_choices(problem);
     let mut launch = nodes::Launch::new(&specs, options, &choices);
-    for number in 0..solution.new_nodes.len() {
-        launch.check(number, &solution.new_nodes[number], &mut findings);
-    }
-    capacity::check(&mut launch, solution, &mut findings);
+    let nodes = solution.new_nodes.iter().enumerate();
+    let launches: Vec<usize> = nodes.map(|(number, node)| launch.check(number, node, &mut findings)).collect();
+    capacity::check(&mut launch, solution, &launches, &mut findings);
     topology::check(&specs, solution, &mut findings);
     findings.into_sorted()
 }

@@ -29,7 +29,19 @@ pub(crate) struct Launch<'a> {
     launches: Vec<(Launches, Option<&'a str>)>,
     holds: FxHashMap<(usize, u32), Option<Promise>>,
     tolerated: FxHashMap<(usize, u32), bool>,
+    /// By launches and alternatives.
+    lists: FxHashMap<(usize, &'a [usize]), List>,
     seen: Vec<usize>,
+}
+
+/// What is true of a list of alternatives whatever the node carries.
+struct List {
+    /// What every type of the list has room for.
+    room: Vec<i64>,
+    /// The price of the cheapest launch without a reservation.
+    least: f64,
+    /// What is wrong with it.
+    faults: Vec<(Promise, String)>,
 }
 
 impl<'a> Launch<'a> {
@@ -46,6 +58,7 @@ impl<'a> Launch<'a> {
             launches: Vec::new(),
             holds: FxHashMap::default(),
             tolerated: FxHashMap::default(),
+            lists: FxHashMap::default(),
             seen: vec![usize::MAX; problem.catalogues.iter().map(Vec::len).max().unwrap_or(0)],
         }
     }
@@ -56,8 +69,7 @@ impl<'a> Launch<'a> {
         let about = &problem.pools[pool];
         let (specs, reserved) = (self.specs, self.options.reserved_capacity);
         let types = &problem.catalogues[about.catalogue];
-        let catalogue =
-            self.catalogues[about.catalogue].get_or_insert_with(|| Catalogue::new(types, specs, reserved));
+        let catalogue = self.catalogues[about.catalogue].get_or_insert_with(|| Catalogue::new(types, specs, reserved));
         let choices = self.choices;
         let overheads = self.overheads[pool].get_or_insert_with(|| catalogue.overheads(specs, about, choices));
         (about, catalogue, overheads)
@@ -83,8 +95,8 @@ impl<'a> Launch<'a> {
         &self.launches[id].0
     }
 
-    /// Checks new node number `number`.
-    pub(crate) fn check(&mut self, number: usize, node: &'a NewNode, findings: &mut Findings) {
+    /// Checks new node number `number`; the id of its launches.
+    pub(crate) fn check(&mut self, number: usize, node: &'a NewNode, findings: &mut Findings) -> usize {
         let place = Place::New(number);
         let pool = &self.specs.problem.pools[node.pool];
         if pool.state != PoolState::Ready {
@@ -107,10 +119,11 @@ impl<'a> Launch<'a> {
                 last = spec;
             }
         }
-        self.check_alternatives(number, launch, node, &total, findings);
-        self.check_price(launch, node, place, findings);
+        self.check_alternatives(launch, node, &total, place, findings);
+        self.check_price(node, place, findings);
         self.check_ports(node, place, findings);
         check_min_values(self.specs, self.options, node, place, findings);
+        launch
     }
 
     fn check_spec(
@@ -148,55 +161,54 @@ impl<'a> Launch<'a> {
 
     fn check_alternatives(
         &mut self,
-        number: usize,
         launch: usize,
-        node: &NewNode,
+        node: &'a NewNode,
         total: &[i64],
+        place: Place,
         findings: &mut Findings,
     ) {
-        let place = Place::New(number);
         self.pool(node.pool);
         let Some(overheads) = &self.overheads[node.pool] else { return };
         let launches = &self.launches[launch].0;
-        let count = node.alternatives.len();
-        if node.alternatives.first() != Some(&node.instance_type) || count > MOST_ALTERNATIVES {
-            findings.note(place, Promise::Alternatives, format!("{count} of them, the first must be the chosen one"));
-        }
-        let (mut open, mut any) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
-        let (mut open_sorted, mut any_sorted) = (true, true);
         let width = total.len();
-        for &kind in node.alternatives.iter() {
-            if self.seen[kind] == number {
-                findings.note(place, Promise::Alternatives, format!("type {kind} is listed twice"));
-            }
-            self.seen[kind] = number;
-            if !launches.admitted[kind] || launches.any[kind].is_infinite() {
-                findings.note(place, Promise::Launchable, format!("type {kind} cannot be launched as required"));
-            }
-            if !fits(total, &overheads.room[kind * width..(kind + 1) * width]) {
+        let number = self.lists.len();
+        let list = self.lists.entry((launch, &node.alternatives));
+        let list =
+            list.or_insert_with(|| List::new(launches, overheads, &node.alternatives, width, number, &mut self.seen));
+        for (promise, detail) in &list.faults {
+            findings.note(place, *promise, detail.clone());
+        }
+        if node.alternatives.first() != Some(&node.instance_type) {
+            findings.note(place, Promise::Alternatives, "the first is not the chosen one");
+        }
+        if list.least < node.price {
+            findings.note(place, Promise::Price, format!("{} would be cheaper than {}", list.least, node.price));
+        }
+        if !fits(total, &list.room) {
+            let tight = |kind: &&usize| !fits(total, &overheads.room[**kind * width..(**kind + 1) * width]);
+            for kind in node.alternatives.iter().filter(tight) {
                 findings.note(place, Promise::Resources, format!("type {kind} does not hold the pods"));
             }
-            open_sorted &= open <= launches.open[kind];
-            any_sorted &= any <= launches.any[kind];
-            (open, any) = (launches.open[kind], launches.any[kind]);
-        }
-        if !open_sorted && !any_sorted {
-            findings.note(place, Promise::Alternatives, "not sorted by price");
         }
         let asked = self.specs.row(&node.requests);
         let is_sum = |kind: &usize| {
             let daemons = &overheads.requests[overheads.group[*kind] as usize];
-            total.iter().zip(daemons).zip(&asked).all(|((pods, daemons), asked)| pods.saturating_add(*daemons) == *asked)
+            total
+                .iter()
+                .zip(daemons)
+                .zip(&asked)
+                .all(|((pods, daemons), asked)| pods.saturating_add(*daemons) == *asked)
         };
-        let strangers = node.requests.iter().any(|(resource, amount)| {
-            amount != 0 && self.specs.resources.binary_search(&resource).is_err()
-        });
+        let strangers = node
+            .requests
+            .iter()
+            .any(|(resource, amount)| amount != 0 && self.specs.resources.binary_search(&resource).is_err());
         if strangers || !node.alternatives.iter().any(is_sum) {
             findings.note(place, Promise::Requests, "not the sum over its pods and daemons");
         }
     }
 
-    fn check_price(&mut self, launch: usize, node: &NewNode, place: Place, findings: &mut Findings) {
+    fn check_price(&mut self, node: &NewNode, place: Place, findings: &mut Findings) {
         let (_, catalogue, _) = self.pool(node.pool);
         let offering = &catalogue.types[node.instance_type].offerings[node.offering];
         let offered = catalogue.is_offered(node.instance_type, node.offering);
@@ -205,11 +217,6 @@ impl<'a> Launch<'a> {
         }
         if offering.price != Some(node.price) {
             findings.note(place, Promise::Price, format!("{} is not the price of the offering", node.price));
-        }
-        let launches = self.launch(launch);
-        let least = node.alternatives.iter().map(|&kind| launches.open[kind]).fold(f64::INFINITY, f64::min);
-        if least < node.price {
-            findings.note(place, Promise::Price, format!("{least} would be cheaper than {}", node.price));
         }
     }
 
@@ -226,6 +233,45 @@ impl<'a> Launch<'a> {
                 findings.note(place, Promise::HostPorts, format!("port {} is taken twice", port.port));
             }
         }
+    }
+}
+
+impl List {
+    fn new(
+        launches: &Launches,
+        overheads: &Overheads,
+        alternatives: &[usize],
+        width: usize,
+        number: usize,
+        seen: &mut [usize],
+    ) -> Self {
+        let mut list = Self { room: vec![i64::MAX; width], least: f64::INFINITY, faults: Vec::new() };
+        let count = alternatives.len();
+        if count > MOST_ALTERNATIVES {
+            list.faults.push((Promise::Alternatives, format!("there are {count} of them")));
+        }
+        let (mut open, mut any) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        let (mut open_sorted, mut any_sorted) = (true, true);
+        for &kind in alternatives {
+            if seen[kind] == number {
+                list.faults.push((Promise::Alternatives, format!("type {kind} is listed twice")));
+            }
+            seen[kind] = number;
+            if !launches.admitted[kind] || launches.any[kind].is_infinite() {
+                list.faults.push((Promise::Launchable, format!("type {kind} cannot be launched as required")));
+            }
+            for (least, room) in list.room.iter_mut().zip(&overheads.room[kind * width..(kind + 1) * width]) {
+                *least = (*least).min(*room);
+            }
+            open_sorted &= open <= launches.open[kind];
+            any_sorted &= any <= launches.any[kind];
+            (open, any) = (launches.open[kind], launches.any[kind]);
+            list.least = list.least.min(open);
+        }
+        if !open_sorted && !any_sorted {
+            list.faults.push((Promise::Alternatives, "not sorted by price".to_owned()));
+        }
+        list
     }
 }
 
@@ -264,13 +310,7 @@ pub(crate) fn first_min_values_miss<'r>(
     })
 }
 
-fn check_min_values(
-    specs: &Specs<'_>,
-    options: &Options,
-    node: &NewNode,
-    place: Place,
-    findings: &mut Findings,
-) {
+fn check_min_values(specs: &Specs<'_>, options: &Options, node: &NewNode, place: Place, findings: &mut Findings) {
     let pool = &specs.problem.pools[node.pool];
     let asked = pool.requirements.iter().any(|(_, requirement)| requirement.min_values.is_some());
     let mut relaxed = None;

@@ -124,13 +124,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    fn add_term(
-        &mut self,
-        spec: usize,
-        term: &'a AffinityTerm,
-        demand: Demand,
-        ids: &mut FxHashMap<Rule<'a>, u32>,
-    ) {
+    fn add_term(&mut self, spec: usize, term: &'a AffinityTerm, demand: Demand, ids: &mut FxHashMap<Rule<'a>, u32>) {
         let key = self.key(&term.topology_key);
         let rule = Rule { key, demand, selector: &term.selector, scope: Scope::These(&term.namespaces) };
         self.own(spec, rule, ids);

@@ -122,10 +122,15 @@ impl<'a> Count<'a> {
         }
         self.add_placed(pods);
         let specs = self.specs;
-        self.flush(Place::Existing(number), findings, |_, key| label(node, key), |_, placement, tolerance| {
-            placement.is_none_or(|placement| specs.placement(placement).without_volumes().suits(node))
-                && tolerance.is_none_or(|tolerance| specs.repelled_by(tolerance, &node.taints).is_none())
-        });
+        self.flush(
+            Place::Existing(number),
+            findings,
+            |_, key| label(node, key),
+            |_, placement, tolerance| {
+                placement.is_none_or(|placement| specs.placement(placement).without_volumes().suits(node))
+                    && tolerance.is_none_or(|tolerance| specs.repelled_by(tolerance, &node.taints).is_none())
+            },
+        );
     }
 
     fn new_node(&mut self, number: usize, node: &'a NewNode, findings: &mut Findings) {
@@ -139,9 +144,8 @@ impl<'a> Count<'a> {
         keys.dedup();
         for key in keys.into_iter().filter(|&key| key != BY_HOST) {
             let key = self.rules.keys[key];
-            let same = |first: &str| {
-                node.alternatives.iter().all(|&at| types[at].requirements.single(key) == Some(first))
-            };
+            let same =
+                |first: &str| node.alternatives.iter().all(|&at| types[at].requirements.single(key) == Some(first));
             let pinned = node.requirements.single(key).is_some()
                 || kind.requirements.single(key).is_some_and(same)
                 || value_of(pool, node, kind, offering, key).is_none();
@@ -160,11 +164,9 @@ impl<'a> Count<'a> {
                     placement.is_free()
                         || *suits.entry((id, node.pool, node.instance_type, &node.requirements)).or_insert_with(|| {
                             placement.any(|part| {
-                                part.iter().all(|(key, wanted)| {
-                                    match value_of(pool, node, kind, offering, key) {
-                                        Some(value) => wanted.has(value),
-                                        None => wanted.allows_absence(),
-                                    }
+                                part.iter().all(|(key, wanted)| match value_of(pool, node, kind, offering, key) {
+                                    Some(value) => wanted.has(value),
+                                    None => wanted.allows_absence(),
                                 })
                             })
                         })
@@ -357,8 +359,11 @@ fn pool_domains<'a>(problem: &'a Problem, pool: &'a NodePool, key: &str) -> Vec<
         requirement.filter(|requirement| requirement.is_finite()).into_iter().flat_map(|it| it.values())
     };
     let mut domains: Vec<&str> = listed(of_pool).map(|value| &**value).collect();
-    for kind in problem.catalogues[pool.catalogue].iter().filter(|kind| kind.requirements.intersects(&pool.requirements)) {
-        let values = listed(kind.requirements.get(key)).filter(|value| of_pool.is_none_or(|of_pool| of_pool.has(value)));
+    for kind in
+        problem.catalogues[pool.catalogue].iter().filter(|kind| kind.requirements.intersects(&pool.requirements))
+    {
+        let values =
+            listed(kind.requirements.get(key)).filter(|value| of_pool.is_none_or(|of_pool| of_pool.has(value)));
         domains.extend(values.map(|value| &**value));
         domains.sort_unstable();
         domains.dedup();

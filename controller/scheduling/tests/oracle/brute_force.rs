@@ -54,7 +54,9 @@ pub fn cheapest(problem: &Problem) -> Option<(f64, Solution)> {
     let labelled = |spec: &PodSpec| !spec.node_selector.is_empty() || !spec.node_terms.is_empty();
     let fine = problem.pools[0].limits.is_some()
         || specs().any(|spec| {
-            spec.spread.iter().any(|it| &*it.topology_key == ZONE && (it.honor_taints || it.honor_affinity && labelled(spec)))
+            spec.spread
+                .iter()
+                .any(|it| &*it.topology_key == ZONE && (it.honor_taints || it.honor_affinity && labelled(spec)))
         });
     let zones = if zonal { vec![Some("zone-a"), Some("zone-b"), Some("zone-c")] } else { vec![None] };
     let mut classes = Vec::new();
@@ -136,10 +138,12 @@ impl BruteForce<'_> {
 
     fn hosts(&self) -> Vec<Host<'_>> {
         let problem = self.problem;
-        let existing = problem.nodes.iter().zip(&self.on_nodes).map(|(node, mask)| Host::existing(problem, node, *mask));
-        let new = self.groups.iter().map(|group| {
-            Host::new(problem, group.launch.pool, group.launch.kind, group.launch.offering, group.mask)
-        });
+        let existing =
+            problem.nodes.iter().zip(&self.on_nodes).map(|(node, mask)| Host::existing(problem, node, *mask));
+        let new = self
+            .groups
+            .iter()
+            .map(|group| Host::new(problem, group.launch.pool, group.launch.kind, group.launch.offering, group.mask));
         existing.filter(|host| !host.deleting).chain(new).collect()
     }
 
@@ -170,7 +174,9 @@ impl BruteForce<'_> {
         room.subtract(&node.daemon_requests);
         let host = Host::existing(self.problem, node, self.on_nodes[number]);
         let volumes = node.attach_limits.iter().all(|(driver, limit)| {
-            let of = |specs: &[&PodSpec]| -> Vec<Attachment> { specs.iter().flat_map(|spec| spec.attachments.clone()).collect() };
+            let of = |specs: &[&PodSpec]| -> Vec<Attachment> {
+                specs.iter().flat_map(|spec| spec.attachments.clone()).collect()
+            };
             let there = of(&bound);
             let mut new: Vec<Attachment> = of(&pods);
             new.retain(|attachment| attachment.driver == *driver && !there.contains(attachment));
@@ -220,7 +226,7 @@ impl BruteForce<'_> {
                 }
             }
         }
-        best.filter(|_| true)
+        best
     }
 
     fn suits_all(&self, pool: usize, kind: usize, offering: usize, mask: usize) -> bool {
@@ -275,7 +281,8 @@ impl BruteForce<'_> {
 
     /// The plan in the engine's terms.
     fn solution(&self, groups: &[Group], on_nodes: &[usize]) -> Solution {
-        let indices = |mask: usize| (0..self.problem.pods.len()).filter(move |pod| mask >> pod & 1 == 1).collect::<Vec<_>>();
+        let indices =
+            |mask: usize| (0..self.problem.pods.len()).filter(move |pod| mask >> pod & 1 == 1).collect::<Vec<_>>();
         let existing = on_nodes.iter().enumerate().filter(|(_, mask)| **mask != 0);
         Solution {
             new_nodes: groups.iter().map(|group| self.new_node(group, indices(group.mask))).collect(),
@@ -300,7 +307,14 @@ impl BruteForce<'_> {
         }
         requirements.remove(HOSTNAME);
         if self.zonal {
-            requirements.add_all(&chosen.requirements.iter().filter(|(key, _)| &***key == ZONE).map(|(k, v)| (k.clone(), v.clone())).collect());
+            requirements.add_all(
+                &chosen
+                    .requirements
+                    .iter()
+                    .filter(|(key, _)| &***key == ZONE)
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect(),
+            );
         }
         if class.reserved.is_some() {
             requirements.add(CAPACITY_TYPE, crate::cases::one_of(["reserved"]));

@@ -27,7 +27,12 @@ pub fn case(seed: u64) -> Problem {
     let size = if fine {
         Size { pods: 1 + random.below(4), zones: 2, types: 2, pools: 1 + random.below(2) }
     } else {
-        Size { pods: 1 + random.below(6), zones: 1 + random.below(3), types: 1 + random.below(4), pools: 1 + random.below(2) }
+        Size {
+            pods: 1 + random.below(6),
+            zones: 1 + random.below(3),
+            types: 1 + random.below(4),
+            pools: 1 + random.below(2),
+        }
     };
     let mut problem = Problem::default();
     problem.catalogues.push((0..size.types).map(|number| instance_type(&mut random, number, size)).collect());
@@ -35,7 +40,10 @@ pub fn case(seed: u64) -> Problem {
         problem.pools.push(pool(&mut random, number, size));
     }
     if size.pools == 1 && fine && random.chance(50) {
-        let limits = [(Resource::Cpu, 4000 + 2000 * random.below(6) as i64), (Resource::new("nodes"), 2 + random.below(3) as i64)];
+        let limits = [
+            (Resource::Cpu, 4000 + 2000 * random.below(6) as i64),
+            (Resource::new("nodes"), 2 + random.below(3) as i64),
+        ];
         problem.pools[0].limits = Some(limits.into_iter().collect());
         problem.pools[0].usage = [(Resource::Cpu, 1000), (Resource::new("nodes"), 1)].into_iter().collect();
     }
@@ -191,11 +199,8 @@ fn selected(random: &mut Random, number: usize) -> LabelSelector {
 }
 
 fn affinity(random: &mut Random, number: usize) -> AffinityTerm {
-    let namespaces = if random.chance(80) {
-        NamespaceScope::Only([Arc::from("default")].into())
-    } else {
-        NamespaceScope::All
-    };
+    let namespaces =
+        if random.chance(80) { NamespaceScope::Only([Arc::from("default")].into()) } else { NamespaceScope::All };
     let topology_key = (*random.pick(&[HOSTNAME, HOSTNAME, ZONE])).into();
     AffinityTerm { topology_key, selector: selected(random, number), namespaces }
 }
@@ -317,6 +322,10 @@ fn node(random: &mut Random, number: usize, size: Size, workloads: &[SpecId]) ->
         initialized: random.chance(80),
         deleting: random.chance(10),
         bound,
-        attach_limits: if random.chance(50) { vec![("ebs.csi.aws.com".into(), random.below(2) as u32)] } else { Vec::new() },
+        attach_limits: if random.chance(50) {
+            vec![("ebs.csi.aws.com".into(), random.below(2) as u32)]
+        } else {
+            Vec::new()
+        },
     }
 }

@@ -94,8 +94,7 @@ pub fn still_possible(problem: &Problem, hosts: &[Host<'_>]) -> bool {
         terms.into_iter().any(|term| meant(term, target)) && same_domain(host, other, key)
     };
     for host in hosts {
-        for (at, pod) in host.placed().enumerate() {
-            let _ = at;
+        for pod in host.placed() {
             let spec = problem.spec_of(pod);
             for constraint in spec.spread.iter().filter(|it| &*it.topology_key == HOSTNAME) {
                 let count = on(host).filter(|(_, other)| counted(constraint, spec, other)).count();
@@ -133,7 +132,8 @@ fn zone_spreads_hold(problem: &Problem, hosts: &[Host<'_>]) -> bool {
             zonal.into_iter().all(|constraint| {
                 let Some(mine) = host.label(ZONE) else { return false };
                 let count = |zone: &str| {
-                    let here = hosts.iter().filter(|host| host.label(ZONE) == Some(zone) && counts(host, constraint, spec));
+                    let here =
+                        hosts.iter().filter(|host| host.label(ZONE) == Some(zone) && counts(host, constraint, spec));
                     here.flat_map(on).filter(|(_, other)| counted(constraint, spec, other)).count() as i64
                 };
                 let domains = domains(problem, hosts, constraint, spec);
@@ -151,10 +151,16 @@ fn tolerated(spec: &PodSpec, taints: &[Taint]) -> bool {
 
 /// Whether a node's pods count for an owner's spread.
 fn counts(host: &Host<'_>, constraint: &SpreadConstraint, owner: &PodSpec) -> bool {
-    (!constraint.honor_affinity || host.suits(owner, false)) && (!constraint.honor_taints || tolerated(owner, host.taints))
+    (!constraint.honor_affinity || host.suits(owner, false))
+        && (!constraint.honor_taints || tolerated(owner, host.taints))
 }
 
-fn domains<'p>(problem: &'p Problem, hosts: &[Host<'p>], constraint: &SpreadConstraint, owner: &PodSpec) -> Vec<&'p str> {
+fn domains<'p>(
+    problem: &'p Problem,
+    hosts: &[Host<'p>],
+    constraint: &SpreadConstraint,
+    owner: &PodSpec,
+) -> Vec<&'p str> {
     let mut domains: Vec<&str> = Vec::new();
     for pool in &problem.pools {
         if pool.state != PoolState::Ready || constraint.honor_taints && !tolerated(owner, &pool.taints) {
@@ -196,9 +202,11 @@ fn affinities_hold(problem: &Problem, hosts: &[Host<'_>]) -> bool {
             let spec = problem.spec_of(pod);
             let follows = spec.affinity.iter().all(|term| {
                 let matching = |other: &&Host<'_>| {
-                    on(other).any(|(number, target)| number.is_none_or(|at| bound >> at & 1 == 1) && meant(term, target))
+                    on(other)
+                        .any(|(number, target)| number.is_none_or(|at| bound >> at & 1 == 1) && meant(term, target))
                 };
-                let mut leaders = hosts.iter().filter(|other| other.label(&term.topology_key).is_some()).filter(matching).peekable();
+                let mut leaders =
+                    hosts.iter().filter(|other| other.label(&term.topology_key).is_some()).filter(matching).peekable();
                 let first = leaders.peek().is_none() && meant(term, spec);
                 host.label(&term.topology_key).is_some()
                     && (first || leaders.any(|leader| same_domain(host, leader, &term.topology_key)))

@@ -251,10 +251,8 @@ impl NodeExplanation {
             }
             PlacedOn::Existing(_) => (NodeState::Existing, Vec::new()),
         };
-        let mut shares: Vec<ShareDocument> = pods
-            .iter()
-            .map(|pod| ShareDocument { pod: pod.name.to_string(), price: pod.price.map(dollars) })
-            .collect();
+        let mut shares: Vec<ShareDocument> =
+            pods.iter().map(|pod| ShareDocument { pod: pod.name.to_string(), price: pod.price.map(dollars) }).collect();
         if let PlacedOn::Existing(index) = node {
             add_planned(problem, plan, *index, &mut shares);
         }

@@ -27,7 +27,9 @@ pub(super) fn pod(pod: &PodExplanation, palette: Palette) -> String {
         None => writeln!(text, "  {}", pod.message),
     };
     text.push_str(&verdict_lines(&pod.node_pools, &pod.message, palette));
-    list(&mut text, "What it asks for", palette, &pod.narrowed, |it| format!("{} {} ({})", it.key, it.requirement, it.source));
+    list(&mut text, "What it asks for", palette, &pod.narrowed, |it| {
+        format!("{} {} ({})", it.key, it.requirement, it.source)
+    });
     list(&mut text, "Rules about other pods", palette, &pod.rules, |it| match it.pods.len() {
         0 => format!("{}: no other pod in the input", it.rule),
         _ => format!("{}: {}", it.rule, WorkloadCounts::new(it.pods.iter().map(String::as_str))),
@@ -81,7 +83,8 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
         format!("{} {}{sources}", it.key, it.requirement)
     });
     list(&mut text, "Daemons", palette, &node.daemons, |it| {
-        let requests: Vec<String> = it.requests.iter().map(|(resource, amount)| format!("{resource} {amount}")).collect();
+        let requests: Vec<String> =
+            it.requests.iter().map(|(resource, amount)| format!("{resource} {amount}")).collect();
         format!("{}: {}", it.name, requests.join(", "))
     });
     if node.pods.len() > LISTED_PODS {

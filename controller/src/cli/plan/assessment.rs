@@ -54,7 +54,8 @@ pub(crate) fn assess(problem: &Problem, options: &Options, progress: &mut Progre
 /// The packer only knows that a pod fits nowhere; why is asked of the explainer, once the plan stands.
 fn give_reasons(problem: &Problem, options: &Options, solution: &mut Solution) {
     let mut explainer = Explainer::new(problem, options, solution);
-    let explain = |pod: &Unschedulable| if pod.message.is_empty() { explainer.unschedulable(pod.pod) } else { pod.clone() };
+    let explain =
+        |pod: &Unschedulable| if pod.message.is_empty() { explainer.unschedulable(pod.pod) } else { pod.clone() };
     let explained: Vec<Unschedulable> = solution.unschedulable.iter().map(explain).collect();
     solution.unschedulable = explained;
 }

@@ -53,7 +53,9 @@ impl fmt::Display for WorkloadCounts {
 fn workload_of(pod: &str) -> &str {
     let pod = pod.strip_prefix("default/").unwrap_or(pod);
     match pod.rsplit_once('-') {
-        Some((workload, ordinal)) if !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit()) => workload,
+        Some((workload, ordinal)) if !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit()) => {
+            workload
+        }
         _ => pod,
     }
 }

@@ -2,7 +2,9 @@
 
 /// Whether `name` matches one of `patterns`; case does not count.
 pub(super) fn matches_any(patterns: &[String], name: &str) -> bool {
-    patterns.iter().any(|pattern| matches(pattern.to_ascii_lowercase().as_bytes(), name.to_ascii_lowercase().as_bytes()))
+    patterns
+        .iter()
+        .any(|pattern| matches(pattern.to_ascii_lowercase().as_bytes(), name.to_ascii_lowercase().as_bytes()))
 }
 
 /// Linear in the product of both lengths: after a mismatch only the last `*` is worth another try.

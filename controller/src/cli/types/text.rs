@@ -76,8 +76,7 @@ fn available<'a>(
 
 fn devices(instance_type: &InstanceType) -> String {
     let entries = instance_type.capacity.iter();
-    let devices = entries.filter(|(resource, amount)| {
-        *amount > 0 && !USUAL.contains(resource) && !ORDINARY.contains(&resource.name())
-    });
+    let devices = entries
+        .filter(|(resource, amount)| *amount > 0 && !USUAL.contains(resource) && !ORDINARY.contains(&resource.name()));
     devices.map(|(resource, amount)| format!("{} {amount}", resource.name())).collect::<Vec<_>>().join(", ")
 }
