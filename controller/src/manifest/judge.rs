@@ -47,7 +47,8 @@ fn fault(error: validation::FieldError) -> Fault {
     let (problem, hint) = error.message.split_once("\n\nhint: ").unwrap_or((&error.message, HINT));
     // The CRD begins with the name of the field, which the path ends with.
     let (_, name) = error.path.rsplit_once('.').unwrap_or(("", &error.path));
-    let rest = problem.strip_prefix('`').and_then(|rest| rest.strip_prefix(name)).and_then(|rest| rest.strip_prefix("` "));
+    let rest =
+        problem.strip_prefix('`').and_then(|rest| rest.strip_prefix(name)).and_then(|rest| rest.strip_prefix("` "));
     let problem = match rest {
         Some(rest) => rest.to_owned(),
         None if error.path.is_empty() => problem.to_owned(),

@@ -13,7 +13,7 @@ use super::pod::PodTemplate;
 use super::tree::{Tree, shorten};
 use super::{capacity, cluster, judge, meta, pod, version, volume, workload};
 
-/// Unknown fields that are named one by one; a template stamped ten thousand times would drown everything else.
+/// Warnings that are given one by one, each for the price of a second look at its document; a template stamped ten thousand times would drown everything else.
 const WARNINGS: usize = 20;
 
 /// What has been read so far.
@@ -51,7 +51,7 @@ impl Reader {
     /// All that was read.
     pub(crate) fn finish(mut self) -> Manifests {
         if self.unnamed_warnings > 0 {
-            self.manifests.warnings.push(format!("{} more unknown fields are ignored", self.unnamed_warnings));
+            self.manifests.warnings.push(format!("{} more warnings like these", self.unnamed_warnings));
         }
         self.manifests
     }
@@ -81,9 +81,9 @@ impl Reader {
             if let Some(fault) = judgement.refusal {
                 return Err(self.refuse(tree, origin, fault));
             }
-            if let Some(reason) = &judgement.never_ready {
-                let place = origin.place("");
-                self.manifests.warnings.push(format!("{place}: {} will never become ready: {reason}", describe(tree)));
+            // A pool says so itself when it is put to use.
+            if let Some(reason) = judgement.never_ready.as_ref().filter(|_| known.kind != "NodePool") {
+                self.warn_of(tree, origin, "", &format!("will never become ready: {reason}"));
             }
             never_ready = judgement.never_ready;
             completed = judgement.completed;
@@ -112,15 +112,17 @@ impl Reader {
     }
 
     fn warn(&mut self, tree: &Tree<'_>, origin: &Origin<'_>, field: &UnknownField) {
-        if self.manifests.warnings.len() >= WARNINGS {
+        let nearest = field.nearest.as_ref().map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
+        self.warn_of(tree, origin, &field.path, &format!("unknown field `{}` is ignored{nearest}", field.path));
+    }
+
+    fn warn_of(&mut self, tree: &Tree<'_>, origin: &Origin<'_>, path: &str, what: &str) {
+        if self.manifests.warnings.len() < WARNINGS {
+            let place = origin.place(path);
+            self.manifests.warnings.push(format!("{place}: {}: {what}", describe(tree)));
+        } else {
             self.unnamed_warnings += 1;
-            return;
         }
-        let nearest =
-            field.nearest.as_ref().map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
-        let place = origin.place(&field.path);
-        let warning = format!("{place}: {}: unknown field `{}` is ignored{nearest}", describe(tree), field.path);
-        self.manifests.warnings.push(warning);
     }
 
     fn remember(&mut self, named: Named, tree: &Tree<'_>, origin: &Origin<'_>) -> Result<(), InputError> {

@@ -52,5 +52,29 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
     let duals = fluid::solve(&sources, &demands);
     let scale = fluid::valid_scale(&duals, &sources, demands.width);
     let fluid = if scale.is_finite() { scale * fluid::value(&duals, &demands) } else { 0.0 };
-    fluid.max(0.0)
+    (fluid - reservations_worth(&compiled, &ground, &duals, scale, demands.width)).max(0.0)
+}
+
+/// What nodes of reservations could hold at most beyond their price: so much less need be bought.
+fn reservations_worth(
+    compiled: &Compiled<'_>,
+    ground: &Ground<'_>,
+    duals: &fluid::Duals,
+    scale: f64,
+    width: usize,
+) -> f64 {
+    let everything = {
+        let mut groups = FixedBitSet::with_capacity(ground.groups);
+        groups.insert_range(..);
+        groups
+    };
+    let reserved = compiled.shapes.iter().filter(|shape| !shape.reserved.is_empty());
+    reserved
+        .map(|shape| {
+            let source = fluid::Source { room: &shape.room, price: 0.0, groups: &everything };
+            let worth = scale * duals.worth(&source, width);
+            let each = shape.reserved.iter().map(|one| f64::from(one.count) * (worth - one.price).max(0.0));
+            each.sum::<f64>()
+        })
+        .sum()
 }

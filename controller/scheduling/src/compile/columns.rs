@@ -5,13 +5,17 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::model::{Resource, Resources};
+use std::sync::Arc;
+
+use crate::model::{Node, PodSpec, Resource, Resources};
 
 /// The resources that some pod asks for. Column 0 is cpu, 1 memory, 2 pods; the rest follow in the order of their names.
+/// Behind them, the CSI drivers of which some existing node can attach only so many volumes.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
     resources: Vec<Resource>,
     units: Vec<i64>,
+    drivers: Vec<Arc<str>>,
 }
 
 pub(crate) const CPU: usize = 0;
@@ -21,7 +25,14 @@ pub(crate) const MEMORY: usize = 1;
 const LARGEST: i64 = 1 << 30;
 
 impl Columns {
-    pub(crate) fn new<'a>(requests: impl Iterator<Item = &'a Resources> + Clone) -> Self {
+    pub(crate) fn new<'a>(specs: impl Iterator<Item = &'a PodSpec> + Clone, nodes: &[Node]) -> Self {
+        let requests = specs.clone().map(|spec| &spec.requests);
+        let attached = specs.flat_map(|spec| &spec.attachments).map(|attachment| &attachment.driver);
+        let limited =
+            |driver: &&Arc<str>| nodes.iter().flat_map(|node| &node.attach_limits).any(|(known, _)| known == *driver);
+        let mut drivers: Vec<Arc<str>> = attached.filter(limited).cloned().collect();
+        drivers.sort();
+        drivers.dedup();
         let mut resources = vec![Resource::Cpu, Resource::Memory, Resource::Pods];
         let mut others = Vec::new();
         for request in requests.clone() {
@@ -46,29 +57,37 @@ impl Columns {
             // Amounts without a useful common divisor are rounded up to a billionth of the largest.
             *unit = (*unit).max(1).max(largest / LARGEST + 1);
         }
-        Self { resources, units }
+        Self { resources, units, drivers }
     }
 
     /// How many amounts make one vector.
     pub(crate) fn width(&self) -> usize {
-        self.resources.len()
+        self.resources.len() + self.drivers.len()
     }
 
-    /// What a pod takes, rounded up.
-    pub(crate) fn sizes(&self, requests: &Resources) -> Vec<i32> {
+    /// What a pod takes, rounded up. A volume that pods share is counted for each of them.
+    pub(crate) fn sizes(&self, spec: &PodSpec) -> Vec<i32> {
         let amounts = self.resources.iter().zip(&self.units);
-        amounts.map(|(resource, &unit)| clamp(-(-requests.get(resource).max(0)).div_euclid(unit))).collect()
+        let amounts = amounts.map(|(resource, &unit)| clamp(-(-spec.requests.get(resource).max(0)).div_euclid(unit)));
+        let volumes = |driver: &Arc<str>| spec.attachments.iter().filter(|one| one.driver == *driver).count() as i32;
+        amounts.chain(self.drivers.iter().map(volumes)).collect()
     }
 
-    /// What a node has, rounded down; negative if it is overdrawn.
-    pub(crate) fn room(&self, allocatable: &Resources) -> Vec<i32> {
+    /// What a node has, rounded down; negative if it is overdrawn. Drivers that it names no limit for have none.
+    pub(crate) fn room(&self, allocatable: &Resources, attach_limits: &[(Arc<str>, u32)]) -> Vec<i32> {
         let amounts = self.resources.iter().zip(&self.units);
-        amounts.map(|(resource, &unit)| clamp(allocatable.get(resource).div_euclid(unit))).collect()
+        let amounts = amounts.map(|(resource, &unit)| clamp(allocatable.get(resource).div_euclid(unit)));
+        let limit = |driver: &Arc<str>| {
+            let known = attach_limits.iter().find(|(known, _)| known == driver);
+            known.map_or(LARGEST as i32, |&(_, limit)| clamp(i64::from(limit)))
+        };
+        amounts.chain(self.drivers.iter().map(limit)).collect()
     }
 
     /// `requests` as exact amounts, millicores or base units.
     pub(crate) fn amounts(&self, requests: &Resources) -> Vec<i64> {
-        self.resources.iter().map(|resource| requests.get(resource)).collect()
+        let volumes = self.drivers.iter().map(|_| 0);
+        self.resources.iter().map(|resource| requests.get(resource)).chain(volumes).collect()
     }
 
     /// The resources of exact amounts; what is zero is left out.

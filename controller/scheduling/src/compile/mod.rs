@@ -70,12 +70,12 @@ impl<'a> Compiled<'a> {
             }
             classes[*slot as usize].pods.push(pod as u32);
         }
-        let columns = Columns::new(used_specs.iter().map(|&spec| &problem.specs[spec].requests));
+        let columns = Columns::new(used_specs.iter().map(|&spec| &problem.specs[spec]), &problem.nodes);
         let mut vectors = Vectors::default();
         for class in &mut classes {
             let spec = &problem.specs[class.spec];
             class.signature = signatures.intern(spec);
-            class.request = vectors.intern(columns.sizes(&spec.requests));
+            class.request = vectors.intern(columns.sizes(spec));
         }
         let signatures = signatures.all;
         let amounts = classes.iter().flat_map(|class| columns.amounts(&problem.specs[class.spec].requests)).collect();

@@ -220,7 +220,7 @@ pub(crate) fn build(
                     allocatable.subtract(&problem.specs[daemon.spec].requests);
                 }
             }
-            let room = columns.room(&allocatable);
+            let room = columns.room(&allocatable, &[]);
             let cheapest = priced.price.iter().copied().fold(f64::INFINITY, f64::min);
             shapes.push(Shape {
                 pool: number,

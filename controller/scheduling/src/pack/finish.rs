@@ -114,6 +114,8 @@ fn keep_limits(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode]
 struct Terms {
     pool: usize,
     cell: usize,
+    /// The planned type: of several node affinity terms, one that it meets is written down.
+    instance_type: usize,
     /// Specs of its pods, distinct.
     specs: Vec<u32>,
     sizes: Vec<i32>,
@@ -134,7 +136,7 @@ struct Writer<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
     by_price: Vec<usize>,
-    requirements: FxHashMap<(usize, usize, Vec<u32>), Arc<Requirements>>,
+    requirements: FxHashMap<(usize, usize, usize, Vec<u32>), Arc<Requirements>>,
     launches: FxHashMap<Terms, Rc<Launch>>,
 }
 
@@ -172,6 +174,7 @@ impl<'a> Writer<'a> {
         let terms = Terms {
             pool: shape.pool,
             cell: opened.cell,
+            instance_type: shape.instance_type,
             specs,
             sizes,
             reserved: opened.reserved.map(|offering| (opened.shape, offering)),
@@ -208,7 +211,7 @@ impl<'a> Writer<'a> {
     }
 
     fn launch(&mut self, terms: &Terms, opened: &Opened) -> Launch {
-        let key = (terms.pool, terms.cell, terms.specs.clone());
+        let key = (terms.pool, terms.cell, terms.instance_type, terms.specs.clone());
         let mut requirements = match self.requirements.get(&key) {
             Some(requirements) => Arc::clone(requirements),
             None => {
@@ -245,13 +248,18 @@ impl<'a> Writer<'a> {
     fn requirements(&self, terms: &Terms) -> Requirements {
         let compiled = self.compiled;
         let mut requirements = compiled.pools[terms.pool].requirements.clone();
+        let catalogue = compiled.problem.pools[terms.pool].catalogue;
+        let own = &compiled.problem.catalogues[catalogue][terms.instance_type].requirements;
         for &spec in &terms.specs {
             let one = &compiled.problem.specs[spec as usize];
             requirements.add_all(&one.node_selector);
             for choices in [&one.node_terms, &one.volume_terms] {
                 // Of several terms, one that holds here and with what is required so far.
                 let holds = |term: &&Requirements| {
-                    self.holds_in(term, terms.cell) && requirements.first_disjoint(term).is_none()
+                    self.holds_in(term, terms.cell)
+                        && term.get(labels::HOSTNAME).is_none_or(Requirement::allows_absence)
+                        && own.first_disjoint(term).is_none()
+                        && requirements.first_disjoint(term).is_none()
                 };
                 if let Some(term) = choices.iter().find(holds) {
                     requirements.add_all(term);

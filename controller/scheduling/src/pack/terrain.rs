@@ -29,7 +29,11 @@ pub(crate) fn standing(compiled: &Compiled<'_>) -> Vec<Standing> {
                 left.subtract(&problem.specs[bound.spec].requests);
             }
             left.subtract(&one.daemon_requests);
-            Standing { node, cell: compiled.cells.of_node(&one.labels), room: compiled.columns.room(&left) }
+            Standing {
+                node,
+                cell: compiled.cells.of_node(&one.labels),
+                room: compiled.columns.room(&left, &one.attach_limits),
+            }
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::rules::{BY_HOST, Demand, Rules};
 use super::specs::{Specs, label};
 use super::violation::{Findings, Place, Promise};
-use crate::model::{InstanceType, Node, NodePool, Problem, Requirement, Requirements};
+use crate::model::{InstanceType, Node, NodePool, Problem, Requirements};
 use crate::solution::{NewNode, Solution};
 
 /// What one rule finds in one domain.
@@ -352,19 +352,16 @@ impl<'a> Universe<'a> {
     }
 }
 
-/// The values of `key` that nodes of `pool` can have.
+/// The values of `key` that nodes of `pool` can have: what the pool and one of its types allow together.
 fn pool_domains<'a>(problem: &'a Problem, pool: &'a NodePool, key: &str) -> Vec<&'a str> {
     let of_pool = pool.requirements.get(key);
-    let listed = |requirement: Option<&'a Requirement>| {
-        requirement.filter(|requirement| requirement.is_finite()).into_iter().flat_map(|it| it.values())
-    };
-    let mut domains: Vec<&str> = listed(of_pool).map(|value| &**value).collect();
+    let mut domains: Vec<&str> = Vec::new();
     for kind in
         problem.catalogues[pool.catalogue].iter().filter(|kind| kind.requirements.intersects(&pool.requirements))
     {
-        let values =
-            listed(kind.requirements.get(key)).filter(|value| of_pool.is_none_or(|of_pool| of_pool.has(value)));
-        domains.extend(values.map(|value| &**value));
+        let of_type = kind.requirements.get(key);
+        let Some(listed) = of_type.or(of_pool).filter(|it| it.is_finite()) else { continue };
+        domains.extend(listed.values().filter(|value| of_pool.is_none_or(|it| it.has(value))).map(|value| &**value));
         domains.sort_unstable();
         domains.dedup();
     }

@@ -170,7 +170,7 @@ fn domains<'p>(
         let of_types = types.filter_map(|kind| kind.requirements.get(ZONE));
         let of_pool = pool.requirements.get(ZONE);
         let values = of_types.flat_map(|zones| zones.values()).filter(|zone| of_pool.is_none_or(|it| it.has(zone)));
-        domains.extend(values.chain(of_pool.into_iter().flat_map(|it| it.values())).map(|zone| &**zone));
+        domains.extend(values.map(|zone| &**zone));
     }
     let existing = hosts.iter().filter(|host| matches!(host.labelled, Labelled::Existing(_)));
     domains.extend(existing.filter(|host| counts(host, constraint, owner)).filter_map(|host| host.label(ZONE)));
