@@ -13,7 +13,8 @@ use super::pod::PodTemplate;
 use super::tree::{Tree, shorten};
 use super::{capacity, cluster, judge, meta, pod, version, volume, workload};
 
-/// Warnings that are given one by one, each for the price of a second look at its document; a template stamped ten thousand times would drown everything else.
+/// Warnings that are given one by one, each for the price of a second look at its document; a template stamped ten
+/// thousand times would drown everything else.
 const WARNINGS: usize = 20;
 
 /// What has been read so far.
@@ -112,7 +113,8 @@ impl Reader {
     }
 
     fn warn(&mut self, tree: &Tree<'_>, origin: &Origin<'_>, field: &UnknownField) {
-        let nearest = field.nearest.as_ref().map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
+        let nearest =
+            field.nearest.as_ref().map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
         self.warn_of(tree, origin, &field.path, &format!("unknown field `{}` is ignored{nearest}", field.path));
     }
 

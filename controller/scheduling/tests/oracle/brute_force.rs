@@ -106,9 +106,8 @@ impl BruteForce<'_> {
             return;
         }
         if pod == self.problem.pods.len() {
-            if rules_hold(self.problem, &hosts) {
-                self.best = Some((price, self.groups.clone(), self.on_nodes.clone()));
-            }
+            drop(hosts);
+            self.finish();
             return;
         }
         for node in 0..self.problem.nodes.len() {
@@ -134,6 +133,27 @@ impl BruteForce<'_> {
                 self.groups.pop();
             }
         }
+    }
+
+    /// Every pod has its place: whose turn it is can be told now, since a pod that needs a pool may come last.
+    fn finish(&mut self) {
+        let before = self.groups.clone();
+        for at in 0..self.groups.len() {
+            let Group { mask, class, .. } = self.groups[at];
+            match self.cheapest_launch(self.classes[class], mask, true) {
+                Some(launch) => self.groups[at].launch = launch,
+                None => {
+                    self.groups = before;
+                    return;
+                }
+            }
+        }
+        let price: f64 = self.groups.iter().map(|group| group.launch.price).sum();
+        let cheaper = self.best.as_ref().is_none_or(|(best, ..)| price < best - 1e-12);
+        if cheaper && self.within_limits() && rules_hold(self.problem, &self.hosts()) {
+            self.best = Some((price, self.groups.clone(), self.on_nodes.clone()));
+        }
+        self.groups = before;
     }
 
     fn hosts(&self) -> Vec<Host<'_>> {
@@ -191,17 +211,17 @@ impl BruteForce<'_> {
             && pods.iter().all(|spec| tolerates(spec, &node.taints) && host.suits(spec, true))
     }
 
-    /// The cheapest launch of these pods together.
+    /// The cheapest launch of these pods together, whosever turn it is.
     fn launch(&mut self, class: usize, mask: usize) -> Option<Launch> {
         if let Some(known) = self.known[class][mask] {
             return known;
         }
-        let cheapest = self.cheapest_launch(self.classes[class], mask);
+        let cheapest = self.cheapest_launch(self.classes[class], mask, false);
         self.known[class][mask] = Some(cheapest);
         cheapest
     }
 
-    fn cheapest_launch(&self, class: Class, mask: usize) -> Option<Launch> {
+    fn cheapest_launch(&self, class: Class, mask: usize, turns: bool) -> Option<Launch> {
         let mut best: Option<Launch> = None;
         for (number, pool) in self.problem.pools.iter().enumerate() {
             if class.pool.is_some_and(|wanted| wanted != number) || pool.state != PoolState::Ready {
@@ -220,6 +240,7 @@ impl BruteForce<'_> {
                         && reserved == class.reserved.is_some()
                         && best.is_none_or(|best| price < best.price)
                         && self.suits_all(number, kind, at, mask)
+                        && (!turns || self.has_its_turn(number, offering.zone(), mask))
                     {
                         best = Some(Launch { pool: number, kind, offering: at, price });
                     }
@@ -235,7 +256,6 @@ impl BruteForce<'_> {
         let offering = &self.problem.catalogues[0][kind].offerings[offering];
         about.requirements.intersects(&offering.requirements)
             && pods_of(self.problem, mask).iter().all(|spec| host.suits(spec, true))
-            && self.has_its_turn(pool, offering.zone(), mask)
     }
 
     /// Whether the type has room in this pool and carries what the pool requires.
