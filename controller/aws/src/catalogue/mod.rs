@@ -1,6 +1,6 @@
 //! The catalogue file: what `--catalog FILE` reads and `muster types -o json|yaml` writes.
 //!
-//! [`write`] and [`read`] are exact inverses for what this crate resolves: quantities are integers, prices are printed with
+//! [`write()`] and [`read`] are exact inverses for what this crate resolves: quantities are integers, prices are printed with
 //! all their digits.
 
 mod document;

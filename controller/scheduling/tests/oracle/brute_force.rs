@@ -1,9 +1,10 @@
 //! The cheapest plan of a small problem, by trying them all.
 
-use muster_scheduling::labels::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, WELL_KNOWN, ZONE};
+use muster_scheduling::labels::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE};
 use muster_scheduling::model::*;
 use muster_scheduling::{NewNode, Solution};
 
+use crate::room::{daemons_of, pods_of, ports_free, tolerates, total};
 use crate::rules_hold::{Host, rules_hold, still_possible};
 
 /// How the nodes of a group may be launched: coarse where finer choices cannot matter.
@@ -369,35 +370,4 @@ impl BruteForce<'_> {
             min_values_relaxed: None,
         }
     }
-}
-
-fn pods_of(problem: &Problem, mask: usize) -> Vec<&PodSpec> {
-    (0..problem.pods.len()).filter(|pod| mask >> pod & 1 == 1).map(|pod| problem.spec_of(pod)).collect()
-}
-
-fn total(specs: &[&PodSpec]) -> Resources {
-    let mut total = Resources::new();
-    specs.iter().for_each(|spec| total.add(&spec.requests));
-    total
-}
-
-fn tolerates(spec: &PodSpec, taints: &[Taint]) -> bool {
-    taints.iter().filter(|taint| taint.repels()).all(|taint| spec.tolerations.iter().any(|it| it.tolerates(taint)))
-}
-
-fn ports_free(pods: &[&PodSpec], others: &[&PodSpec]) -> bool {
-    pods.iter().enumerate().all(|(at, pod)| {
-        let rest = pods[..at].iter().chain(others).flat_map(|spec| &spec.host_ports);
-        rest.into_iter().all(|taken| pod.host_ports.iter().all(|port| !port.conflicts(taken)))
-    })
-}
-
-fn daemons_of<'p>(problem: &'p Problem, pool: &NodePool, kind: &InstanceType) -> Vec<&'p PodSpec> {
-    let mut template = pool.requirements.clone();
-    template.add_all(&kind.requirements);
-    let defined = |key: &str| WELL_KNOWN.contains(&key) || kind.requirements.get(key).is_some();
-    let specs = problem.daemons.iter().map(|daemon| &problem.specs[daemon.spec]);
-    specs
-        .filter(|spec| tolerates(spec, &pool.taints) && template.first_conflict(&spec.node_selector, defined).is_none())
-        .collect()
 }

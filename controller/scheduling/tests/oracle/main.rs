@@ -8,6 +8,7 @@ mod mutations;
 mod order;
 mod random;
 mod replays;
+mod room;
 mod rules_hold;
 
 use muster_scheduling::model::{Options, Problem};
