@@ -15,14 +15,13 @@ use crate::pack::construct::least_nodes;
 use crate::pack::ground::Ground;
 use crate::pack::groups::{Grouped, Reading};
 use crate::pack::stock::Stock;
-use crate::pack::zones::{Placed, Zoned};
 use crate::solution::Solution;
 
 /// USD per hour below which no assignment of the pods on `solution`'s new nodes to the offerings of `problem` can cost.
 /// All pools are allowed, weights and limits aside, and preferred terms are ignored.
 pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) -> f64 {
     let compiled = Compiled::new(problem, options);
-    let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 });
+    let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, true);
     let mut on_new = FixedBitSet::with_capacity(problem.pods.len());
     solution.new_nodes.iter().flat_map(|node| &node.pods).for_each(|&pod| on_new.insert(pod));
     let bundles = std::mem::take(&mut grouped.bundles);
@@ -33,15 +32,7 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
             None => on_new.contains(unit as usize),
         });
     }
-    let mut anywhere = FixedBitSet::with_capacity(compiled.cells.len());
-    anywhere.insert_range(..);
-    let placed = grouped.groups.iter().enumerate();
-    let zoned = Zoned {
-        placed: placed.map(|(group, one)| Placed { group, mask: 0, units: one.units.clone() }).collect(),
-        masks: vec![anywhere],
-        rejected: Vec::new(),
-    };
-    let stock = Stock::new(&grouped, &zoned, compiled.cells.len());
+    let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
     if stock.left == 0 {
         return 0.0;
     }

@@ -44,11 +44,14 @@ pub(crate) enum Demand {
     Company,
 }
 
-/// Which nodes count for a spread (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
+/// Which domains count for the minimum of a spread: those that its owner's selector and affinity allow. Which nodes count
+/// in them is the choice of the owner (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Filter {
     pub(crate) node_selector: Requirements,
     pub(crate) node_terms: Vec<Requirements>,
+    /// `nodeAffinityPolicy: Ignore`: pods on all nodes count.
+    pub(crate) every_node: bool,
     pub(crate) tolerations: Option<Vec<Toleration>>,
 }
 
@@ -257,10 +260,11 @@ pub(crate) struct RulesBySubject {
 }
 
 fn spread_demand(spec: &PodSpec, spread: &SpreadConstraint) -> Demand {
-    let narrowed = spread.honor_affinity && !(spec.node_selector.is_empty() && spec.node_terms.is_empty());
+    let narrowed = !(spec.node_selector.is_empty() && spec.node_terms.is_empty());
     let filter = (narrowed || spread.honor_taints).then(|| Filter {
-        node_selector: if narrowed { spec.node_selector.clone() } else { Requirements::new() },
-        node_terms: if narrowed { spec.node_terms.clone() } else { Vec::new() },
+        node_selector: spec.node_selector.clone(),
+        node_terms: spec.node_terms.clone(),
+        every_node: !spread.honor_affinity,
         tolerations: spread.honor_taints.then(|| spec.tolerations.clone()),
     });
     Demand::Spread {

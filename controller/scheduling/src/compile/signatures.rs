@@ -8,7 +8,7 @@ use crate::model::{HostPort, Operator, PodSpec, Requirement, Requirements, Taint
 /// A set of constraints on nodes. A pod may go where one of `alternatives` holds and no taint repels it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Signature {
-    /// Selector ∧ one node affinity term ∧ one volume term, every pair of terms; never empty.
+    /// Selector ∧ one node affinity term ∧ one volume term, every pair of terms that can hold together.
     pub(crate) alternatives: Vec<Requirements>,
     pub(crate) tolerations: Vec<Toleration>,
     /// Ports, since a daemon may hold one of them.
@@ -25,8 +25,15 @@ impl Signature {
         let mut alternatives = Vec::with_capacity(node_terms.len() * volume_terms.len());
         for node_term in node_terms {
             for volume_term in volume_terms {
+                // Terms that contradict each other hold nowhere; merged, they would read as "the label is absent".
+                if spec.node_selector.first_disjoint(node_term).is_some() {
+                    continue;
+                }
                 let mut alternative = spec.node_selector.clone();
                 alternative.add_all(node_term);
+                if alternative.first_disjoint(volume_term).is_some() {
+                    continue;
+                }
                 alternative.add_all(volume_term);
                 alternatives.push(alternative);
             }

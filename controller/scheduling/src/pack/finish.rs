@@ -257,7 +257,12 @@ impl<'a> Writer<'a> {
                 // Of several terms, one that holds here and with what is required so far.
                 let holds = |term: &&Requirements| {
                     self.holds_in(term, terms.cell)
-                        && term.get(labels::HOSTNAME).is_none_or(Requirement::allows_absence)
+                        && term.iter().all(|(key, wanted)| {
+                            wanted.allows_absence()
+                                || requirements.get(key).is_some()
+                                || own.get(key).is_some()
+                                || compiled.cells.offering_keys().contains(key)
+                        })
                         && own.first_disjoint(term).is_none()
                         && requirements.first_disjoint(term).is_none()
                 };

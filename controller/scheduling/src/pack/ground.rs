@@ -271,6 +271,18 @@ impl Headroom {
             .map_or(usize::MAX, |times| usize::try_from(times).unwrap_or(usize::MAX))
     }
 
+    /// Takes one node of this shape back.
+    pub(crate) fn refund(&mut self, compiled: &Compiled<'_>, shape: usize) {
+        let pool = compiled.shapes[shape].pool;
+        let Some(mut left) = self.left[pool].take() else { return };
+        let resources: Vec<Resource> = left.iter().map(|(resource, _)| resource.clone()).collect();
+        for resource in resources {
+            let refunded = left.get(&resource).saturating_add(use_of(compiled, shape, &resource));
+            left.set(resource, refunded);
+        }
+        self.left[pool] = Some(left);
+    }
+
     /// Counts `times` nodes of this shape.
     pub(crate) fn spend(&mut self, compiled: &Compiled<'_>, shape: usize, times: usize) {
         let pool = compiled.shapes[shape].pool;

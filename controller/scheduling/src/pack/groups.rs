@@ -48,7 +48,8 @@ pub(crate) struct Reading {
 }
 
 impl Grouped {
-    pub(crate) fn new(compiled: &Compiled<'_>, reading: &Reading) -> Self {
+    /// `glued`: pods that must share a node are made one unit each.
+    pub(crate) fn new(compiled: &Compiled<'_>, reading: &Reading, glued: bool) -> Self {
         let problem = compiled.problem;
         let softness = Softness { spreads: reading.spreads };
         let mut rules = Rules::default();
@@ -100,7 +101,9 @@ impl Grouped {
             bound_parts,
             pinned_of_spec,
         };
-        super::glue::glue(compiled, &mut grouped);
+        if glued {
+            super::glue::glue(compiled, &mut grouped);
+        }
         grouped
     }
 

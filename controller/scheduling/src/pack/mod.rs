@@ -14,6 +14,7 @@ mod glue;
 pub(crate) mod ground;
 pub(crate) mod groups;
 mod reserved;
+mod search;
 pub(crate) mod stock;
 mod terrain;
 pub(crate) mod zones;
@@ -50,8 +51,13 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let respects = options.preferences == PreferencePolicy::Respect;
     let hosts = if respects && groups::prefers_hosts(&compiled) { 3 } else { 0 };
     let reading = Reading { spreads: respects && groups::prefers_spread(&compiled), hosts };
-    let grouped = Grouped::new(&compiled, &reading);
-    let draft = draft(&compiled, &grouped);
+    let mut grouped = Grouped::new(&compiled, &reading, true);
+    let mut draft = draft(&compiled, &grouped);
+    if problem.pods.len() <= search::MOST_PODS
+        && let Some(found) = search_small(&compiled, &reading, &grouped, &draft)
+    {
+        (grouped, draft) = found;
+    }
     let mut solution = finish::write(&compiled, &grouped, &draft);
     explain_left(problem, options, &mut solution);
     solution
@@ -66,6 +72,46 @@ fn explain_left(problem: &Problem, options: &Options, solution: &mut Solution) {
     let mut explainer = Explainer::new(problem, options, solution);
     let explained = left.iter().map(|one| explainer.unschedulable(one.pod)).collect();
     solution.unschedulable = explained;
+}
+
+/// Looks for something better than `known` among all placements of a few pods, one by one instead of glued.
+fn search_small(
+    compiled: &Compiled<'_>,
+    reading: &Reading,
+    glued: &Grouped,
+    known: &Draft,
+) -> Option<(Grouped, Draft)> {
+    let grouped = Grouped::new(compiled, reading, false);
+    let units = grouped.groups.iter().map(|group| group.units.len()).sum::<usize>();
+    let simple = compiled.problem.nodes.is_empty()
+        && known.left.is_empty()
+        && grouped.rules.host.is_empty()
+        && grouped.rules.domain.is_empty();
+    if units == 0 || simple && !Headroom::new(compiled).binds() {
+        return None;
+    }
+    let standing = terrain::standing(compiled);
+    let standing_admits = terrain::standing_admits(compiled, &standing);
+    let dimension_of: Vec<usize> =
+        grouped.rules.domain.iter().map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect();
+    let counting = terrain::counting_values(compiled, &grouped, &standing);
+    let bound = zones::bound_counts(compiled, &grouped, &dimension_of, &standing);
+    let (stock, kind_of_group) = Stock::of_groups(&grouped, compiled.cells.len());
+    let ground = Ground::new(compiled, &grouped, &stock, true);
+    let tiers: Vec<i32> = kind_of_group.iter().map(|&kind| ground.tier_of_kind[kind as usize]).collect();
+    let scene = search::Scene {
+        compiled,
+        grouped: &grouped,
+        ground: &ground,
+        standing: &standing,
+        standing_admits: &standing_admits,
+        counting: &counting,
+        bound: &bound,
+    };
+    let left = known.left.iter().map(|(unit, _)| glued.pods(unit).len()).sum();
+    let mut found = search::search(&scene, &tiers, (left, known.price))?;
+    reserved::claim(compiled, &grouped, &mut found.opened);
+    Some((grouped, found))
 }
 
 /// The cheapest draft under one reading.

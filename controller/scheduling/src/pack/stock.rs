@@ -9,8 +9,8 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::groups::Grouped;
-use super::zones::Zoned;
+use super::groups::{Group, Grouped};
+use super::zones::{Placed, Zoned};
 
 /// Size and signature.
 #[derive(Debug, Clone)]
@@ -109,6 +109,21 @@ impl Stock {
             }
         }
         Self { kinds, lots, rulesets, masks: zoned.masks.clone(), lots_at, left_of_kind, owners_left, left }
+    }
+
+    /// All groups as if they could go to any cell, and the kind of each.
+    pub(crate) fn of_groups(grouped: &Grouped, cells: usize) -> (Self, Vec<u32>) {
+        let mut anywhere = FixedBitSet::with_capacity(cells);
+        anywhere.insert_range(..);
+        let groups = grouped.groups.iter().enumerate();
+        let placed = groups.map(|(group, one)| Placed { group, mask: 0, units: one.units.clone() }).collect();
+        let stock = Self::new(grouped, &Zoned { placed, masks: vec![anywhere], rejected: Vec::new() }, cells);
+        let kind_of = |group: &Group| {
+            let same = |kind: &Kind| kind.signature == group.signature && kind.sizes == group.sizes;
+            stock.kinds.iter().position(same).unwrap_or(0) as u32
+        };
+        let kinds = grouped.groups.iter().map(kind_of).collect();
+        (stock, kinds)
     }
 
     /// Takes `count` units of `lot`.

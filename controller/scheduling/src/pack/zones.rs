@@ -34,11 +34,11 @@ pub(crate) struct Zoned {
 
 /// Counts per rule and value.
 #[derive(Debug, Clone)]
-struct Counts {
-    targets: Vec<Vec<i32>>,
-    owners: Vec<Vec<i32>>,
+pub(crate) struct Counts {
+    pub(crate) targets: Vec<Vec<i32>>,
+    pub(crate) owners: Vec<Vec<i32>>,
     /// Targets anywhere, in domains or not.
-    total: Vec<i32>,
+    pub(crate) total: Vec<i32>,
 }
 
 struct Zoning<'a> {
@@ -110,7 +110,12 @@ fn total_sizes(grouped: &Grouped, width: usize) -> Vec<f64> {
 }
 
 /// What bound pods count for.
-fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, dimension_of: &[usize], standing: &[Standing]) -> Counts {
+pub(crate) fn bound_counts(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    dimension_of: &[usize],
+    standing: &[Standing],
+) -> Counts {
     let values = |rule: &usize| compiled.cells.dimensions.get(*rule).map_or(0, |dimension| dimension.values.len());
     let empty: Vec<Vec<i32>> = dimension_of.iter().map(|rule| vec![0; values(rule)]).collect();
     let mut counts = Counts { targets: empty.clone(), owners: empty, total: vec![0; dimension_of.len()] };
@@ -157,7 +162,10 @@ fn passes_filter(compiled: &Compiled<'_>, grouped: &Grouped, rule: usize, node: 
     let tolerated = filter.tolerations.as_ref().is_none_or(|tolerations| {
         node.taints.iter().all(|taint| !taint.repels() || tolerations.iter().any(|one| one.tolerates(taint)))
     });
-    tolerated && holds(&filter.node_selector) && (filter.node_terms.is_empty() || filter.node_terms.iter().any(holds))
+    tolerated && filter.every_node
+        || tolerated
+            && holds(&filter.node_selector)
+            && (filter.node_terms.is_empty() || filter.node_terms.iter().any(holds))
 }
 
 impl Zoning<'_> {

@@ -1,0 +1,374 @@
+//! A handful of pods with constraints: every placement is tried, within a budget.
+//!
+//! Construction decides domains, existing nodes and new nodes one after the other, which a few pods with rules, limits or
+//! reservations can defeat (a free pod takes the only node that a pinned one can use). With so few pods the whole
+//! question can be asked at once: depth first over the pods, each on an existing node, on a node opened before, or on a
+//! new node in some cell; cut off by the price reached; rules between pods judged on the finished placement.
+
+use fixedbitset::FixedBitSet;
+use smallvec::SmallVec;
+
+use super::Draft;
+use super::construct::Opened;
+use super::ground::{Ground, Headroom};
+use super::groups::Grouped;
+use super::terrain::Standing;
+use super::zones::Counts;
+use crate::compile::{Compiled, Demand, Part, fits};
+
+/// Beyond this many pods the tree is too large to be worth a budget.
+pub(crate) const MOST_PODS: usize = 8;
+
+/// Placements tried at most; counted, so that the answer does not depend on the machine.
+const MOST_STEPS: usize = 30_000;
+
+/// A pod to place.
+struct Piece<'a> {
+    unit: u32,
+    signature: u32,
+    sizes: &'a [i32],
+    part: &'a Part,
+    group: usize,
+    tier: i32,
+}
+
+/// A node in the making.
+#[derive(Clone)]
+struct Seat {
+    /// Position among the standing nodes.
+    standing: Option<usize>,
+    cell: usize,
+    sizes: Vec<i32>,
+    pieces: SmallVec<[u8; 8]>,
+    /// Owners and targets per host rule.
+    owners: Vec<i32>,
+    targets: Vec<i32>,
+    /// Chosen shape.
+    shape: usize,
+    price: f64,
+}
+
+/// What all placements share.
+pub(crate) struct Scene<'a> {
+    pub(crate) compiled: &'a Compiled<'a>,
+    /// Not glued.
+    pub(crate) grouped: &'a Grouped,
+    pub(crate) ground: &'a Ground<'a>,
+    pub(crate) standing: &'a [Standing],
+    pub(crate) standing_admits: &'a [FixedBitSet],
+    /// Values that count for the minimum of each domain rule.
+    pub(crate) counting: &'a [FixedBitSet],
+    /// What bound pods count for.
+    pub(crate) bound: &'a Counts,
+}
+
+struct Search<'a> {
+    scene: &'a Scene<'a>,
+    pieces: Vec<Piece<'a>>,
+    headroom: Headroom,
+    seats: Vec<Seat>,
+    left: SmallVec<[u8; 8]>,
+    price: f64,
+    steps: usize,
+    best: Option<Found>,
+    /// Nothing worse than this is looked for: pods left over, price.
+    ceiling: (usize, f64),
+}
+
+struct Found {
+    seats: Vec<Seat>,
+    left: SmallVec<[u8; 8]>,
+}
+
+/// The best placement that beats `ceiling` (pods left over, price), if one is found.
+pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], ceiling: (usize, f64)) -> Option<Draft> {
+    let mut pieces: Vec<Piece<'_>> = Vec::new();
+    for (number, group) in scene.grouped.groups.iter().enumerate() {
+        for &unit in &group.units {
+            pieces.push(Piece {
+                unit,
+                signature: group.signature,
+                sizes: &group.sizes,
+                part: &group.part,
+                group: number,
+                tier: tiers[number],
+            });
+        }
+    }
+    // Large pods first; alike ones stay together, so that their order can be fixed.
+    pieces.sort_by(|a, b| b.sizes.cmp(a.sizes).then(a.group.cmp(&b.group)).then(a.unit.cmp(&b.unit)));
+    let rules = scene.grouped.rules.host.len();
+    let seats = scene
+        .standing
+        .iter()
+        .enumerate()
+        .map(|(position, one)| {
+            let mut seat = Seat::new(Some(position), one.cell, one.room.len(), rules);
+            let node = &scene.compiled.problem.nodes[one.node];
+            for part in node.bound.iter().filter_map(|bound| scene.grouped.bound_parts[bound.spec].as_ref()) {
+                for &rule in &part.owns_host {
+                    let symmetric = scene.grouped.rules.host[rule as usize].symmetric;
+                    seat.owners[rule as usize] += i32::from(symmetric);
+                }
+                part.targets_host.iter().for_each(|&(rule, count)| seat.targets[rule as usize] += count);
+            }
+            seat
+        })
+        .collect();
+    let mut search = Search {
+        scene,
+        pieces,
+        headroom: Headroom::new(scene.compiled),
+        seats,
+        left: SmallVec::new(),
+        price: 0.0,
+        steps: 0,
+        best: None,
+        ceiling,
+    };
+    search.place(0);
+    let found = search.best.take()?;
+    Some(search.draft(&found))
+}
+
+impl Seat {
+    fn new(standing: Option<usize>, cell: usize, width: usize, rules: usize) -> Self {
+        Self {
+            standing,
+            cell,
+            sizes: vec![0; width],
+            pieces: SmallVec::new(),
+            owners: vec![0; rules],
+            targets: vec![0; rules],
+            shape: usize::MAX,
+            price: 0.0,
+        }
+    }
+}
+
+impl Search<'_> {
+    fn place(&mut self, piece: usize) {
+        if self.steps >= MOST_STEPS || !self.promising() {
+            return;
+        }
+        if piece == self.pieces.len() {
+            if self.holds() {
+                self.ceiling = (self.left.len(), self.price);
+                self.best = Some(Found { seats: self.seats.clone(), left: self.left.clone() });
+            }
+            return;
+        }
+        for seat in 0..self.seats.len() {
+            self.try_seat(piece, seat);
+        }
+        let cells = self.scene.compiled.cells.len();
+        let (width, rules) = (self.pieces[piece].sizes.len(), self.scene.grouped.rules.host.len());
+        for cell in 0..cells {
+            self.seats.push(Seat::new(None, cell, width, rules));
+            self.try_seat(piece, self.seats.len() - 1);
+            self.seats.pop();
+        }
+        if self.left.len() < self.ceiling.0 {
+            self.left.push(piece as u8);
+            self.place(piece + 1);
+            self.left.pop();
+        }
+    }
+
+    /// Whether this branch can still beat the best.
+    fn promising(&self) -> bool {
+        let (left, price) = self.ceiling;
+        self.left.len() < left || self.left.len() == left && self.price < price - 1e-9
+    }
+
+    fn try_seat(&mut self, piece: usize, seat: usize) {
+        self.steps += 1;
+        let one = &self.pieces[piece];
+        // Alike pods are placed in order of seats: the rest is a renaming.
+        let alike = piece > 0 && self.pieces[piece - 1].group == one.group;
+        let before = |other: &Seat| other.pieces.contains(&(piece as u8 - 1));
+        if alike && self.seats[seat + 1..].iter().any(before) {
+            return;
+        }
+        if self.blocked(one.part, &self.seats[seat]) {
+            return;
+        }
+        let undo = self.seats[seat].clone();
+        let (old_price, old_shape) = (undo.price, undo.shape);
+        {
+            let one = &self.pieces[piece];
+            let node = &mut self.seats[seat];
+            node.sizes.iter_mut().zip(one.sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
+            node.pieces.push(piece as u8);
+            one.part.owns_host.iter().for_each(|&rule| node.owners[rule as usize] += 1);
+            one.part.targets_host.iter().for_each(|&(rule, count)| node.targets[rule as usize] += count);
+        }
+        let headroom = self.headroom.binds().then(|| self.headroom.clone());
+        if old_shape != usize::MAX {
+            self.headroom.refund(self.scene.compiled, old_shape);
+        }
+        if self.fit(piece, seat) {
+            let shape = self.seats[seat].shape;
+            if shape != usize::MAX {
+                self.headroom.spend(self.scene.compiled, shape, 1);
+            }
+            let sum = self.price;
+            self.price += self.seats[seat].price - old_price;
+            self.place(piece + 1);
+            self.price = sum;
+        }
+        if let Some(headroom) = headroom {
+            self.headroom = headroom;
+        }
+        self.seats[seat] = undo;
+    }
+
+    fn blocked(&self, part: &Part, seat: &Seat) -> bool {
+        let rules = &self.scene.grouped.rules.host;
+        let own = |rule: u32| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
+        part.owns_host.iter().any(|&rule| seat.targets[rule as usize] + own(rule) > rules[rule as usize].limit)
+            || part.targets_host.iter().any(|&(rule, count)| {
+                seat.owners[rule as usize] > 0 && seat.targets[rule as usize] + count > rules[rule as usize].limit
+            })
+    }
+
+    /// Whether the seat, with `piece` on it already, has a node that holds it; chooses the cheapest.
+    fn fit(&mut self, piece: usize, seat: usize) -> bool {
+        let scene = self.scene;
+        let one = &self.pieces[piece];
+        let node = &self.seats[seat];
+        if let Some(position) = node.standing {
+            return scene.standing_admits[one.signature as usize].contains(position)
+                && fits(&node.sizes, &scene.standing[position].room);
+        }
+        let cell = node.cell;
+        let members = || node.pieces.iter().map(|&member| &self.pieces[member as usize]);
+        let found = scene.ground.by_price[cell].iter().copied().find(|&shape| {
+            let weight = scene.ground.weight_of(shape);
+            fits(&node.sizes, &scene.compiled.shapes[shape].room)
+                && members().any(|member| member.tier <= weight)
+                && members().all(|member| scene.grouped.admits[member.signature as usize][cell].contains(shape))
+                && self.headroom.allows(scene.compiled, shape)
+        });
+        let Some(shape) = found else { return false };
+        let price = scene.compiled.shapes[shape].price[cell];
+        let node = &mut self.seats[seat];
+        (node.shape, node.price) = (shape, price);
+        true
+    }
+
+    /// Whether the rules between pods hold for the placement as a whole.
+    fn holds(&self) -> bool {
+        let rules = &self.scene.grouped.rules;
+        let cells = &self.scene.compiled.cells;
+        let mut counts = self.scene.bound.clone();
+        let mut founders: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
+        let mut pending_owners: Vec<Vec<bool>> = founders.clone();
+        for seat in self.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
+            for part in seat.pieces.iter().map(|&piece| self.pieces[piece as usize].part) {
+                for &rule in &part.owns_domain {
+                    let at = rule as usize;
+                    let dimension = cells.dimension(&rules.domain[at].key);
+                    let Some(value) = dimension.and_then(|dimension| cells.value_index(seat.cell, dimension)) else {
+                        return false;
+                    };
+                    counts.owners[at][value] += 1;
+                    pending_owners[at][value] = true;
+                }
+                for &(rule, count) in &part.targets_domain {
+                    let at = rule as usize;
+                    let dimension = cells.dimension(&rules.domain[at].key);
+                    if let Some(value) = dimension.and_then(|dimension| cells.value_index(seat.cell, dimension)) {
+                        counts.targets[at][value] += count;
+                        founders[at][value] |= !part.owns_domain.contains(&rule);
+                    }
+                }
+            }
+        }
+        let domains = rules.domain.iter().enumerate().all(|(at, rule)| match &rule.demand {
+            Demand::Spread { required: false, .. } => true,
+            Demand::Spread { max_skew, min_domains, .. } => {
+                let counting = &self.scene.counting[at];
+                let fewest = if (counting.count_ones(..) as i32) < *min_domains {
+                    0
+                } else {
+                    counting.ones().map(|value| counts.targets[at][value]).min().unwrap_or(0)
+                };
+                let owned = pending_owners[at].iter().enumerate().filter(|&(_, &owned)| owned);
+                owned.into_iter().all(|(value, _)| counts.targets[at][value] - fewest <= *max_skew)
+            }
+            Demand::AtMost(limit) => {
+                let mut owned = counts.owners[at].iter().zip(&counts.targets[at]);
+                owned.all(|(&owners, &targets)| owners == 0 || targets <= *limit)
+            }
+            Demand::Company => {
+                let bound = &self.scene.bound.targets[at];
+                let anywhere = self.scene.bound.total[at] > 0 || founders[at].iter().any(|&founded| founded);
+                let mut alone = 0;
+                for (value, _) in pending_owners[at].iter().enumerate().filter(|&(_, &owned)| owned) {
+                    if bound[value] > 0 || founders[at][value] {
+                        continue;
+                    }
+                    if counts.targets[at][value] == 0 {
+                        return false;
+                    }
+                    alone += 1;
+                }
+                alone == 0 || alone == 1 && !(anywhere && self.scene.bound.total[at] > 0)
+            }
+        });
+        domains && self.company_on_hosts()
+    }
+
+    /// Required affinity on hostnames: a node with followers holds one whom they follow.
+    fn company_on_hosts(&self) -> bool {
+        let problem = self.scene.compiled.problem;
+        let rules = &self.scene.grouped.rules;
+        let mut subjects: Vec<u32> = self.pieces.iter().flat_map(|piece| piece.part.joins.iter().copied()).collect();
+        subjects.sort_unstable();
+        subjects.dedup();
+        subjects.into_iter().all(|subject| {
+            let follows = |piece: &Piece<'_>| piece.part.joins.contains(&subject);
+            let followed = |piece: &Piece<'_>| rules.selects(subject, problem.spec_of(piece.unit as usize));
+            let bound_on = |position: usize| {
+                let bound = &problem.nodes[self.scene.standing[position].node].bound;
+                bound.iter().any(|one| one.counts && rules.selects(subject, &problem.specs[one.spec]))
+            };
+            let bound_anywhere = (0..self.scene.standing.len()).any(bound_on);
+            let mut alone = 0;
+            for seat in &self.seats {
+                let mut members = seat.pieces.iter().map(|&piece| &self.pieces[piece as usize]);
+                if !members.clone().any(follows) {
+                    continue;
+                }
+                let given = seat.standing.is_some_and(bound_on)
+                    || members.clone().any(|member| followed(member) && !follows(member));
+                if given {
+                    continue;
+                }
+                if !members.any(followed) {
+                    return false;
+                }
+                alone += 1;
+            }
+            alone == 0 || alone == 1 && !bound_anywhere
+        })
+    }
+
+    fn draft(&self, found: &Found) -> Draft {
+        let mut draft = Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new(), price: 0.0 };
+        for seat in found.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
+            let units: Vec<u32> = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit).collect();
+            match seat.standing {
+                Some(position) => draft.existing.push((self.scene.standing[position].node, units)),
+                None => {
+                    draft.price += seat.price;
+                    let (shape, cell, price) = (seat.shape, seat.cell, seat.price);
+                    draft.opened.push(Opened { shape, cell, price, units, reserved: None });
+                }
+            }
+        }
+        draft.left = found.left.iter().map(|&piece| (self.pieces[piece as usize].unit, None)).collect();
+        draft
+    }
+}
