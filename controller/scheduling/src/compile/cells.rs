@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::shapes::{LabelIndex, PoolUse, Reserved};
@@ -20,6 +21,27 @@ pub(crate) struct Dimension {
     pub(crate) key: Arc<str>,
     /// Its values, sorted.
     pub(crate) values: Vec<Arc<str>>,
+}
+
+impl Dimension {
+    /// The values that a pool and one of its types allow together.
+    pub(crate) fn values_of(&self, pool: &PoolUse, types: &[InstanceType]) -> FixedBitSet {
+        let mut values = FixedBitSet::with_capacity(self.values.len());
+        let of_pool = pool.requirements.get(&self.key);
+        let mut seen: Vec<Option<&Requirement>> = Vec::new();
+        for one in types {
+            let of_type = one.requirements.get(&self.key);
+            // Types differ little in a label: each distinct answer is looked at once.
+            if seen.contains(&of_type) || !one.requirements.intersects(&pool.requirements) {
+                continue;
+            }
+            seen.push(of_type);
+            let Some(listed) = of_type.or(of_pool).filter(|listed| listed.is_finite()) else { continue };
+            let inside = |value: &str| listed.has(value) && of_pool.is_none_or(|pool| pool.has(value));
+            values.extend((0..self.values.len()).filter(|&number| inside(&self.values[number])));
+        }
+        values
+    }
 }
 
 /// All cells.

@@ -16,7 +16,7 @@ use fixedbitset::FixedBitSet;
 
 pub(crate) use cells::Cells;
 pub(crate) use columns::{CPU, Columns, MEMORY, Vectors, fits};
-pub(crate) use rules::{Demand, HostRule, Part, Rules, Softness};
+pub(crate) use rules::{Demand, Filter, HostRule, Part, Rules, Softness};
 pub(crate) use shapes::{PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};
 
@@ -49,7 +49,6 @@ pub(crate) struct Compiled<'a> {
     pub(crate) shapes: Vec<Shape>,
     /// `admits[signature][cell]` contains shape.
     pub(crate) admits: Vec<Vec<FixedBitSet>>,
-    daemons: Vec<Signature>,
     /// Exact requests, by class, in column order.
     amounts: Vec<i64>,
 }
@@ -105,15 +104,8 @@ impl<'a> Compiled<'a> {
             pools,
             shapes,
             admits,
-            daemons,
             amounts,
         }
-    }
-
-    /// Shapes that `signature` admits, by cell.
-    pub(crate) fn admit_one(&self, signature: &Signature) -> Vec<FixedBitSet> {
-        let one = std::slice::from_ref(signature);
-        shapes::admissions(self.problem, &self.cells, &self.pools, &self.shapes, one, &self.daemons).remove(0)
     }
 
     /// The class of a pending pod.

@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 
 use crate::labels;
 use crate::model::{
-    AffinityTerm, HostPort, LabelSelector, Labels, NamespaceScope, PodSpec, Requirements, SpreadConstraint, Toleration,
+    AffinityTerm, HostPort, LabelSelector, Labels, NamespaceScope, Node, PodSpec, Requirements, SpreadConstraint,
+    Taint, Toleration,
 };
 
 /// Which pods a rule is about.
@@ -53,6 +54,32 @@ pub(crate) struct Filter {
     /// `nodeAffinityPolicy: Ignore`: pods on all nodes count.
     pub(crate) every_node: bool,
     pub(crate) tolerations: Option<Vec<Toleration>>,
+}
+
+impl Filter {
+    /// Whether the owner tolerates these taints, or does not ask.
+    pub(crate) fn tolerates(&self, taints: &[Taint]) -> bool {
+        let tolerated = |tolerations: &Vec<Toleration>, taint: &Taint| tolerations.iter().any(|it| it.tolerates(taint));
+        let mut repelling = taints.iter().filter(|taint| taint.repels());
+        self.tolerations.as_ref().is_none_or(|tolerations| repelling.all(|taint| tolerated(tolerations, taint)))
+    }
+
+    /// Whether the owner's selector and affinity hold on a node.
+    pub(crate) fn suits(&self, node: &Node) -> bool {
+        let holds = |term: &Requirements| {
+            term.iter().all(|(key, wanted)| match node.labels.get(key) {
+                Some(value) => wanted.has(value),
+                None => wanted.allows_absence(),
+            })
+        };
+        holds(&self.node_selector) && (self.node_terms.is_empty() || self.node_terms.iter().any(holds))
+    }
+
+    /// Whether the owner's selector and affinity let `key` be `value`.
+    pub(crate) fn allows(&self, key: &str, value: &str) -> bool {
+        let allows = |term: &Requirements| term.get(key).is_none_or(|wanted| wanted.has(value));
+        allows(&self.node_selector) && (self.node_terms.is_empty() || self.node_terms.iter().any(allows))
+    }
 }
 
 /// A rule about the values of one label.

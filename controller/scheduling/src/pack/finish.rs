@@ -259,7 +259,7 @@ impl<'a> Writer<'a> {
                     self.holds_in(term, terms.cell)
                         && term.iter().all(|(key, wanted)| {
                             wanted.allows_absence()
-                                || requirements.get(key).is_some()
+                                || compiled.pools[terms.pool].requirements.get(key).is_some()
                                 || own.get(key).is_some()
                                 || compiled.cells.offering_keys().contains(key)
                         })

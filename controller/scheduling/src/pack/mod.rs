@@ -19,6 +19,8 @@ pub(crate) mod stock;
 mod terrain;
 pub(crate) mod zones;
 
+use rustc_hash::FxHashSet;
+
 use crate::compile::Compiled;
 use crate::explain::Explainer;
 use crate::model::{Options, PreferencePolicy, Problem};
@@ -52,7 +54,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let hosts = if respects && groups::prefers_hosts(&compiled) { 3 } else { 0 };
     let reading = Reading { spreads: respects && groups::prefers_spread(&compiled), hosts };
     let mut grouped = Grouped::new(&compiled, &reading, true);
-    let mut draft = draft(&compiled, &grouped);
+    let mut draft = settled(&compiled, &grouped);
     if problem.pods.len() <= search::MOST_PODS
         && let Some(found) = search_small(&compiled, &reading, &grouped, &draft)
     {
@@ -108,17 +110,38 @@ fn search_small(
         counting: &counting,
         bound: &bound,
     };
-    let left = known.left.iter().map(|(unit, _)| glued.pods(unit).len()).sum();
-    let mut found = search::search(&scene, &tiers, (left, known.price))?;
+    let mut found = search::search(&scene, &tiers, glued, known)?;
     reserved::claim(compiled, &grouped, &mut found.opened);
     Some((grouped, found))
 }
 
-/// The cheapest draft under one reading.
-fn draft(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
+/// Rounds in which pods that found no node are taken out of the counts of the rest.
+const SETTLING_ROUNDS: usize = 3;
+
+/// A draft in which no pod counts on one that was left over: where domains were decided with pods that then found no node
+/// (limits, mostly), they are decided again without them.
+fn settled(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
+    let mut without: FxHashSet<u32> = FxHashSet::default();
+    let mut best = draft(compiled, grouped, &without);
+    if grouped.rules.domain.is_empty() {
+        return best;
+    }
+    for _ in 0..SETTLING_ROUNDS {
+        let before = without.len();
+        without.extend(best.left.iter().filter(|(_, reason)| reason.is_none()).map(|&(unit, _)| unit));
+        if without.len() == before {
+            break;
+        }
+        best = draft(compiled, grouped, &without);
+    }
+    best
+}
+
+/// The cheapest draft under one reading, without some units.
+fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -> Draft {
     let standing = terrain::standing(compiled);
     let standing_admits = terrain::standing_admits(compiled, &standing);
-    let zoned = zones::assign(compiled, grouped, &standing, &standing_admits);
+    let zoned = zones::assign(compiled, grouped, &standing, &standing_admits, without);
     let mut stock = Stock::new(grouped, &zoned, compiled.cells.len());
     let mut filled = standing;
     let placed = existing::fill(compiled, grouped, &mut stock, &mut filled, &standing_admits);
@@ -131,6 +154,14 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
         reserved::claim(compiled, grouped, &mut opened);
         let mut left: Vec<(u32, Option<Reason>)> =
             zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason))).collect();
+        left.extend(
+            grouped
+                .groups
+                .iter()
+                .flat_map(|group| &group.units)
+                .filter(|unit| without.contains(unit))
+                .map(|&unit| (unit, None)),
+        );
         left.extend(stock.lots.iter().flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
         let price: f64 = opened.iter().map(|node| node.price).sum();
         let better = best.as_ref().is_none_or(|best| (left.len(), price) < (best.left.len(), best.price));

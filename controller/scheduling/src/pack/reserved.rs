@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::construct::Opened;
+use super::ground::Headroom;
 use super::groups::Grouped;
 use crate::compile::{Compiled, fits};
 
@@ -44,6 +45,8 @@ pub(crate) fn claim(compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Op
     reserved.sort_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))));
     let mut order: Vec<usize> = (0..opened.len()).collect();
     order.sort_by(|&a, &b| opened[b].price.total_cmp(&opened[a].price).then(a.cmp(&b)));
+    let mut headroom = Headroom::new(compiled);
+    opened.iter().for_each(|node| headroom.spend(compiled, node.shape, 1));
     for number in order {
         let node = &mut opened[number];
         let pool = compiled.shapes[node.shape].pool;
@@ -58,6 +61,7 @@ pub(crate) fn claim(compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Op
                 compiled.cells.value_index(cell, dimension) == compiled.cells.value_index(node.cell, dimension)
             })
         };
+        headroom.refund(compiled, node.shape);
         let found = reserved.iter().copied().find(|&(price, shape, cell, offering)| {
             let one = &compiled.shapes[shape];
             let admitted = || {
@@ -67,6 +71,7 @@ pub(crate) fn claim(compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Op
                 && one.pool == pool
                 && left.get(&key_of(shape, offering)).is_some_and(|&left| left > 0)
                 && fits(&sizes, &one.room)
+                && headroom.allows(compiled, shape)
                 && pinned(cell)
                 && admitted()
         });
@@ -76,5 +81,6 @@ pub(crate) fn claim(compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Op
             }
             (node.price, node.shape, node.cell, node.reserved) = (price, shape, cell, Some(offering));
         }
+        headroom.spend(compiled, node.shape, 1);
     }
 }

@@ -80,8 +80,8 @@ struct Found {
     left: SmallVec<[u8; 8]>,
 }
 
-/// The best placement that beats `ceiling` (pods left over, price), if one is found.
-pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], ceiling: (usize, f64)) -> Option<Draft> {
+/// The best placement, if it beats `known`, a draft of the `glued` pods, or if that breaks a rule.
+pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], glued: &Grouped, known: &Draft) -> Option<Draft> {
     let mut pieces: Vec<Piece<'_>> = Vec::new();
     for (number, group) in scene.grouped.groups.iter().enumerate() {
         for &unit in &group.units {
@@ -124,10 +124,20 @@ pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], ceiling: (usize, f64)) ->
         price: 0.0,
         steps: 0,
         best: None,
-        ceiling,
+        ceiling: (usize::MAX, f64::INFINITY),
     };
+    let held = search.holds_for(glued, known);
+    if held {
+        let left = known.left.iter().map(|(unit, _)| glued.pods(unit).len()).sum();
+        search.ceiling = (left, known.price);
+    }
     search.place(0);
-    let found = search.best.take()?;
+    let nothing = || Found { seats: Vec::new(), left: (0..search.pieces.len() as u8).collect() };
+    let found = match search.best.take() {
+        Some(found) => found,
+        None if held => return None,
+        None => nothing(),
+    };
     Some(search.draft(&found))
 }
 
@@ -173,6 +183,30 @@ impl Search<'_> {
             self.place(piece + 1);
             self.left.pop();
         }
+    }
+
+    /// Whether the rules hold for `draft`.
+    fn holds_for(&mut self, glued: &Grouped, draft: &Draft) -> bool {
+        let empty = self.seats.clone();
+        let piece_of = |pod: &u32| self.pieces.iter().position(|piece| piece.unit == *pod);
+        let pieces_of = |units: &[u32]| -> SmallVec<[u8; 8]> {
+            let pods = units.iter().flat_map(|unit| glued.pods(unit));
+            pods.filter_map(piece_of).map(|piece| piece as u8).collect()
+        };
+        let mut seats = empty.clone();
+        for (node, units) in &draft.existing {
+            let position = self.scene.standing.iter().position(|one| one.node == *node);
+            position.into_iter().for_each(|position| seats[position].pieces = pieces_of(units));
+        }
+        for opened in &draft.opened {
+            let mut seat = Seat::new(None, opened.cell, 0, 0);
+            seat.pieces = pieces_of(&opened.units);
+            seats.push(seat);
+        }
+        self.seats = seats;
+        let holds = self.holds();
+        self.seats = empty;
+        holds
     }
 
     /// Whether this branch can still beat the best.
@@ -262,8 +296,8 @@ impl Search<'_> {
         let rules = &self.scene.grouped.rules;
         let cells = &self.scene.compiled.cells;
         let mut counts = self.scene.bound.clone();
-        let mut founders: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
-        let mut pending_owners: Vec<Vec<bool>> = founders.clone();
+        let mut pending_owners: Vec<Vec<bool>> =
+            counts.targets.iter().map(|values| vec![false; values.len()]).collect();
         for seat in self.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
             for part in seat.pieces.iter().map(|&piece| self.pieces[piece as usize].part) {
                 for &rule in &part.owns_domain {
@@ -280,7 +314,6 @@ impl Search<'_> {
                     let dimension = cells.dimension(&rules.domain[at].key);
                     if let Some(value) = dimension.and_then(|dimension| cells.value_index(seat.cell, dimension)) {
                         counts.targets[at][value] += count;
-                        founders[at][value] |= !part.owns_domain.contains(&rule);
                     }
                 }
             }
@@ -301,58 +334,77 @@ impl Search<'_> {
                 let mut owned = counts.owners[at].iter().zip(&counts.targets[at]);
                 owned.all(|(&owners, &targets)| owners == 0 || targets <= *limit)
             }
-            Demand::Company => {
-                let bound = &self.scene.bound.targets[at];
-                let anywhere = self.scene.bound.total[at] > 0 || founders[at].iter().any(|&founded| founded);
-                let mut alone = 0;
-                for (value, _) in pending_owners[at].iter().enumerate().filter(|&(_, &owned)| owned) {
-                    if bound[value] > 0 || founders[at][value] {
-                        continue;
-                    }
-                    if counts.targets[at][value] == 0 {
-                        return false;
-                    }
-                    alone += 1;
-                }
-                alone == 0 || alone == 1 && !(anywhere && self.scene.bound.total[at] > 0)
-            }
+            // In some order of binding: judged below.
+            Demand::Company => true,
         });
-        domains && self.company_on_hosts()
+        domains && self.company_comes_first()
     }
 
-    /// Required affinity on hostnames: a node with followers holds one whom they follow.
-    fn company_on_hosts(&self) -> bool {
-        let problem = self.scene.compiled.problem;
+    /// Whether the pods can be bound in some order, each finding those whom it must follow: searched over sets of bound
+    /// pods.
+    fn company_comes_first(&self) -> bool {
         let rules = &self.scene.grouped.rules;
-        let mut subjects: Vec<u32> = self.pieces.iter().flat_map(|piece| piece.part.joins.iter().copied()).collect();
-        subjects.sort_unstable();
-        subjects.dedup();
-        subjects.into_iter().all(|subject| {
-            let follows = |piece: &Piece<'_>| piece.part.joins.contains(&subject);
-            let followed = |piece: &Piece<'_>| rules.selects(subject, problem.spec_of(piece.unit as usize));
-            let bound_on = |position: usize| {
-                let bound = &problem.nodes[self.scene.standing[position].node].bound;
-                bound.iter().any(|one| one.counts && rules.selects(subject, &problem.specs[one.spec]))
-            };
-            let bound_anywhere = (0..self.scene.standing.len()).any(bound_on);
-            let mut alone = 0;
-            for seat in &self.seats {
-                let mut members = seat.pieces.iter().map(|&piece| &self.pieces[piece as usize]);
-                if !members.clone().any(follows) {
-                    continue;
-                }
-                let given = seat.standing.is_some_and(bound_on)
-                    || members.clone().any(|member| followed(member) && !follows(member));
-                if given {
-                    continue;
-                }
-                if !members.any(followed) {
-                    return false;
-                }
-                alone += 1;
+        let company = |rule: &u32| rules.domain[*rule as usize].demand == Demand::Company;
+        let follows = |piece: &Piece<'_>| !piece.part.joins.is_empty() || piece.part.owns_domain.iter().any(company);
+        if !self.pieces.iter().any(follows) {
+            return true;
+        }
+        let mut seat_of = vec![usize::MAX; self.pieces.len()];
+        for (number, seat) in self.seats.iter().enumerate() {
+            seat.pieces.iter().for_each(|&piece| seat_of[piece as usize] = number);
+        }
+        let placed =
+            (0..seat_of.len()).filter(|&piece| seat_of[piece] != usize::MAX).fold(0, |set, piece| set | 1 << piece);
+        let mut reached = vec![false; placed + 1];
+        reached[0] = true;
+        for bound in 0..placed {
+            if !reached[bound] {
+                continue;
             }
-            alone == 0 || alone == 1 && !bound_anywhere
-        })
+            for piece in (0..seat_of.len()).filter(|&piece| placed >> piece & 1 == 1 && bound >> piece & 1 == 0) {
+                let next = bound | 1 << piece;
+                if !reached[next] {
+                    reached[next] = self.finds_company(piece, bound, &seat_of);
+                }
+            }
+        }
+        reached[placed]
+    }
+
+    /// Whether `piece` has all the company it asks for once the pieces of the set `bound` are bound.
+    fn finds_company(&self, piece: usize, bound: usize, seat_of: &[usize]) -> bool {
+        let scene = self.scene;
+        let (problem, rules, cells) = (scene.compiled.problem, &scene.grouped.rules, &scene.compiled.cells);
+        let one = &self.pieces[piece];
+        let others = || (0..self.pieces.len()).filter(move |&other| bound >> other & 1 == 1);
+        let selected =
+            |subject: u32, piece: usize| rules.selects(subject, problem.spec_of(self.pieces[piece].unit as usize));
+        let on_hosts = one.part.joins.iter().all(|&subject| {
+            let bound_on = |position: usize| {
+                let pods = &problem.nodes[scene.standing[position].node].bound;
+                pods.iter().any(|pod| pod.counts && rules.selects(subject, &problem.specs[pod.spec]))
+            };
+            let here = self.seats[seat_of[piece]].standing.is_some_and(bound_on)
+                || others().any(|other| seat_of[other] == seat_of[piece] && selected(subject, other));
+            let nobody = || !(0..scene.standing.len()).any(bound_on) && !others().any(|other| selected(subject, other));
+            here || selected(subject, piece) && nobody()
+        });
+        let counted =
+            |piece: usize, rule: u32| self.pieces[piece].part.targets_domain.iter().any(|&(target, _)| target == rule);
+        let mut owned = one.part.owns_domain.iter().copied();
+        on_hosts
+            && owned.all(|rule| {
+                let of = &rules.domain[rule as usize];
+                let Some(dimension) = cells.dimension(&of.key).filter(|_| of.demand == Demand::Company) else {
+                    return of.demand != Demand::Company;
+                };
+                let value_of = |piece: usize| cells.value_index(self.seats[seat_of[piece]].cell, dimension);
+                let Some(value) = value_of(piece) else { return false };
+                let mut leaders = others().filter(|&other| counted(other, rule));
+                let here = scene.bound.targets[rule as usize][value] > 0
+                    || leaders.clone().any(|leader| value_of(leader) == Some(value));
+                here || counted(piece, rule) && scene.bound.total[rule as usize] == 0 && leaders.next().is_none()
+            })
     }
 
     fn draft(&self, found: &Found) -> Draft {

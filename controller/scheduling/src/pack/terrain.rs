@@ -3,8 +3,8 @@
 use fixedbitset::FixedBitSet;
 
 use super::groups::Grouped;
-use crate::compile::{Compiled, Demand, Signature, fits};
-use crate::model::{Requirements, Toleration};
+use crate::compile::{Compiled, Demand, Filter, fits};
+use crate::model::Taint;
 
 /// An existing node while it is filled.
 #[derive(Debug, Clone)]
@@ -56,61 +56,39 @@ pub(crate) fn standing_admits(compiled: &Compiled<'_>, standing: &[Standing]) ->
         .collect()
 }
 
-/// Per domain rule: which values of its label count for the minimum of a spread.
+/// Per domain rule: which values of its label count for the minimum of a spread. As with Karpenter, a value counts if some
+/// open pool and one of its types allow it, bought there today or not, or if an existing node has it; and if the owner's
+/// selector and affinity allow it.
 pub(crate) fn counting_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Vec<FixedBitSet> {
-    let everything = |tolerations: Option<&Vec<Toleration>>| {
-        tolerations.cloned().unwrap_or_else(|| vec![Toleration { key: None, value: None, effect: None }])
-    };
-    grouped
-        .rules
-        .domain
+    let rules = &grouped.rules.domain;
+    rules
         .iter()
         .map(|rule| {
             let Some(dimension) = compiled.cells.dimension(&rule.key) else { return FixedBitSet::new() };
-            let values = compiled.cells.dimensions[dimension].values.len();
-            let mut counting = FixedBitSet::with_capacity(values);
-            let filter = match &rule.demand {
-                Demand::Spread { filter, .. } => filter.as_ref(),
-                _ => None,
-            };
-            let signature = filter.map(|filter| {
-                let terms =
-                    if filter.node_terms.is_empty() { vec![Requirements::new()] } else { filter.node_terms.clone() };
-                Signature {
-                    alternatives: terms
-                        .into_iter()
-                        .map(|mut term| {
-                            term.add_all(&filter.node_selector);
-                            term
-                        })
-                        .collect(),
-                    tolerations: everything(filter.tolerations.as_ref()),
-                    host_ports: Vec::new(),
-                    names_host: false,
-                }
-            });
-            let admitted = signature.as_ref().map(|signature| compiled.admit_one(signature));
-            for cell in 0..compiled.cells.len() {
-                let Some(value) = compiled.cells.value_index(cell, dimension) else { continue };
-                let launchable = compiled.shapes.iter().enumerate().any(|(shape, one)| {
-                    one.offered(cell) && admitted.as_ref().is_none_or(|admitted| admitted[cell].contains(shape))
-                });
-                if launchable {
-                    counting.insert(value);
-                }
-            }
-            for one in standing {
-                let node = &compiled.problem.nodes[one.node];
-                let passes = signature
-                    .as_ref()
-                    .is_none_or(|signature| signature.tolerates(&node.taints) && signature.admits_labels(&node.labels));
-                if let (true, Some(value)) = (passes, compiled.cells.value_index(one.cell, dimension)) {
-                    counting.insert(value);
-                }
-            }
-            counting
+            let Demand::Spread { filter, .. } = &rule.demand else { return FixedBitSet::new() };
+            counting(compiled, dimension, filter.as_ref(), standing)
         })
         .collect()
+}
+
+fn counting(compiled: &Compiled<'_>, dimension: usize, filter: Option<&Filter>, standing: &[Standing]) -> FixedBitSet {
+    let of = &compiled.cells.dimensions[dimension];
+    let mut counting = FixedBitSet::with_capacity(of.values.len());
+    let tolerated = |taints: &[Taint]| filter.is_none_or(|filter| filter.tolerates(taints));
+    for (pool, used) in compiled.problem.pools.iter().zip(&compiled.pools) {
+        if used.open && tolerated(&pool.taints) {
+            counting.union_with(&of.values_of(used, &compiled.problem.catalogues[pool.catalogue]));
+        }
+    }
+    for one in standing {
+        let node = &compiled.problem.nodes[one.node];
+        let counts = tolerated(&node.taints) && filter.is_none_or(|filter| filter.every_node || filter.suits(node));
+        if let (true, Some(value)) = (counts, compiled.cells.value_index(one.cell, dimension)) {
+            counting.insert(value);
+        }
+    }
+    let allowed = |value: usize| filter.is_none_or(|filter| filter.allows(&of.key, &of.values[value]));
+    (0..of.values.len()).filter(|&value| counting.contains(value) && allowed(value)).collect()
 }
 
 /// Cells in which a unit of this signature and size can be put somewhere.

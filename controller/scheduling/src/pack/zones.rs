@@ -7,7 +7,7 @@
 //! Deciding all rules at once, by the sum of counts, breaks overlapping selectors; this order does not.
 
 use fixedbitset::FixedBitSet;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::groups::Grouped;
 use super::terrain::{self, Standing};
@@ -53,12 +53,13 @@ struct Zoning<'a> {
     mask_ids: FxHashMap<FixedBitSet, u32>,
 }
 
-/// Decides.
+/// Decides for all units but those of `without`.
 pub(crate) fn assign(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
     standing: &[Standing],
     standing_admits: &[FixedBitSet],
+    without: &FxHashSet<u32>,
 ) -> Zoned {
     let dimension_of: Vec<usize> =
         grouped.rules.domain.iter().map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect();
@@ -83,7 +84,7 @@ pub(crate) fn assign(
             if zoning.lacks_company(group) {
                 deferred.push(group);
             } else {
-                zoning.place_group(group, &reaches[group], &totals, &mut zoned);
+                zoning.place_group(group, &reaches[group], &totals, without, &mut zoned);
             }
         }
         if deferred.len() == before {
@@ -153,19 +154,7 @@ fn value_of(compiled: &Compiled<'_>, dimension: usize, cell: usize) -> Option<us
 fn passes_filter(compiled: &Compiled<'_>, grouped: &Grouped, rule: usize, node: usize) -> bool {
     let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule].demand else { return true };
     let node = &compiled.problem.nodes[node];
-    let holds = |term: &crate::model::Requirements| {
-        term.iter().all(|(key, wanted)| match node.labels.get(key) {
-            Some(value) => wanted.has(value),
-            None => wanted.allows_absence(),
-        })
-    };
-    let tolerated = filter.tolerations.as_ref().is_none_or(|tolerations| {
-        node.taints.iter().all(|taint| !taint.repels() || tolerations.iter().any(|one| one.tolerates(taint)))
-    });
-    tolerated && filter.every_node
-        || tolerated
-            && holds(&filter.node_selector)
-            && (filter.node_terms.is_empty() || filter.node_terms.iter().any(holds))
+    filter.tolerates(&node.taints) && (filter.every_node || filter.suits(node))
 }
 
 impl Zoning<'_> {
@@ -243,7 +232,14 @@ impl Zoning<'_> {
         })
     }
 
-    fn place_group(&mut self, group: usize, reach: &FixedBitSet, totals: &[f64], zoned: &mut Zoned) {
+    fn place_group(
+        &mut self,
+        group: usize,
+        reach: &FixedBitSet,
+        totals: &[f64],
+        without: &FxHashSet<u32>,
+        zoned: &mut Zoned,
+    ) {
         let of = &self.grouped.groups[group];
         if !of.part.joins.is_empty() {
             // Their company is on existing nodes, or nowhere.
@@ -257,7 +253,8 @@ impl Zoning<'_> {
         dimensions.dedup();
         if dimensions.is_empty() {
             let mask = self.mask_id(reach.clone());
-            zoned.placed.push(Placed { group, mask, units: of.units.clone() });
+            let units = of.units.iter().copied().filter(|unit| !without.contains(unit)).collect();
+            zoned.placed.push(Placed { group, mask, units });
             return;
         }
         if dimensions.last() == Some(&usize::MAX) {
@@ -268,7 +265,7 @@ impl Zoning<'_> {
         }
         let share = self.share(group, totals);
         let first = zoned.placed.len();
-        for &unit in &of.units {
+        for &unit in of.units.iter().filter(|unit| !without.contains(unit)) {
             match self.choose(group, reach, &dimensions, share) {
                 Some(mask) => {
                     let id = self.mask_id(mask);
@@ -343,13 +340,7 @@ impl Zoning<'_> {
             let holds = match &self.grouped.rules.domain[at].demand {
                 Demand::Spread { required: false, .. } => true,
                 Demand::Spread { max_skew, min_domains, .. } => {
-                    let counting = &self.counting[at];
-                    let fewest = if (counting.count_ones(..) as i32) < *min_domains {
-                        0
-                    } else {
-                        counting.ones().map(|other| self.counts.targets[at][other]).min().unwrap_or(0)
-                    };
-                    there + own - fewest <= *max_skew
+                    there + own - self.fewest(at, *min_domains) <= *max_skew
                 }
                 Demand::AtMost(limit) => there + own <= *limit,
                 Demand::Company => there > 0 || (own > 0 && self.counts.total[at] == 0),
@@ -358,14 +349,30 @@ impl Zoning<'_> {
                 return false;
             }
         }
-        part.targets_domain.iter().filter(|&&(rule, _)| self.dimension_of[rule as usize] == dimension).all(
-            |&(rule, count)| match self.grouped.rules.domain[rule as usize].demand {
-                Demand::AtMost(limit) if self.counts.owners[rule as usize][value] > 0 => {
-                    self.counts.targets[rule as usize][value] + count <= limit
+        // What others own here must still hold when this unit has come.
+        let mut targeted = part.targets_domain.iter().filter(|&&(rule, _)| {
+            let at = rule as usize;
+            self.dimension_of[at] == dimension && self.counts.owners[at][value] > 0 && !part.owns_domain.contains(&rule)
+        });
+        targeted.all(|&(rule, count)| {
+            let there = self.counts.targets[rule as usize][value] + count;
+            match self.grouped.rules.domain[rule as usize].demand {
+                Demand::AtMost(limit) => there <= limit,
+                Demand::Spread { max_skew, min_domains, required: true, .. } => {
+                    there - self.fewest(rule as usize, min_domains) <= max_skew
                 }
-                _ => true,
-            },
-        )
+                Demand::Spread { .. } | Demand::Company => true,
+            }
+        })
+    }
+
+    /// Targets in the emptiest value that counts for a spread.
+    fn fewest(&self, rule: usize, min_domains: i32) -> i32 {
+        let counting = &self.counting[rule];
+        if (counting.count_ones(..) as i32) < min_domains {
+            return 0;
+        }
+        counting.ones().map(|value| self.counts.targets[rule][value]).min().unwrap_or(0)
     }
 
     fn counts_at(&self, group: usize, dimension: usize, value: usize) -> (i64, i64) {
