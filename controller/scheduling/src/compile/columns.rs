@@ -65,6 +65,11 @@ impl Columns {
         self.resources.len() + self.drivers.len()
     }
 
+    /// CSI drivers with a column, and the column.
+    pub(crate) fn drivers(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        self.drivers.iter().zip(self.resources.len()..)
+    }
+
     /// What a pod takes, rounded up. A volume that pods share is counted for each of them.
     pub(crate) fn sizes(&self, spec: &PodSpec) -> Vec<i32> {
         let amounts = self.resources.iter().zip(&self.units);

@@ -16,7 +16,7 @@ use fixedbitset::FixedBitSet;
 
 pub(crate) use cells::Cells;
 pub(crate) use columns::{CPU, Columns, MEMORY, Vectors, fits};
-pub(crate) use rules::{Demand, Filter, HostRule, Part, Rules, Softness};
+pub(crate) use rules::{Demand, Filter, HostRule, Part, Rules, Softness, Subject};
 pub(crate) use shapes::{PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};
 

@@ -26,8 +26,9 @@ pub(crate) fn fill(
             break;
         }
         let node = &compiled.problem.nodes[one.node];
-        for part in node.bound.iter().filter_map(|bound| grouped.bound_parts[bound.spec].as_ref()) {
-            filler.preload(&part.owns_host, &part.targets_host);
+        for bound in &node.bound {
+            let (owns, targets) = grouped.bound_on_host(bound);
+            filler.preload(&owns, &targets);
         }
         let admitted = |kind: u32| {
             let parts = &grouped.signature_parts[stock.kinds[kind as usize].signature as usize];

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::compile::{Compiled, Part, Rules, Softness};
+use crate::compile::{Compiled, Part, Rules, Softness, Subject};
 use crate::labels;
-use crate::model::{PodSpec, SpecId};
+use crate::model::{BoundPod, PodSpec, SpecId};
 
 /// Alike units.
 #[derive(Debug, Clone)]
@@ -105,6 +105,19 @@ impl Grouped {
             super::glue::glue(compiled, &mut grouped);
         }
         grouped
+    }
+
+    /// What a bound pod has to do with host rules: rules it owns, and rules it is a target of. A pod that is on its way out
+    /// holds nothing but its ports.
+    pub(crate) fn bound_on_host(&self, bound: &BoundPod) -> (Vec<u32>, Vec<(u32, i32)>) {
+        let Some(part) = &self.bound_parts[bound.spec] else { return (Vec::new(), Vec::new()) };
+        let holds = |rule: u32| {
+            let subject = self.rules.host[rule as usize].subject;
+            bound.counts || matches!(self.rules.subjects[subject as usize], Subject::Port(_))
+        };
+        let owns = part.owns_host.iter().copied().filter(|&rule| holds(rule)).collect();
+        let targets = part.targets_host.iter().copied().filter(|&(rule, _)| holds(rule)).collect();
+        (owns, targets)
     }
 
     /// The pods of a unit.

@@ -29,6 +29,7 @@ use crate::solution::{Reason, Solution};
 use construct::{Opened, Settings};
 use ground::{Ground, Headroom};
 use groups::{Grouped, Reading};
+use reserved::Reservations;
 use stock::Stock;
 
 /// A plan before it is written out.
@@ -110,8 +111,7 @@ fn search_small(
         counting: &counting,
         bound: &bound,
     };
-    let mut found = search::search(&scene, &tiers, glued, known)?;
-    reserved::claim(compiled, &grouped, &mut found.opened);
+    let found = search::search(&scene, &tiers, glued, known)?;
     Some((grouped, found))
 }
 
@@ -146,12 +146,15 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
     let mut filled = standing;
     let placed = existing::fill(compiled, grouped, &mut stock, &mut filled, &standing_admits);
     let ground = Ground::new(compiled, grouped, &stock, true);
+    let reservations = Reservations::new(compiled);
     let mut best: Option<Draft> = None;
     for settings in PORTFOLIO.iter().take(compiled.options.passes.max(1)) {
         let mut stock = stock.clone();
         let mut headroom = Headroom::new(compiled);
-        let mut opened = construct::construct(&ground, grouped, &mut stock, &mut headroom, *settings);
-        reserved::claim(compiled, grouped, &mut opened);
+        let mut reservations = reservations.clone();
+        let mut opened = reservations.fill(&ground, grouped, &mut stock, &mut headroom);
+        opened.extend(construct::construct(&ground, grouped, &mut stock, &mut headroom, *settings));
+        reservations.claim(compiled, grouped, &mut opened);
         let mut left: Vec<(u32, Option<Reason>)> =
             zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason))).collect();
         left.extend(

@@ -1,86 +1,204 @@
-//! Capacity that is paid for already is used before any other: exact counts, not Karpenter's pessimistic ones.
+//! Capacity that is paid for already is used before any other, with exact counts instead of pessimistic ones.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::construct::Opened;
-use super::ground::Headroom;
+use super::fill::{Filler, Site};
+use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
+use super::stock::Stock;
 use crate::compile::{Compiled, fits};
 
 /// The label that names a reservation; offerings with the same one draw on the same instances.
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 
-/// What is left of a reservation: by id, or by catalogue, type and offering where it has none.
+/// Which instances an offering draws on: by id, or by catalogue, type and offering where it has none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     Id(Arc<str>),
     Offering(usize, usize, usize),
 }
 
-/// Moves planned nodes onto reservations that hold them: the dearest node first, the cheapest reservation for it.
-pub(crate) fn claim(compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Opened]) {
-    let mut left: FxHashMap<Key, u32> = FxHashMap::default();
-    let key_of = |shape: usize, offering: usize| {
-        let one = &compiled.shapes[shape];
-        let catalogue = compiled.problem.pools[one.pool].catalogue;
-        let requirements = &compiled.problem.catalogues[catalogue][one.instance_type].offerings[offering].requirements;
-        match requirements.single(RESERVATION_ID) {
-            Some(id) => Key::Id(id.into()),
-            None => Key::Offering(catalogue, one.instance_type, offering),
-        }
-    };
-    let mut reserved: Vec<(f64, usize, usize, usize)> = Vec::new();
-    for (shape, one) in compiled.shapes.iter().enumerate() {
-        for reservation in &one.reserved {
-            let count = left.entry(key_of(shape, reservation.offering)).or_insert(reservation.count);
-            *count = (*count).min(reservation.count);
-            reserved.push((reservation.price, shape, reservation.cell, reservation.offering));
-        }
-    }
-    if reserved.is_empty() {
-        return;
-    }
-    reserved.sort_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))));
-    let mut order: Vec<usize> = (0..opened.len()).collect();
-    order.sort_by(|&a, &b| opened[b].price.total_cmp(&opened[a].price).then(a.cmp(&b)));
-    let mut headroom = Headroom::new(compiled);
-    opened.iter().for_each(|node| headroom.spend(compiled, node.shape, 1));
-    for number in order {
-        let node = &mut opened[number];
-        let pool = compiled.shapes[node.shape].pool;
-        let pods = || node.units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| compiled.class_of(pod as usize));
-        let mut sizes = vec![0_i32; compiled.columns.width()];
-        for class in pods() {
-            sizes.iter_mut().zip(compiled.request(class)).for_each(|(sum, &size)| *sum += size);
-        }
-        let pinned = |cell: usize| {
-            let mut dimensions = pods().flat_map(|class| grouped.pinned_of_spec[compiled.classes[class].spec].ones());
-            dimensions.all(|dimension| {
-                compiled.cells.value_index(cell, dimension) == compiled.cells.value_index(node.cell, dimension)
-            })
-        };
-        headroom.refund(compiled, node.shape);
-        let found = reserved.iter().copied().find(|&(price, shape, cell, offering)| {
-            let one = &compiled.shapes[shape];
-            let admitted = || {
-                pods().all(|class| compiled.admits[compiled.classes[class].signature as usize][cell].contains(shape))
-            };
-            price <= node.price
-                && one.pool == pool
-                && left.get(&key_of(shape, offering)).is_some_and(|&left| left > 0)
-                && fits(&sizes, &one.room)
-                && headroom.allows(compiled, shape)
-                && pinned(cell)
-                && admitted()
-        });
-        if let Some((price, shape, cell, offering)) = found {
-            if let Some(left) = left.get_mut(&key_of(shape, offering)) {
-                *left -= 1;
+/// A reserved way to launch a shape.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) shape: usize,
+    pub(crate) cell: usize,
+    /// Index of the type's offering.
+    pub(crate) offering: usize,
+    /// USD per hour.
+    pub(crate) price: f64,
+    reservation: usize,
+}
+
+/// Every reservation, and how many instances it has left.
+#[derive(Debug, Clone)]
+pub(crate) struct Reservations {
+    /// Cheapest first.
+    pub(crate) entries: Vec<Entry>,
+    left: Vec<u32>,
+}
+
+impl Reservations {
+    pub(crate) fn new(compiled: &Compiled<'_>) -> Self {
+        let mut ids: FxHashMap<Key, usize> = FxHashMap::default();
+        let (mut entries, mut left) = (Vec::new(), Vec::new());
+        for (shape, one) in compiled.shapes.iter().enumerate() {
+            for reserved in &one.reserved {
+                let reservation = *ids.entry(key_of(compiled, shape, reserved.offering)).or_insert_with(|| {
+                    left.push(reserved.count);
+                    left.len() - 1
+                });
+                // Offerings of one reservation may have been described at different moments: the lower count is safe.
+                left[reservation] = left[reservation].min(reserved.count);
+                let (cell, offering, price) = (reserved.cell, reserved.offering, reserved.price);
+                entries.push(Entry { shape, cell, offering, price, reservation });
             }
-            (node.price, node.shape, node.cell, node.reserved) = (price, shape, cell, Some(offering));
         }
-        headroom.spend(compiled, node.shape, 1);
+        let key = |entry: &Entry| (entry.shape, entry.cell, entry.offering);
+        entries.sort_by(|a, b| a.price.total_cmp(&b.price).then(key(a).cmp(&key(b))));
+        Self { entries, left }
     }
+
+    /// Whether an instance is left for this entry.
+    pub(crate) fn has(&self, entry: &Entry) -> bool {
+        self.left[entry.reservation] > 0
+    }
+
+    pub(crate) fn take(&mut self, entry: &Entry) {
+        self.left[entry.reservation] = self.left[entry.reservation].saturating_sub(1);
+    }
+
+    pub(crate) fn give_back(&mut self, entry: &Entry) {
+        self.left[entry.reservation] = self.left[entry.reservation].saturating_add(1);
+    }
+
+    /// Fills what is reserved before anything is bought, the dearest type first.
+    pub(crate) fn fill(
+        &mut self,
+        ground: &Ground<'_>,
+        grouped: &Grouped,
+        stock: &mut Stock,
+        headroom: &mut Headroom,
+    ) -> Vec<Opened> {
+        let compiled = ground.compiled;
+        let mut opened = Vec::new();
+        if self.entries.is_empty() {
+            return opened;
+        }
+        let tiers = reserved_tiers(compiled, grouped, stock, &ground.tier_of_kind);
+        let mut order = self.entries.clone();
+        let elsewhere = |entry: &Entry| compiled.shapes[entry.shape].cheapest;
+        order.sort_by(|a, b| {
+            ground.weight_of(b.shape).cmp(&ground.weight_of(a.shape)).then(elsewhere(b).total_cmp(&elsewhere(a)))
+        });
+        let mut filler = Filler::new(&grouped.rules.host, stock, compiled.columns.width());
+        let kinds: Vec<u32> = (0..stock.kinds.len() as u32).collect();
+        let weights = vec![1.0; compiled.columns.width()];
+        let values = vec![0.0; stock.kinds.len()];
+        for entry in order {
+            let (shape, cell) = (entry.shape, entry.cell);
+            let weight = ground.weight_of(shape);
+            while self.has(&entry) && headroom.allows(compiled, shape) && stock.left > 0 {
+                let openers = |kind: u32| tiers[kind as usize] <= weight;
+                let admitted =
+                    |kind: u32| grouped.admits[stock.kinds[kind as usize].signature as usize][cell].contains(shape);
+                let site = Site {
+                    room: &compiled.shapes[shape].room,
+                    weights: &weights,
+                    cell,
+                    admitted: &admitted,
+                    openers: Some(&openers),
+                    critical: &[],
+                    values: &values,
+                };
+                let content = filler.fill(stock, &site, &kinds);
+                if content.is_empty() {
+                    break;
+                }
+                let mut units = Vec::new();
+                for (lot, count) in content {
+                    units.extend_from_slice(stock.take(lot, count as usize));
+                }
+                self.take(&entry);
+                headroom.spend(compiled, shape, 1);
+                opened.push(Opened { shape, cell, price: entry.price, units, reserved: Some(entry.offering) });
+            }
+        }
+        opened
+    }
+
+    /// Moves bought nodes onto what is still reserved and holds them: the dearest node first, the cheapest way for it.
+    pub(crate) fn claim(&mut self, compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Opened]) {
+        if self.entries.is_empty() {
+            return;
+        }
+        let mut order: Vec<usize> = (0..opened.len()).filter(|&node| opened[node].reserved.is_none()).collect();
+        order.sort_by(|&a, &b| opened[b].price.total_cmp(&opened[a].price).then(a.cmp(&b)));
+        let mut headroom = Headroom::new(compiled);
+        opened.iter().for_each(|node| headroom.spend(compiled, node.shape, 1));
+        for number in order {
+            let node = &mut opened[number];
+            headroom.refund(compiled, node.shape);
+            let found = self.entries.iter().copied().find(|entry| {
+                self.has(entry)
+                    && entry.price <= node.price
+                    && compiled.shapes[entry.shape].pool == compiled.shapes[node.shape].pool
+                    && headroom.allows(compiled, entry.shape)
+                    && holds(compiled, grouped, node, entry)
+            });
+            if let Some(entry) = found {
+                self.take(&entry);
+                (node.price, node.shape, node.cell) = (entry.price, entry.shape, entry.cell);
+                node.reserved = Some(entry.offering);
+            }
+            headroom.spend(compiled, node.shape, 1);
+        }
+    }
+}
+
+fn key_of(compiled: &Compiled<'_>, shape: usize, offering: usize) -> Key {
+    let one = &compiled.shapes[shape];
+    let catalogue = compiled.problem.pools[one.pool].catalogue;
+    let requirements = &compiled.problem.catalogues[catalogue][one.instance_type].offerings[offering].requirements;
+    match requirements.single(RESERVATION_ID) {
+        Some(id) => Key::Id(id.into()),
+        None => Key::Offering(catalogue, one.instance_type, offering),
+    }
+}
+
+/// The weight of the heaviest pool that can hold a unit of each kind, reservations included.
+fn reserved_tiers(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock, bought: &[i32]) -> Vec<i32> {
+    let tier = |(kind, &tier): (usize, &i32)| {
+        let one = &stock.kinds[kind];
+        let admits = &grouped.admits[one.signature as usize];
+        let reserved = compiled.shapes.iter().enumerate().filter(|&(number, shape)| {
+            let mut cells = shape.reserved.iter().map(|reserved| reserved.cell);
+            fits(&one.sizes, &shape.room) && cells.any(|cell| admits[cell].contains(number))
+        });
+        reserved.map(|(_, shape)| compiled.problem.pools[shape.pool].weight).max().map_or(tier, |most| most.max(tier))
+    };
+    bought.iter().enumerate().map(tier).collect()
+}
+
+/// Whether a node's pods can be on `entry` instead.
+fn holds(compiled: &Compiled<'_>, grouped: &Grouped, node: &Opened, entry: &Entry) -> bool {
+    let pods = || node.units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| compiled.class_of(pod as usize));
+    let mut sizes = vec![0_i32; compiled.columns.width()];
+    for class in pods() {
+        sizes.iter_mut().zip(compiled.request(class)).for_each(|(sum, &size)| *sum += size);
+    }
+    // Labels that a rule between pods is about stay as they were decided.
+    let pinned = || {
+        let mut dimensions = pods().flat_map(|class| grouped.pinned_of_spec[compiled.classes[class].spec].ones());
+        dimensions.all(|dimension| {
+            compiled.cells.value_index(entry.cell, dimension) == compiled.cells.value_index(node.cell, dimension)
+        })
+    };
+    let admits = |class: usize| &compiled.admits[compiled.classes[class].signature as usize][entry.cell];
+    fits(&sizes, &compiled.shapes[entry.shape].room)
+        && pinned()
+        && pods().all(|class| admits(class).contains(entry.shape))
 }

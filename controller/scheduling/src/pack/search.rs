@@ -5,6 +5,9 @@
 //! question can be asked at once: depth first over the pods, each on an existing node, on a node opened before, or on a
 //! new node in some cell; cut off by the price reached; rules between pods judged on the finished placement.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
@@ -12,9 +15,11 @@ use super::Draft;
 use super::construct::Opened;
 use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
+use super::reserved::{Entry, Reservations};
 use super::terrain::Standing;
 use super::zones::Counts;
 use crate::compile::{Compiled, Demand, Part, fits};
+use crate::model::PodSpec;
 
 /// Beyond this many pods the tree is too large to be worth a budget.
 pub(crate) const MOST_PODS: usize = 8;
@@ -46,6 +51,8 @@ struct Seat {
     /// Chosen shape.
     shape: usize,
     price: f64,
+    /// Reserved capacity that it uses.
+    reserved: Option<Entry>,
 }
 
 /// What all placements share.
@@ -66,6 +73,7 @@ struct Search<'a> {
     scene: &'a Scene<'a>,
     pieces: Vec<Piece<'a>>,
     headroom: Headroom,
+    reservations: Reservations,
     seats: Vec<Seat>,
     left: SmallVec<[u8; 8]>,
     price: f64,
@@ -105,12 +113,12 @@ pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], glued: &Grouped, known: &
         .map(|(position, one)| {
             let mut seat = Seat::new(Some(position), one.cell, one.room.len(), rules);
             let node = &scene.compiled.problem.nodes[one.node];
-            for part in node.bound.iter().filter_map(|bound| scene.grouped.bound_parts[bound.spec].as_ref()) {
-                for &rule in &part.owns_host {
+            for (owns, targets) in node.bound.iter().map(|bound| scene.grouped.bound_on_host(bound)) {
+                for rule in owns {
                     let symmetric = scene.grouped.rules.host[rule as usize].symmetric;
                     seat.owners[rule as usize] += i32::from(symmetric);
                 }
-                part.targets_host.iter().for_each(|&(rule, count)| seat.targets[rule as usize] += count);
+                targets.iter().for_each(|&(rule, count)| seat.targets[rule as usize] += count);
             }
             seat
         })
@@ -119,6 +127,7 @@ pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], glued: &Grouped, known: &
         scene,
         pieces,
         headroom: Headroom::new(scene.compiled),
+        reservations: Reservations::new(scene.compiled),
         seats,
         left: SmallVec::new(),
         price: 0.0,
@@ -152,6 +161,7 @@ impl Seat {
             targets: vec![0; rules],
             shape: usize::MAX,
             price: 0.0,
+            reserved: None,
         }
     }
 }
@@ -228,7 +238,7 @@ impl Search<'_> {
             return;
         }
         let undo = self.seats[seat].clone();
-        let (old_price, old_shape) = (undo.price, undo.shape);
+        let (old_price, old_shape, old_reserved) = (undo.price, undo.shape, undo.reserved);
         {
             let one = &self.pieces[piece];
             let node = &mut self.seats[seat];
@@ -241,11 +251,15 @@ impl Search<'_> {
         if old_shape != usize::MAX {
             self.headroom.refund(self.scene.compiled, old_shape);
         }
+        let reservations = self.reservations.clone();
+        old_reserved.iter().for_each(|entry| self.reservations.give_back(entry));
         if self.fit(piece, seat) {
             let shape = self.seats[seat].shape;
             if shape != usize::MAX {
                 self.headroom.spend(self.scene.compiled, shape, 1);
             }
+            let reserved = self.seats[seat].reserved;
+            reserved.iter().for_each(|entry| self.reservations.take(entry));
             let sum = self.price;
             self.price += self.seats[seat].price - old_price;
             self.place(piece + 1);
@@ -254,6 +268,7 @@ impl Search<'_> {
         if let Some(headroom) = headroom {
             self.headroom = headroom;
         }
+        self.reservations = reservations;
         self.seats[seat] = undo;
     }
 
@@ -273,22 +288,50 @@ impl Search<'_> {
         let node = &self.seats[seat];
         if let Some(position) = node.standing {
             return scene.standing_admits[one.signature as usize].contains(position)
-                && fits(&node.sizes, &scene.standing[position].room);
+                && fits(&self.with_shared_volumes(node, position), &scene.standing[position].room);
         }
         let cell = node.cell;
         let members = || node.pieces.iter().map(|&member| &self.pieces[member as usize]);
-        let found = scene.ground.by_price[cell].iter().copied().find(|&shape| {
+        let suits = |shape: usize| {
             let weight = scene.ground.weight_of(shape);
             fits(&node.sizes, &scene.compiled.shapes[shape].room)
                 && members().any(|member| member.tier <= weight)
                 && members().all(|member| scene.grouped.admits[member.signature as usize][cell].contains(shape))
                 && self.headroom.allows(scene.compiled, shape)
-        });
-        let Some(shape) = found else { return false };
-        let price = scene.compiled.shapes[shape].price[cell];
+        };
+        let mut entries = self.reservations.entries.iter();
+        let reserved = entries.find(|one| one.cell == cell && self.reservations.has(one) && suits(one.shape)).copied();
+        let bought = scene.ground.by_price[cell].iter().copied().find(|&shape| suits(shape));
+        let bought = bought.map(|shape| (scene.compiled.shapes[shape].price[cell], shape));
+        let chosen = match (reserved, bought) {
+            (Some(entry), Some((price, _))) if entry.price <= price => (entry.shape, entry.price, reserved),
+            (_, Some((price, shape))) => (shape, price, None),
+            (Some(entry), None) => (entry.shape, entry.price, reserved),
+            (None, None) => return false,
+        };
         let node = &mut self.seats[seat];
-        (node.shape, node.price) = (shape, price);
+        (node.shape, node.price, node.reserved) = chosen;
         true
+    }
+
+    /// What the pods of a seat on a standing node take, a volume that several of them use counted once, and not at all if
+    /// the node has it.
+    fn with_shared_volumes(&self, seat: &Seat, position: usize) -> Vec<i32> {
+        let problem = self.scene.compiled.problem;
+        let mut sizes = seat.sizes.clone();
+        for (driver, column) in self.scene.compiled.columns.drivers() {
+            let of = |spec: &'_ PodSpec| -> Vec<Arc<str>> {
+                let volumes = spec.attachments.iter().filter(|volume| volume.driver == *driver);
+                volumes.map(|volume| Arc::clone(&volume.claim)).collect()
+            };
+            let bound = &problem.nodes[self.scene.standing[position].node].bound;
+            let here: BTreeSet<Arc<str>> = bound.iter().flat_map(|pod| of(&problem.specs[pod.spec])).collect();
+            let pods = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit as usize);
+            let mut wanted: BTreeSet<Arc<str>> = pods.flat_map(|pod| of(problem.spec_of(pod))).collect();
+            wanted.retain(|claim| !here.contains(claim));
+            sizes[column] = wanted.len() as i32;
+        }
+        sizes
     }
 
     /// Whether the rules between pods hold for the placement as a whole.
@@ -296,6 +339,8 @@ impl Search<'_> {
         let rules = &self.scene.grouped.rules;
         let cells = &self.scene.compiled.cells;
         let mut counts = self.scene.bound.clone();
+        // Values to which some pod was added: what bound pods did to each other is not ours to judge.
+        let mut touched: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
         let mut pending_owners: Vec<Vec<bool>> =
             counts.targets.iter().map(|values| vec![false; values.len()]).collect();
         for seat in self.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
@@ -308,12 +353,14 @@ impl Search<'_> {
                     };
                     counts.owners[at][value] += 1;
                     pending_owners[at][value] = true;
+                    touched[at][value] = true;
                 }
                 for &(rule, count) in &part.targets_domain {
                     let at = rule as usize;
                     let dimension = cells.dimension(&rules.domain[at].key);
                     if let Some(value) = dimension.and_then(|dimension| cells.value_index(seat.cell, dimension)) {
                         counts.targets[at][value] += count;
+                        touched[at][value] = true;
                     }
                 }
             }
@@ -331,8 +378,8 @@ impl Search<'_> {
                 owned.into_iter().all(|(value, _)| counts.targets[at][value] - fewest <= *max_skew)
             }
             Demand::AtMost(limit) => {
-                let mut owned = counts.owners[at].iter().zip(&counts.targets[at]);
-                owned.all(|(&owners, &targets)| owners == 0 || targets <= *limit)
+                let mut values = counts.owners[at].iter().zip(&counts.targets[at]).zip(&touched[at]);
+                values.all(|((&owners, &targets), &touched)| !touched || owners == 0 || targets <= *limit)
             }
             // In some order of binding: judged below.
             Demand::Company => true,
@@ -416,7 +463,8 @@ impl Search<'_> {
                 None => {
                     draft.price += seat.price;
                     let (shape, cell, price) = (seat.shape, seat.cell, seat.price);
-                    draft.opened.push(Opened { shape, cell, price, units, reserved: None });
+                    let reserved = seat.reserved.map(|entry| entry.offering);
+                    draft.opened.push(Opened { shape, cell, price, units, reserved });
                 }
             }
         }

@@ -17,10 +17,10 @@ use muster_scheduling::{Solution, lower_bound, solve, validate};
 const CASES: u64 = 12_000;
 
 /// Cases that the engine still gets wrong: a ratchet, to be turned down with every mend and never up.
-const KNOWN_FAULTS: usize = 33;
+const KNOWN_FAULTS: usize = 5;
 
 /// Mean price against the best that the engine reaches today; the aim is 1.03.
-const MEAN_RATIO: f64 = 1.012;
+const MEAN_RATIO: f64 = 1.005;
 
 fn options() -> Options {
     Options::default()
