@@ -99,9 +99,8 @@ fn search_small(
         grouped.rules.domain.iter().map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect();
     let counting = terrain::counting_values(compiled, &grouped, &standing);
     let bound = zones::bound_counts(compiled, &grouped, &dimension_of, &standing);
-    let (stock, kind_of_group) = Stock::of_groups(&grouped, compiled.cells.len());
+    let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
     let ground = Ground::new(compiled, &grouped, &stock, true);
-    let tiers: Vec<i32> = kind_of_group.iter().map(|&kind| ground.tier_of_kind[kind as usize]).collect();
     let scene = search::Scene {
         compiled,
         grouped: &grouped,
@@ -111,7 +110,7 @@ fn search_small(
         counting: &counting,
         bound: &bound,
     };
-    let found = search::search(&scene, &tiers, glued, known)?;
+    let found = search::search(&scene, glued, known)?;
     Some((grouped, found))
 }
 

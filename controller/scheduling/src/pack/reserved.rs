@@ -71,10 +71,6 @@ impl Reservations {
         self.left[entry.reservation] = self.left[entry.reservation].saturating_sub(1);
     }
 
-    pub(crate) fn give_back(&mut self, entry: &Entry) {
-        self.left[entry.reservation] = self.left[entry.reservation].saturating_add(1);
-    }
-
     /// Fills what is reserved before anything is bought, the dearest type first.
     pub(crate) fn fill(
         &mut self,

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::Draft;
 use super::construct::Opened;
 use super::ground::{Ground, Headroom};
-use super::groups::Grouped;
+use super::groups::{Group, Grouped};
 use super::reserved::{Entry, Reservations};
 use super::terrain::Standing;
 use super::zones::Counts;
@@ -34,7 +34,8 @@ struct Piece<'a> {
     sizes: &'a [i32],
     part: &'a Part,
     group: usize,
-    tier: i32,
+    /// Weight of the heaviest pool that can hold it, by cell; `i32::MIN` if none can.
+    tiers: Vec<i32>,
 }
 
 /// A node in the making.
@@ -52,6 +53,14 @@ struct Seat {
     shape: usize,
     price: f64,
     /// Reserved capacity that it uses.
+    reserved: Option<Entry>,
+}
+
+/// A way to launch a seat.
+#[derive(Debug, Clone, Copy)]
+struct Launch {
+    shape: usize,
+    price: f64,
     reserved: Option<Entry>,
 }
 
@@ -74,6 +83,10 @@ struct Search<'a> {
     pieces: Vec<Piece<'a>>,
     headroom: Headroom,
     reservations: Reservations,
+    /// By cell, cheapest first.
+    launches_at: Vec<Vec<Launch>>,
+    /// Whether launches are counted at all.
+    counted: bool,
     seats: Vec<Seat>,
     left: SmallVec<[u8; 8]>,
     price: f64,
@@ -89,9 +102,10 @@ struct Found {
 }
 
 /// The best placement, if it beats `known`, a draft of the `glued` pods, or if that breaks a rule.
-pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], glued: &Grouped, known: &Draft) -> Option<Draft> {
+pub(crate) fn search(scene: &Scene<'_>, glued: &Grouped, known: &Draft) -> Option<Draft> {
     let mut pieces: Vec<Piece<'_>> = Vec::new();
     for (number, group) in scene.grouped.groups.iter().enumerate() {
+        let tiers = tiers(scene, group);
         for &unit in &group.units {
             pieces.push(Piece {
                 unit,
@@ -99,7 +113,7 @@ pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], glued: &Grouped, known: &
                 sizes: &group.sizes,
                 part: &group.part,
                 group: number,
-                tier: tiers[number],
+                tiers: tiers.clone(),
             });
         }
     }
@@ -123,11 +137,14 @@ pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], glued: &Grouped, known: &
             seat
         })
         .collect();
+    let (headroom, reservations) = (Headroom::new(scene.compiled), Reservations::new(scene.compiled));
     let mut search = Search {
         scene,
         pieces,
-        headroom: Headroom::new(scene.compiled),
-        reservations: Reservations::new(scene.compiled),
+        launches_at: launches_at(scene, &reservations),
+        counted: headroom.binds() || !reservations.entries.is_empty(),
+        headroom,
+        reservations,
         seats,
         left: SmallVec::new(),
         price: 0.0,
@@ -150,6 +167,40 @@ pub(crate) fn search(scene: &Scene<'_>, tiers: &[i32], glued: &Grouped, known: &
     Some(search.draft(&found))
 }
 
+/// All ways to launch a node, by cell, cheapest first.
+fn launches_at(scene: &Scene<'_>, reservations: &Reservations) -> Vec<Vec<Launch>> {
+    let bought = scene.ground.by_price.iter().enumerate().map(|(cell, shapes)| {
+        let price = |shape: usize| scene.compiled.shapes[shape].price[cell];
+        shapes.iter().map(|&shape| Launch { shape, price: price(shape), reserved: None }).collect()
+    });
+    let mut launches: Vec<Vec<Launch>> = bought.collect();
+    for &entry in &reservations.entries {
+        launches[entry.cell].push(Launch { shape: entry.shape, price: entry.price, reserved: Some(entry) });
+    }
+    launches.iter_mut().for_each(|at| at.sort_by(|a, b| a.price.total_cmp(&b.price)));
+    launches
+}
+
+/// The weight of the heaviest pool that can hold a unit of `group`, by cell. Where no rule between pods decides the cell,
+/// the heaviest of all cells counts everywhere.
+fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
+    let compiled = scene.compiled;
+    let admits = &scene.grouped.admits[group.signature as usize];
+    let mut tiers = vec![i32::MIN; compiled.cells.len()];
+    for (shape, one) in compiled.shapes.iter().enumerate().filter(|(_, one)| fits(&group.sizes, &one.room)) {
+        for (cell, tier) in tiers.iter_mut().enumerate() {
+            if one.offered(cell) && admits[cell].contains(shape) {
+                *tier = (*tier).max(scene.ground.weight_of(shape));
+            }
+        }
+    }
+    if scene.grouped.rules.domain.is_empty() {
+        let heaviest = tiers.iter().copied().max().unwrap_or(i32::MIN);
+        tiers.fill(heaviest);
+    }
+    tiers
+}
+
 impl Seat {
     fn new(standing: Option<usize>, cell: usize, width: usize, rules: usize) -> Self {
         Self {
@@ -164,6 +215,10 @@ impl Seat {
             reserved: None,
         }
     }
+
+    fn launch(&mut self, launch: Launch) {
+        (self.shape, self.price, self.reserved) = (launch.shape, launch.price, launch.reserved);
+    }
 }
 
 impl Search<'_> {
@@ -173,8 +228,11 @@ impl Search<'_> {
         }
         if piece == self.pieces.len() {
             if self.holds() {
-                self.ceiling = (self.left.len(), self.price);
-                self.best = Some(Found { seats: self.seats.clone(), left: self.left.clone() });
+                if self.counted {
+                    self.buy(0, 0.0);
+                } else {
+                    self.keep(self.price);
+                }
             }
             return;
         }
@@ -238,7 +296,7 @@ impl Search<'_> {
             return;
         }
         let undo = self.seats[seat].clone();
-        let (old_price, old_shape, old_reserved) = (undo.price, undo.shape, undo.reserved);
+        let old_price = undo.price;
         {
             let one = &self.pieces[piece];
             let node = &mut self.seats[seat];
@@ -247,28 +305,12 @@ impl Search<'_> {
             one.part.owns_host.iter().for_each(|&rule| node.owners[rule as usize] += 1);
             one.part.targets_host.iter().for_each(|&(rule, count)| node.targets[rule as usize] += count);
         }
-        let headroom = self.headroom.binds().then(|| self.headroom.clone());
-        if old_shape != usize::MAX {
-            self.headroom.refund(self.scene.compiled, old_shape);
-        }
-        let reservations = self.reservations.clone();
-        old_reserved.iter().for_each(|entry| self.reservations.give_back(entry));
         if self.fit(piece, seat) {
-            let shape = self.seats[seat].shape;
-            if shape != usize::MAX {
-                self.headroom.spend(self.scene.compiled, shape, 1);
-            }
-            let reserved = self.seats[seat].reserved;
-            reserved.iter().for_each(|entry| self.reservations.take(entry));
             let sum = self.price;
             self.price += self.seats[seat].price - old_price;
             self.place(piece + 1);
             self.price = sum;
         }
-        if let Some(headroom) = headroom {
-            self.headroom = headroom;
-        }
-        self.reservations = reservations;
         self.seats[seat] = undo;
     }
 
@@ -290,28 +332,70 @@ impl Search<'_> {
             return scene.standing_admits[one.signature as usize].contains(position)
                 && fits(&self.with_shared_volumes(node, position), &scene.standing[position].room);
         }
-        let cell = node.cell;
-        let members = || node.pieces.iter().map(|&member| &self.pieces[member as usize]);
-        let suits = |shape: usize| {
-            let weight = scene.ground.weight_of(shape);
-            fits(&node.sizes, &scene.compiled.shapes[shape].room)
-                && members().any(|member| member.tier <= weight)
-                && members().all(|member| scene.grouped.admits[member.signature as usize][cell].contains(shape))
-                && self.headroom.allows(scene.compiled, shape)
-        };
-        let mut entries = self.reservations.entries.iter();
-        let reserved = entries.find(|one| one.cell == cell && self.reservations.has(one) && suits(one.shape)).copied();
-        let bought = scene.ground.by_price[cell].iter().copied().find(|&shape| suits(shape));
-        let bought = bought.map(|shape| (scene.compiled.shapes[shape].price[cell], shape));
-        let chosen = match (reserved, bought) {
-            (Some(entry), Some((price, _))) if entry.price <= price => (entry.shape, entry.price, reserved),
-            (_, Some((price, shape))) => (shape, price, None),
-            (Some(entry), None) => (entry.shape, entry.price, reserved),
-            (None, None) => return false,
-        };
-        let node = &mut self.seats[seat];
-        (node.shape, node.price, node.reserved) = chosen;
+        // How often a launch may be repeated is looked at when all pods are placed.
+        let Some(launch) = self.launches(node).next() else { return false };
+        self.seats[seat].launch(launch);
         true
+    }
+
+    /// Ways to launch a seat, cheapest first, whatever is left of limits and reservations.
+    fn launches<'b>(&'b self, seat: &'b Seat) -> impl Iterator<Item = Launch> + 'b {
+        let scene = self.scene;
+        let cell = seat.cell;
+        let members = || seat.pieces.iter().map(|&member| &self.pieces[member as usize]);
+        // Where limits are used up, lighter pools have their turn.
+        let limited = self.headroom.binds();
+        let suits = move |shape: usize| {
+            let weight = scene.ground.weight_of(shape);
+            fits(&seat.sizes, &scene.compiled.shapes[shape].room)
+                && (limited || members().any(|member| member.tiers[cell] <= weight))
+                && members().all(|member| scene.grouped.admits[member.signature as usize][cell].contains(shape))
+        };
+        self.launches_at[cell].iter().copied().filter(move |launch| suits(launch.shape))
+    }
+
+    /// Chooses launches for the seats from number `seat` on, within limits and reservations; `price` is that of the seats
+    /// before it.
+    fn buy(&mut self, seat: usize, price: f64) {
+        self.steps += 1;
+        let (left, most) = self.ceiling;
+        if self.steps >= MOST_STEPS || self.left.len() == left && price >= most - 1e-9 {
+            return;
+        }
+        let Some(one) = self.seats.get(seat) else {
+            self.keep(price);
+            return;
+        };
+        if one.standing.is_some() || one.pieces.is_empty() {
+            self.buy(seat + 1, price);
+            return;
+        }
+        let heaviest = one.pieces.iter().map(|&piece| self.pieces[piece as usize].tiers[one.cell]).min();
+        let mut launches: Vec<Launch> = self.launches(one).collect();
+        let weight = |launch: &Launch| self.scene.ground.weight_of(launch.shape);
+        let due = |launch: &Launch| heaviest.is_none_or(|heaviest| weight(launch) >= heaviest);
+        launches.retain(|launch| {
+            launch.reserved.is_none_or(|entry| self.reservations.has(&entry))
+                && self.headroom.allows(self.scene.compiled, launch.shape)
+        });
+        if launches.iter().any(due) {
+            launches.retain(due);
+        }
+        for launch in launches {
+            let (headroom, reservations) = (self.headroom.clone(), self.reservations.clone());
+            self.headroom.spend(self.scene.compiled, launch.shape, 1);
+            launch.reserved.iter().for_each(|entry| self.reservations.take(entry));
+            self.seats[seat].launch(launch);
+            self.buy(seat + 1, price + launch.price);
+            (self.headroom, self.reservations) = (headroom, reservations);
+        }
+    }
+
+    fn keep(&mut self, price: f64) {
+        if self.left.len() < self.ceiling.0 || price < self.ceiling.1 {
+            self.ceiling = (self.left.len(), price);
+            self.best = Some(Found { seats: self.seats.clone(), left: self.left.clone() });
+        }
     }
 
     /// What the pods of a seat on a standing node take, a volume that several of them use counted once, and not at all if
