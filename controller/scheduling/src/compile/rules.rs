@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 
 use crate::labels;
 use crate::model::{
-    AffinityTerm, HostPort, LabelSelector, Labels, NamespaceScope, Node, PodSpec, Requirements, SpreadConstraint,
-    Taint, Toleration,
+    AffinityTerm, HostPort, LabelSelector, Labels, NamespaceScope, PodSpec, Requirements, SpreadConstraint, Taint,
+    Toleration,
 };
 
 /// Which pods a rule is about.
@@ -65,9 +65,14 @@ impl Filter {
     }
 
     /// Whether the owner's selector and affinity hold on a node.
-    pub(crate) fn suits(&self, node: &Node) -> bool {
+    pub(crate) fn suits(&self, labels: &Labels) -> bool {
+        self.suits_labels(|key| labels.get(key).map(|value| &**value))
+    }
+
+    /// Whether the owner's selector and affinity hold where `label` gives the value of a label, if it is there.
+    pub(crate) fn suits_labels<'v>(&self, label: impl Fn(&str) -> Option<&'v str>) -> bool {
         let holds = |term: &Requirements| {
-            term.iter().all(|(key, wanted)| match node.labels.get(key) {
+            term.iter().all(|(key, wanted)| match label(key) {
                 Some(value) => wanted.has(value),
                 None => wanted.allows_absence(),
             })

@@ -18,7 +18,7 @@ use super::groups::{Group, Grouped};
 use super::reserved::{Entry, Reservations};
 use super::terrain::Standing;
 use super::zones::Counts;
-use crate::compile::{Compiled, Demand, Part, fits};
+use crate::compile::{Compiled, Demand, Filter, Part, fits};
 use crate::model::PodSpec;
 
 /// Beyond this many pods the tree is too large to be worth a budget.
@@ -181,8 +181,8 @@ fn launches_at(scene: &Scene<'_>, reservations: &Reservations) -> Vec<Vec<Launch
     launches
 }
 
-/// The weight of the heaviest pool that can hold a unit of `group`, by cell. Where no rule between pods decides the cell,
-/// the heaviest of all cells counts everywhere.
+/// The weight of the heaviest pool that can hold a unit of `group`, by cell. Where no rule between its pods and others
+/// decides the cell, the heaviest of all cells counts everywhere.
 fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
     let compiled = scene.compiled;
     let admits = &scene.grouped.admits[group.signature as usize];
@@ -194,7 +194,7 @@ fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
             }
         }
     }
-    if scene.grouped.rules.domain.is_empty() {
+    if group.part.owns_domain.is_empty() && group.part.targets_domain.is_empty() {
         let heaviest = tiers.iter().copied().max().unwrap_or(i32::MIN);
         tiers.fill(heaviest);
     }
@@ -269,6 +269,7 @@ impl Search<'_> {
         for opened in &draft.opened {
             let mut seat = Seat::new(None, opened.cell, 0, 0);
             seat.pieces = pieces_of(&opened.units);
+            seat.shape = opened.shape;
             seats.push(seat);
         }
         self.seats = seats;
@@ -363,7 +364,10 @@ impl Search<'_> {
             return;
         }
         let Some(one) = self.seats.get(seat) else {
-            self.keep(price);
+            // Which pool a node is of decides whether its pods count for some spreads.
+            if self.holds() {
+                self.keep(price);
+            }
             return;
         };
         if one.standing.is_some() || one.pieces.is_empty() {
@@ -428,6 +432,10 @@ impl Search<'_> {
         let mut pending_owners: Vec<Vec<bool>> =
             counts.targets.iter().map(|values| vec![false; values.len()]).collect();
         for seat in self.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
+            let counts_for = |rule: usize| match &rules.domain[rule].demand {
+                Demand::Spread { filter: Some(filter), .. } => self.passes(filter, seat),
+                _ => true,
+            };
             for part in seat.pieces.iter().map(|&piece| self.pieces[piece as usize].part) {
                 for &rule in &part.owns_domain {
                     let at = rule as usize;
@@ -439,7 +447,7 @@ impl Search<'_> {
                     pending_owners[at][value] = true;
                     touched[at][value] = true;
                 }
-                for &(rule, count) in &part.targets_domain {
+                for &(rule, count) in part.targets_domain.iter().filter(|&&(rule, _)| counts_for(rule as usize)) {
                     let at = rule as usize;
                     let dimension = cells.dimension(&rules.domain[at].key);
                     if let Some(value) = dimension.and_then(|dimension| cells.value_index(seat.cell, dimension)) {
@@ -469,6 +477,23 @@ impl Search<'_> {
             Demand::Company => true,
         });
         domains && self.company_comes_first()
+    }
+
+    /// Whether pods on a seat count for a spread.
+    fn passes(&self, filter: &Filter, seat: &Seat) -> bool {
+        let compiled = self.scene.compiled;
+        if let Some(position) = seat.standing {
+            let node = &compiled.problem.nodes[self.scene.standing[position].node];
+            return filter.tolerates(&node.taints) && (filter.every_node || filter.suits(&node.labels));
+        }
+        let Some(shape) = compiled.shapes.get(seat.shape) else { return true };
+        let pool = &compiled.problem.pools[shape.pool];
+        let own = &compiled.problem.catalogues[pool.catalogue][shape.instance_type].requirements;
+        let label = |key: &str| match compiled.cells.dimension(key) {
+            Some(dimension) => compiled.cells.value(seat.cell, dimension),
+            None => own.single(key).or_else(|| compiled.pools[shape.pool].requirements.single(key)),
+        };
+        filter.tolerates(&pool.taints) && (filter.every_node || filter.suits_labels(label))
     }
 
     /// Whether the pods can be bound in some order, each finding those whom it must follow: searched over sets of bound

@@ -82,7 +82,8 @@ fn counting(compiled: &Compiled<'_>, dimension: usize, filter: Option<&Filter>, 
     }
     for one in standing {
         let node = &compiled.problem.nodes[one.node];
-        let counts = tolerated(&node.taints) && filter.is_none_or(|filter| filter.every_node || filter.suits(node));
+        let counts =
+            tolerated(&node.taints) && filter.is_none_or(|filter| filter.every_node || filter.suits(&node.labels));
         if let (true, Some(value)) = (counts, compiled.cells.value_index(one.cell, dimension)) {
             counting.insert(value);
         }

@@ -154,7 +154,7 @@ fn value_of(compiled: &Compiled<'_>, dimension: usize, cell: usize) -> Option<us
 fn passes_filter(compiled: &Compiled<'_>, grouped: &Grouped, rule: usize, node: usize) -> bool {
     let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule].demand else { return true };
     let node = &compiled.problem.nodes[node];
-    filter.tolerates(&node.taints) && (filter.every_node || filter.suits(node))
+    filter.tolerates(&node.taints) && (filter.every_node || filter.suits(&node.labels))
 }
 
 impl Zoning<'_> {
