@@ -181,24 +181,29 @@ fn launches_at(scene: &Scene<'_>, reservations: &Reservations) -> Vec<Vec<Launch
     launches
 }
 
-/// The weight of the heaviest pool that can hold a unit of `group`, by cell. Where no rule between its pods and others
-/// decides the cell, the heaviest of all cells counts everywhere.
+/// The weight of the heaviest pool that can hold a unit of `group`, by cell: among the cells that the rules between its
+/// pods and others cannot tell from this one.
 fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
     let compiled = scene.compiled;
     let admits = &scene.grouped.admits[group.signature as usize];
-    let mut tiers = vec![i32::MIN; compiled.cells.len()];
+    let cells = compiled.cells.len();
+    let mut heaviest = vec![i32::MIN; cells];
     for (shape, one) in compiled.shapes.iter().enumerate().filter(|(_, one)| fits(&group.sizes, &one.room)) {
-        for (cell, tier) in tiers.iter_mut().enumerate() {
+        for (cell, tier) in heaviest.iter_mut().enumerate() {
             if one.offered(cell) && admits[cell].contains(shape) {
                 *tier = (*tier).max(scene.ground.weight_of(shape));
             }
         }
     }
-    if group.part.owns_domain.is_empty() && group.part.targets_domain.is_empty() {
-        let heaviest = tiers.iter().copied().max().unwrap_or(i32::MIN);
-        tiers.fill(heaviest);
-    }
-    tiers
+    let pinned: Vec<usize> = group.units.first().map_or(Vec::new(), |&pod| {
+        scene.grouped.pinned_of_spec[compiled.problem.pods[pod as usize].spec].ones().collect()
+    });
+    let alike = |one: usize, other: usize| {
+        let value = |cell: usize, dimension: usize| compiled.cells.value_index(cell, dimension);
+        pinned.iter().all(|&dimension| value(one, dimension) == value(other, dimension))
+    };
+    let reached = |cell: usize| (0..cells).filter(|&other| alike(cell, other)).map(|other| heaviest[other]).max();
+    (0..cells).map(|cell| reached(cell).unwrap_or(i32::MIN)).collect()
 }
 
 impl Seat {

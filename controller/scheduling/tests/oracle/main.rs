@@ -14,7 +14,7 @@ mod rules_hold;
 use muster_scheduling::model::{Options, Problem};
 use muster_scheduling::{Solution, lower_bound, solve, validate};
 
-const CASES: u64 = 80_000;
+const CASES: u64 = 12_000;
 
 /// Cases that the engine still gets wrong: a ratchet, to be turned down with every mend and never up.
 const KNOWN_FAULTS: usize = 5;
