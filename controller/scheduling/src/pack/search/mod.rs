@@ -1,0 +1,309 @@
+//! A handful of pods with constraints: every placement is tried, within a budget.
+//!
+//! Construction decides domains, existing nodes and new nodes one after the other, which a few pods with rules, limits or
+//! reservations can defeat (a free pod takes the only node that a pinned one can use). With so few pods the whole
+//! question can be asked at once: depth first over the pods, each on an existing node, on a node opened before, or on a
+//! new node in some cell; cut off by the price reached; rules between pods judged on the finished placement.
+
+mod launch;
+mod verdict;
+
+use fixedbitset::FixedBitSet;
+use smallvec::SmallVec;
+
+use crate::compile::{Compiled, Part};
+use crate::pack::Draft;
+use crate::pack::construct::Opened;
+use crate::pack::ground::{Ground, Headroom};
+use crate::pack::groups::Grouped;
+use crate::pack::reserved::{Entry, Reservations};
+use crate::pack::terrain::Standing;
+use crate::pack::zones::Counts;
+
+/// Beyond this many pods the tree is too large to be worth a budget.
+pub(crate) const MOST_PODS: usize = 8;
+
+/// Placements tried at most; counted, so that the answer does not depend on the machine.
+const MOST_STEPS: usize = 30_000;
+
+/// A pod to place.
+struct Piece<'a> {
+    unit: u32,
+    signature: u32,
+    sizes: &'a [i32],
+    part: &'a Part,
+    group: usize,
+    /// Weight of the heaviest pool that can hold it, by cell; `i32::MIN` if none can.
+    tiers: Vec<i32>,
+}
+
+/// A node in the making.
+#[derive(Clone)]
+struct Seat {
+    /// Position among the standing nodes.
+    standing: Option<usize>,
+    cell: usize,
+    sizes: Vec<i32>,
+    pieces: SmallVec<[u8; 8]>,
+    /// Owners and targets per host rule.
+    owners: Vec<i32>,
+    targets: Vec<i32>,
+    /// Chosen shape.
+    shape: usize,
+    price: f64,
+    /// Reserved capacity that it uses.
+    reserved: Option<Entry>,
+}
+
+/// A way to launch a seat.
+#[derive(Debug, Clone, Copy)]
+struct Launch {
+    shape: usize,
+    price: f64,
+    reserved: Option<Entry>,
+}
+
+/// What all placements share.
+pub(crate) struct Scene<'a> {
+    pub(crate) compiled: &'a Compiled<'a>,
+    /// Not glued.
+    pub(crate) grouped: &'a Grouped,
+    pub(crate) ground: &'a Ground<'a>,
+    pub(crate) standing: &'a [Standing],
+    pub(crate) standing_admits: &'a [FixedBitSet],
+    /// Values that count for the minimum of each domain rule.
+    pub(crate) counting: &'a [FixedBitSet],
+    /// What bound pods count for.
+    pub(crate) bound: &'a Counts,
+}
+
+struct Search<'a> {
+    scene: &'a Scene<'a>,
+    pieces: Vec<Piece<'a>>,
+    headroom: Headroom,
+    reservations: Reservations,
+    /// By cell, cheapest first.
+    launches_at: Vec<Vec<Launch>>,
+    /// Whether launches are counted at all.
+    counted: bool,
+    seats: Vec<Seat>,
+    left: SmallVec<[u8; 8]>,
+    price: f64,
+    steps: usize,
+    best: Option<Found>,
+    /// Nothing worse than this is looked for: pods left over, price.
+    ceiling: (usize, f64),
+}
+
+struct Found {
+    seats: Vec<Seat>,
+    left: SmallVec<[u8; 8]>,
+}
+
+/// The best placement, if it beats `known`, a draft of the `glued` pods, or if that breaks a rule.
+pub(crate) fn search(scene: &Scene<'_>, glued: &Grouped, known: &Draft) -> Option<Draft> {
+    let mut pieces: Vec<Piece<'_>> = Vec::new();
+    for (number, group) in scene.grouped.groups.iter().enumerate() {
+        let tiers = launch::tiers(scene, group);
+        for &unit in &group.units {
+            pieces.push(Piece {
+                unit,
+                signature: group.signature,
+                sizes: &group.sizes,
+                part: &group.part,
+                group: number,
+                tiers: tiers.clone(),
+            });
+        }
+    }
+    // Large pods first; alike ones stay together, so that their order can be fixed.
+    pieces.sort_by(|a, b| b.sizes.cmp(a.sizes).then(a.group.cmp(&b.group)).then(a.unit.cmp(&b.unit)));
+    let rules = scene.grouped.rules.host.len();
+    let seats = scene
+        .standing
+        .iter()
+        .enumerate()
+        .map(|(position, one)| {
+            let mut seat = Seat::new(Some(position), one.cell, one.room.len(), rules);
+            let node = &scene.compiled.problem.nodes[one.node];
+            for (owns, targets) in node.bound.iter().map(|bound| scene.grouped.bound_on_host(bound)) {
+                for rule in owns {
+                    let symmetric = scene.grouped.rules.host[rule as usize].symmetric;
+                    seat.owners[rule as usize] += i32::from(symmetric);
+                }
+                targets.iter().for_each(|&(rule, count)| seat.targets[rule as usize] += count);
+            }
+            seat
+        })
+        .collect();
+    let (headroom, reservations) = (Headroom::new(scene.compiled), Reservations::new(scene.compiled));
+    let mut search = Search {
+        scene,
+        pieces,
+        launches_at: launch::launches_at(scene, &reservations),
+        counted: headroom.binds() || !reservations.entries.is_empty(),
+        headroom,
+        reservations,
+        seats,
+        left: SmallVec::new(),
+        price: 0.0,
+        steps: 0,
+        best: None,
+        ceiling: (usize::MAX, f64::INFINITY),
+    };
+    let held = search.holds_for(glued, known);
+    if held {
+        let left = known.left.iter().map(|(unit, _)| glued.pods(unit).len()).sum();
+        search.ceiling = (left, known.price);
+    }
+    search.place(0);
+    let nothing = || Found { seats: Vec::new(), left: (0..search.pieces.len() as u8).collect() };
+    let found = match search.best.take() {
+        Some(found) => found,
+        None if held => return None,
+        None => nothing(),
+    };
+    Some(search.draft(&found))
+}
+
+impl Seat {
+    fn new(standing: Option<usize>, cell: usize, width: usize, rules: usize) -> Self {
+        Self {
+            standing,
+            cell,
+            sizes: vec![0; width],
+            pieces: SmallVec::new(),
+            owners: vec![0; rules],
+            targets: vec![0; rules],
+            shape: usize::MAX,
+            price: 0.0,
+            reserved: None,
+        }
+    }
+
+    fn launch(&mut self, launch: Launch) {
+        (self.shape, self.price, self.reserved) = (launch.shape, launch.price, launch.reserved);
+    }
+}
+
+impl Search<'_> {
+    fn place(&mut self, piece: usize) {
+        if self.steps >= MOST_STEPS || !self.promising() {
+            return;
+        }
+        if piece == self.pieces.len() {
+            if self.holds() {
+                if self.counted {
+                    self.buy(0, 0.0);
+                } else {
+                    self.keep(self.price);
+                }
+            }
+            return;
+        }
+        for seat in 0..self.seats.len() {
+            self.try_seat(piece, seat);
+        }
+        let cells = self.scene.compiled.cells.len();
+        let (width, rules) = (self.pieces[piece].sizes.len(), self.scene.grouped.rules.host.len());
+        for cell in 0..cells {
+            self.seats.push(Seat::new(None, cell, width, rules));
+            self.try_seat(piece, self.seats.len() - 1);
+            self.seats.pop();
+        }
+        if self.left.len() < self.ceiling.0 {
+            self.left.push(piece as u8);
+            self.place(piece + 1);
+            self.left.pop();
+        }
+    }
+
+    /// Whether the rules hold for `draft`.
+    fn holds_for(&mut self, glued: &Grouped, draft: &Draft) -> bool {
+        let empty = self.seats.clone();
+        let piece_of = |pod: &u32| self.pieces.iter().position(|piece| piece.unit == *pod);
+        let pieces_of = |units: &[u32]| -> SmallVec<[u8; 8]> {
+            let pods = units.iter().flat_map(|unit| glued.pods(unit));
+            pods.filter_map(piece_of).map(|piece| piece as u8).collect()
+        };
+        let mut seats = empty.clone();
+        for (node, units) in &draft.existing {
+            let position = self.scene.standing.iter().position(|one| one.node == *node);
+            position.into_iter().for_each(|position| seats[position].pieces = pieces_of(units));
+        }
+        for opened in &draft.opened {
+            let mut seat = Seat::new(None, opened.cell, 0, 0);
+            seat.pieces = pieces_of(&opened.units);
+            seat.shape = opened.shape;
+            seats.push(seat);
+        }
+        self.seats = seats;
+        let holds = self.holds();
+        self.seats = empty;
+        holds
+    }
+
+    /// Whether this branch can still beat the best.
+    fn promising(&self) -> bool {
+        let (left, price) = self.ceiling;
+        self.left.len() < left || self.left.len() == left && self.price < price - 1e-9
+    }
+
+    fn try_seat(&mut self, piece: usize, seat: usize) {
+        self.steps += 1;
+        let one = &self.pieces[piece];
+        // Alike pods are placed in order of seats: the rest is a renaming.
+        let alike = piece > 0 && self.pieces[piece - 1].group == one.group;
+        let before = |other: &Seat| other.pieces.contains(&(piece as u8 - 1));
+        if alike && self.seats[seat + 1..].iter().any(before) {
+            return;
+        }
+        if self.blocked(one.part, &self.seats[seat]) {
+            return;
+        }
+        let undo = self.seats[seat].clone();
+        let old_price = undo.price;
+        {
+            let one = &self.pieces[piece];
+            let node = &mut self.seats[seat];
+            node.sizes.iter_mut().zip(one.sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
+            node.pieces.push(piece as u8);
+            one.part.owns_host.iter().for_each(|&rule| node.owners[rule as usize] += 1);
+            one.part.targets_host.iter().for_each(|&(rule, count)| node.targets[rule as usize] += count);
+        }
+        if self.fit(piece, seat) {
+            let sum = self.price;
+            self.price += self.seats[seat].price - old_price;
+            self.place(piece + 1);
+            self.price = sum;
+        }
+        self.seats[seat] = undo;
+    }
+
+    fn blocked(&self, part: &Part, seat: &Seat) -> bool {
+        let rules = &self.scene.grouped.rules.host;
+        let own = |rule: u32| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
+        part.owns_host.iter().any(|&rule| seat.targets[rule as usize] + own(rule) > rules[rule as usize].limit)
+            || part.targets_host.iter().any(|&(rule, count)| {
+                seat.owners[rule as usize] > 0 && seat.targets[rule as usize] + count > rules[rule as usize].limit
+            })
+    }
+
+    fn draft(&self, found: &Found) -> Draft {
+        let mut draft = Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new(), price: 0.0 };
+        for seat in found.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
+            let units: Vec<u32> = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit).collect();
+            match seat.standing {
+                Some(position) => draft.existing.push((self.scene.standing[position].node, units)),
+                None => {
+                    draft.price += seat.price;
+                    let (shape, cell, price) = (seat.shape, seat.cell, seat.price);
+                    let reserved = seat.reserved.map(|entry| entry.offering);
+                    draft.opened.push(Opened { shape, cell, price, units, reserved });
+                }
+            }
+        }
+        draft.left = found.left.iter().map(|&piece| (self.pieces[piece as usize].unit, None)).collect();
+        draft
+    }
+}

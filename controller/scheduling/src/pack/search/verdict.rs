@@ -1,0 +1,147 @@
+//! Whether a finished placement keeps every rule between pods.
+
+use super::{Piece, Search, Seat};
+use crate::compile::{Demand, Filter};
+
+impl Search<'_> {
+    /// Whether the rules between pods hold for the placement as a whole.
+    pub(super) fn holds(&self) -> bool {
+        let rules = &self.scene.grouped.rules;
+        let cells = &self.scene.compiled.cells;
+        let mut counts = self.scene.bound.clone();
+        // Values to which some pod was added: what bound pods did to each other is not ours to judge.
+        let mut touched: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
+        let mut pending_owners: Vec<Vec<bool>> =
+            counts.targets.iter().map(|values| vec![false; values.len()]).collect();
+        for seat in self.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
+            let counts_for = |rule: usize| match &rules.domain[rule].demand {
+                Demand::Spread { filter: Some(filter), .. } => self.passes(filter, seat),
+                _ => true,
+            };
+            for part in seat.pieces.iter().map(|&piece| self.pieces[piece as usize].part) {
+                for &rule in &part.owns_domain {
+                    let at = rule as usize;
+                    let dimension = cells.dimension(&rules.domain[at].key);
+                    let Some(value) = dimension.and_then(|dimension| cells.value_index(seat.cell, dimension)) else {
+                        return false;
+                    };
+                    counts.owners[at][value] += 1;
+                    pending_owners[at][value] = true;
+                    touched[at][value] = true;
+                }
+                for &(rule, count) in part.targets_domain.iter().filter(|&&(rule, _)| counts_for(rule as usize)) {
+                    let at = rule as usize;
+                    let dimension = cells.dimension(&rules.domain[at].key);
+                    if let Some(value) = dimension.and_then(|dimension| cells.value_index(seat.cell, dimension)) {
+                        counts.targets[at][value] += count;
+                        touched[at][value] = true;
+                    }
+                }
+            }
+        }
+        let domains = rules.domain.iter().enumerate().all(|(at, rule)| match &rule.demand {
+            Demand::Spread { required: false, .. } => true,
+            Demand::Spread { max_skew, min_domains, .. } => {
+                let counting = &self.scene.counting[at];
+                let fewest = if (counting.count_ones(..) as i32) < *min_domains {
+                    0
+                } else {
+                    counting.ones().map(|value| counts.targets[at][value]).min().unwrap_or(0)
+                };
+                let owned = pending_owners[at].iter().enumerate().filter(|&(_, &owned)| owned);
+                owned.into_iter().all(|(value, _)| counts.targets[at][value] - fewest <= *max_skew)
+            }
+            Demand::AtMost(limit) => {
+                let mut values = counts.owners[at].iter().zip(&counts.targets[at]).zip(&touched[at]);
+                values.all(|((&owners, &targets), &touched)| !touched || owners == 0 || targets <= *limit)
+            }
+            // In some order of binding: judged below.
+            Demand::Company => true,
+        });
+        domains && self.company_comes_first()
+    }
+
+    /// Whether pods on a seat count for a spread.
+    fn passes(&self, filter: &Filter, seat: &Seat) -> bool {
+        let compiled = self.scene.compiled;
+        if let Some(position) = seat.standing {
+            let node = &compiled.problem.nodes[self.scene.standing[position].node];
+            return filter.tolerates(&node.taints) && (filter.every_node || filter.suits(&node.labels));
+        }
+        let Some(shape) = compiled.shapes.get(seat.shape) else { return true };
+        let pool = &compiled.problem.pools[shape.pool];
+        let own = &compiled.problem.catalogues[pool.catalogue][shape.instance_type].requirements;
+        let label = |key: &str| match compiled.cells.dimension(key) {
+            Some(dimension) => compiled.cells.value(seat.cell, dimension),
+            None => own.single(key).or_else(|| compiled.pools[shape.pool].requirements.single(key)),
+        };
+        filter.tolerates(&pool.taints) && (filter.every_node || filter.suits_labels(label))
+    }
+
+    /// Whether the pods can be bound in some order, each finding those whom it must follow: searched over sets of bound
+    /// pods.
+    pub(super) fn company_comes_first(&self) -> bool {
+        let rules = &self.scene.grouped.rules;
+        let company = |rule: &u32| rules.domain[*rule as usize].demand == Demand::Company;
+        let follows = |piece: &Piece<'_>| !piece.part.joins.is_empty() || piece.part.owns_domain.iter().any(company);
+        if !self.pieces.iter().any(follows) {
+            return true;
+        }
+        let mut seat_of = vec![usize::MAX; self.pieces.len()];
+        for (number, seat) in self.seats.iter().enumerate() {
+            seat.pieces.iter().for_each(|&piece| seat_of[piece as usize] = number);
+        }
+        let placed =
+            (0..seat_of.len()).filter(|&piece| seat_of[piece] != usize::MAX).fold(0, |set, piece| set | 1 << piece);
+        let mut reached = vec![false; placed + 1];
+        reached[0] = true;
+        for bound in 0..placed {
+            if !reached[bound] {
+                continue;
+            }
+            for piece in (0..seat_of.len()).filter(|&piece| placed >> piece & 1 == 1 && bound >> piece & 1 == 0) {
+                let next = bound | 1 << piece;
+                if !reached[next] {
+                    reached[next] = self.finds_company(piece, bound, &seat_of);
+                }
+            }
+        }
+        reached[placed]
+    }
+
+    /// Whether `piece` has all the company it asks for once the pieces of the set `bound` are bound.
+    fn finds_company(&self, piece: usize, bound: usize, seat_of: &[usize]) -> bool {
+        let scene = self.scene;
+        let (problem, rules, cells) = (scene.compiled.problem, &scene.grouped.rules, &scene.compiled.cells);
+        let one = &self.pieces[piece];
+        let others = || (0..self.pieces.len()).filter(move |&other| bound >> other & 1 == 1);
+        let selected =
+            |subject: u32, piece: usize| rules.selects(subject, problem.spec_of(self.pieces[piece].unit as usize));
+        let on_hosts = one.part.joins.iter().all(|&subject| {
+            let bound_on = |position: usize| {
+                let pods = &problem.nodes[scene.standing[position].node].bound;
+                pods.iter().any(|pod| pod.counts && rules.selects(subject, &problem.specs[pod.spec]))
+            };
+            let here = self.seats[seat_of[piece]].standing.is_some_and(bound_on)
+                || others().any(|other| seat_of[other] == seat_of[piece] && selected(subject, other));
+            let nobody = || !(0..scene.standing.len()).any(bound_on) && !others().any(|other| selected(subject, other));
+            here || selected(subject, piece) && nobody()
+        });
+        let counted =
+            |piece: usize, rule: u32| self.pieces[piece].part.targets_domain.iter().any(|&(target, _)| target == rule);
+        let mut owned = one.part.owns_domain.iter().copied();
+        on_hosts
+            && owned.all(|rule| {
+                let of = &rules.domain[rule as usize];
+                let Some(dimension) = cells.dimension(&of.key).filter(|_| of.demand == Demand::Company) else {
+                    return of.demand != Demand::Company;
+                };
+                let value_of = |piece: usize| cells.value_index(self.seats[seat_of[piece]].cell, dimension);
+                let Some(value) = value_of(piece) else { return false };
+                let mut leaders = others().filter(|&other| counted(other, rule));
+                let here = scene.bound.targets[rule as usize][value] > 0
+                    || leaders.clone().any(|leader| value_of(leader) == Some(value));
+                here || counted(piece, rule) && scene.bound.total[rule as usize] == 0 && leaders.next().is_none()
+            })
+    }
+}
