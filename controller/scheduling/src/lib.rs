@@ -19,6 +19,7 @@ pub mod model;
 pub mod overlay;
 mod pack;
 mod replay;
+mod second_round;
 mod solution;
 mod validate;
 

@@ -31,8 +31,10 @@ pub(crate) fn fill(
             filler.preload(&owns, &targets);
         }
         let admitted = |kind: u32| {
-            let parts = &grouped.signature_parts[stock.kinds[kind as usize].signature as usize];
-            parts.iter().all(|&part| standing_admits[part as usize].contains(position))
+            let signature = stock.kinds[kind as usize].signature;
+            let parts = &grouped.signature_parts[signature as usize];
+            let admitted = parts.iter().all(|&part| standing_admits[part as usize].contains(position));
+            admitted && grouped.confines(signature, one.node)
         };
         let site = Site {
             room: &one.room,

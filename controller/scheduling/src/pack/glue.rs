@@ -6,10 +6,12 @@
 
 use std::rc::Rc;
 
+use fixedbitset::FixedBitSet;
+
 use super::groups::{Group, Grouped};
 use crate::compile::{Compiled, Part, fits};
 
-/// Glues; what needs company that no pending pod gives is left as it is (an existing node may have it).
+/// Glues; what needs company that nobody gives is left as it is, and finds no place.
 pub(crate) fn glue(compiled: &Compiled<'_>, grouped: &mut Grouped) {
     let mut waiting: Vec<usize> =
         (0..grouped.groups.len()).filter(|&group| !grouped.groups[group].part.joins.is_empty()).collect();
@@ -52,33 +54,84 @@ fn host_of(compiled: &Compiled<'_>, grouped: &Grouped, follower: usize) -> Optio
 
 fn join(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
     let joins = grouped.groups[follower].part.joins.clone();
-    if joins.iter().any(|&subject| has_bound_target(compiled, grouped, subject)) {
+    // What only the followers themselves can give, they can give on the node of the first of them, unless a bound pod is it.
+    let founds = |subject: u32| {
+        selects_group(compiled, grouped, subject, follower) && !has_bound_target(compiled, grouped, subject)
+    };
+    if joins.iter().all(|&subject| founds(subject)) {
+        let units = std::mem::take(&mut grouped.groups[follower].units);
+        let fitting = most_on_one_node(compiled, grouped, follower).clamp(1, units.len().max(1));
+        let (first, rest) = units.split_at(fitting.min(units.len()));
+        grouped.groups[follower].units = rest.to_vec();
+        bundle(compiled, grouped, vec![first.iter().map(|&unit| (follower, unit)).collect()]);
         return;
     }
-    if joins.iter().all(|&subject| selects_group(compiled, grouped, subject, follower)) {
-        let all = std::mem::take(&mut grouped.groups[follower].units);
-        bundle(compiled, grouped, vec![all.iter().map(|&unit| (follower, unit)).collect()]);
-    } else if let Some(host) = host_of(compiled, grouped, follower) {
-        deal(compiled, grouped, follower, host);
+    let subjects = |host: &usize| joins.iter().any(|&subject| selects_group(compiled, grouped, subject, *host));
+    // Followers that found nobody themselves are no company.
+    let anchored = |host: &usize| *host != follower && grouped.groups[*host].part.joins.is_empty();
+    let host = (0..grouped.groups.len()).find(|host| anchored(host) && subjects(host));
+    let given = |host: usize, subject: u32| selects_group(compiled, grouped, subject, host);
+    match host.filter(|&host| joins.iter().all(|&subject| given(host, subject) || founds(subject))) {
+        Some(host) => {
+            let alone = joins.iter().any(|&subject| !given(host, subject));
+            deal(compiled, grouped, follower, host, alone);
+        }
+        None => follow_bound(compiled, grouped, follower),
     }
 }
 
-/// Deals the follower's units over as few of the host's units as can carry them.
-fn deal(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize, host: usize) {
-    let followers = std::mem::take(&mut grouped.groups[follower].units);
+/// Lets a group go to the existing nodes that have all the company it asks for, and nowhere else.
+fn follow_bound(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
+    let problem = compiled.problem;
+    let joins = std::mem::take(&mut grouped.groups[follower].part.joins);
+    let mut nodes = FixedBitSet::with_capacity(problem.nodes.len());
+    for (number, node) in problem.nodes.iter().enumerate().filter(|(_, node)| !node.deleting) {
+        let mut counting = node.bound.iter().filter(|bound| bound.counts);
+        let all = joins
+            .iter()
+            .all(|&subject| counting.clone().any(|bound| grouped.rules.selects(subject, &problem.specs[bound.spec])));
+        nodes.set(number, counting.next().is_some() && all);
+    }
+    if nodes.is_clear() {
+        grouped.groups[follower].part.joins = joins;
+        return;
+    }
+    grouped.groups[follower].signature = grouped.confined_signature(grouped.groups[follower].signature, nodes);
+}
+
+/// Units of a group that the roomiest admitted shape holds.
+fn most_on_one_node(compiled: &Compiled<'_>, grouped: &Grouped, group: usize) -> usize {
+    let one = &grouped.groups[group];
+    let admits = &grouped.admits[one.signature as usize];
+    let shapes = compiled.shapes.iter().enumerate().filter(|(shape, _)| admits.iter().any(|set| set.contains(*shape)));
+    let times = |room: &[i32]| {
+        let columns = one.sizes.iter().zip(room).filter(|&(&size, _)| size > 0);
+        columns.map(|(&size, &room)| (room / size).max(0) as usize).min().unwrap_or(usize::MAX)
+    };
+    let existing = super::terrain::standing(compiled).into_iter().map(|node| times(&node.room));
+    shapes.map(|(_, shape)| times(&shape.room)).chain(existing).max().unwrap_or(0)
+}
+
+/// Deals the follower's units over as few of the host's units as can carry them; `alone`: over one, with as many as fit.
+fn deal(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize, host: usize, alone: bool) {
+    let mut followers = std::mem::take(&mut grouped.groups[follower].units);
     let hosts = grouped.groups[host].units.clone();
-    let carriers = (1..=hosts.len())
-        .find(|&carriers| {
-            let share = followers.len().div_ceil(carriers) as i32;
-            let sizes: Vec<i32> = grouped.groups[host]
-                .sizes
-                .iter()
-                .zip(&*grouped.groups[follower].sizes)
-                .map(|(own, each)| own.saturating_add(each.saturating_mul(share)))
-                .collect();
-            compiled.shapes.iter().any(|shape| fits(&sizes, &shape.room))
-        })
-        .unwrap_or(hosts.len());
+    let carries = |share: usize| {
+        let own = &grouped.groups[host].sizes;
+        let each = &grouped.groups[follower].sizes;
+        let sum = |(own, each): (&i32, &i32)| own.saturating_add(each.saturating_mul(share as i32));
+        let sizes: Vec<i32> = own.iter().zip(&**each).map(sum).collect();
+        compiled.shapes.iter().any(|shape| fits(&sizes, &shape.room))
+    };
+    let mut carriers = (1..=hosts.len()).find(|&carriers| carries(followers.len().div_ceil(carriers)));
+    if alone || carriers.is_none() {
+        // Not all of them can be had: those beyond what the hosts carry stay followers without company.
+        carriers = Some(if alone { 1 } else { hosts.len() });
+        let each = (1..=followers.len()).rev().find(|&share| carries(share)).unwrap_or(0);
+        let rest = followers.split_off(followers.len().min(each.saturating_mul(carriers.unwrap_or(1))));
+        grouped.groups[follower].units = rest;
+    }
+    let carriers = carriers.unwrap_or(1).min(hosts.len());
     let mut bundles: Vec<Vec<(usize, u32)>> = hosts[..carriers].iter().map(|&unit| vec![(host, unit)]).collect();
     for (number, &unit) in followers.iter().enumerate() {
         bundles[number % carriers].push((follower, unit));
@@ -101,7 +154,7 @@ fn bundle(compiled: &Compiled<'_>, grouped: &mut Grouped, bundles: Vec<Vec<(usiz
             add_targets(&mut part.targets_host, &of.part.targets_host);
             add_targets(&mut part.targets_domain, &of.part.targets_domain);
             sizes.iter_mut().zip(&*of.sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
-            signatures.extend(grouped.signature_parts[of.signature as usize].iter().copied());
+            signatures.push(of.signature);
             pods.extend_from_slice(grouped.pods(&unit));
         }
         part.owns_host.sort_unstable();
@@ -109,7 +162,7 @@ fn bundle(compiled: &Compiled<'_>, grouped: &mut Grouped, bundles: Vec<Vec<(usiz
         part.owns_domain.sort_unstable();
         part.owns_domain.dedup();
         pods.sort_unstable();
-        let signature = grouped.joint_signature(signatures);
+        let signature = grouped.joint_signature(&signatures);
         let unit = grouped.first_bundle + grouped.bundles.len() as u32;
         grouped.bundles.push(pods);
         grouped.groups.push(Group { signature, sizes: Rc::from(sizes), part, units: vec![unit] });

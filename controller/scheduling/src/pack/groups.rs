@@ -29,6 +29,8 @@ pub(crate) struct Grouped {
     pub(crate) admits: Vec<Rc<Vec<FixedBitSet>>>,
     /// Signatures of pods that a signature stands for.
     pub(crate) signature_parts: Vec<Vec<u32>>,
+    /// Signatures whose pods may be on these existing nodes only, by index in the problem.
+    pub(crate) confined: FxHashMap<u32, FixedBitSet>,
     /// Pods of each bundle.
     pub(crate) bundles: Vec<Vec<u32>>,
     pub(crate) first_bundle: u32,
@@ -96,6 +98,7 @@ impl Grouped {
             groups,
             admits,
             signature_parts,
+            confined: FxHashMap::default(),
             bundles: Vec::new(),
             first_bundle,
             bound_parts,
@@ -128,12 +131,46 @@ impl Grouped {
         }
     }
 
-    /// The signature that holds where all of `parts` hold.
-    pub(crate) fn joint_signature(&mut self, mut parts: Vec<u32>) -> u32 {
+    /// The signature `of` on these existing nodes and nowhere else.
+    pub(crate) fn confined_signature(&mut self, of: u32, nodes: FixedBitSet) -> u32 {
+        let mut nowhere = (*self.admits[of as usize]).clone();
+        nowhere.iter_mut().for_each(FixedBitSet::clear);
+        self.admits.push(Rc::new(nowhere));
+        self.signature_parts.push(self.signature_parts[of as usize].clone());
+        let id = self.admits.len() as u32 - 1;
+        self.confined.insert(id, nodes);
+        id
+    }
+
+    /// Whether units of `signature` may be on existing node number `node`, labels and taints aside.
+    pub(crate) fn confines(&self, signature: u32, node: usize) -> bool {
+        self.confined.get(&signature).is_none_or(|nodes| nodes.contains(node))
+    }
+
+    /// The signature that holds where all of `of` hold.
+    pub(crate) fn joint_signature(&mut self, of: &[u32]) -> u32 {
+        let mut confined: Option<FixedBitSet> = None;
+        for nodes in of.iter().filter_map(|signature| self.confined.get(signature)) {
+            match &mut confined {
+                Some(both) => both.intersect_with(nodes),
+                None => confined = Some(nodes.clone()),
+            }
+        }
+        let parts = of.iter().flat_map(|&signature| self.signature_parts[signature as usize].iter().copied());
+        let joint = self.joint_of_parts(parts.collect());
+        match confined {
+            Some(nodes) => self.confined_signature(joint, nodes),
+            None => joint,
+        }
+    }
+
+    fn joint_of_parts(&mut self, mut parts: Vec<u32>) -> u32 {
         parts.sort_unstable();
         parts.dedup();
-        if let Some(known) = self.signature_parts.iter().position(|known| *known == parts) {
-            return known as u32;
+        if let Some(known) = (0..self.signature_parts.len() as u32).find(|signature| {
+            self.signature_parts[*signature as usize] == parts && !self.confined.contains_key(signature)
+        }) {
+            return known;
         }
         let mut joint: Vec<FixedBitSet> = (*self.admits[parts[0] as usize]).clone();
         for &part in &parts[1..] {

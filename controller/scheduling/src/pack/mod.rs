@@ -13,6 +13,7 @@ mod finish;
 mod glue;
 pub(crate) mod ground;
 pub(crate) mod groups;
+mod leftovers;
 mod reserved;
 mod search;
 pub(crate) mod stock;
@@ -33,6 +34,7 @@ use reserved::Reservations;
 use stock::Stock;
 
 /// A plan before it is written out.
+#[derive(Clone)]
 pub(crate) struct Draft {
     pub(crate) opened: Vec<Opened>,
     /// Units on standing nodes: index of the node in the problem, its units.
@@ -51,26 +53,38 @@ const SECOND_PASS_NODES: usize = 400;
 /// Packs the pending pods of `problem`.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
-    let respects = options.preferences == PreferencePolicy::Respect;
-    let hosts = if respects && groups::prefers_hosts(&compiled) { 3 } else { 0 };
-    let reading = Reading { spreads: respects && groups::prefers_spread(&compiled), hosts };
-    let mut grouped = Grouped::new(&compiled, &reading, true);
-    let mut draft = settled(&compiled, &grouped);
-    if problem.pods.len() <= search::MOST_PODS
-        && let Some(found) = search_small(&compiled, &reading, &grouped, &draft)
-    {
-        (grouped, draft) = found;
-    }
+    let (grouped, mut draft) = decide(&compiled);
     let mut solution = finish::write(&compiled, &grouped, &draft);
-    explain_left(problem, options, &mut solution);
+    if !solution.unschedulable.is_empty() {
+        solution = leftovers::place(&compiled, options, &grouped, &mut draft, solution);
+        explain_left(problem, options, &mut solution);
+    }
     solution
+}
+
+/// The same in one go and without explanations.
+fn plan(problem: &Problem, options: &Options) -> Solution {
+    let compiled = Compiled::new(problem, options);
+    let (grouped, draft) = decide(&compiled);
+    finish::write(&compiled, &grouped, &draft)
+}
+
+fn decide(compiled: &Compiled<'_>) -> (Grouped, Draft) {
+    let respects = compiled.options.preferences == PreferencePolicy::Respect;
+    let hosts = if respects && groups::prefers_hosts(compiled) { 3 } else { 0 };
+    let reading = Reading { spreads: respects && groups::prefers_spread(compiled), hosts };
+    let grouped = Grouped::new(compiled, &reading, true);
+    let draft = settled(compiled, &grouped);
+    if compiled.problem.pods.len() <= search::MOST_PODS
+        && let Some(found) = search_small(compiled, &reading, &grouped, &draft)
+    {
+        return found;
+    }
+    (grouped, draft)
 }
 
 /// Says of every pod that was left over why no pool takes it.
 fn explain_left(problem: &Problem, options: &Options, solution: &mut Solution) {
-    if solution.unschedulable.is_empty() {
-        return;
-    }
     let left = std::mem::take(&mut solution.unschedulable);
     let mut explainer = Explainer::new(problem, options, solution);
     let explained = left.iter().map(|one| explainer.unschedulable(one.pod)).collect();

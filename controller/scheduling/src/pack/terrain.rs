@@ -114,7 +114,8 @@ pub(crate) fn reach(
     let parts = &grouped.signature_parts[signature as usize];
     for (position, one) in standing.iter().enumerate() {
         let admitted = parts.iter().all(|&part| standing_admits[part as usize].contains(position));
-        if !cells.contains(one.cell) && admitted && fits(sizes, &one.room) {
+        let confined = grouped.confines(signature, one.node);
+        if !cells.contains(one.cell) && admitted && confined && fits(sizes, &one.room) {
             cells.insert(one.cell);
         }
     }

@@ -17,9 +17,9 @@
 
 mod books;
 mod scheduler;
-mod second_round;
 
 use crate::model::{Options, Problem};
+use crate::second_round;
 use crate::solution::Solution;
 
 /// What a plan costs in the end.

@@ -20,6 +20,17 @@ pub struct Size {
     pub pools: usize,
 }
 
+/// The case of `seed`, with too many pods for brute force.
+pub fn crowd(seed: u64) -> Problem {
+    let mut random = Random::new(seed ^ 0x5eed);
+    let mut problem = case(seed);
+    let specs: Vec<SpecId> = problem.pods.iter().map(|pod| pod.spec).collect();
+    for number in problem.pods.len()..9 + random.below(52) {
+        problem.pods.push(Pod { name: format!("default/p{number}").into(), spec: *random.pick(&specs) });
+    }
+    problem
+}
+
 /// The case of `seed`.
 pub fn case(seed: u64) -> Problem {
     let mut random = Random::new(seed);

@@ -4,6 +4,7 @@
 
 mod brute_force;
 mod cases;
+mod crowds;
 mod mutations;
 mod order;
 mod random;

@@ -1,4 +1,5 @@
-//! The cluster once the planned nodes are up, and the problem that is left then.
+//! The cluster once the planned nodes are up, and the problem that is left then: for pods that a plan left over, and for
+//! those that kube-scheduler puts elsewhere.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use crate::model::{BoundPod, Labels, Node, Pod, Problem, Resource, Resources};
 use crate::solution::{NewNode, Solution};
 
 /// Nodes that are there (those being deleted left out) and then the planned ones, without the pods of the plan.
-pub(super) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node> {
+pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node> {
     let there = problem.nodes.iter().filter(|node| !node.deleting).cloned();
     let planned = solution.new_nodes.iter().enumerate().map(|(number, node)| launched(problem, number, node));
     there.chain(planned).collect()
@@ -54,7 +55,7 @@ fn daemons(problem: &Problem, node: &NewNode) -> Resources {
 }
 
 /// The problem of the pods that are left over.
-pub(super) fn problem(
+pub(crate) fn problem(
     problem: &Problem,
     solution: &Solution,
     nodes: Vec<Node>,

@@ -1,0 +1,123 @@
+//! Pods that found no node get a second look, with the planned nodes standing.
+//!
+//! Domains are decided before nodes are filled, and a pod may be sent where there is no room for it. Once all else is
+//! placed, the rest is a problem of its own. What comes of it is taken only if the plan as a whole keeps every promise.
+
+use super::groups::Grouped;
+use super::{Draft, finish, plan};
+use crate::compile::{Compiled, fits};
+use crate::model::{Options, Problem};
+use crate::second_round;
+use crate::solution::Solution;
+use crate::validate::validate;
+
+/// A second look finds most of what there is to find; a third is for what the second made room for.
+const LOOKS: usize = 2;
+
+/// Places what `draft` left over as far as that is possible; `solution` is `draft` written out.
+pub(crate) fn place(
+    compiled: &Compiled<'_>,
+    options: &Options,
+    grouped: &Grouped,
+    draft: &mut Draft,
+    mut solution: Solution,
+) -> Solution {
+    let problem = compiled.problem;
+    for _ in 0..LOOKS {
+        let left = worth_a_look(compiled, &solution);
+        if left.is_empty() {
+            break;
+        }
+        let nodes = second_round::nodes_when_up(problem, &solution);
+        let again = second_round::problem(problem, &solution, nodes, &places(problem, &solution), &left);
+        let found = plan(&again, options);
+        if found.existing.is_empty() && found.new_nodes.is_empty() {
+            break;
+        }
+        match merged(compiled, grouped, draft, &solution, &found, &left) {
+            Some((wider, better)) if validate(problem, options, &better).is_empty() => {
+                *draft = wider;
+                solution = better;
+            }
+            _ => break,
+        }
+    }
+    solution
+}
+
+/// Pods left over that some shape or some existing node could hold.
+fn worth_a_look(compiled: &Compiled<'_>, solution: &Solution) -> Vec<usize> {
+    let mut known = vec![None; compiled.classes.len()];
+    let standing = super::terrain::standing(compiled);
+    let mut left = Vec::new();
+    for one in &solution.unschedulable {
+        if compiled.problem.spec_of(one.pod).refusal.is_some() {
+            continue;
+        }
+        let class = compiled.class_of(one.pod);
+        let sizes = compiled.request(class);
+        let worth = *known[class].get_or_insert_with(|| {
+            let admits = &compiled.admits[compiled.classes[class].signature as usize];
+            let mut shapes = compiled.shapes.iter().enumerate();
+            shapes.any(|(shape, one)| fits(sizes, &one.room) && admits.iter().any(|set| set.contains(shape)))
+                || standing.iter().any(|node| fits(sizes, &node.room))
+        });
+        if worth {
+            left.push(one.pod);
+        }
+    }
+    left
+}
+
+/// Every placed pod and its node, as [`second_round::nodes_when_up`] numbers them.
+fn places(problem: &Problem, solution: &Solution) -> Vec<(usize, usize)> {
+    let standing: Vec<usize> = (0..problem.nodes.len()).filter(|&node| !problem.nodes[node].deleting).collect();
+    let position = |node: usize| standing.binary_search(&node).unwrap_or(usize::MAX);
+    let on_existing = solution.existing.iter().flat_map(|(node, pods)| {
+        let node = position(*node);
+        pods.iter().map(move |&pod| (pod, node))
+    });
+    let mut places: Vec<(usize, usize)> = on_existing.collect();
+    let new = (standing.len()..).zip(&solution.new_nodes);
+    let on_new = new.flat_map(|(number, node)| node.pods.iter().map(move |&pod| (pod, number)));
+    places.extend(on_new);
+    places
+}
+
+/// The plan with what was found for the pods `left`; `None` if `found` is about nodes that `draft` cannot name.
+fn merged(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    draft: &Draft,
+    solution: &Solution,
+    found: &Solution,
+    left: &[usize],
+) -> Option<(Draft, Solution)> {
+    let problem = compiled.problem;
+    let standing: Vec<usize> = (0..problem.nodes.len()).filter(|&node| !problem.nodes[node].deleting).collect();
+    let mut wider = draft.clone();
+    let added = solution.new_nodes.get(wider.opened.len()..)?;
+    for (node, pods) in &found.existing {
+        let units = pods.iter().map(|&pod| left[pod] as u32);
+        match standing.get(*node) {
+            Some(&existing) => match wider.existing.iter_mut().find(|(known, _)| *known == existing) {
+                Some((_, known)) => known.extend(units),
+                None => wider.existing.push((existing, units.collect())),
+            },
+            None => wider.opened.get_mut(node - standing.len())?.units.extend(units),
+        }
+    }
+    wider.existing.sort_by_key(|(node, _)| *node);
+    let still: Vec<usize> = found.unschedulable.iter().map(|one| left[one.pod]).collect();
+    wider.left.retain(|(unit, _)| {
+        grouped.pods(unit).iter().any(|&pod| !left.contains(&(pod as usize)) || still.contains(&(pod as usize)))
+    });
+    let mut better = finish::write(compiled, grouped, &wider);
+    better.new_nodes.extend(added.iter().cloned());
+    for node in &found.new_nodes {
+        let mut node = node.clone();
+        node.pods.iter_mut().for_each(|pod| *pod = left[*pod]);
+        better.new_nodes.push(node);
+    }
+    Some((wider, better))
+}
