@@ -4,6 +4,7 @@ use fixedbitset::FixedBitSet;
 
 use super::groups::Grouped;
 use crate::compile::{Compiled, Demand, Filter, fits};
+use crate::labels;
 use crate::model::Taint;
 
 /// An existing node while it is filled.
@@ -90,6 +91,23 @@ fn counting(compiled: &Compiled<'_>, dimension: usize, filter: Option<&Filter>, 
     }
     let allowed = |value: usize| filter.is_none_or(|filter| filter.allows(&of.key, &of.values[value]));
     (0..of.values.len()).filter(|&value| counting.contains(value) && allowed(value)).collect()
+}
+
+/// Whether some shape costs more in one zone than in another.
+pub(crate) fn prices_differ_by_zone(compiled: &Compiled<'_>) -> bool {
+    let Some(zone) = compiled.cells.dimension(labels::ZONE) else { return false };
+    let zones = compiled.cells.dimensions[zone].values.len();
+    compiled.shapes.iter().any(|shape| {
+        let cheapest_in = |zone_value: usize| {
+            let prices = shape.price.iter().enumerate();
+            let here = prices.filter(|&(cell, _)| compiled.cells.value_index(cell, zone) == Some(zone_value));
+            here.map(|(_, &price)| price).fold(f64::INFINITY, f64::min)
+        };
+        let offered = (0..zones).map(cheapest_in).filter(|price| price.is_finite());
+        let (least, most) =
+            offered.fold((f64::INFINITY, 0.0_f64), |(least, most), price| (least.min(price), most.max(price)));
+        most > least * 1.001
+    })
 }
 
 /// Cells in which a unit of this signature and size can be put somewhere.
