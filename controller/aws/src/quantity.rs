@@ -11,15 +11,13 @@ pub enum QuantityError {
     /// It is less than zero.
     #[error("must not be negative")]
     Negative,
-    /// It has more digits than any amount needs.
-    #[error("has more than 30 digits")]
-    TooLong,
 }
 
-/// Digits that are read; the largest amount, 2⁶³ with nine decimals, needs 28.
+/// Digits that are read; the largest amount, 2⁶³ with nine decimals, needs 28. Those that follow only decide whether there
+/// is a rest to round up.
 const DIGITS: usize = 30;
-/// Beyond 10⁴⁰ every amount is the largest, below 10⁻⁴⁰ every one is the least.
-const EXPONENTS: i64 = 40;
+/// The largest power of ten that 128 bits hold.
+const LARGEST_POWER: i64 = 38;
 
 /// The amount of `resource` that `text` says: millicores of cpu, the base unit of all else, fractions rounded up, too much
 /// for 63 bits as the most that they hold.
@@ -79,12 +77,12 @@ fn parse_scaled(text: &str, scale: i64) -> Result<i64, QuantityError> {
     if is_negative {
         return Err(QuantityError::Negative);
     }
-    if digits.len() > DIGITS {
-        return Err(QuantityError::TooLong);
-    }
-    let mantissa: u128 = digits.parse().map_err(|_| QuantityError::Malformed)?;
-    let fraction_digits = i64::try_from(fraction.trim_end_matches('0').len()).unwrap_or(i64::MAX);
-    Ok(shift(mantissa, binary, decimal.saturating_add(scale).saturating_sub(fraction_digits)))
+    let (read, beyond) = digits.split_at(digits.len().min(DIGITS));
+    let mantissa: u128 = read.parse().map_err(|_| QuantityError::Malformed)?;
+    let length = |digits: &str| i64::try_from(digits.len()).unwrap_or(i64::MAX);
+    let decimal = decimal.saturating_add(scale) - length(fraction.trim_end_matches('0')) + length(beyond);
+    let has_rest = beyond.bytes().any(|digit| digit != b'0');
+    Ok(shift(mantissa, has_rest, binary, decimal))
 }
 
 /// Powers of two and of ten that a suffix stands for.
@@ -119,37 +117,40 @@ fn suffix_exponents(suffix: &str) -> Option<(u32, i64)> {
     Some(exponents)
 }
 
-/// `mantissa` × 2^`binary` × 10^`decimal`, rounded up, at most `i64::MAX`.
-fn shift(mantissa: u128, binary: u32, decimal: i64) -> i64 {
+/// `mantissa` × 2^`binary` × 10^`decimal`, rounded up, at most `i64::MAX`; `has_rest`: the mantissa goes on after its digits.
+fn shift(mantissa: u128, has_rest: bool, binary: u32, decimal: i64) -> i64 {
     let most = i64::MAX.unsigned_abs().into();
-    let power = |exponent: i64| u32::try_from(exponent).ok().and_then(|exponent| 10_u128.checked_pow(exponent));
-    let scaled = if decimal >= 0 {
-        let factor = power(decimal.min(EXPONENTS)).and_then(|factor| factor.checked_mul(1 << binary));
-        factor.and_then(|factor| mantissa.checked_mul(factor)).unwrap_or(most)
+    let scaled = if decimal < 0 {
+        divide(mantissa, has_rest, binary, decimal)
     } else {
-        // 30 digits × 2^60 do not fit: whole and remainder are shifted apart.
-        match power(decimal.saturating_neg().min(EXPONENTS)) {
-            None => 1,
-            Some(divisor) => {
-                let (whole, rest) = (mantissa / divisor, mantissa % divisor);
-                let whole = whole.checked_mul(1 << binary).unwrap_or(most);
-                whole.saturating_add(scale_down(rest, binary, divisor))
-            }
-        }
+        let factor = u32::try_from(decimal).ok().and_then(|decimal| 10_u128.checked_pow(decimal));
+        let factor = factor.and_then(|factor| factor.checked_mul(1 << binary));
+        factor.and_then(|factor| mantissa.checked_mul(factor)).unwrap_or(most)
     };
     i64::try_from(scaled.min(most)).unwrap_or(i64::MAX)
 }
 
-/// ⌈`rest` × 2^`binary` / `divisor`⌉ for `rest` < `divisor`, bit by bit so that nothing overflows.
-fn scale_down(rest: u128, binary: u32, divisor: u128) -> u128 {
-    let (mut quotient, mut rest) = (0, rest);
+/// [`shift`] for a `decimal` below zero.
+fn divide(mut mantissa: u128, mut has_rest: bool, binary: u32, mut decimal: i64) -> u128 {
+    while decimal < -LARGEST_POWER {
+        if mantissa == 0 {
+            return 1;
+        }
+        has_rest |= !mantissa.is_multiple_of(10);
+        mantissa /= 10;
+        decimal += 1;
+    }
+    let divisor = 10_u128.pow(u32::try_from(-decimal).unwrap_or(0));
+    // 30 digits × 2^60 do not fit: whole and remainder are shifted apart, the remainder bit by bit.
+    let whole = (mantissa / divisor).saturating_mul(1 << binary);
+    let (mut quotient, mut rest) = (0, mantissa % divisor);
     for _ in 0..binary {
-        // Both stay below 10^38 < 2^127.
+        // Below 2 × 10^38 < 2^128.
         rest *= 2;
         quotient = quotient * 2 + rest / divisor;
         rest %= divisor;
     }
-    quotient + u128::from(rest > 0)
+    whole.saturating_add(quotient).saturating_add(u128::from(rest > 0 || has_rest))
 }
 
 #[cfg(test)]

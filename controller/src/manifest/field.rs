@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
+use muster_aws::quantity::{self, QuantityError};
 use muster_scheduling::model::{Labels, Resource, Resources};
 
-use super::quantity::{self, QuantityError};
 use super::tree::{Tree, shorten};
 
 /// What is wrong with one field of an object.
@@ -201,7 +201,7 @@ impl<'p> Field<'p> {
             }
             _ => return Err(self.wrong_type("a quantity")),
         };
-        quantity::parse(text, resource).map_err(|error| match error {
+        quantity::parse(resource, text).map_err(|error| match error {
             QuantityError::Negative => {
                 self.fault(format!("quantity `{}` is negative", shorten(text)), "write an amount of zero or more")
             }

@@ -26,7 +26,6 @@ mod meta;
 mod objects;
 mod placement;
 mod pod;
-pub mod quantity;
 mod reader;
 mod scheduler_config;
 mod selector;
