@@ -1,5 +1,7 @@
 //! Regular expressions that more than one field of the schemas shares.
 
+use crate::duration::{LIFETIME_PATTERN, SPAN_PATTERN};
+
 /// A label or taint key: an optional DNS prefix, a slash, a name.
 pub(crate) const QUALIFIED_NAME: &str =
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
@@ -47,3 +49,24 @@ pub(crate) const CAPACITY_RESERVATION_ID: &str = "^cr-[0-9a-z]+$";
 
 /// An AWS account.
 pub(crate) const ACCOUNT_ID: &str = "^[0-9]{12}$";
+
+/// What to write where a text has to match `pattern`, for the patterns that say little to a reader.
+pub(crate) fn example(pattern: &str) -> Option<&'static str> {
+    let examples = [
+        (QUALIFIED_NAME, "a label key such as `team` or `example.com/team`"),
+        (LABEL_VALUE, "at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"),
+        (QUANTITY, "a number with an optional suffix, such as `500m`, `2`, `1.5Gi` or `10M`"),
+        (EVICTION_THRESHOLD, "an amount such as `100Mi`, or a percentage from 0% to 100% such as `5%`"),
+        (VOLUME_SIZE, "a size such as `100Gi`, at most 59000Gi, 64000G, 58Ti or 64T"),
+        (BUDGET_NODES, "a number of nodes such as `5`, or a percentage from 0% to 100% such as `10%`"),
+        (BUDGET_SCHEDULE, "five fields as in cron, such as `0 9 * * mon-fri`, or a word such as `@daily`"),
+        (BUDGET_DURATION, "hours and minutes, such as `10h`, `30m` or `1h30m`"),
+        (PRICE, "a price in USD per hour, such as `0.05`"),
+        (PRICE_ADJUSTMENT, "a change such as `+0.5`, `-0.5`, `+10%` or `-10%`, not below `-100%`"),
+        (CAPACITY_RESERVATION_ID, "the id of a reservation, such as `cr-0123456789abcdef0`"),
+        (ACCOUNT_ID, "the 12 digits of an AWS account"),
+        (LIFETIME_PATTERN, "a duration such as `30s`, `1h30m` or `720h`, or `Never`"),
+        (SPAN_PATTERN, "a duration such as `30s`, `1h30m` or `720h`"),
+    ];
+    examples.iter().find(|(known, _)| *known == pattern).map(|(_, example)| *example)
+}

@@ -30,10 +30,12 @@ pub struct SettingError {
     pub field: String,
     /// What is wrong with its value.
     pub problem: String,
+    /// What to write instead.
+    pub hint: &'static str,
 }
 
 impl SettingError {
-    pub(crate) fn new(field: impl Into<String>, problem: impl ToString) -> Self {
-        Self { field: field.into(), problem: problem.to_string() }
+    pub(crate) fn new(field: impl Into<String>, problem: impl ToString, hint: &'static str) -> Self {
+        Self { field: field.into(), problem: problem.to_string(), hint }
     }
 }

@@ -17,6 +17,9 @@ use crate::quantity;
 /// Annotation of an EC2NodeClass: `"true"` if the VPC CNI of its nodes hands out prefixes.
 pub const PREFIX_DELEGATION: &str = "muster.dev/prefix-delegation";
 
+const AMOUNT: &str = "write an amount of zero or more, such as `500m`, `2` or `8Gi`";
+const THRESHOLD: &str = "write an amount such as `100Mi`, or a percentage such as `5%`";
+
 impl TryFrom<&Ec2NodeClass> for ClassSettings {
     type Error = SettingError;
 
@@ -76,14 +79,15 @@ fn kubelet(settings: &nodeclass::KubeletSettings) -> Result<KubeletSettings, Set
 }
 
 fn natural(field: &str, number: i32) -> Result<u32, SettingError> {
-    u32::try_from(number).map_err(|_| SettingError::new(field, "must not be negative"))
+    u32::try_from(number)
+        .map_err(|_| SettingError::new(field, "must not be negative", "write a whole number of zero or more"))
 }
 
 fn reserved(field: &str, amounts: &BTreeMap<String, String>) -> Result<Resources, SettingError> {
     let parse = |(name, text): (&String, &String)| {
         let resource = Resource::new(name);
         let amount = quantity::parse(&resource, text);
-        let amount = amount.map_err(|error| invalid(format!("spec.kubelet.{field}.{name}"), text, error))?;
+        let amount = amount.map_err(|error| invalid(format!("spec.kubelet.{field}.{name}"), text, error, AMOUNT))?;
         Ok((resource, amount))
     };
     amounts.iter().map(parse).collect()
@@ -95,9 +99,13 @@ fn threshold(signal: &str, thresholds: &BTreeMap<String, String>) -> Result<Opti
     let threshold = match text.strip_suffix('%') {
         Some(number) => {
             let percent = number.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
-            Threshold::Percent(percent.ok_or_else(|| invalid(field(), text, "is not a percentage from 0% to 100%"))?)
+            Threshold::Percent(
+                percent.ok_or_else(|| invalid(field(), text, "is not a percentage from 0% to 100%", THRESHOLD))?,
+            )
         }
-        None => Threshold::Amount(quantity::parse_units(text).map_err(|error| invalid(field(), text, error))?),
+        None => {
+            Threshold::Amount(quantity::parse_units(text).map_err(|error| invalid(field(), text, error, THRESHOLD))?)
+        }
     };
     Ok(Some(threshold))
 }
@@ -106,7 +114,7 @@ fn block_device((index, mapping): (usize, &nodeclass::BlockDeviceMapping)) -> Re
     let size = mapping.ebs.as_ref().and_then(|ebs| ebs.volume_size.as_deref());
     let bytes = size.map(|text| {
         let field = || format!("spec.blockDeviceMappings[{index}].ebs.volumeSize");
-        quantity::parse_units(text).map_err(|error| invalid(field(), text, error))
+        quantity::parse_units(text).map_err(|error| invalid(field(), text, error, AMOUNT))
     });
     Ok(BlockDevice {
         device_name: mapping.device_name.clone(),
@@ -158,13 +166,18 @@ fn prefix_delegation(class: &Ec2NodeClass) -> Result<bool, SettingError> {
         Some("true") => Ok(true),
         Some(other) => {
             let field = format!("metadata.annotations[{PREFIX_DELEGATION}]");
-            Err(invalid(field, other, "is neither `true` nor `false`"))
+            Err(invalid(
+                field,
+                other,
+                "is neither `true` nor `false`",
+                "write `\"true\"` or `\"false\"`, or leave it out",
+            ))
         }
     }
 }
 
-fn invalid(field: String, text: &str, problem: impl std::fmt::Display) -> SettingError {
-    SettingError::new(field, format!("`{text}` {problem}"))
+fn invalid(field: String, text: &str, problem: impl std::fmt::Display, hint: &'static str) -> SettingError {
+    SettingError::new(field, format!("`{text}` {problem}"), hint)
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! From files to the engine's problem: the one place where the command line meets the readers.
 
-use std::cell::RefCell;
 use std::io::{Write, stdin};
-use std::path::Path;
 
 use muster_scheduling::model::Problem;
 
@@ -39,19 +37,8 @@ pub(crate) fn read(
     };
     progress.stage("putting the cluster together");
     let settings = Settings { gates: *gates, default_spread };
-    // The assembler asks for types where it cannot take an error for an answer.
-    let refused = RefCell::new(None);
-    let types = |class: Option<&NodeClass>| {
-        catalogue.types(class).unwrap_or_else(|failure| {
-            refused.borrow_mut().get_or_insert(failure);
-            Vec::new()
-        })
-    };
-    let snapshot = snapshot::assemble(&manifests, &settings, &types);
-    if let Some(failure) = refused.into_inner() {
-        return Err(failure);
-    }
-    let Snapshot { problem, warnings } = snapshot?;
+    let Snapshot { problem, warnings } =
+        snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     progress.clear();
     report(&manifests, &warnings, palette);
     Ok(Inputs { problem, price_source: catalogue.price_source() })
@@ -74,11 +61,4 @@ fn report(manifests: &Manifests, warnings: &[String], palette: Palette) {
     for note in manifests.notes() {
         let _ = writeln!(stderr, "{}: {note}", palette.faint("note"));
     }
-}
-
-/// The text of a file, or of stdin for `-`; read to its end, so that a pipe will do.
-pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
-    let text =
-        if path == Path::new("-") { std::io::read_to_string(stdin().lock()) } else { std::fs::read_to_string(path) };
-    text.map_err(|reason| Failure::Usage(format!("`{}` cannot be read: {reason}", path.display())))
 }

@@ -144,8 +144,9 @@ impl CatalogueSource {
 impl Packing {
     fn new(arguments: PackingArguments) -> Result<Self, Failure> {
         let PackingArguments { preference_policy, min_values_policy, scheduler_config, feature_gates } = arguments;
-        let gates: FeatureGates =
-            feature_gates.join(",").parse().map_err(|reason| Failure::Usage(format!("`--feature-gates`: {reason}")))?;
+        let gates: FeatureGates = feature_gates.join(",").parse().map_err(|reason| {
+            Failure::Usage(format!("`--feature-gates`: {reason}\n\nhint: write gates as `Name=true,OtherName=false`"))
+        })?;
         let options = Options {
             preferences: match preference_policy {
                 PreferencePolicy::Respect => model::PreferencePolicy::Respect,

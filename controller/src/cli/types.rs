@@ -3,23 +3,20 @@
 mod pattern;
 mod text;
 
-use std::io::Write;
-use std::path::Path;
+use std::io::{Write, stdin};
 
-use muster_api::Ec2NodeClass;
 use muster_aws::catalogue::{self, Format as FileFormat};
-use muster_aws::{ClassSettings, Ec2, Region, Resolver};
+use muster_aws::{Ec2, Region, Resolver};
 use muster_scheduling::model::InstanceType;
-use serde::Deserialize;
 
 use self::pattern::matches_any;
 use super::failure::Failure;
-use super::inputs::{read_manifests, read_text};
+use super::inputs::read_manifests;
 use super::output::{DataFormat, Format};
 use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{CatalogueSource, TypesSettings};
-use crate::manifest::NodeClass;
+use crate::manifest::{self, NodeClass, Source};
 
 /// The instance types that NodeClasses lead to.
 #[derive(Debug)]
@@ -45,21 +42,24 @@ impl Catalogue {
                 Ok(Self::Embedded { region, ec2 })
             }
             CatalogueSource::File(file) => {
-                let types = catalogue::read(&read_text(file)?);
-                types.map(Self::File).map_err(|error| Failure::Usage(format!("{}: {error}", name_of(file))))
+                let Source { name, text, .. } = manifest::read_one(file, &mut stdin().lock())?;
+                let types = catalogue::read(&text);
+                types
+                    .map(Self::File)
+                    .map_err(|error| Failure::Usage(format!("{name}: document 1: {error}\n\nhint: {}", error.hint())))
             }
         }
     }
 
     /// The types that nodes of `class` may be; without a class, or with another provider's, those of the default one.
-    pub(crate) fn types(&self, class: Option<&NodeClass>) -> Result<Vec<InstanceType>, Failure> {
+    pub(crate) fn types(&self, class: Option<&NodeClass>) -> Vec<InstanceType> {
         match self {
             Self::Embedded { region, ec2 } => {
-                let settings = class.map(class_settings).transpose()?.unwrap_or_default();
+                let settings = class.map(|class| class.settings.clone()).unwrap_or_default();
                 let mut resolver = Resolver::new(region.place(), &settings);
-                Ok(ec2.types(region).map(|(facts, prices)| resolver.resolve(&facts, &prices)).collect())
+                ec2.types(region).map(|(facts, prices)| resolver.resolve(&facts, &prices)).collect()
             }
-            Self::File(types) => Ok(types.clone()),
+            Self::File(types) => types.clone(),
         }
     }
 
@@ -70,20 +70,6 @@ impl Catalogue {
             Self::File(_) => "the given catalogue".to_owned(),
         }
     }
-}
-
-/// What `class` says about its nodes.
-fn class_settings(class: &NodeClass) -> Result<ClassSettings, Failure> {
-    if class.kind != "EC2NodeClass" {
-        return Ok(ClassSettings::default());
-    }
-    let refused = |reason: String| Failure::Usage(format!("EC2NodeClass `{}`: {reason}", class.name));
-    let typed = Ec2NodeClass::deserialize(&class.object).map_err(|error| refused(error.to_string()))?;
-    ClassSettings::try_from(&typed).map_err(|error| refused(error.to_string()))
-}
-
-fn name_of(file: &Path) -> String {
-    if file == Path::new("-") { "stdin".to_owned() } else { format!("`{}`", file.display()) }
 }
 
 /// Prints the types that `settings` ask for.
@@ -97,7 +83,7 @@ pub(crate) fn print(
     let open = Catalogue::open(source)?;
     let class = node_class(files, progress)?;
     progress.stage("resolving instance types");
-    let mut types = open.types(class.as_ref())?;
+    let mut types = open.types(class.as_ref());
     progress.clear();
     if !names.is_empty() {
         types.retain(|instance_type| matches_any(names, &instance_type.name));

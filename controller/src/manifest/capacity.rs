@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use muster_api::Ec2NodeClass;
+use muster_aws::{ClassSettings, SettingError};
 use muster_scheduling::model::{Labels, Requirement, Requirements, Resources, Taint};
+use serde::Deserialize;
 
 use super::cluster::{Condition, conditions};
-use super::field::{Decoded, Field};
+use super::field::{Decoded, Fault, Field};
+use super::judge;
 use super::meta::{Meta, meta};
 use super::selector::{pool_requirement, taint};
 
@@ -89,6 +93,8 @@ pub struct NodeClass {
     pub kind: &'static str,
     /// Its name.
     pub name: Arc<str>,
+    /// What an EC2NodeClass says about its nodes; of other providers' classes the default.
+    pub settings: ClassSettings,
     /// `status.conditions`.
     pub conditions: Vec<Condition>,
     /// The whole object as its CRD completes it: what the typed form is made from.
@@ -206,8 +212,17 @@ pub(crate) fn node_class(field: &Field<'_>, kind: &'static str, object: serde_js
     Ok(NodeClass {
         kind,
         name: meta(field, false)?.name,
+        settings: if kind == "EC2NodeClass" { class_settings(field, &object)? } else { ClassSettings::default() },
         conditions: field.read_or_default("status", |status| conditions(&status))?,
         object,
+    })
+}
+
+fn class_settings(field: &Field<'_>, object: &serde_json::Value) -> Decoded<ClassSettings> {
+    let typed = Ec2NodeClass::deserialize(object).map_err(|error| field.fault(error.to_string(), judge::HINT))?;
+    ClassSettings::try_from(&typed).map_err(|error| {
+        let SettingError { field: path, problem, hint } = error;
+        Box::new(Fault { path, problem, hint: hint.to_owned() })
     })
 }
 

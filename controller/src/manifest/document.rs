@@ -186,8 +186,15 @@ fn json_error(place: Box<Place>, error: &serde_json::Error) -> InputError {
     if reason.starts_with(DUPLICATE_KEY) {
         return InputError::DuplicateKey { place, reason: reason.to_owned() };
     }
-    let reason = format!("not valid JSON: {reason}");
-    InputError::Syntax { place, reason, hint: "correct the text there, or write the file as YAML".to_owned() }
+    let hint = match reason {
+        // A comma before a brace looks to the parser like the beginning of a key.
+        "trailing comma" | "key must be a string" => "leave out the comma before `}` or `]`, and quote all keys",
+        reason if reason.starts_with("EOF") => {
+            "the text ends too early: check that the command that wrote it succeeded"
+        }
+        _ => "correct the text there, or write the file as YAML",
+    };
+    InputError::Syntax { place, reason: format!("not valid JSON: {reason}"), hint: hint.to_owned() }
 }
 
 /// The entries of a JSON map, their values not yet looked at.

@@ -20,7 +20,7 @@ pub(crate) struct Judgement {
 }
 
 /// What to do where the CRD itself gives no hint.
-const HINT: &str = "write a value that the CRD accepts; `muster crds` prints its schema";
+pub(crate) const HINT: &str = "write a value that the CRD accepts; `muster crds` prints its schema";
 
 /// Judges an object of ours.
 pub(crate) fn judge(object: &Value) -> Judgement {

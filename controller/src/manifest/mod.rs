@@ -47,6 +47,7 @@ pub use objects::Manifests;
 pub use placement::{Affinity, PodTerm, WeightedPodTerm};
 pub use pod::{Pod, PodTemplate};
 pub use scheduler_config::DefaultSpread;
+pub(crate) use source::{Source, read_one};
 pub use volume::{Claim, CsiNode, PersistentVolume, StorageClass, Volume, VolumeAttachment, driver_of};
 pub use workload::{DaemonSet, Workload};
 
@@ -56,7 +57,15 @@ pub use workload::{DaemonSet, Workload};
 /// The first thing that is wrong with the input.
 pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputError> {
     let mut reader = reader::Reader::default();
-    source::each_source(paths, stdin, &mut |source| read_source(&mut reader, source))?;
+    for path in paths {
+        let before = reader.objects();
+        source::each_source(path, stdin, &mut |source| read_source(&mut reader, source))?;
+        // Most often a command before the pipe failed, and "nothing is pending" would be the wrong thing to hear.
+        if reader.objects() == before {
+            let name = if path.as_os_str() == "-" { "stdin".to_owned() } else { format!("`{}`", path.display()) };
+            reader.say(format!("there is no object in {name}"));
+        }
+    }
     Ok(reader.finish())
 }
 
@@ -65,13 +74,13 @@ pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputE
 /// # Errors
 /// The first thing that is wrong with the text.
 pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputError> {
-    let source = source::Source { name: name.to_owned(), text: text.to_owned(), only_json: name.ends_with(".json") };
+    let source = Source { name: name.to_owned(), text: text.to_owned(), only_json: name.ends_with(".json") };
     let mut reader = reader::Reader::default();
     read_source(&mut reader, &source)?;
     Ok(reader.finish())
 }
 
-fn read_source(reader: &mut reader::Reader, source: &source::Source) -> Result<(), InputError> {
+fn read_source(reader: &mut reader::Reader, source: &Source) -> Result<(), InputError> {
     reader.enter(&source.name);
     document::each_object(source, &mut |tree, origin| reader.take(tree, origin))
 }

@@ -26,6 +26,7 @@ pub(crate) struct Reader {
     templates: FxHashSet<Arc<PodTemplate>>,
     namespaces: FxHashSet<Arc<str>>,
     sequence: usize,
+    objects: usize,
     unnamed_warnings: usize,
 }
 
@@ -49,6 +50,16 @@ impl Reader {
         self.files.push(file.to_owned());
     }
 
+    /// How many objects there were, of whatever kind.
+    pub(crate) fn objects(&self) -> usize {
+        self.objects
+    }
+
+    /// Adds a warning.
+    pub(crate) fn say(&mut self, warning: String) {
+        self.manifests.warnings.push(warning);
+    }
+
     /// All that was read.
     pub(crate) fn finish(mut self) -> Manifests {
         if self.unnamed_warnings > 0 {
@@ -60,6 +71,10 @@ impl Reader {
     /// Reads one object.
     pub(crate) fn take(&mut self, tree: &Tree<'_>, origin: &Origin<'_>) -> Result<(), InputError> {
         let (api_version, kind) = identity(tree, origin)?;
+        if (api_version, kind) == ("v1", "List") {
+            return list_without_items(tree, origin);
+        }
+        self.objects += 1;
         let Some(known) = version::known_kind(api_version, kind) else {
             let (group, _) = version::split(api_version);
             let name = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
@@ -296,6 +311,19 @@ fn keep_by_name<T>(
     let path = path(&object);
     all.insert(Arc::clone(&path), object);
     path
+}
+
+/// A `List` whose items were not taken apart: it has none, or they are not a list.
+fn list_without_items(tree: &Tree<'_>, origin: &Origin<'_>) -> Result<(), InputError> {
+    let (reason, hint) = match tree.get("items") {
+        None => return Ok(()),
+        Some(Tree::List(_)) => ("lists are nested too deep".to_owned(), "put all objects into one `List`"),
+        Some(items) => {
+            let reason = format!("field `items` of a List must be a list, not {}", items.describe());
+            (reason, "begin each object with `- `, or put them into `[` and `]`")
+        }
+    };
+    Err(InputError::NotAnObject { place: origin.place("items"), reason, hint: hint.to_owned() })
 }
 
 /// apiVersion and kind.

@@ -2,10 +2,12 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 use super::error::InputError;
 
 /// A text of the input.
+#[derive(Debug)]
 pub(crate) struct Source {
     /// The file as it was named, `stdin` for `-`.
     pub(crate) name: String,
@@ -15,38 +17,47 @@ pub(crate) struct Source {
     pub(crate) only_json: bool,
 }
 
-/// Deeper than any sensible tree of manifests, so that a link to a parent ends.
+/// Deeper than any sensible tree of manifests.
 const DEEPEST: usize = 32;
 
-/// Hands over each text under `paths` (`-` is `stdin`), and drops it before reading the next.
+/// Hands over each text under `path` (`-` is `stdin`), and drops it before reading the next.
 pub(crate) fn each_source(
-    paths: &[PathBuf],
+    path: &Path,
     stdin: &mut dyn Read,
     use_source: &mut dyn FnMut(&Source) -> Result<(), InputError>,
 ) -> Result<(), InputError> {
-    for path in paths {
-        if path.as_os_str() == "-" {
-            let mut bytes = Vec::new();
-            stdin.read_to_end(&mut bytes).map_err(|reason| unreadable("stdin", &reason))?;
-            use_source(&decoded("stdin".to_owned(), bytes, false)?)?;
-        } else if std::fs::metadata(path).map_err(|reason| unreadable(&path.display().to_string(), &reason))?.is_dir() {
-            each_in_folder(path, DEEPEST, use_source)?;
-        } else {
-            use_source(&read_file(path)?)?;
-        }
+    let name = path.display().to_string();
+    if path.as_os_str() != "-" && std::fs::metadata(path).map_err(|reason| unreadable(&name, &reason))?.is_dir() {
+        return each_in_folder(path, &mut Vec::new(), use_source);
     }
-    Ok(())
+    use_source(&read_one(path, stdin)?)
+}
+
+/// Reads one file, or `stdin` for `-`.
+pub(crate) fn read_one(path: &Path, stdin: &mut dyn Read) -> Result<Source, InputError> {
+    if path.as_os_str() != "-" {
+        return read_file(path);
+    }
+    let mut bytes = Vec::new();
+    stdin.read_to_end(&mut bytes).map_err(|reason| unreadable("stdin", &reason))?;
+    decoded("stdin".to_owned(), bytes, false)
 }
 
 fn each_in_folder(
     folder: &Path,
-    deeper: usize,
+    above: &mut Vec<PathBuf>,
     use_source: &mut dyn FnMut(&Source) -> Result<(), InputError>,
 ) -> Result<(), InputError> {
     let failed = |reason: io::Error| unreadable(&folder.display().to_string(), &reason);
-    if deeper == 0 {
+    // A link may lead back to where it is found, under ever longer names.
+    let itself = folder.canonicalize().map_err(failed)?;
+    if above.contains(&itself) {
+        return Err(failed(io::Error::other("it is a link to a folder that it is in")));
+    }
+    if above.len() == DEEPEST {
         return Err(failed(io::Error::other("folders are nested too deep")));
     }
+    above.push(itself);
     let entries: Result<Vec<_>, _> = std::fs::read_dir(folder).map_err(failed)?.collect();
     let mut paths: Vec<PathBuf> = entries.map_err(failed)?.into_iter().map(|entry| entry.path()).collect();
     paths.sort();
@@ -57,11 +68,12 @@ fn each_in_folder(
             continue;
         }
         if path.is_dir() {
-            each_in_folder(&path, deeper - 1, use_source)?;
+            each_in_folder(&path, above, use_source)?;
         } else if matches!(extension(&path).as_deref(), Some("yaml" | "yml" | "json")) {
             use_source(&read_file(&path)?)?;
         }
     }
+    above.pop();
     Ok(())
 }
 
@@ -78,13 +90,8 @@ fn extension(path: &Path) -> Option<String> {
 
 fn decoded(name: String, bytes: Vec<u8>, only_json: bool) -> Result<Source, InputError> {
     let mut text = String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        InputError::File {
-            reason: format!("line {line} is not UTF-8"),
-            hint: format!("save `{name}` as UTF-8"),
-            file: name.clone(),
-        }
+        let (reason, hint) = not_text(&name, &error);
+        InputError::File { reason, hint, file: name.clone() }
     })?;
     if text.starts_with('\u{feff}') {
         text.remove(0);
@@ -92,11 +99,25 @@ fn decoded(name: String, bytes: Vec<u8>, only_json: bool) -> Result<Source, Inpu
     Ok(Source { name, text, only_json })
 }
 
+/// What bytes are that are no text, and what to do about it.
+fn not_text(name: &str, error: &FromUtf8Error) -> (String, String) {
+    let bytes = error.as_bytes();
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        return ("it is compressed with gzip".to_owned(), format!("give it as `<(gunzip -c {name})`"));
+    }
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return ("it is UTF-16, not UTF-8".to_owned(), format!("give it as `<(iconv -f UTF-16 -t UTF-8 {name})`"));
+    }
+    let line = 1 + bytes[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+    (format!("line {line} is not UTF-8"), format!("save `{name}` as UTF-8"))
+}
+
 fn unreadable(file: &str, reason: &io::Error) -> InputError {
     let hint = match reason.kind() {
-        io::ErrorKind::NotFound => "check the path given with `-f`",
-        io::ErrorKind::PermissionDenied => "check the permissions of the path given with `-f`",
-        _ => "name a file, a folder, or `-` for stdin with `-f`",
+        io::ErrorKind::NotFound => "check the path; it starts at the current folder unless it begins with `/`",
+        io::ErrorKind::PermissionDenied => "check who may read it: `ls -l` shows that",
+        io::ErrorKind::IsADirectory => "name a file",
+        _ => "name a file, a folder of manifests, or `-` for stdin",
     };
     InputError::File { file: file.to_owned(), reason: reason.to_string(), hint: hint.to_owned() }
 }

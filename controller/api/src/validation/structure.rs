@@ -8,6 +8,7 @@ use super::path::Path;
 use super::rule::{Outcome, cel_value};
 use super::schema::{ListType, Node, NodeType};
 use super::{ErrorKind, FieldError, UnknownField, unknown};
+use crate::patterns;
 
 /// Largest whole number that a floating-point number of JSON can hold without loss.
 const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -88,14 +89,21 @@ pub(super) fn validate(node: &Node, value: &Value, path: &mut Path, errors: &mut
     if let Some(kind) = node.kind
         && !has_type(kind, value)
     {
-        let message = format!("`{}` must be {}, not {}", path.last_field(), kind.name(), type_name(value));
+        let quotes = matches!((kind, value), (NodeType::String, Value::Number(_) | Value::Bool(_)));
+        let hint = if quotes { "\n\nhint: put the value in quotes" } else { "" };
+        let message = format!("`{}` must be {}, not {}{hint}", path.last_field(), kind.name(), type_name(value));
         errors.push(FieldError::new(path, ErrorKind::Type, message));
         return;
     }
     if !node.choices.is_empty() && !node.choices.contains(value) {
         let choices: Vec<String> = node.choices.iter().map(|choice| format!("`{}`", plain(choice))).collect();
-        let message =
-            format!("`{}` is `{}`, but must be one of {}", path.last_field(), plain(value), choices.join(", "));
+        let message = format!(
+            "`{}` is `{}`, but must be one of {}{}",
+            path.last_field(),
+            plain(value),
+            choices.join(", "),
+            meant(node, value)
+        );
         errors.push(FieldError::new(path, ErrorKind::Choice, message));
     }
     match value {
@@ -126,7 +134,11 @@ pub(super) fn validate(node: &Node, value: &Value, path: &mut Path, errors: &mut
 fn validate_object(node: &Node, fields: &Map<String, Value>, path: &mut Path, errors: &mut Vec<FieldError>) {
     for name in node.required.iter().filter(|name| !fields.contains_key(*name)) {
         path.in_field(name, |path| {
-            errors.push(FieldError::new(path, ErrorKind::Required, format!("`{name}` must be set")));
+            errors.push(FieldError::new(
+                path,
+                ErrorKind::Required,
+                format!("`{name}` must be set\n\nhint: add `{name}`"),
+            ));
         });
     }
     if let Some(most) = node.properties_count.max.filter(|most| exceeds(fields.len(), *most)) {
@@ -188,7 +200,9 @@ fn validate_string(node: &Node, text: &str, path: &mut Path, errors: &mut Vec<Fi
         errors.push(FieldError::new(path, ErrorKind::Range, message));
     }
     if let Some(pattern) = node.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
-        let message = format!("`{}` is `{text}`, but must match `{}`", path.last_field(), pattern.text);
+        let hint =
+            patterns::example(&pattern.text).map_or_else(String::new, |example| format!("\n\nhint: write {example}"));
+        let message = format!("`{}` is `{text}`, but must match `{}`{hint}", path.last_field(), pattern.text);
         errors.push(FieldError::new(path, ErrorKind::Pattern, message));
     }
     if node.is_date_time && !is_date_time(text) {
@@ -253,6 +267,13 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
+}
+
+/// A hint at the choice that looks most like `value`.
+fn meant(node: &Node, value: &Value) -> String {
+    let choices = node.choices.iter().filter_map(Value::as_str);
+    let nearest = value.as_str().and_then(|text| unknown::nearest_of(choices, text));
+    nearest.map_or_else(String::new, |choice| format!("\n\nhint: did you mean `{choice}`?"))
 }
 
 fn plain(value: &Value) -> String {

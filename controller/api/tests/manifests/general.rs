@@ -188,12 +188,14 @@ fn rules_wait_until_the_shape_is_right() {
 }
 
 #[test]
-fn every_error_is_one_clean_line() {
+fn every_error_is_one_clean_line_before_its_hint() {
     let mut manifest = pool();
     merge(&mut manifest, &json!({"spec": {"weight": 500, "limits": {"cpu": "x"}, "replicas": 1}}));
     let lines: Vec<String> = check(&manifest).errors.iter().map(ToString::to_string).collect();
     assert_eq!(lines.len(), 4, "{lines:#?}");
     for line in lines {
+        let (line, hint) = line.split_once("\n\nhint: ").unwrap_or((&line, ""));
+        assert!(!hint.contains('\n') && !hint.ends_with('.'), "{hint}");
         assert!(
             line.starts_with("spec") && line.contains('`') && !line.ends_with('.') && !line.contains('\n'),
             "{line}"

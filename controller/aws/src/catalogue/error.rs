@@ -1,5 +1,6 @@
 //! What can be wrong with a catalogue file.
 
+use super::{API_VERSION, KIND};
 use crate::quantity::QuantityError;
 
 /// Why a catalogue cannot be used. The message names the instance type and the field.
@@ -41,6 +42,37 @@ pub enum CatalogueError {
         /// What is wrong.
         problem: Problem,
     },
+}
+
+impl CatalogueError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        let example = "`muster types -o json` prints a catalogue to start from";
+        match self {
+            Self::Syntax(_) => format!("correct the text there; {example}"),
+            Self::OtherKind { .. } => {
+                format!("name a file with `apiVersion: {API_VERSION}` and `kind: {KIND}`; {example}")
+            }
+            Self::Unnamed { .. } => "give every instance type a `name`".to_owned(),
+            Self::Duplicate { .. } => "keep one of the two; only one of them could count".to_owned(),
+            Self::Value { problem, .. } => problem.hint().to_owned(),
+        }
+    }
+}
+
+impl Problem {
+    const fn hint(&self) -> &'static str {
+        match self {
+            Self::Quantity { .. } => "write an amount of zero or more, such as `940m`, `2` or `8Gi`",
+            Self::Operator(_) | Self::Operands(_) => {
+                "write requirements as in a NodePool, such as `{\"key\": …, \"operator\": \"In\", \"values\": […]}`"
+            }
+            Self::Twice => "keep one of the two; only one of them could count",
+            Self::Price(_) => "leave `price` out if it is not known: the offering is then listed and never launched",
+            Self::Shape(_) => "`muster types -o json` prints a catalogue with every field in its form",
+        }
+    }
 }
 
 /// What is wrong with one value.

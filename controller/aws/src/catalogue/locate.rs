@@ -19,16 +19,31 @@ pub(super) fn yaml_options() -> serde_saphyr::Options {
 
 pub(super) fn in_json(text: &str, error: &serde_json::Error) -> CatalogueError {
     match serde_json::from_str::<Value>(text) {
-        Ok(document) => first_fault(&document).unwrap_or_else(|| CatalogueError::Syntax(error.to_string())),
-        Err(error) => CatalogueError::Syntax(error.to_string()),
+        Ok(document) => first_fault(&document).unwrap_or_else(|| json_syntax(error)),
+        Err(error) => json_syntax(&error),
     }
 }
 
 pub(super) fn in_yaml(text: &str, error: &serde_saphyr::Error) -> CatalogueError {
     match serde_saphyr::from_str_with_options::<Value>(text, yaml_options()) {
-        Ok(document) => first_fault(&document).unwrap_or_else(|| CatalogueError::Syntax(error.to_string())),
-        Err(error) => CatalogueError::Syntax(error.to_string()),
+        Ok(document) => first_fault(&document).unwrap_or_else(|| yaml_syntax(error)),
+        Err(error) => yaml_syntax(&error),
     }
+}
+
+fn json_syntax(error: &serde_json::Error) -> CatalogueError {
+    let text = error.to_string();
+    let reason = text.rsplit_once(" at line ").map_or(&*text, |(reason, _)| reason);
+    CatalogueError::Syntax(format!("line {}: {reason}", error.line()))
+}
+
+/// One line, without the piece of the source that the parser shows.
+fn yaml_syntax(error: &serde_saphyr::Error) -> CatalogueError {
+    let line = error.location().map_or(1, |location| location.line());
+    let text = error.without_snippet().to_string();
+    let reason = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("unknown cause");
+    let reason = reason.split(" at line ").next().unwrap_or(reason).trim();
+    CatalogueError::Syntax(format!("line {line}: {reason}"))
 }
 
 fn first_fault(document: &Value) -> Option<CatalogueError> {
