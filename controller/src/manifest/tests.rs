@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::*;
 
 mod errors;
-mod mutations;
 
 fn pods_of(text: &str) -> Vec<String> {
     read_text("input", text).unwrap().pods.iter().map(|pod| pod.path.to_string()).collect()
