@@ -14,17 +14,23 @@ use crate::validate::validate;
 /// A second look finds most of what there is to find; a third is for what the second made room for.
 const LOOKS: usize = 2;
 
-/// Places what `draft` left over as far as that is possible; `solution` is `draft` written out.
+/// Classes of priority that are told apart; those below are one.
+const MOST_CLASSES: usize = 8;
+
+/// Places what `draft` left over as far as that is possible, pods of at least `least_priority`; `solution` is `draft`
+/// written out.
 pub(crate) fn place(
     compiled: &Compiled<'_>,
     options: &Options,
     grouped: &Grouped,
     draft: &mut Draft,
     mut solution: Solution,
+    least_priority: i32,
 ) -> Solution {
     let problem = compiled.problem;
     for _ in 0..LOOKS {
-        let left = worth_a_look(compiled, &solution);
+        let mut left = worth_a_look(compiled, &solution);
+        left.retain(|&pod| problem.spec_of(pod).priority >= least_priority);
         if left.is_empty() {
             break;
         }
@@ -43,6 +49,43 @@ pub(crate) fn place(
         }
     }
     solution
+}
+
+/// Places pods class by class of priority, so that limits and reservations go to those that matter most; `None` if that
+/// serves nobody, `solution` being the plan that treats all alike.
+pub(crate) fn by_priority(
+    compiled: &Compiled<'_>,
+    options: &Options,
+    grouped: &Grouped,
+    solution: &Solution,
+) -> Option<Solution> {
+    let problem = compiled.problem;
+    let priority = |pod: usize| problem.spec_of(pod).priority;
+    let wanting = worth_a_look(compiled, solution).into_iter().map(priority).max()?;
+    let all = || (0..problem.pods.len()).map(priority);
+    if all().min()? >= wanting {
+        return None;
+    }
+    let mut classes: Vec<i32> = all().collect();
+    classes.sort_unstable_by_key(|&class| std::cmp::Reverse(class));
+    classes.dedup();
+    classes.truncate(MOST_CLASSES);
+    let units = grouped.groups.iter().flat_map(|group| &group.units);
+    let lower = |unit: &&u32| grouped.pods(unit).iter().all(|&pod| priority(pod as usize) < classes[0]);
+    let without = units.filter(lower).copied().collect();
+    let mut draft = super::draft(compiled, grouped, &without);
+    let mut staged = finish::write(compiled, grouped, &draft);
+    let last = classes.len() - 1;
+    for (number, &class) in classes.iter().enumerate() {
+        let least = if number == last { i32::MIN } else { class };
+        staged = place(compiled, options, grouped, &mut draft, staged, least);
+    }
+    let left = |solution: &Solution| -> Vec<(i32, usize)> {
+        let mut left: Vec<i32> = solution.unschedulable.iter().map(|one| priority(one.pod)).collect();
+        left.sort_unstable_by_key(|&class| std::cmp::Reverse(class));
+        left.chunk_by(|a, b| a == b).map(|alike| (alike[0], alike.len())).collect()
+    };
+    (left(&staged) < left(solution)).then_some(staged)
 }
 
 /// Pods left over that some shape or some existing node could hold.

@@ -74,7 +74,12 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let (grouped, mut draft) = decide(&compiled);
     let mut solution = finish::write(&compiled, &grouped, &draft);
     if !solution.unschedulable.is_empty() {
-        solution = leftovers::place(&compiled, options, &grouped, &mut draft, solution);
+        solution = leftovers::place(&compiled, options, &grouped, &mut draft, solution, i32::MIN);
+        if let Some(fairer) = leftovers::by_priority(&compiled, options, &grouped, &solution) {
+            solution = fairer;
+        }
+    }
+    if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution);
     }
     solution
