@@ -71,12 +71,13 @@ pub(crate) fn problem(
     again.pods = left_over.iter().map(|&pod| problem.pods[pod].clone()).collect();
     for node in &solution.new_nodes {
         let pool = &mut again.pools[node.pool];
-        let kind = &mut again.catalogues[pool.catalogue][node.instance_type];
-        pool.usage.add(&kind.capacity);
+        let types = &mut again.catalogues[pool.catalogue];
+        pool.usage.add(&types[node.instance_type].capacity);
         pool.usage.add(&[(Resource::new("nodes"), 1)].into_iter().collect());
         pool.missing_replicas = pool.missing_replicas.map(|missing| missing.saturating_sub(1));
-        let capacity = &mut kind.offerings[node.offering].reservation_capacity;
-        *capacity = capacity.saturating_sub(1);
+        if types[node.instance_type].offerings[node.offering].reservation_capacity > 0 {
+            types.edit(|types| types[node.instance_type].offerings[node.offering].reservation_capacity -= 1);
+        }
     }
     again
 }

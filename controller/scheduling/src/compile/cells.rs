@@ -10,10 +10,10 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use super::shapes::{LabelIndex, PoolUse, Reserved};
+use super::shapes::PoolUse;
 use super::signatures::Signature;
 use crate::labels;
-use crate::model::{InstanceType, Labels, Problem, Requirement, Requirements};
+use crate::model::{Catalogue, InstanceType, Labels, Problem, Requirement, Requirements};
 
 /// A label that cells differ in.
 #[derive(Debug)]
@@ -52,14 +52,38 @@ pub(crate) struct Cells {
     cells: Vec<Vec<Option<u32>>>,
     ids: FxHashMap<Vec<Option<u32>>, usize>,
     offering_keys: Vec<Arc<str>>,
+    /// By catalogue.
+    openings: Vec<Openings>,
 }
 
-/// Prices of one type in one pool.
-pub(crate) struct Priced {
-    pub(crate) price: Vec<f64>,
-    /// The offering of that price, spot first; `u32::MAX` where there is none.
-    pub(crate) offering: Vec<u32>,
-    pub(crate) reserved: Vec<Reserved>,
+/// What the types of a catalogue say of the dimensions: those that say the same are one class.
+#[derive(Debug)]
+pub(crate) struct Openings {
+    pub(crate) of_type: Vec<u32>,
+    /// By class: one of its types.
+    pub(crate) representative: Vec<usize>,
+}
+
+impl Openings {
+    fn new(types: &Catalogue, dimensions: &[Dimension]) -> Self {
+        let mut openings = Self { of_type: vec![0; types.len()], representative: vec![0] };
+        for column in dimensions.iter().filter_map(|dimension| types.column(&dimension.key)) {
+            let mut ids: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+            openings.representative.clear();
+            for (number, (class, &own)) in openings.of_type.iter_mut().zip(&column.of_type).enumerate() {
+                *class = *ids.entry((*class, own)).or_insert_with(|| {
+                    openings.representative.push(number);
+                    openings.representative.len() as u32 - 1
+                });
+            }
+        }
+        openings
+    }
+
+    /// How many pairs there are of a class and an offering set.
+    pub(crate) fn pairs(&self, types: &Catalogue) -> usize {
+        self.representative.len() * types.sets().len()
+    }
 }
 
 /// Enough for six zones by three capacity types by every label that pools leave open in practice.
@@ -76,7 +100,13 @@ impl Cells {
         let offering_keys = offering_keys(problem);
         let keys = dimension_keys(problem, pools, signatures, topology_keys, &offering_keys);
         let mentioned = mentioned_values(&keys, signatures);
-        let mut cells = Self { dimensions: Vec::new(), cells: Vec::new(), ids: FxHashMap::default(), offering_keys };
+        let mut cells = Self {
+            dimensions: Vec::new(),
+            cells: Vec::new(),
+            ids: FxHashMap::default(),
+            offering_keys,
+            openings: Vec::new(),
+        };
         let mut values: Vec<BTreeSet<Arc<str>>> = keys.iter().map(|key| mentioned[key].clone()).collect();
         for node in &problem.nodes {
             for (at, key) in keys.iter().enumerate() {
@@ -85,13 +115,11 @@ impl Cells {
         }
         for types in &problem.catalogues {
             for (at, key) in keys.iter().enumerate() {
-                let from_types = types.iter().filter_map(|one| one.requirements.get(key)).filter(|one| one.is_finite());
-                values[at].extend(from_types.flat_map(Requirement::values).cloned());
-                if cells.offering_keys.contains(key) {
-                    for offering in types.iter().flat_map(|one| &one.offerings) {
-                        values[at].extend(offering.requirements.get(key).and_then(Requirement::single).cloned());
-                    }
-                }
+                let distinct = types.column(key).map_or(&[][..], |column| &column.distinct);
+                let finite = distinct.iter().flatten().filter(|one| one.is_finite());
+                values[at].extend(finite.flat_map(Requirement::values).cloned());
+                let offered = types.sets().iter().filter_map(|set| set.requirements.get(key)?.single());
+                values[at].extend(offered.cloned());
             }
         }
         for pool in pools {
@@ -105,6 +133,7 @@ impl Cells {
             .zip(values)
             .map(|(key, values)| Dimension { key, values: values.into_iter().collect() })
             .collect();
+        cells.openings = problem.catalogues.iter().map(|types| Openings::new(types, &cells.dimensions)).collect();
         cells.enumerate(problem, pools);
         cells
     }
@@ -117,16 +146,16 @@ impl Cells {
         }
         let mut found = BTreeSet::new();
         for (pool, used) in problem.pools.iter().zip(pools).filter(|(_, used)| used.open) {
-            // Types of one family open the same cells: each distinct set of choices is expanded once.
-            let mut seen = BTreeSet::new();
-            for instance_type in &problem.catalogues[pool.catalogue] {
-                for offering in instance_type.offerings.iter().filter(|offering| offering.launchable()) {
-                    if !used.requirements.intersects(&offering.requirements) {
-                        continue;
-                    }
-                    let choices = self.choices(instance_type, &offering.requirements, &used.requirements);
-                    if seen.insert(choices.clone()) {
-                        found.extend(product(&choices));
+            // Each distinct set of choices is expanded once.
+            let types = &problem.catalogues[pool.catalogue];
+            let openings = &self.openings[pool.catalogue];
+            let mut seen = vec![false; openings.pairs(types)];
+            for (number, &class) in openings.of_type.iter().enumerate() {
+                for offer in types.offers(number).iter().filter(|offer| used.allows[offer.set as usize]) {
+                    let pair = class as usize * types.sets().len() + offer.set as usize;
+                    if !std::mem::replace(&mut seen[pair], true) {
+                        let offering = &types.sets()[offer.set as usize].requirements;
+                        found.extend(product(&self.choices(&types[number], offering, &used.requirements)));
                     }
                     if found.len() > MOST_COMBINATIONS {
                         break;
@@ -144,6 +173,21 @@ impl Cells {
         if self.cells.is_empty() {
             self.cells.push(vec![None; self.dimensions.len()]);
         }
+    }
+
+    /// The cells that a launch of `one` from an offering set may be in, under the requirements of a pool.
+    pub(crate) fn open_to(
+        &self,
+        one: &InstanceType,
+        offering: &Requirements,
+        pool: &Requirements,
+    ) -> impl Iterator<Item = usize> {
+        product(&self.choices(one, offering, pool)).into_iter().filter_map(|cell| self.ids.get(&cell).copied())
+    }
+
+    /// What the types of a catalogue say of the dimensions.
+    pub(crate) fn openings(&self, catalogue: usize) -> &Openings {
+        &self.openings[catalogue]
     }
 
     /// Per dimension, the values that a launch may choose.
@@ -206,63 +250,12 @@ impl Cells {
     pub(crate) fn dimension(&self, key: &str) -> Option<usize> {
         self.dimensions.iter().position(|dimension| &*dimension.key == key)
     }
-
-    /// Prices of `one` under the requirements of a pool; `None` if it cannot be bought at all.
-    pub(crate) fn prices(&self, one: &InstanceType, pool: &Requirements, with_reserved: bool) -> Option<Priced> {
-        let mut priced = Priced {
-            price: vec![f64::INFINITY; self.len()],
-            offering: vec![u32::MAX; self.len()],
-            reserved: Vec::new(),
-        };
-        let mut any = false;
-        for (number, offering) in one.offerings.iter().enumerate() {
-            let Some(price) = offering.price.filter(|_| offering.launchable()) else { continue };
-            if !pool.intersects(&offering.requirements) {
-                continue;
-            }
-            let reserved = offering.capacity_type() == Some("reserved");
-            if reserved && (!with_reserved || offering.reservation_capacity == 0) {
-                continue;
-            }
-            let cells: Vec<usize> = if self.dimensions.is_empty() {
-                vec![0]
-            } else {
-                let choices = self.choices(one, &offering.requirements, pool);
-                product(&choices).iter().filter_map(|cell| self.ids.get(cell).copied()).collect()
-            };
-            for cell in cells {
-                any = true;
-                if reserved {
-                    let count = offering.reservation_capacity;
-                    priced.reserved.push(Reserved { cell, price, count, offering: number });
-                } else {
-                    let spot = |number: u32| one.offerings[number as usize].capacity_type() == Some("spot");
-                    let (known, number) = (priced.offering[cell], number as u32);
-                    let ties = price == priced.price[cell] && known != u32::MAX && spot(number) && !spot(known);
-                    if price < priced.price[cell] || ties {
-                        priced.price[cell] = price;
-                        priced.offering[cell] = number;
-                    }
-                }
-            }
-        }
-        any.then_some(priced)
-    }
 }
 
 /// Labels that tell offerings apart.
 fn offering_keys(problem: &Problem) -> Vec<Arc<str>> {
     let mut keys = BTreeSet::from([Arc::from(labels::ZONE), Arc::from(labels::CAPACITY_TYPE)]);
-    for types in &problem.catalogues {
-        // Offerings of one catalogue are alike; the first of each type is enough to know their labels.
-        for offering in types.iter().flat_map(|one| one.offerings.iter()) {
-            for (key, _) in offering.requirements.iter() {
-                if !keys.contains(key) {
-                    keys.insert(Arc::clone(key));
-                }
-            }
-        }
-    }
+    keys.extend(problem.catalogues.iter().flat_map(Catalogue::offering_keys).cloned());
     keys.into_iter().collect()
 }
 
@@ -281,7 +274,7 @@ fn dimension_keys(
     for key in asked {
         let left_open = offering_keys.contains(key)
             || pools.iter().any(|pool| pool.requirements.get(key).is_some_and(|one| one.single().is_none()))
-            || problem.catalogues.iter().any(|types| LabelIndex::new(types).is_open(key));
+            || problem.catalogues.iter().any(|types| types.is_open(key));
         if left_open {
             keys.insert(Arc::clone(key));
         }

@@ -4,6 +4,7 @@
 //! hold every amount exactly; room is rounded down, which loses nothing since requests are multiples.
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use std::sync::Arc;
 
@@ -89,6 +90,17 @@ impl Columns {
         amounts.chain(self.drivers.iter().map(limit)).collect()
     }
 
+    /// Where the resources of these columns are in rows over `resources`, which are sorted.
+    pub(crate) fn of_resources(&self, resources: &[Resource]) -> Places {
+        Places(self.resources.iter().map(|resource| resources.binary_search(resource).ok()).collect())
+    }
+
+    /// The room of a node that is still to be launched: `left` in column order, any number of volumes.
+    pub(crate) fn unlimited_room(&self, left: &[i64]) -> Vec<i32> {
+        let amounts = left.iter().zip(&self.units).map(|(left, &unit)| clamp(left.div_euclid(unit)));
+        amounts.chain(self.drivers.iter().map(|_| LARGEST as i32)).collect()
+    }
+
     /// `requests` as exact amounts, millicores or base units.
     pub(crate) fn amounts(&self, requests: &Resources) -> Vec<i64> {
         let volumes = self.drivers.iter().map(|_| 0);
@@ -99,6 +111,16 @@ impl Columns {
     pub(crate) fn resources(&self, amounts: &[i64]) -> Resources {
         let named = self.resources.iter().cloned().zip(amounts.iter().copied());
         named.filter(|&(_, amount)| amount != 0).collect()
+    }
+}
+
+/// Where columns are in the rows of a catalogue; what it does not have is nowhere.
+pub(crate) struct Places(SmallVec<[Option<usize>; 8]>);
+
+impl Places {
+    /// The amounts of a row, in column order.
+    pub(crate) fn pick(&self, row: &[i64]) -> SmallVec<[i64; 8]> {
+        self.0.iter().map(|place| place.map_or(0, |at| row[at])).collect()
     }
 }
 

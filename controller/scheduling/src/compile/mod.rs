@@ -8,6 +8,7 @@
 
 mod cells;
 mod columns;
+mod prices;
 mod rules;
 mod shapes;
 mod signatures;
@@ -87,7 +88,8 @@ impl<'a> Compiled<'a> {
                 daemon_signatures.all[id as usize].clone()
             })
             .collect();
-        let pools: Vec<PoolUse> = problem.pools.iter().map(PoolUse::new).collect();
+        let pools: Vec<PoolUse> =
+            problem.pools.iter().map(|pool| PoolUse::new(pool, problem.catalogues.get(pool.catalogue))).collect();
         let topology_keys = topology_keys(problem, &used_specs);
         let cells = Cells::new(problem, &pools, &signatures, &topology_keys);
         let shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);

@@ -1,16 +1,17 @@
 //! Shapes: what one pool can launch, as capacities and prices per cell.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::cells::{Cells, Dimension};
+use super::cells::Cells;
 use super::columns::Columns;
+use super::prices::Pricing;
 use super::signatures::{Signature, allows, lifecycle_labels};
 use crate::labels;
-use crate::model::{InstanceType, NodePool, Operator, Options, PoolState, Problem, Requirement, Requirements};
+use crate::model::{Catalogue, NodePool, Operator, Options, PoolState, Problem, Requirement, Requirements};
 
 /// One pool's use of one instance type.
 #[derive(Debug, Clone)]
@@ -54,75 +55,19 @@ pub(crate) struct PoolUse {
     /// Ready, not static.
     pub(crate) open: bool,
     pub(crate) requirements: Requirements,
+    /// By offering set of its catalogue: whether the pool may use it.
+    pub(crate) allows: Vec<bool>,
 }
 
 impl PoolUse {
-    pub(crate) fn new(pool: &NodePool) -> Self {
+    pub(crate) fn new(pool: &NodePool, types: Option<&Catalogue>) -> Self {
         let mut requirements = pool.requirements.clone();
         requirements.add(labels::NODE_POOL, Requirement::new(Operator::In, [Arc::clone(&pool.name)]));
         requirements.add_all(&Requirements::from_labels(&pool.labels));
-        Self { open: pool.state == PoolState::Ready && pool.missing_replicas.is_none(), requirements }
-    }
-}
-
-/// One label of all types of a catalogue: the distinct requirements on it, and which type has which.
-struct LabelColumn {
-    distinct: Vec<Option<Requirement>>,
-    of_type: Vec<u32>,
-}
-
-/// The types of one catalogue by label, built for the labels that are asked for.
-pub(crate) struct LabelIndex<'a> {
-    types: &'a [InstanceType],
-    columns: FxHashMap<Arc<str>, LabelColumn>,
-}
-
-impl<'a> LabelIndex<'a> {
-    pub(crate) fn new(types: &'a [InstanceType]) -> Self {
-        Self { types, columns: FxHashMap::default() }
-    }
-
-    fn column(&mut self, key: &Arc<str>) -> &LabelColumn {
-        let types = self.types;
-        self.columns.entry(Arc::clone(key)).or_insert_with(|| {
-            let mut ids: FxHashMap<Option<&Requirement>, u32> = FxHashMap::default();
-            let mut distinct = Vec::new();
-            let of_type = types
-                .iter()
-                .map(|instance_type| {
-                    let requirement = instance_type.requirements.get(key);
-                    *ids.entry(requirement).or_insert_with(|| {
-                        distinct.push(requirement.cloned());
-                        distinct.len() as u32 - 1
-                    })
-                })
-                .collect();
-            LabelColumn { distinct, of_type }
-        })
-    }
-
-    /// Keeps in `set` the types whose own label `key` passes `test` (`None`: the type does not have it).
-    pub(crate) fn retain(
-        &mut self,
-        key: &Arc<str>,
-        set: &mut FixedBitSet,
-        test: impl Fn(Option<&Requirement>) -> bool,
-    ) {
-        let column = self.column(key);
-        let verdicts: Vec<bool> = column.distinct.iter().map(|requirement| test(requirement.as_ref())).collect();
-        if verdicts.iter().all(|&verdict| verdict) {
-            return;
-        }
-        for (index, &id) in column.of_type.iter().enumerate() {
-            if !verdicts[id as usize] {
-                set.set(index, false);
-            }
-        }
-    }
-
-    /// Whether some type leaves several values of `key` open.
-    pub(crate) fn is_open(&mut self, key: &Arc<str>) -> bool {
-        self.column(key).distinct.iter().flatten().any(|requirement| requirement.single().is_none())
+        let open = pool.state == PoolState::Ready && pool.missing_replicas.is_none();
+        let allows = types.map_or(&[][..], Catalogue::sets);
+        let allows = allows.iter().map(|set| requirements.intersects(&set.requirements)).collect();
+        Self { open, requirements, allows }
     }
 }
 
@@ -137,28 +82,28 @@ fn meets(wanted: &Requirement, pool: Option<&Requirement>, own: Option<&Requirem
 }
 
 /// Types of `pool` that meet its own requirements, offerings aside.
-pub(crate) fn types_of_pool(pool: &PoolUse, index: &mut LabelIndex<'_>, offering_keys: &[Arc<str>]) -> FixedBitSet {
-    let mut set = FixedBitSet::with_capacity(index.types.len());
+fn types_of_pool(pool: &PoolUse, types: &Catalogue, offering_keys: &[Arc<str>]) -> FixedBitSet {
+    let mut set = FixedBitSet::with_capacity(types.len());
     set.insert_range(..);
     for (key, wanted) in pool.requirements.iter() {
         if offering_keys.contains(key) {
             continue;
         }
-        index.retain(key, &mut set, |own| own.is_none_or(|own| meets(wanted, None, Some(own))));
+        types.retain(key, &mut set, |own| own.is_none_or(|own| meets(wanted, None, Some(own))));
     }
     set
 }
 
 /// Types of `pool` on which `alternative` of a signature can hold, cells aside. A label that neither pool, type nor
 /// offering defines is absent on the node.
-pub(crate) fn types_for(
+fn types_for(
     alternative: &Requirements,
     pool: &PoolUse,
-    index: &mut LabelIndex<'_>,
+    types: &Catalogue,
     offering_keys: &[Arc<str>],
     known: &Requirements,
 ) -> FixedBitSet {
-    let mut set = FixedBitSet::with_capacity(index.types.len());
+    let mut set = FixedBitSet::with_capacity(types.len());
     set.insert_range(..);
     for (key, wanted) in alternative.iter() {
         if &**key == labels::HOSTNAME {
@@ -171,7 +116,7 @@ pub(crate) fn types_for(
             continue;
         }
         let of_pool = pool.requirements.get(key).or_else(|| known.get(key));
-        index.retain(key, &mut set, |own| meets(wanted, of_pool, own));
+        types.retain(key, &mut set, |own| meets(wanted, of_pool, own));
     }
     set
 }
@@ -193,43 +138,40 @@ pub(crate) fn build(
             continue;
         }
         let types = &problem.catalogues[pool.catalogue];
-        let mut index = LabelIndex::new(types);
-        let candidates = types_of_pool(used, &mut index, offering_keys);
-        let carried: Vec<FixedBitSet> = daemons
+        let mut pricing = Pricing::new(cells, types, pool.catalogue, used, options.reserved_capacity);
+        let capacity = columns.of_resources(types.resources());
+        let carried: Vec<(FixedBitSet, Vec<i64>)> = problem
+            .daemons
             .iter()
-            .map(|daemon| {
+            .zip(daemons)
+            .map(|(daemon, signature)| {
                 let mut set = FixedBitSet::with_capacity(types.len());
-                if daemon.tolerates(&pool.taints) {
-                    for alternative in &daemon.alternatives {
-                        set.union_with(&types_for(alternative, used, &mut index, offering_keys, &lifecycle));
+                if signature.tolerates(&pool.taints) {
+                    for alternative in &signature.alternatives {
+                        set.union_with(&types_for(alternative, used, types, offering_keys, &lifecycle));
                     }
                 }
-                set
+                (set, columns.amounts(&problem.specs[daemon.spec].requests))
             })
             .collect();
-        for type_index in candidates.ones() {
-            let instance_type = &types[type_index];
-            let Some(priced) = cells.prices(instance_type, &used.requirements, options.reserved_capacity) else {
-                continue;
-            };
-            let mut allocatable = instance_type.allocatable();
+        for type_index in types_of_pool(used, types, offering_keys).ones() {
+            let Some(priced) = pricing.of_type(type_index) else { continue };
+            let mut left = capacity.pick(types.allocatable(type_index));
             let mut on_board = SmallVec::new();
-            for (number, (daemon, set)) in problem.daemons.iter().zip(&carried).enumerate() {
+            for (number, (set, amounts)) in carried.iter().enumerate() {
                 if set.contains(type_index) {
                     on_board.push(number as u32);
-                    allocatable.subtract(&problem.specs[daemon.spec].requests);
+                    left.iter_mut().zip(amounts).for_each(|(left, &amount)| *left = left.saturating_sub(amount));
                 }
             }
-            let room = columns.room(&allocatable, &[]);
-            let cheapest = priced.price.iter().copied().fold(f64::INFINITY, f64::min);
             shapes.push(Shape {
                 pool: number,
                 instance_type: type_index,
-                room,
+                room: columns.unlimited_room(&left),
                 daemons: on_board,
+                cheapest: priced.price.iter().copied().fold(f64::INFINITY, f64::min),
                 price: priced.price,
                 offering: priced.offering,
-                cheapest,
                 reserved: priced.reserved,
             });
         }
@@ -248,31 +190,31 @@ pub(crate) fn admissions(
 ) -> Vec<Vec<FixedBitSet>> {
     let offering_keys = cells.offering_keys();
     let nothing = Requirements::new();
-    let mut indexes: Vec<LabelIndex<'_>> = problem.catalogues.iter().map(|types| LabelIndex::new(types)).collect();
+    let of_pool = |pool: usize| {
+        let from = shapes.partition_point(|shape| shape.pool < pool);
+        from..from + shapes[from..].partition_point(|shape| shape.pool == pool)
+    };
+    let of_pool: Vec<Range<usize>> = (0..pools.len()).map(of_pool).collect();
     signatures
         .iter()
         .map(|signature| {
             let mut by_cell = vec![FixedBitSet::with_capacity(shapes.len()); cells.len()];
-            for (number, (pool, used)) in problem.pools.iter().zip(pools).enumerate() {
-                if !used.open || !signature.tolerates(&pool.taints) {
+            for ((pool, used), range) in problem.pools.iter().zip(pools).zip(&of_pool) {
+                if range.is_empty() || !signature.tolerates(&pool.taints) {
                     continue;
                 }
-                let index = &mut indexes[pool.catalogue];
                 for alternative in &signature.alternatives {
-                    let types = types_for(alternative, used, index, offering_keys, &nothing);
-                    let in_cell: Vec<usize> = (0..cells.len())
-                        .filter(|&cell| {
-                            cells.dimensions.iter().enumerate().all(|(at, dimension)| {
-                                let key: &Dimension = dimension;
-                                alternative.get(&key.key).is_none_or(|wanted| allows(wanted, cells.value(cell, at)))
-                            })
-                        })
-                        .collect();
-                    for (shape_index, shape) in shapes.iter().enumerate() {
-                        if shape.pool == number && types.contains(shape.instance_type) {
-                            for &cell in &in_cell {
-                                by_cell[cell].insert(shape_index);
-                            }
+                    let types =
+                        types_for(alternative, used, &problem.catalogues[pool.catalogue], offering_keys, &nothing);
+                    let mut admitted = FixedBitSet::with_capacity(shapes.len());
+                    admitted.extend(range.clone().filter(|&shape| types.contains(shapes[shape].instance_type)));
+                    for (cell, set) in by_cell.iter_mut().enumerate() {
+                        let holds = cells.dimensions.iter().enumerate().all(|(at, dimension)| {
+                            let wanted = alternative.get(&dimension.key);
+                            wanted.is_none_or(|wanted| allows(wanted, cells.value(cell, at)))
+                        });
+                        if holds {
+                            set.union_with(&admitted);
                         }
                     }
                 }
@@ -305,9 +247,9 @@ fn block_daemon_ports(
             if !daemon.tolerates(&pool.taints) {
                 continue;
             }
-            let mut index = LabelIndex::new(&problem.catalogues[pool.catalogue]);
+            let catalogue = &problem.catalogues[pool.catalogue];
             for alternative in &daemon.alternatives {
-                let types = types_for(alternative, used, &mut index, offering_keys, &lifecycle);
+                let types = types_for(alternative, used, catalogue, offering_keys, &lifecycle);
                 for (shape_index, shape) in shapes.iter().enumerate() {
                     if shape.pool == number && types.contains(shape.instance_type) {
                         by_cell.iter_mut().for_each(|set| set.set(shape_index, false));

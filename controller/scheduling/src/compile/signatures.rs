@@ -60,15 +60,31 @@ impl Signature {
     }
 }
 
+/// What a signature is made of, as the pod says it.
+type Words<'a> = (&'a Requirements, &'a [Requirements], &'a [Requirements], &'a [Toleration], &'a [HostPort]);
+
 /// Distinct signatures.
 #[derive(Debug, Default)]
-pub(crate) struct Signatures {
+pub(crate) struct Signatures<'a> {
     pub(crate) all: Vec<Signature>,
     ids: FxHashMap<Signature, u32>,
+    /// Most pods say it in words that were heard before.
+    heard: FxHashMap<Words<'a>, u32>,
 }
 
-impl Signatures {
-    pub(crate) fn intern(&mut self, spec: &PodSpec) -> u32 {
+impl<'a> Signatures<'a> {
+    pub(crate) fn intern(&mut self, spec: &'a PodSpec) -> u32 {
+        let words: Words<'a> =
+            (&spec.node_selector, &spec.node_terms, &spec.volume_terms, &spec.tolerations, &spec.host_ports);
+        if let Some(&id) = self.heard.get(&words) {
+            return id;
+        }
+        let id = self.understand(spec);
+        self.heard.insert(words, id);
+        id
+    }
+
+    fn understand(&mut self, spec: &PodSpec) -> u32 {
         let signature = Signature::of(spec);
         if let Some(&id) = self.ids.get(&signature) {
             return id;

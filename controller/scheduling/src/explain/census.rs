@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::existing;
 use crate::labels;
-use crate::model::{Options, PodSpec, Problem, Requirements, Resource, Resources, Taint};
+use crate::model::{Catalogue, Options, PodSpec, Problem, Requirements, Resource, Resources, Taint};
 use crate::solution::{NewNode, Solution};
 
 /// A place that has pods.
@@ -146,7 +146,7 @@ impl<'a> Census<'a> {
 
     fn open(&self, index: usize) -> PoolView {
         let pool = &self.problem.pools[index];
-        let catalogue = self.problem.catalogues.get(pool.catalogue).map_or(&[][..], Vec::as_slice);
+        let catalogue = self.problem.catalogues.get(pool.catalogue).map_or(&[][..], Catalogue::types);
         let mut defined: BTreeSet<Arc<str>> = labels::WELL_KNOWN.into_iter().map(Arc::from).collect();
         for (key, _) in catalogue.iter().flat_map(|instance_type| instance_type.requirements.iter()) {
             if !defined.contains(key) {

@@ -203,8 +203,8 @@ fn labels_and_requirements() {
         ],
     );
     let both = |world: &mut World, spec: &mut PodSpec| {
-        world.problem.catalogues[0][1].requirements.add(FAMILY, Requirement::none());
-        world.problem.catalogues[0].push(instance_type("c.large", 8, 16, 0.3));
+        world.problem.catalogues[0].edit(|types| types[1].requirements.add(FAMILY, Requirement::none()));
+        world.problem.catalogues[0].edit(|types| types.push(instance_type("c.large", 8, 16, 0.3)));
         spec.node_selector = requires(&[(FAMILY, &["c"]), (labels::INSTANCE_TYPE, &["m.small"])]);
     };
     case(
@@ -256,7 +256,7 @@ fn resources() {
     let excluded = |world: &mut World, spec: &mut PodSpec| {
         let mut g = instance_type("g.large", 8, 32, 1.0);
         g.capacity.add(&amounts(&[("nvidia.com/gpu", 1)]));
-        world.problem.catalogues[0].push(g);
+        world.problem.catalogues[0].edit(|types| types.push(g));
         world.pool().requirements.add(FAMILY, values(&["m"]));
         spec.requests.add(&amounts(&[("nvidia.com/gpu", 1)]));
     };
@@ -271,7 +271,7 @@ fn resources() {
         ],
     );
     let shape = |world: &mut World, spec: &mut PodSpec| {
-        world.problem.catalogues[0][1] = instance_type("r.small", 1, 64, 0.2);
+        world.problem.catalogues[0].edit(|types| types[1] = instance_type("r.small", 1, 64, 0.2));
         spec.requests = app("web", 1_500, 5 * GI).requests;
     };
     case(

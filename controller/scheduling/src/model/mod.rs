@@ -1,5 +1,6 @@
 //! What the engine is told: a snapshot of pods, nodes, pools and instance types, every text already parsed.
 
+mod catalogue;
 mod instance_type;
 mod node;
 mod pod;
@@ -9,6 +10,7 @@ mod requirements;
 mod resources;
 mod selector;
 
+pub use catalogue::Catalogue;
 pub use instance_type::{InstanceType, Offering};
 pub use node::{BoundPod, Node};
 pub use pod::{
@@ -36,7 +38,7 @@ pub struct Problem {
     /// Launchable pools, in the order of the input.
     pub pools: Vec<NodePool>,
     /// Sets of instance types; [`NodePool::catalogue`] points here (pools of one NodeClass share one).
-    pub catalogues: Vec<Vec<InstanceType>>,
+    pub catalogues: Vec<Catalogue>,
     /// Nodes that exist or are on their way.
     pub nodes: Vec<Node>,
     /// Daemons that every fitting node will carry.

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 /// Operators of node selector requirements; `Gte` and `Lte` are Karpenter's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
@@ -41,11 +43,14 @@ impl Operator {
     }
 }
 
+type Values = SmallVec<[Arc<str>; 1]>;
+
 /// The set of values that one label may have. Either a finite set, or everything but a finite set, within bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     complement: bool,
-    values: BTreeSet<Arc<str>>,
+    /// Sorted, each once. Most have one value, which needs no allocation of its own.
+    values: Values,
     gte: Option<i64>,
     lte: Option<i64>,
     /// How many distinct values a launch must leave open, if the pool asks for that.
@@ -55,14 +60,16 @@ pub struct Requirement {
 impl Requirement {
     /// `operator` with `values`. Bounds take the first value; one that is no integer allows nothing.
     pub fn new<V: Into<Arc<str>>>(operator: Operator, values: impl IntoIterator<Item = V>) -> Self {
-        let values: BTreeSet<Arc<str>> = values.into_iter().map(Into::into).collect();
+        let mut values: Values = values.into_iter().map(Into::into).collect();
+        values.sort_unstable();
+        values.dedup();
         let bound = |shift: i64| {
             let value = values.first().and_then(|value| value.parse::<i64>().ok());
             value.and_then(|value| value.checked_add(shift))
         };
         match operator {
             Operator::In => Self::finite(values),
-            Operator::DoesNotExist => Self::finite(BTreeSet::new()),
+            Operator::DoesNotExist => Self::finite(Values::new()),
             Operator::NotIn => Self { complement: true, values, gte: None, lte: None, min_values: None },
             Operator::Exists => Self::any(),
             Operator::Gt => bound(1).map_or_else(Self::none, |gte| Self::bounded(Some(gte), None)),
@@ -79,15 +86,15 @@ impl Requirement {
 
     /// No value: the label must be absent.
     pub fn none() -> Self {
-        Self::finite(BTreeSet::new())
+        Self::finite(Values::new())
     }
 
-    fn finite(values: BTreeSet<Arc<str>>) -> Self {
+    fn finite(values: Values) -> Self {
         Self { complement: false, values, gte: None, lte: None, min_values: None }
     }
 
     fn bounded(gte: Option<i64>, lte: Option<i64>) -> Self {
-        Self { complement: true, values: BTreeSet::new(), gte, lte, min_values: None }
+        Self { complement: true, values: Values::new(), gte, lte, min_values: None }
     }
 
     /// The same with `minValues`.
@@ -129,7 +136,14 @@ impl Requirement {
 
     /// Whether `value` is allowed.
     pub fn has(&self, value: &str) -> bool {
-        self.values.contains(value) != self.complement && self.within_bounds(value)
+        self.lists(value) != self.complement && self.within_bounds(value)
+    }
+
+    fn lists(&self, value: &str) -> bool {
+        match &*self.values {
+            [one] => **one == *value,
+            several => several.binary_search_by(|other| (**other).cmp(value)).is_ok(),
+        }
     }
 
     fn within_bounds(&self, value: &str) -> bool {
@@ -155,7 +169,10 @@ impl Requirement {
         }
         let bounds = Self::bounded(gte, lte);
         if self.complement && other.complement {
-            let values = self.values.union(&other.values).filter(|value| bounds.has(value)).cloned().collect();
+            let all = self.values.iter().chain(&other.values);
+            let mut values: Values = all.filter(|value| bounds.has(value)).cloned().collect();
+            values.sort_unstable();
+            values.dedup();
             return Self { complement: true, values, gte, lte, min_values };
         }
         let (finite, filter) = if self.complement { (other, self) } else { (self, other) };

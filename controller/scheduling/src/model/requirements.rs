@@ -1,13 +1,15 @@
 //! Requirements by key, and when two sets of them can meet on one node.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Labels, Requirement};
 
-/// What is required of a node's labels, by key.
+/// What is required of a node's labels, by key. A clone shares the entries until one of the two is changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Requirements(BTreeMap<Arc<str>, Requirement>);
+pub struct Requirements(Option<Arc<Vec<Entry>>>);
+
+/// Entries are sorted by key; without any, there is no list.
+type Entry = (Arc<str>, Requirement);
 
 /// Why two sets of requirements cannot meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,15 +41,19 @@ impl Requirements {
         let key: Arc<str> = key.into();
         let stable = crate::labels::stable_name(&key);
         let key = if stable == &*key { key } else { stable.into() };
-        let narrowed = match self.0.get(&key) {
-            Some(existing) => existing.intersection(&requirement),
-            None => requirement,
-        };
-        self.0.insert(key, narrowed);
+        let entries = Arc::make_mut(self.0.get_or_insert_default());
+        match find(entries, &key) {
+            Ok(at) => entries[at].1 = entries[at].1.intersection(&requirement),
+            Err(at) => entries.insert(at, (key, requirement)),
+        }
     }
 
     /// Narrows by every requirement of `other`.
     pub fn add_all(&mut self, other: &Self) {
+        if self.is_empty() {
+            self.clone_from(other);
+            return;
+        }
         for (key, requirement) in other.iter() {
             self.add(Arc::clone(key), requirement.clone());
         }
@@ -55,7 +61,8 @@ impl Requirements {
 
     /// The requirement on `key`, if there is one. An absent one allows everything.
     pub fn get(&self, key: &str) -> Option<&Requirement> {
-        self.0.get(key)
+        let entries = self.entries();
+        find(entries, key).ok().map(|at| &entries[at].1)
     }
 
     /// The one value that `key` may have, if it is one.
@@ -65,17 +72,32 @@ impl Requirements {
 
     /// Forgets `key`.
     pub fn remove(&mut self, key: &str) {
-        self.0.remove(key);
+        let Some(entries) = &mut self.0 else { return };
+        if let Ok(at) = find(entries, key) {
+            Arc::make_mut(entries).remove(at);
+        }
+        if entries.is_empty() {
+            self.0 = None;
+        }
     }
 
     /// All of them, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Requirement)> {
-        self.0.iter()
+        self.entries().iter().map(|(key, requirement)| (key, requirement))
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
+    }
+
+    /// Where the entries lie: equal only for lists that share them, or that have none.
+    pub(crate) fn address(&self) -> usize {
+        self.0.as_ref().map_or(0, |entries| Arc::as_ptr(entries).addr())
+    }
+
+    fn entries(&self) -> &[Entry] {
+        self.0.as_ref().map_or(&[], |entries| entries)
     }
 
     /// The keys that must have exactly these values.
@@ -117,6 +139,10 @@ impl Requirements {
             None => self.first_disjoint(incoming),
         }
     }
+}
+
+fn find(entries: &[Entry], key: &str) -> Result<usize, usize> {
+    entries.binary_search_by(|(other, _)| (**other).cmp(key))
 }
 
 impl<K: Into<Arc<str>>> FromIterator<(K, Requirement)> for Requirements {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{InstanceType, NodePool, Requirements, Resource, Resources};
+use crate::model::{Catalogue, NodePool, Requirements, Resource, Resources};
 
 #[cfg(test)]
 mod tests;
@@ -103,11 +103,7 @@ struct Changes {
 
 /// Applies `overlays` to the catalogues of `pools`. A pool gets a catalogue of its own only where the overlays make it
 /// differ from those of the pools it shares one with. Reports come in the order in which the overlays act.
-pub fn apply(
-    overlays: &[Overlay],
-    pools: &mut [NodePool],
-    catalogues: &mut Vec<Vec<InstanceType>>,
-) -> Vec<OverlayReport> {
+pub fn apply(overlays: &[Overlay], pools: &mut [NodePool], catalogues: &mut Vec<Catalogue>) -> Vec<OverlayReport> {
     let mut order: Vec<usize> = (0..overlays.len()).collect();
     order.sort_by(|a, b| {
         let (a, b) = (&overlays[*a], &overlays[*b]);
@@ -161,7 +157,7 @@ fn claim(
     index: usize,
     overlays: &[Overlay],
     pools: &[NodePool],
-    catalogues: &[Vec<InstanceType>],
+    catalogues: &[Catalogue],
     claims: &mut BTreeMap<Target, Claim>,
 ) -> OverlayOutcome {
     let overlay = &overlays[index];
@@ -184,11 +180,11 @@ fn claim(
 }
 
 /// What the overlay would change, and whether it matches anything at all.
-fn targets(overlay: &Overlay, pools: &[NodePool], catalogues: &[Vec<InstanceType>]) -> (Vec<Target>, bool) {
+fn targets(overlay: &Overlay, pools: &[NodePool], catalogues: &[Catalogue]) -> (Vec<Target>, bool) {
     let mut targets = Vec::new();
     let mut matched = false;
     for (pool_index, pool) in pools.iter().enumerate() {
-        let catalogue = catalogues.get(pool.catalogue).map_or(&[][..], Vec::as_slice);
+        let catalogue = catalogues.get(pool.catalogue).map_or(&[][..], Catalogue::types);
         for (type_index, instance_type) in catalogue.iter().enumerate() {
             if !pool.requirements.intersects(&instance_type.requirements) {
                 continue;
@@ -228,7 +224,7 @@ fn targets(overlay: &Overlay, pools: &[NodePool], catalogues: &[Vec<InstanceType
 fn changes(
     overlays: &[Overlay],
     pools: &[NodePool],
-    catalogues: &[Vec<InstanceType>],
+    catalogues: &[Catalogue],
     claims: &BTreeMap<Target, Claim>,
 ) -> Vec<Changes> {
     let mut changes = vec![Changes::default(); pools.len()];
@@ -254,7 +250,7 @@ fn changes(
     changes
 }
 
-fn write(changes: Vec<Changes>, pools: &mut [NodePool], catalogues: &mut Vec<Vec<InstanceType>>) {
+fn write(changes: Vec<Changes>, pools: &mut [NodePool], catalogues: &mut Vec<Catalogue>) {
     // By original catalogue: the distinct changes of its pools and where each is written.
     let mut groups: BTreeMap<usize, Vec<(Changes, Vec<usize>)>> = BTreeMap::new();
     for (pool, changes) in changes.into_iter().enumerate() {
@@ -270,11 +266,15 @@ fn write(changes: Vec<Changes>, pools: &mut [NodePool], catalogues: &mut Vec<Vec
         group.sort_by_key(|(changes, _)| *changes != Changes::default());
         for (number, (changes, sharing)) in group.into_iter().enumerate() {
             let mut after = before.clone();
-            for ((type_index, offering), price) in changes.prices {
-                after[type_index].offerings[offering].price = Some(price);
-            }
-            for ((type_index, resource), amount) in changes.capacities {
-                after[type_index].capacity.set(resource, amount);
+            if changes != Changes::default() {
+                after.edit(|types| {
+                    for ((type_index, offering), price) in changes.prices {
+                        types[type_index].offerings[offering].price = Some(price);
+                    }
+                    for ((type_index, resource), amount) in changes.capacities {
+                        types[type_index].capacity.set(resource, amount);
+                    }
+                });
             }
             let place = if number == 0 { original } else { catalogues.len() };
             if number == 0 {

@@ -3,7 +3,8 @@
 use super::{Overlay, OverlayOutcome, PriceChange, apply};
 use crate::labels;
 use crate::model::{
-    InstanceType, Labels, NodePool, Offering, Operator, PoolState, Requirement, Requirements, Resource, Resources,
+    Catalogue, InstanceType, Labels, NodePool, Offering, Operator, PoolState, Requirement, Requirements, Resource,
+    Resources,
 };
 
 fn requires(entries: &[(&str, &str)]) -> Requirements {
@@ -55,14 +56,14 @@ fn with_gpus(mut overlay: Overlay, count: i64) -> Overlay {
 
 struct Outcome {
     pools: Vec<NodePool>,
-    catalogues: Vec<Vec<InstanceType>>,
+    catalogues: Vec<Catalogue>,
     reports: Vec<(String, OverlayOutcome)>,
 }
 
 /// Two pools that share m.small and m.large.
 fn after(overlays: &[Overlay]) -> Outcome {
     let mut pools = vec![pool("x"), pool("y")];
-    let mut catalogues = vec![vec![instance_type("m.small"), instance_type("m.large")]];
+    let mut catalogues = vec![Catalogue::new(vec![instance_type("m.small"), instance_type("m.large")])];
     let reports = apply(overlays, &mut pools, &mut catalogues);
     let reports = reports.into_iter().map(|report| (report.name.to_string(), report.outcome)).collect();
     Outcome { pools, catalogues, reports }

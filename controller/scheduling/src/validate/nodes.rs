@@ -59,7 +59,7 @@ impl<'a> Launch<'a> {
             holds: FxHashMap::default(),
             tolerated: FxHashMap::default(),
             lists: FxHashMap::default(),
-            seen: vec![usize::MAX; problem.catalogues.iter().map(Vec::len).max().unwrap_or(0)],
+            seen: vec![usize::MAX; problem.catalogues.iter().map(|types| types.len()).max().unwrap_or(0)],
         }
     }
 

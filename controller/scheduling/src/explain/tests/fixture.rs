@@ -147,7 +147,7 @@ impl World {
         let mut world = Self::default();
         world.problem.pools.push(pool("general", 0));
         let types = vec![instance_type("m.small", 2, 4, 0.1), instance_type("m.large", 8, 32, 0.4)];
-        world.problem.catalogues.push(types);
+        world.problem.catalogues.push(types.into());
         world
     }
 

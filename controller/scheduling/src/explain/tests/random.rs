@@ -60,8 +60,10 @@ fn world() -> impl Strategy<Value = World> {
             other.state = if flag(3) { PoolState::NotReady("why".into()) } else { PoolState::Ready };
             other.catalogue = if flag(4) { 9 } else { 0 };
             world.problem.pools.push(other);
-            world.problem.catalogues[0].push(instance_type("g.small", 4, 2, 0.1));
-            world.problem.catalogues[0][2].offerings[0].price = None;
+            world.problem.catalogues[0].edit(|types| {
+                types.push(instance_type("g.small", 4, 2, 0.1));
+                types[2].offerings[0].price = None;
+            });
             world.options.min_values = if flag(5) { MinValuesPolicy::BestEffort } else { MinValuesPolicy::Strict };
             bound.iter().take(1).cloned().for_each(|spec| world.daemon(spec));
             let mut standing = node("a");

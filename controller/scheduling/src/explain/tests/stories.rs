@@ -11,7 +11,7 @@ fn planned() -> World {
     let mut tainted = pool("gpu", 10);
     tainted.taints.push(taint("gpu", ""));
     world.problem.pools.push(tainted);
-    world.problem.catalogues[0].push(instance_type("c.large", 8, 4, 0.2));
+    world.problem.catalogues[0].edit(|types| types.push(instance_type("c.large", 8, 4, 0.2)));
     world.pool().requirements.add(labels::CAPACITY_TYPE, values(&["on-demand"]));
     world.daemon(app("agent", 100, GI / 4));
     let mut web = app("web", 3_000, 4 * GI);

@@ -23,7 +23,9 @@ fn offerings_limits_and_flexibility() {
         ],
     );
     let gone = |world: &mut World, _: &mut PodSpec| {
-        world.problem.catalogues[0].iter_mut().flat_map(|it| &mut it.offerings).for_each(|it| it.available = false);
+        world.problem.catalogues[0].edit(|types| {
+            types.iter_mut().flat_map(|it| &mut it.offerings).for_each(|it| it.available = false);
+        });
     };
     case(
         "no capacity",
@@ -37,8 +39,10 @@ fn offerings_limits_and_flexibility() {
     );
     let reserved = |world: &mut World, spec: &mut PodSpec| {
         let kind = requires(&[(labels::ZONE, &["a"]), (labels::CAPACITY_TYPE, &["reserved"])]);
-        let offering = &mut world.problem.catalogues[0][0].offerings[0];
-        (offering.requirements, offering.reservation_capacity) = (kind, 1);
+        world.problem.catalogues[0].edit(|types| {
+            let offering = &mut types[0].offerings[0];
+            (offering.requirements, offering.reservation_capacity) = (kind, 1);
+        });
         let other = world.pod(app("other", 100, GI));
         world.launch(0, 0, vec![other]);
         spec.node_selector = requires(&[(labels::CAPACITY_TYPE, &["reserved"])]);

@@ -114,7 +114,7 @@ fn offerings_and_prices() {
     dear.new_nodes[0].alternatives = [1, 0].into();
     (dear.new_nodes[0].instance_type, dear.new_nodes[0].price) = (1, 0.2);
     breaks(&problem, &dear, Promise::Price);
-    problem.catalogues[0][0].offerings[0].available = false;
+    problem.catalogues[0].edit(|types| types[0].offerings[0].available = false);
     breaks(&problem, &good, Promise::Launchable);
 }
 
@@ -174,8 +174,10 @@ fn reservations() {
             available: true,
             reservation_capacity: 1,
         };
-        problem.catalogues[0][0].offerings.push(offering);
-        problem.catalogues[0][0].requirements.remove(CAPACITY_TYPE);
+        problem.catalogues[0].edit(|types| {
+            types[0].offerings.push(offering);
+            types[0].requirements.remove(CAPACITY_TYPE);
+        });
     };
     let mut alone = problem(&[pod()]);
     let dear = plan(&alone);

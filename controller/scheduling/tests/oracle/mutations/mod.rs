@@ -70,7 +70,7 @@ pub fn node(name: &str) -> Node {
 /// Pods that each ask for one core, on types of two and four cores.
 pub fn problem(pods: &[PodSpec]) -> Problem {
     let mut problem = Problem::default();
-    problem.catalogues.push(vec![kind("small", 2000, 0.1), kind("large", 4000, 0.2)]);
+    problem.catalogues.push(Catalogue::new(vec![kind("small", 2000, 0.1), kind("large", 4000, 0.2)]));
     problem.pools.push(pool("general"));
     for (number, spec) in pods.iter().enumerate() {
         let spec = problem.intern(spec.clone());

@@ -1,0 +1,93 @@
+//! What the types of a pool cost, by cell.
+
+use super::cells::{Cells, Openings};
+use super::shapes::{PoolUse, Reserved};
+use crate::model::Catalogue;
+
+/// Prices of one type in one pool.
+pub(crate) struct Priced {
+    pub(crate) price: Vec<f64>,
+    /// The offering of that price, spot first; `u32::MAX` where there is none.
+    pub(crate) offering: Vec<u32>,
+    pub(crate) reserved: Vec<Reserved>,
+}
+
+/// Prices the types of one pool. Thousands of offerings say the same few things of zone and capacity type: the cells that
+/// one of these opens are found once for all types that leave the same open.
+pub(crate) struct Pricing<'a> {
+    cells: &'a Cells,
+    types: &'a Catalogue,
+    openings: &'a Openings,
+    pool: &'a PoolUse,
+    with_reserved: bool,
+    /// By class of types and offering set: where its cells are in `opened`.
+    known: Vec<Option<(u32, u32)>>,
+    opened: Vec<usize>,
+    /// By cell: whether the price found so far is one of spot.
+    spot: Vec<bool>,
+}
+
+impl<'a> Pricing<'a> {
+    /// `catalogue` is the index of `types`.
+    pub(crate) fn new(
+        cells: &'a Cells,
+        types: &'a Catalogue,
+        catalogue: usize,
+        pool: &'a PoolUse,
+        with_reserved: bool,
+    ) -> Self {
+        let openings = cells.openings(catalogue);
+        let known = vec![None; openings.pairs(types)];
+        Self { cells, types, openings, pool, with_reserved, known, opened: Vec::new(), spot: vec![false; cells.len()] }
+    }
+
+    /// Prices of a type; `None` if it cannot be bought at all.
+    pub(crate) fn of_type(&mut self, number: usize) -> Option<Priced> {
+        let types = self.types;
+        let mut priced = Priced { price: Vec::new(), offering: Vec::new(), reserved: Vec::new() };
+        for offer in types.offers(number) {
+            let set = &types.sets()[offer.set as usize];
+            if !self.pool.allows[offer.set as usize] {
+                continue;
+            }
+            if set.reserved && (!self.with_reserved || offer.reservation_capacity == 0) {
+                continue;
+            }
+            let (from, to) = self.cells_of(number, offer.set as usize);
+            if from < to && priced.price.is_empty() {
+                priced.price = vec![f64::INFINITY; self.cells.len()];
+                priced.offering = vec![u32::MAX; self.cells.len()];
+            }
+            for &cell in &self.opened[from as usize..to as usize] {
+                if set.reserved {
+                    let (count, offering) = (offer.reservation_capacity, offer.number as usize);
+                    priced.reserved.push(Reserved { cell, price: offer.price, count, offering });
+                    continue;
+                }
+                let known = priced.offering[cell] != u32::MAX;
+                let ties = known && offer.price == priced.price[cell] && set.spot && !self.spot[cell];
+                if offer.price < priced.price[cell] || ties {
+                    priced.price[cell] = offer.price;
+                    priced.offering[cell] = offer.number;
+                    self.spot[cell] = set.spot;
+                }
+            }
+        }
+        (!priced.price.is_empty()).then_some(priced)
+    }
+
+    fn cells_of(&mut self, number: usize, set: usize) -> (u32, u32) {
+        let class = self.openings.of_type[number] as usize;
+        let pair = class * self.types.sets().len() + set;
+        if let Some(range) = self.known[pair] {
+            return range;
+        }
+        let from = self.opened.len() as u32;
+        let one = &self.types[self.openings.representative[class]];
+        let offering = &self.types.sets()[set].requirements;
+        self.opened.extend(self.cells.open_to(one, offering, &self.pool.requirements));
+        let range = (from, self.opened.len() as u32);
+        self.known[pair] = Some(range);
+        range
+    }
+}

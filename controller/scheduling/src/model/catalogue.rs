@@ -1,0 +1,343 @@
+//! The instance types of one NodeClass, with all that can be told of them before any pod is known.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use super::{InstanceType, Requirement, Requirements, Resource};
+use crate::labels;
+
+/// Instance types as one NodeClass sees them, in a fixed order.
+///
+/// A plain value: it derefs to the types, two of equal types are equal, and a clone shares everything. What solves need
+/// of the types alone is found once, when it is made: which of them have which labels, which offerings say the same, what
+/// is allocatable. To change a type, make another one with [`Catalogue::edit`].
+#[derive(Clone)]
+pub struct Catalogue(Arc<Ingested>);
+
+struct Ingested {
+    types: Vec<InstanceType>,
+    /// Sorted by label.
+    columns: Vec<(Arc<str>, LabelColumn)>,
+    offering_keys: Vec<Arc<str>>,
+    sets: Vec<OfferingSet>,
+    offers: Vec<Offer>,
+    /// By type: where its offers begin; one more at the end.
+    first_offer: Vec<u32>,
+    resources: Vec<Resource>,
+    allocatable: Vec<i64>,
+}
+
+/// One label of all types: the distinct requirements on it, and which type has which.
+#[derive(Default)]
+pub(crate) struct LabelColumn {
+    /// `None`: the type does not have the label.
+    pub(crate) distinct: Vec<Option<Requirement>>,
+    pub(crate) of_type: Vec<u32>,
+}
+
+/// What many offerings say of zone, capacity type and reservation.
+pub(crate) struct OfferingSet {
+    pub(crate) requirements: Requirements,
+    pub(crate) spot: bool,
+    pub(crate) reserved: bool,
+}
+
+/// A launchable offering.
+pub(crate) struct Offer {
+    /// Its number among all offerings of the type.
+    pub(crate) number: u32,
+    /// Index in [`Catalogue::sets`].
+    pub(crate) set: u32,
+    /// USD per hour.
+    pub(crate) price: f64,
+    pub(crate) reservation_capacity: u32,
+}
+
+impl Catalogue {
+    /// The catalogue of `types`.
+    pub fn new(mut types: Vec<InstanceType>) -> Self {
+        let mut sets = Sets::default();
+        let mut offers = Vec::new();
+        let mut first_offer = Vec::with_capacity(types.len() + 1);
+        for one in &mut types {
+            first_offer.push(offers.len() as u32);
+            for (number, offering) in (0_u32..).zip(&mut one.offerings) {
+                let set = sets.intern(&mut offering.requirements);
+                if let Some(price) = offering.price.filter(|_| offering.launchable()) {
+                    let reservation_capacity = offering.reservation_capacity;
+                    offers.push(Offer { number, set, price, reservation_capacity });
+                }
+            }
+        }
+        first_offer.push(offers.len() as u32);
+        let sets = sets.all;
+        let mut keys = BTreeSet::from([Arc::from(labels::ZONE), Arc::from(labels::CAPACITY_TYPE)]);
+        keys.extend(sets.iter().flat_map(|set| set.requirements.iter()).map(|(key, _)| Arc::clone(key)));
+        let resources: BTreeSet<&Resource> =
+            types.iter().flat_map(|one| one.capacity.iter()).map(|(resource, _)| resource).collect();
+        let resources: Vec<Resource> = resources.into_iter().cloned().collect();
+        let mut allocatable = vec![0; types.len() * resources.len()];
+        for (row, one) in allocatable.chunks_mut(resources.len().max(1)).zip(&types) {
+            for (resource, amount) in one.capacity.iter() {
+                if let Ok(at) = resources.binary_search(resource) {
+                    row[at] = amount.saturating_sub(one.overhead.get(resource));
+                }
+            }
+        }
+        Self(Arc::new(Ingested {
+            columns: columns(&types),
+            offering_keys: keys.into_iter().collect(),
+            types,
+            sets,
+            offers,
+            first_offer,
+            resources,
+            allocatable,
+        }))
+    }
+
+    /// All types.
+    pub fn types(&self) -> &[InstanceType] {
+        &self.0.types
+    }
+
+    /// Replaces it by the catalogue of its types after `change`. Whoever shared it keeps what there was.
+    pub fn edit(&mut self, change: impl FnOnce(&mut Vec<InstanceType>)) {
+        let mut types = self.0.types.clone();
+        change(&mut types);
+        *self = Self::new(types);
+    }
+
+    /// The label `key`; `None` if no type has it.
+    pub(crate) fn column(&self, key: &str) -> Option<&LabelColumn> {
+        let columns = &self.0.columns;
+        columns.binary_search_by(|(other, _)| (**other).cmp(key)).ok().map(|at| &columns[at].1)
+    }
+
+    /// Keeps in `set` the types whose own label `key` passes `test` (`None`: the type does not have it).
+    pub(crate) fn retain(&self, key: &str, set: &mut FixedBitSet, test: impl Fn(Option<&Requirement>) -> bool) {
+        let Some(column) = self.column(key) else {
+            if !test(None) {
+                set.clear();
+            }
+            return;
+        };
+        let verdicts: Vec<bool> = column.distinct.iter().map(|requirement| test(requirement.as_ref())).collect();
+        if verdicts.iter().all(|&verdict| verdict) {
+            return;
+        }
+        for (index, &id) in column.of_type.iter().enumerate() {
+            if !verdicts[id as usize] {
+                set.set(index, false);
+            }
+        }
+    }
+
+    /// Whether some type leaves several values of `key` open.
+    pub(crate) fn is_open(&self, key: &str) -> bool {
+        let distinct = self.column(key).map_or(&[][..], |column| &column.distinct);
+        distinct.iter().flatten().any(|requirement| requirement.single().is_none())
+    }
+
+    /// Labels that offerings decide: zone and capacity type, and whatever else tells them apart. Sorted.
+    pub(crate) fn offering_keys(&self) -> &[Arc<str>] {
+        &self.0.offering_keys
+    }
+
+    /// The distinct requirements of offerings, in the order in which they first occur.
+    pub(crate) fn sets(&self) -> &[OfferingSet] {
+        &self.0.sets
+    }
+
+    /// The launchable offerings of a type, ascending.
+    pub(crate) fn offers(&self, instance_type: usize) -> &[Offer] {
+        let inner = &*self.0;
+        &inner.offers[inner.first_offer[instance_type] as usize..inner.first_offer[instance_type + 1] as usize]
+    }
+
+    /// The resources of [`Catalogue::allocatable`], sorted.
+    pub(crate) fn resources(&self) -> &[Resource] {
+        &self.0.resources
+    }
+
+    /// What pods and daemons may use of a type, by resource: millicores or base units.
+    pub(crate) fn allocatable(&self, instance_type: usize) -> &[i64] {
+        let width = self.0.resources.len();
+        &self.0.allocatable[instance_type * width..][..width]
+    }
+}
+
+impl Default for Catalogue {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl Deref for Catalogue {
+    type Target = [InstanceType];
+
+    fn deref(&self) -> &[InstanceType] {
+        &self.0.types
+    }
+}
+
+impl PartialEq for Catalogue {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.types == other.0.types
+    }
+}
+
+impl fmt::Debug for Catalogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Catalogue").field(&self.0.types).finish()
+    }
+}
+
+impl From<Vec<InstanceType>> for Catalogue {
+    fn from(types: Vec<InstanceType>) -> Self {
+        Self::new(types)
+    }
+}
+
+impl FromIterator<InstanceType> for Catalogue {
+    fn from_iter<I: IntoIterator<Item = InstanceType>>(types: I) -> Self {
+        Self::new(types.into_iter().collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a Catalogue {
+    type Item = &'a InstanceType;
+    type IntoIter = std::slice::Iter<'a, InstanceType>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.types.iter()
+    }
+}
+
+#[derive(Default)]
+struct Sets {
+    all: Vec<OfferingSet>,
+    ids: FxHashMap<Requirements, u32>,
+    /// The set found last: neighbours often share one.
+    by_address: FxHashMap<usize, u32>,
+}
+
+impl Sets {
+    /// The set of `requirements`, which then share its memory.
+    fn intern(&mut self, requirements: &mut Requirements) -> u32 {
+        // A set keeps its entries alive, so an address that is known here still means the same entries.
+        if let Some(&id) = self.by_address.get(&requirements.address()) {
+            return id;
+        }
+        let id = *self.ids.entry(requirements.clone()).or_insert_with(|| {
+            let capacity_type = requirements.single(labels::CAPACITY_TYPE);
+            self.all.push(OfferingSet {
+                requirements: requirements.clone(),
+                spot: capacity_type == Some("spot"),
+                reserved: capacity_type == Some("reserved"),
+            });
+            self.all.len() as u32 - 1
+        });
+        requirements.clone_from(&self.all[id as usize].requirements);
+        self.by_address.insert(requirements.address(), id);
+        id
+    }
+}
+
+fn columns(types: &[InstanceType]) -> Vec<(Arc<str>, LabelColumn)> {
+    let mut columns: Vec<(&Arc<str>, LabelColumn, FxHashMap<Option<&Requirement>, u32>)> = Vec::new();
+    for (number, one) in types.iter().enumerate() {
+        let mut at = 0;
+        for (key, requirement) in one.requirements.iter() {
+            // Both are sorted, and most types have the same labels: the column is nearly always the next one.
+            while columns.get(at).is_some_and(|(known, ..)| *known < key) {
+                at += 1;
+            }
+            if columns.get(at).is_none_or(|(known, ..)| *known != key) {
+                columns.insert(at, (key, LabelColumn::default(), FxHashMap::default()));
+            }
+            let (_, column, ids) = &mut columns[at];
+            column.skip_to(number, ids);
+            column.push(Some(requirement), ids);
+        }
+    }
+    let finish = |(key, mut column, mut ids): (&Arc<str>, LabelColumn, FxHashMap<_, _>)| {
+        column.skip_to(types.len(), &mut ids);
+        (Arc::clone(key), column)
+    };
+    columns.into_iter().map(finish).collect()
+}
+
+impl LabelColumn {
+    /// Says of the types before number `end` that were passed over that they do not have the label.
+    fn skip_to<'t>(&mut self, end: usize, ids: &mut FxHashMap<Option<&'t Requirement>, u32>) {
+        while self.of_type.len() < end {
+            self.push(None, ids);
+        }
+    }
+
+    fn push<'t>(&mut self, requirement: Option<&'t Requirement>, ids: &mut FxHashMap<Option<&'t Requirement>, u32>) {
+        let id = *ids.entry(requirement).or_insert_with(|| {
+            self.distinct.push(requirement.cloned());
+            self.distinct.len() as u32 - 1
+        });
+        self.of_type.push(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Offering, Operator, Resources};
+
+    fn of(key: &str, value: &str) -> (String, Requirement) {
+        (key.to_owned(), Requirement::new(Operator::In, [value]))
+    }
+
+    fn instance_type(name: &str, labels: &[(&str, &str)], zones: &[&str]) -> InstanceType {
+        let offering = |zone: &&str| Offering {
+            requirements: [of(labels::ZONE, zone), of(labels::CAPACITY_TYPE, "spot")].into_iter().collect(),
+            price: (*zone != "c").then_some(1.0),
+            available: true,
+            reservation_capacity: 0,
+        };
+        InstanceType {
+            name: name.into(),
+            requirements: labels.iter().map(|(key, value)| of(key, value)).collect(),
+            capacity: Resources::from_iter([(Resource::Cpu, 2000), (Resource::Pods, 10)]),
+            overhead: Resources::from_iter([(Resource::Cpu, 100), (Resource::Memory, 1)]),
+            offerings: zones.iter().map(offering).collect(),
+        }
+    }
+
+    #[test]
+    fn what_types_share_is_found_once() {
+        let types =
+            vec![instance_type("x", &[("b", "1")], &["a", "c"]), instance_type("y", &[("a", "2"), ("b", "1")], &["a"])];
+        let catalogue = Catalogue::new(types.clone());
+        assert_eq!(catalogue.types(), types);
+        assert_eq!(catalogue.sets().len(), 2, "zones a and c");
+        let offers = |index| catalogue.offers(index).iter().map(|offer| (offer.number, offer.set)).collect::<Vec<_>>();
+        assert_eq!((offers(0), offers(1)), (vec![(0, 0)], vec![(0, 0)]), "one without a price is left out");
+        let column = |key| catalogue.column(key).map(|column| (column.of_type.clone(), column.distinct.len()));
+        assert_eq!(column("a"), Some((vec![0, 1], 2)));
+        assert_eq!(column("b"), Some((vec![0, 0], 1)));
+        assert_eq!(column("c"), None);
+        assert_eq!(catalogue.resources(), [Resource::Cpu, Resource::Pods]);
+        assert_eq!(catalogue.allocatable(1), [1900, 10]);
+    }
+
+    #[test]
+    fn an_edit_leaves_other_owners_alone() {
+        let mut catalogue: Catalogue = [instance_type("x", &[], &["a"])].into_iter().collect();
+        let before = catalogue.clone();
+        catalogue.edit(|types| types[0].offerings[0].available = false);
+        assert_ne!(catalogue, before);
+        assert!(catalogue.offers(0).is_empty() && before.offers(0).len() == 1);
+    }
+}
