@@ -25,17 +25,18 @@ pub(crate) struct Dimension {
 
 impl Dimension {
     /// The values that a pool and one of its types allow together.
-    pub(crate) fn values_of(&self, pool: &PoolUse, types: &[InstanceType]) -> FixedBitSet {
+    pub(crate) fn values_of(&self, pool: &PoolUse, types: &Catalogue) -> FixedBitSet {
         let mut values = FixedBitSet::with_capacity(self.values.len());
         let of_pool = pool.requirements.get(&self.key);
-        let mut seen: Vec<Option<&Requirement>> = Vec::new();
-        for one in types {
-            let of_type = one.requirements.get(&self.key);
+        let column = types.column(&self.key);
+        let mut seen = vec![false; column.map_or(1, |column| column.distinct.len())];
+        for number in types.suiting(&pool.requirements).ones() {
             // Types differ little in a label: each distinct answer is looked at once.
-            if seen.contains(&of_type) || !one.requirements.intersects(&pool.requirements) {
+            let id = column.map_or(0, |column| column.of_type[number] as usize);
+            if std::mem::replace(&mut seen[id], true) {
                 continue;
             }
-            seen.push(of_type);
+            let of_type = column.and_then(|column| column.distinct[id].as_ref());
             let Some(listed) = of_type.or(of_pool).filter(|listed| listed.is_finite()) else { continue };
             let inside = |value: &str| listed.has(value) && of_pool.is_none_or(|pool| pool.has(value));
             values.extend((0..self.values.len()).filter(|&number| inside(&self.values[number])));

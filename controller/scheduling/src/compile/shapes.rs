@@ -73,11 +73,10 @@ impl PoolUse {
 
 /// Whether what the pool and the type say of a label leaves room for `wanted`.
 fn meets(wanted: &Requirement, pool: Option<&Requirement>, own: Option<&Requirement>) -> bool {
-    let both = |there: &Requirement| wanted.overlaps(there) || (wanted.allows_absence() && there.allows_absence());
     match (pool, own) {
         (None, None) => wanted.allows_absence(),
-        (Some(one), None) | (None, Some(one)) => both(one),
-        (Some(pool), Some(own)) => both(&pool.intersection(own)),
+        (Some(one), None) | (None, Some(one)) => one.meets(wanted),
+        (Some(pool), Some(own)) => pool.intersection(own).meets(wanted),
     }
 }
 

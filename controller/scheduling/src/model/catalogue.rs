@@ -138,6 +138,16 @@ impl Catalogue {
         }
     }
 
+    /// The types that can meet `requirements`, labels that they do not have left open.
+    pub(crate) fn suiting(&self, requirements: &Requirements) -> FixedBitSet {
+        let mut set = FixedBitSet::with_capacity(self.len());
+        set.insert_range(..);
+        for (key, wanted) in requirements.iter() {
+            self.retain(key, &mut set, |own| own.is_none_or(|own| own.meets(wanted)));
+        }
+        set
+    }
+
     /// Whether some type leaves several values of `key` open.
     pub(crate) fn is_open(&self, key: &str) -> bool {
         let distinct = self.column(key).map_or(&[][..], |column| &column.distinct);

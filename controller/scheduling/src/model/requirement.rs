@@ -195,6 +195,11 @@ impl Requirement {
         }
     }
 
+    /// Whether one label can be as both want it: a value that both allow, or none if both allow that.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        other.overlaps(self) || (other.allows_absence() && self.allows_absence())
+    }
+
     fn excluded_integers(&self) -> usize {
         self.values.iter().filter_map(|value| value.parse::<i64>().ok()).collect::<BTreeSet<_>>().len()
     }

@@ -114,8 +114,7 @@ impl Requirements {
     pub fn first_disjoint(&self, incoming: &Self) -> Option<Conflict> {
         incoming.iter().find_map(|(key, wanted)| {
             let there = self.get(key)?;
-            let meets = wanted.overlaps(there) || (wanted.allows_absence() && there.allows_absence());
-            (!meets).then(|| Conflict::Disjoint {
+            (!there.meets(wanted)).then(|| Conflict::Disjoint {
                 key: Arc::clone(key),
                 incoming: wanted.clone(),
                 existing: there.clone(),
@@ -125,7 +124,7 @@ impl Requirements {
 
     /// Whether both can hold on one node, keys that only one side knows left open.
     pub fn intersects(&self, incoming: &Self) -> bool {
-        self.first_disjoint(incoming).is_none()
+        incoming.iter().all(|(key, wanted)| self.get(key).is_none_or(|there| there.meets(wanted)))
     }
 
     /// Like [`Self::first_disjoint`], and every key of `incoming` must be known here, unless `may_be_undefined` says the

@@ -142,7 +142,12 @@ impl<'a> Books<'a> {
             return Gate::Host { counts, least, most };
         }
         let allowed = counts.iter().map(|count| (least..=most).contains(count)).collect();
-        Gate::Domain { of_node: &self.domain[rule.key], allowed, nowhere: rule.demand == Demand::AntiAffinity }
+        Gate::Domain {
+            key: rule.key,
+            of_node: &self.domain[rule.key],
+            allowed,
+            nowhere: rule.demand == Demand::AntiAffinity,
+        }
     }
 
     /// Spreads of `spec` that only ask: rule, weight of a pod there, and the constant of kube-scheduler's formula.
@@ -182,6 +187,8 @@ pub(super) enum Gate<'s> {
     },
     /// Which domains are open.
     Domain {
+        /// Which label: an index.
+        key: usize,
         /// Domain by node.
         of_node: &'s [u32],
         /// By domain.
@@ -189,18 +196,6 @@ pub(super) enum Gate<'s> {
         /// Whether nodes without the label are.
         nowhere: bool,
     },
-}
-
-impl Gate<'_> {
-    /// Whether `node` is open.
-    pub(super) fn admits(&self, node: usize) -> bool {
-        match self {
-            Self::Host { counts, least, most } => (*least..=*most).contains(&counts[node]),
-            Self::Domain { of_node, allowed, nowhere } => {
-                allowed.get(of_node[node] as usize).copied().unwrap_or(*nowhere)
-            }
-        }
-    }
 }
 
 /// Which specs the rules must know: of pods to place, and of bound pods that count.

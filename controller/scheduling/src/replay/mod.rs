@@ -16,6 +16,7 @@
 //! exist. A planned node is paid for even if it stays empty.
 
 mod books;
+mod lines;
 mod scheduler;
 
 use crate::model::{Options, Problem};

@@ -5,26 +5,20 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use super::books::{Books, rules_of};
+use super::lines::{Lines, Masks};
 use crate::model::{HostPort, Node, PodSpec, Problem, Resource};
 use crate::solution::Solution;
-use crate::validate::specs::{Specs, add_row, fits, intern};
-
-/// Pods with equal requests that may use equal nodes, with the nodes that still have room for one of them. Room only
-/// shrinks, so a node that is taken off the list never comes back.
-struct Line {
-    nodes: Vec<u32>,
-    /// Points by node, and how many pods had been put there then.
-    points: Vec<(u32, u8)>,
-}
+use crate::validate::specs::{Specs, add_row, intern};
 
 /// The nodes as pods fill them.
-struct Floor<'a> {
+pub(super) struct Floor<'a> {
     specs: &'a Specs<'a>,
-    room: Vec<i64>,
+    /// By node, what is left in the order of the requests.
+    pub(super) room: Vec<i64>,
     /// Cpu and memory: in use, and one over the allocatable amount.
-    load: Vec<[(f64, f64); 2]>,
+    pub(super) load: Vec<[(f64, f64); 2]>,
     /// How many pods were put there.
-    pods: Vec<u32>,
+    pub(super) pods: Vec<u32>,
     ports: Vec<Vec<HostPort>>,
     /// By driver with a limit: how many volumes it can still attach, and those attached.
     volumes: Vec<Vec<(u32, BTreeSet<&'a str>)>>,
@@ -39,27 +33,31 @@ pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (
     let rules = rules_of(&specs, problem, nodes, &pods);
     let mut books = Books::new(&specs, &rules, nodes);
     let mut floor = Floor::new(&specs, nodes);
-    let (mut lines, mut line_of) = Lines::new(problem.specs.len());
+    let mut lines = Lines::new(&specs, nodes);
+    let mut masks = Masks::default();
     let (mut wishes, mut sample) = (Vec::new(), Vec::new());
     let (mut places, mut left_over) = (Vec::with_capacity(pods.len()), Vec::new());
     let enough = sample_size(nodes.len());
     let mut start = 0;
     for pod in pods {
         let spec = problem.pods[pod].spec;
-        let line = *line_of[spec].get_or_insert_with(|| lines.find(&specs, spec, nodes));
-        let gates = books.gates(spec);
+        let filters = masks.of(&books.gates(spec));
         let picky = !problem.specs[spec].host_ports.is_empty() || !problem.specs[spec].attachments.is_empty();
+        let takes = |node: usize| !picky || floor.takes(&nodes[node], spec, node);
         books.wishes(spec, &mut wishes);
-        sample.clear();
-        let line = &mut lines.all[line];
-        line.gather(&floor, spec, &mut start, enough, &mut sample, |node| {
-            gates.iter().all(|gate| gate.admits(node)) && (!picky || floor.takes(&nodes[node], spec, node))
-        });
-        let Some(node) = best(&sample, &books, &wishes) else {
+        let line = lines.of(spec);
+        let found = if wishes.is_empty() {
+            line.best(&floor, &filters, takes, &mut start, enough)
+        } else {
+            sample.clear();
+            line.gather(&floor, &filters, takes, &mut start, enough, &mut sample);
+            best(&sample, &books, &wishes)
+        };
+        let Some(node) = found else {
             left_over.push(pod);
             continue;
         };
-        drop(gates);
+        drop(filters);
         floor.put(&nodes[node], spec, node);
         books.enter(spec, node);
         places.push((pod, node));
@@ -73,19 +71,16 @@ fn sample_size(nodes: usize) -> usize {
     (nodes * percent / 100).max(100)
 }
 
-/// The node with most points.
+/// The node with most points, the wishes of the pod counted in.
 fn best(sample: &[(u32, u8)], books: &Books<'_>, wishes: &[(u32, f64, f64)]) -> Option<usize> {
     let mut best: Option<(f64, u32)> = None;
-    let crowding = |node: u32| books.crowding(wishes, node as usize);
+    let crowding: Vec<Option<f64>> = sample.iter().map(|&(node, _)| books.crowding(wishes, node as usize)).collect();
     let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
-    if !wishes.is_empty() {
-        for sum in sample.iter().filter_map(|&(node, _)| crowding(node)) {
-            (least, most) = (least.min(sum), most.max(sum));
-        }
+    for &sum in crowding.iter().flatten() {
+        (least, most) = (least.min(sum), most.max(sum));
     }
-    for &(node, points) in sample {
-        let spread = match crowding(node) {
-            _ if wishes.is_empty() => 0.0,
+    for (&(node, points), crowding) in sample.iter().zip(crowding) {
+        let spread = match crowding {
             Some(_) if most == 0.0 => 100.0,
             Some(sum) => (100.0 * (most + least - sum) / most).floor(),
             None => 0.0,
@@ -96,73 +91,6 @@ fn best(sample: &[(u32, u8)], books: &Books<'_>, wishes: &[(u32, f64, f64)]) -> 
         }
     }
     best.map(|(_, node)| node as usize)
-}
-
-struct Lines {
-    all: Vec<Line>,
-    ids: FxHashMap<(Vec<i64>, u32, u32), usize>,
-    /// By placement and tolerations: nodes that suit.
-    suitable: FxHashMap<(u32, u32), Vec<u32>>,
-}
-
-impl Lines {
-    fn new(specs: usize) -> (Self, Vec<Option<usize>>) {
-        (Self { all: Vec::new(), ids: FxHashMap::default(), suitable: FxHashMap::default() }, vec![None; specs])
-    }
-
-    fn find(&mut self, specs: &Specs<'_>, spec: usize, nodes: &[Node]) -> usize {
-        let (placement, tolerance) = (specs.placement_id(spec), specs.tolerance_id(spec));
-        let all = &mut self.all;
-        *self.ids.entry((specs.request(spec).to_vec(), placement, tolerance)).or_insert_with(|| {
-            let suitable = self.suitable.entry((placement, tolerance)).or_insert_with(|| {
-                let suits =
-                    |node: &Node| specs.suits(placement, node) && specs.repelled_by(tolerance, &node.taints).is_none();
-                (0_u32..).zip(nodes).filter(|(_, node)| suits(node)).map(|(number, _)| number).collect()
-            });
-            all.push(Line { nodes: suitable.clone(), points: vec![(u32::MAX, 0); nodes.len()] });
-            all.len() - 1
-        })
-    }
-}
-
-impl Line {
-    /// Collects up to `enough` nodes that `admits` a pod of `spec`, from `start` on, with their points.
-    fn gather(
-        &mut self,
-        floor: &Floor<'_>,
-        spec: usize,
-        start: &mut u32,
-        enough: usize,
-        sample: &mut Vec<(u32, u8)>,
-        admits: impl Fn(usize) -> bool,
-    ) {
-        let request = floor.specs.request(spec);
-        let width = request.len();
-        let mut full = false;
-        let first = self.nodes.partition_point(|&node| node < *start);
-        let (before, after) = self.nodes.split_at_mut(first);
-        for slot in after.iter_mut().chain(before) {
-            let node = *slot as usize;
-            if self.points[node].0 != floor.pods[node] {
-                if !fits(request, &floor.room[node * width..(node + 1) * width]) {
-                    *slot = u32::MAX;
-                    full = true;
-                    continue;
-                }
-                self.points[node] = (floor.pods[node], floor.points(request, node));
-            }
-            if admits(node) {
-                sample.push((*slot, self.points[node].1));
-                if sample.len() >= enough {
-                    *start = *slot + 1;
-                    break;
-                }
-            }
-        }
-        if full {
-            self.nodes.retain(|&node| node != u32::MAX);
-        }
-    }
 }
 
 impl<'a> Floor<'a> {
@@ -192,19 +120,6 @@ impl<'a> Floor<'a> {
             volumes.push(limits.collect());
         }
         Self { specs, room, load, pods: vec![0; nodes.len()], ports, volumes }
-    }
-
-    /// LeastAllocated and BalancedAllocation together, 0 to 200.
-    fn points(&self, request: &[i64], node: usize) -> u8 {
-        let fraction = |resource: Resource, (used, inverse): (f64, f64)| {
-            let more = self.specs.resources.binary_search(&&resource).map_or(0, |at| request[at]);
-            ((used + more as f64) * inverse).min(1.0)
-        };
-        let [cpu, memory] = self.load[node];
-        let (cpu, memory) = (fraction(Resource::Cpu, cpu), fraction(Resource::Memory, memory));
-        let least = ((100.0 * (1.0 - cpu)).floor() + (100.0 * (1.0 - memory)).floor()) / 2.0;
-        let balanced = 100.0 * (1.0 - (cpu - memory).abs() / 2.0);
-        least.floor() as u8 + balanced.floor() as u8
     }
 
     /// Host ports and attach limits.

@@ -1,0 +1,319 @@
+//! How nodes may be launched. Nodes whose pods say the same of nodes share what is required; those that fit on the same
+//! types share the list of them.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::compile::Compiled;
+use crate::labels;
+use crate::model::{Operator, Requirement, Requirements};
+use crate::pack::construct::Opened;
+use crate::pack::groups::Grouped;
+
+/// Types that one launch may name; EC2 and Karpenter take no more.
+const MOST_ALTERNATIVES: usize = 600;
+
+/// The statement of specs that leave the launch alone.
+const SILENT: u32 = u32::MAX;
+/// The statement of specs that were not asked yet.
+const UNKNOWN: u32 = u32::MAX - 1;
+
+/// What a spec says of the launch: selector, terms of nodes and of volumes, dimensions that its rules are about, signature.
+type Statement<'a> = (&'a Requirements, &'a [Requirements], &'a [Requirements], &'a FixedBitSet, u32);
+
+/// What the requirements of a launch depend on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Terms {
+    pool: usize,
+    /// `None` where no pod asks.
+    cell: Option<usize>,
+    /// The planned type: of several node affinity terms, one that it meets is written down.
+    instance_type: Option<usize>,
+    /// Of its pods, distinct, in the order of their specs.
+    statements: SmallVec<[u32; 8]>,
+    /// Shape and offering of a reservation.
+    reserved: Option<(usize, usize)>,
+}
+
+/// What the types of a launch depend on, apart from sizes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Scope {
+    pool: usize,
+    /// Where the requirements hold.
+    cells: Vec<usize>,
+    signatures: SmallVec<[u32; 8]>,
+    /// The requirements themselves, where a signature has several terms: it admits more than the one written down.
+    narrowed: Option<Requirements>,
+    reserved: Option<(usize, usize)>,
+}
+
+/// Launches with the same requirements.
+struct Pattern {
+    requirements: Arc<Requirements>,
+    range: usize,
+}
+
+/// The types of a scope, cheapest first.
+struct Range {
+    /// Type, offering, price.
+    types: Vec<(usize, usize, f64)>,
+    /// By column, then by type.
+    room: Vec<i32>,
+    /// By which types hold the pods.
+    launches: FxHashMap<Box<[bool]>, Rc<Launch>>,
+}
+
+/// How a node may be launched.
+pub(super) struct Launch {
+    /// Types, cheapest first.
+    pub(super) alternatives: Arc<[usize]>,
+    /// Type, offering and price of the cheapest.
+    pub(super) first: Option<(usize, usize, f64)>,
+}
+
+/// The launches of a plan.
+pub(super) struct Launches<'a> {
+    compiled: &'a Compiled<'a>,
+    grouped: &'a Grouped,
+    statements: Vec<Statement<'a>>,
+    statement_ids: FxHashMap<Statement<'a>, u32>,
+    /// By spec.
+    said: Vec<u32>,
+    patterns: Vec<Pattern>,
+    pattern_ids: FxHashMap<Terms, usize>,
+    ranges: Vec<Range>,
+    range_ids: FxHashMap<Scope, usize>,
+    fitting: Vec<bool>,
+}
+
+impl<'a> Launches<'a> {
+    pub(super) fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped) -> Self {
+        Self {
+            compiled,
+            grouped,
+            statements: Vec::new(),
+            statement_ids: FxHashMap::default(),
+            said: vec![UNKNOWN; compiled.problem.specs.len()],
+            patterns: Vec::new(),
+            pattern_ids: FxHashMap::default(),
+            ranges: Vec::new(),
+            range_ids: FxHashMap::default(),
+            fitting: Vec::new(),
+        }
+    }
+
+    /// The pattern of a node with pods of `specs`, which are sorted.
+    pub(super) fn pattern(&mut self, opened: &Opened, specs: &[u32]) -> usize {
+        let shape = &self.compiled.shapes[opened.shape];
+        let mut statements: SmallVec<[u32; 8]> = SmallVec::new();
+        let (mut chooses, mut asks) = (false, false);
+        for &spec in specs {
+            let statement = self.statement(spec as usize);
+            if statement != SILENT && !statements.contains(&statement) {
+                statements.push(statement);
+                let (_, node_terms, volume_terms, pinned, _) = self.statements[statement as usize];
+                let terms = !(node_terms.is_empty() && volume_terms.is_empty());
+                chooses |= terms;
+                asks |= terms || !pinned.is_clear();
+            }
+        }
+        let terms = Terms {
+            pool: shape.pool,
+            cell: asks.then_some(opened.cell),
+            instance_type: chooses.then_some(shape.instance_type),
+            statements,
+            reserved: opened.reserved.map(|offering| (opened.shape, offering)),
+        };
+        if let Some(&id) = self.pattern_ids.get(&terms) {
+            return id;
+        }
+        let mut requirements = self.requirements(&terms, opened);
+        if let Some((shape, offering)) = terms.reserved {
+            let one = &self.compiled.shapes[shape];
+            let types = &self.compiled.problem.catalogues[self.compiled.problem.pools[terms.pool].catalogue];
+            let name = Arc::clone(&types[one.instance_type].name);
+            requirements.add_all(&types[one.instance_type].offerings[offering].requirements);
+            requirements.add(labels::INSTANCE_TYPE, Requirement::new(Operator::In, [name]));
+        }
+        let range = self.range(&terms, &requirements);
+        let id = self.patterns.len();
+        self.patterns.push(Pattern { requirements: Arc::new(requirements), range });
+        self.pattern_ids.insert(terms, id);
+        id
+    }
+
+    /// The requirements of launches of a pattern.
+    pub(super) fn requirements_of(&self, pattern: usize) -> &Arc<Requirements> {
+        &self.patterns[pattern].requirements
+    }
+
+    /// The launch of a node of this pattern whose pods take `sizes`.
+    pub(super) fn launch(&mut self, pattern: usize, sizes: &[i32]) -> Rc<Launch> {
+        let range = &mut self.ranges[self.patterns[pattern].range];
+        let count = range.types.len();
+        self.fitting.clear();
+        self.fitting.resize(count, true);
+        for (column, &wanted) in sizes.iter().enumerate().filter(|&(_, &wanted)| wanted != 0) {
+            let room = &range.room[column * count..(column + 1) * count];
+            self.fitting.iter_mut().zip(room).for_each(|(fits, &room)| *fits &= wanted <= room);
+        }
+        if let Some(known) = range.launches.get(&*self.fitting) {
+            return Rc::clone(known);
+        }
+        let fitting = range.types.iter().zip(&self.fitting).filter(|&(_, &fits)| fits).map(|(one, _)| *one);
+        let types: Vec<usize> = fitting.clone().take(MOST_ALTERNATIVES).map(|(one, ..)| one).collect();
+        let launch = Rc::new(Launch { alternatives: types.into(), first: fitting.clone().next() });
+        range.launches.insert(self.fitting.as_slice().into(), Rc::clone(&launch));
+        launch
+    }
+
+    fn statement(&mut self, spec: usize) -> u32 {
+        if self.said[spec] == UNKNOWN {
+            let one = &self.compiled.problem.specs[spec];
+            let pinned = &self.grouped.pinned_of_spec[spec];
+            let silent = one.node_selector.is_empty()
+                && one.node_terms.is_empty()
+                && one.volume_terms.is_empty()
+                && one.host_ports.is_empty()
+                && pinned.is_clear();
+            self.said[spec] = if silent {
+                SILENT
+            } else {
+                let signature = self.compiled.classes[self.compiled.class_of_spec[spec] as usize].signature;
+                let statement: Statement<'a> =
+                    (&one.node_selector, &one.node_terms, &one.volume_terms, pinned, signature);
+                *self.statement_ids.entry(statement).or_insert_with(|| {
+                    self.statements.push(statement);
+                    self.statements.len() as u32 - 1
+                })
+            };
+        }
+        self.said[spec]
+    }
+
+    /// The pool's requirements and the pods', and one value of each label that a rule between pods is about.
+    fn requirements(&self, terms: &Terms, opened: &Opened) -> Requirements {
+        let compiled = self.compiled;
+        let of_pool = &compiled.pools[terms.pool].requirements;
+        let mut requirements = of_pool.clone();
+        let catalogue = compiled.problem.pools[terms.pool].catalogue;
+        let planned = compiled.shapes[opened.shape].instance_type;
+        let own = &compiled.problem.catalogues[catalogue][planned].requirements;
+        // The launch must not decide these dimensions again.
+        let mut all_pinned = FixedBitSet::with_capacity(compiled.cells.dimensions.len());
+        for &statement in &terms.statements {
+            let (node_selector, node_terms, volume_terms, pinned, _) = self.statements[statement as usize];
+            all_pinned.union_with(pinned);
+            requirements.add_all(node_selector);
+            for choices in [node_terms, volume_terms] {
+                // Of several terms, one that holds here and with what is required so far.
+                let holds = |term: &&Requirements| {
+                    self.holds_in(term, opened.cell)
+                        && term.iter().all(|(key, wanted)| {
+                            wanted.allows_absence()
+                                || of_pool.get(key).is_some()
+                                || own.get(key).is_some()
+                                || compiled.cells.offering_keys().contains(key)
+                        })
+                        && own.first_disjoint(term).is_none()
+                        && requirements.first_disjoint(term).is_none()
+                };
+                if let Some(term) = choices.iter().find(holds) {
+                    requirements.add_all(term);
+                }
+            }
+        }
+        for dimension in all_pinned.ones() {
+            if let Some(value) = compiled.cells.value(opened.cell, dimension) {
+                let key = Arc::clone(&compiled.cells.dimensions[dimension].key);
+                requirements.add(key, Requirement::new(Operator::In, [value]));
+            }
+        }
+        requirements
+    }
+
+    fn holds_in(&self, term: &Requirements, cell: usize) -> bool {
+        let cells = &self.compiled.cells;
+        cells.dimensions.iter().enumerate().all(|(at, dimension)| {
+            term.get(&dimension.key).is_none_or(|wanted| match cells.value(cell, at) {
+                Some(value) => wanted.has(value),
+                None => wanted.allows_absence(),
+            })
+        })
+    }
+
+    /// The types that have an offering which the requirements allow, whatever they hold.
+    fn range(&mut self, terms: &Terms, requirements: &Requirements) -> usize {
+        let compiled = self.compiled;
+        let mut signatures: SmallVec<[u32; 8]> =
+            terms.statements.iter().map(|&statement| self.statements[statement as usize].4).collect();
+        signatures.sort_unstable();
+        signatures.dedup();
+        let several = signatures.iter().any(|&one| compiled.signatures[one as usize].alternatives.len() > 1);
+        let scope = Scope {
+            pool: terms.pool,
+            cells: (0..compiled.cells.len()).filter(|&cell| self.holds_in(requirements, cell)).collect(),
+            signatures,
+            narrowed: several.then(|| requirements.clone()),
+            reserved: terms.reserved,
+        };
+        if let Some(&id) = self.range_ids.get(&scope) {
+            return id;
+        }
+        let id = self.ranges.len();
+        self.ranges.push(Range::new(compiled, &scope));
+        self.range_ids.insert(scope, id);
+        id
+    }
+}
+
+impl Range {
+    fn new(compiled: &Compiled<'_>, scope: &Scope) -> Self {
+        let types = &compiled.problem.catalogues[compiled.problem.pools[scope.pool].catalogue];
+        let mut found: Vec<(usize, usize, f64)> = Vec::new();
+        for (shape, one) in compiled.shapes.iter().enumerate() {
+            if one.pool != scope.pool {
+                continue;
+            }
+            if scope.narrowed.as_ref().is_some_and(|all| !all.intersects(&types[one.instance_type].requirements)) {
+                continue;
+            }
+            if let Some((own, number)) = scope.reserved {
+                // A reservation is of one type: the launch names no other.
+                let reserved = one.reserved.iter().find(|reserved| own == shape && reserved.offering == number);
+                found.extend(reserved.map(|reserved| (shape, number, reserved.price)));
+                continue;
+            }
+            let admitted = |cell: usize| {
+                scope.signatures.iter().all(|&signature| compiled.admits[signature as usize][cell].contains(shape))
+            };
+            let mut cheapest: Option<usize> = None;
+            for &cell in &scope.cells {
+                let better = cheapest.is_none_or(|best| one.price[cell] < one.price[best]);
+                if one.price[cell].is_finite() && better && admitted(cell) {
+                    cheapest = Some(cell);
+                }
+            }
+            found.extend(cheapest.map(|cell| (shape, one.offering[cell] as usize, one.price[cell])));
+        }
+        let least = |shape: usize| compiled.shapes[shape].cheapest;
+        found.sort_unstable_by(|a, b| {
+            a.2.total_cmp(&b.2).then_with(|| least(a.0).total_cmp(&least(b.0))).then(a.0.cmp(&b.0))
+        });
+        let width = compiled.columns.width();
+        let mut room = vec![0; width * found.len()];
+        for (at, &(shape, ..)) in found.iter().enumerate() {
+            for (column, &amount) in compiled.shapes[shape].room.iter().enumerate() {
+                room[column * found.len() + at] = amount;
+            }
+        }
+        for one in &mut found {
+            one.0 = compiled.shapes[one.0].instance_type;
+        }
+        Self { types: found, room, launches: FxHashMap::default() }
+    }
+}

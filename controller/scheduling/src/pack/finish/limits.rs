@@ -1,0 +1,91 @@
+//! Limits of pools against the types that launches name.
+
+use crate::compile::Compiled;
+use crate::model::{Catalogue, Offering, Resources};
+use crate::pack::construct::Opened;
+use crate::solution::NewNode;
+
+/// Drops the launch alternatives with which a pool would exceed its limits, all other nodes being as planned.
+pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode]) {
+    let problem = compiled.problem;
+    for (pool, one) in problem.pools.iter().enumerate() {
+        let Some(limits) = &one.limits else { continue };
+        let types = &problem.catalogues[one.catalogue];
+        let uses = Uses::new(limits, types);
+        let mut left: Vec<i64> =
+            limits.iter().map(|(resource, limit)| limit.saturating_sub(one.usage.get(resource))).collect();
+        let own = || opened.iter().enumerate().filter(|(_, node)| compiled.shapes[node.shape].pool == pool);
+        for (_, node) in own() {
+            let planned = uses.of(compiled.shapes[node.shape].instance_type);
+            left.iter_mut().zip(planned).for_each(|(left, spent)| *left = left.saturating_sub(*spent));
+        }
+        for (number, node) in own() {
+            let planned = uses.of(compiled.shapes[node.shape].instance_type);
+            let within = |wanted: &[i64]| {
+                let mut all = wanted.iter().zip(planned).zip(&left);
+                all.all(|((wanted, planned), left)| wanted - planned <= (*left).max(0))
+            };
+            if within(&uses.most) {
+                continue;
+            }
+            let new = &mut nodes[number];
+            let kept: Vec<usize> = new.alternatives.iter().copied().filter(|&one| within(uses.of(one))).collect();
+            if kept.len() == new.alternatives.len() || kept.is_empty() {
+                continue;
+            }
+            if kept[0] != new.instance_type {
+                launch_as(new, kept[0], types);
+            }
+            new.alternatives = kept.into();
+            let chosen = uses.of(new.instance_type);
+            left.iter_mut().zip(chosen.iter().zip(planned)).for_each(|(left, (new, old))| *left -= new - old);
+        }
+    }
+}
+
+/// What types count against the limits of a pool.
+struct Uses {
+    width: usize,
+    /// By type and limit.
+    amounts: Vec<i64>,
+    /// By limit, the most that any type counts.
+    most: Vec<i64>,
+}
+
+impl Uses {
+    fn new(limits: &Resources, types: &Catalogue) -> Self {
+        let width = limits.iter().count();
+        let mut uses = Self { width, amounts: Vec::with_capacity(width * types.len()), most: vec![i64::MIN; width] };
+        for one in types {
+            for ((resource, _), most) in limits.iter().zip(&mut uses.most) {
+                let amount = if resource.name() == "nodes" { 1 } else { one.capacity.get(resource) };
+                uses.amounts.push(amount);
+                *most = amount.max(*most);
+            }
+        }
+        uses
+    }
+
+    fn of(&self, instance_type: usize) -> &[i64] {
+        &self.amounts[instance_type * self.width..][..self.width]
+    }
+}
+
+/// Plans the cheapest offering of another type.
+fn launch_as(node: &mut NewNode, instance_type: usize, types: &Catalogue) {
+    node.instance_type = instance_type;
+    let requirements = &node.requirements;
+    let cheapest = types[instance_type].offerings.iter().enumerate().filter(|(_, offering)| {
+        offering.launchable()
+            && offering.capacity_type() != Some("reserved")
+            && requirements.intersects(&offering.requirements)
+    });
+    let price = |offering: &Offering| offering.price.unwrap_or(f64::INFINITY);
+    let spot_last = |offering: &Offering| offering.capacity_type() != Some("spot");
+    if let Some((offering, one)) =
+        cheapest.min_by(|a, b| price(a.1).total_cmp(&price(b.1)).then(spot_last(a.1).cmp(&spot_last(b.1))))
+    {
+        node.offering = offering;
+        node.price = price(one);
+    }
+}

@@ -1,0 +1,99 @@
+//! From a draft to a plan: requirements, launch alternatives, prices, reasons.
+
+mod launches;
+mod limits;
+
+use std::sync::Arc;
+
+use super::Draft;
+use super::construct::Opened;
+use super::groups::Grouped;
+use crate::compile::Compiled;
+use crate::solution::{NewNode, Reason, Solution, Unschedulable};
+
+use launches::Launches;
+
+/// Writes the plan out.
+pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &Draft) -> Solution {
+    let mut solution = Solution::default();
+    let mut writer = Writer::new(compiled, grouped);
+    solution.new_nodes.extend(draft.opened.iter().map(|opened| writer.node(opened)));
+    limits::keep(compiled, &draft.opened, &mut solution.new_nodes);
+    for (node, units) in &draft.existing {
+        let mut pods: Vec<usize> = units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| pod as usize).collect();
+        pods.sort_unstable();
+        solution.existing.push((*node, pods));
+    }
+    let mut left: Vec<(usize, Option<Reason>)> = Vec::new();
+    for (unit, reason) in &draft.left {
+        left.extend(grouped.pods(unit).iter().map(|&pod| (pod as usize, *reason)));
+    }
+    for (pod, one) in compiled.problem.pods.iter().enumerate() {
+        if compiled.problem.specs[one.spec].refusal.is_some() {
+            left.push((pod, None));
+        }
+    }
+    left.sort_unstable_by_key(|&(pod, _)| pod);
+    solution.unschedulable = left
+        .into_iter()
+        .map(|(pod, reason)| Unschedulable {
+            pod,
+            reason: reason.unwrap_or(Reason::Resources),
+            message: String::new(),
+            pools: Vec::new(),
+        })
+        .collect();
+    solution
+}
+
+struct Writer<'a> {
+    compiled: &'a Compiled<'a>,
+    grouped: &'a Grouped,
+    launches: Launches<'a>,
+    specs: Vec<u32>,
+    sizes: Vec<i32>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped) -> Self {
+        let launches = Launches::new(compiled, grouped);
+        Self { compiled, grouped, launches, specs: Vec::new(), sizes: Vec::new() }
+    }
+
+    fn node(&mut self, opened: &Opened) -> NewNode {
+        let compiled = self.compiled;
+        let shape = &compiled.shapes[opened.shape];
+        let mut pods: Vec<usize> =
+            opened.units.iter().flat_map(|unit| self.grouped.pods(unit)).map(|&pod| pod as usize).collect();
+        pods.sort_unstable();
+        self.sizes.clear();
+        self.sizes.resize(compiled.columns.width(), 0);
+        let mut amounts = compiled.daemon_amounts(opened.shape);
+        self.specs.clear();
+        for &pod in &pods {
+            let class = compiled.class_of(pod);
+            self.sizes.iter_mut().zip(compiled.request(class)).for_each(|(sum, &size)| *sum += size);
+            let own = compiled.amounts(class);
+            amounts.iter_mut().zip(own).for_each(|(sum, &amount)| *sum = sum.saturating_add(amount));
+            self.specs.push(compiled.problem.pods[pod].spec as u32);
+        }
+        self.specs.sort_unstable();
+        let pattern = self.launches.pattern(opened, &self.specs);
+        let launch = self.launches.launch(pattern, &self.sizes);
+        let (instance_type, offering, price) = launch.first.unwrap_or_else(|| {
+            let offering = shape.offering[opened.cell] as usize;
+            (shape.instance_type, offering, opened.price)
+        });
+        NewNode {
+            pool: shape.pool,
+            pods,
+            instance_type,
+            offering,
+            price,
+            alternatives: Arc::clone(&launch.alternatives),
+            requirements: Arc::clone(self.launches.requirements_of(pattern)),
+            requests: compiled.columns.resources(&amounts),
+            min_values_relaxed: None,
+        }
+    }
+}

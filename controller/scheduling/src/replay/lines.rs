@@ -1,0 +1,264 @@
+//! Nodes that suit alike pods, with their points: looked at in blocks, so that most of the work is on plain bytes.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::books::Gate;
+use super::scheduler::Floor;
+use crate::model::{Node, Resource};
+use crate::validate::specs::{Specs, fits};
+
+/// Nodes that are looked at together.
+const BLOCK: usize = 64;
+
+/// Masks of more domains are not worth keeping: they hardly ever come again.
+const KEPT_DOMAINS: usize = 8;
+
+/// Pods with equal requests that may use equal nodes. Room only shrinks, so a node that is full for them stays so.
+pub(super) struct Line<'a> {
+    request: &'a [i64],
+    /// Cpu and memory of the request.
+    load: [f64; 2],
+    /// One more than the points of each node; zero if the node does not suit or is full.
+    score: Vec<u8>,
+    /// How many pods a node had when its score was found.
+    seen: Vec<u32>,
+    /// By block: how many of its scores are not zero.
+    open: Vec<u8>,
+}
+
+/// A gate in the form in which blocks are looked at.
+pub(super) enum Filter<'s> {
+    /// How many of something a node may have.
+    Host { counts: &'s [u32], least: u32, span: u32 },
+    /// All ones for nodes that are open, zero for the others.
+    Mask(Rc<[u8]>),
+}
+
+/// The gates of one pod.
+pub(super) type Filters<'s> = SmallVec<[Filter<'s>; 4]>;
+
+/// Nodes by open domains. Few combinations of a few zones ever occur.
+#[derive(Default)]
+pub(super) struct Masks {
+    kept: FxHashMap<(usize, bool, SmallVec<[bool; 16]>), Rc<[u8]>>,
+}
+
+impl Masks {
+    /// The filters of a pod with these gates.
+    pub(super) fn of<'s>(&mut self, gates: &[Gate<'s>]) -> Filters<'s> {
+        gates
+            .iter()
+            .map(|gate| match gate {
+                Gate::Host { counts, least, most } if least <= most => {
+                    Filter::Host { counts, least: *least, span: most - least }
+                }
+                Gate::Host { counts, .. } => Filter::Mask(vec![0; counts.len()].into()),
+                Gate::Domain { key, of_node, allowed, nowhere } => {
+                    let mask = || -> Rc<[u8]> {
+                        let open = |domain: &u32| allowed.get(*domain as usize).copied().unwrap_or(*nowhere);
+                        of_node.iter().map(|domain| if open(domain) { u8::MAX } else { 0 }).collect()
+                    };
+                    if allowed.len() > KEPT_DOMAINS {
+                        return Filter::Mask(mask());
+                    }
+                    let kept = self.kept.entry((*key, *nowhere, allowed.clone()));
+                    Filter::Mask(Rc::clone(kept.or_insert_with(mask)))
+                }
+            })
+            .collect()
+    }
+}
+
+/// The lines of all specs.
+pub(super) struct Lines<'a> {
+    specs: &'a Specs<'a>,
+    nodes: &'a [Node],
+    all: Vec<Line<'a>>,
+    of_spec: Vec<Option<usize>>,
+    ids: FxHashMap<(&'a [i64], u32, u32), usize>,
+    /// By placement and tolerations: 1 for nodes that suit.
+    suitable: FxHashMap<(u32, u32), Rc<[u8]>>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(specs: &'a Specs<'a>, nodes: &'a [Node]) -> Self {
+        let of_spec = vec![None; specs.problem.specs.len()];
+        Self { specs, nodes, all: Vec::new(), of_spec, ids: FxHashMap::default(), suitable: FxHashMap::default() }
+    }
+
+    /// The line of pods of `spec`.
+    pub(super) fn of(&mut self, spec: usize) -> &mut Line<'a> {
+        let line = match self.of_spec[spec] {
+            Some(line) => line,
+            None => {
+                let line = self.find(spec);
+                self.of_spec[spec] = Some(line);
+                line
+            }
+        };
+        &mut self.all[line]
+    }
+
+    fn find(&mut self, spec: usize) -> usize {
+        let (specs, nodes, all) = (self.specs, self.nodes, &mut self.all);
+        let (placement, tolerance) = (specs.placement_id(spec), specs.tolerance_id(spec));
+        let request = specs.request(spec);
+        *self.ids.entry((request, placement, tolerance)).or_insert_with(|| {
+            let suitable = self.suitable.entry((placement, tolerance)).or_insert_with(|| {
+                let suits =
+                    |node: &Node| specs.suits(placement, node) && specs.repelled_by(tolerance, &node.taints).is_none();
+                nodes.iter().map(|node| u8::from(suits(node))).collect()
+            });
+            let amount =
+                |resource: Resource| specs.resources.binary_search(&&resource).map_or(0, |at| request[at]) as f64;
+            all.push(Line {
+                request,
+                load: [amount(Resource::Cpu), amount(Resource::Memory)],
+                score: suitable.to_vec(),
+                seen: vec![u32::MAX; nodes.len()],
+                open: suitable.chunks(BLOCK).map(|block| block.iter().sum()).collect(),
+            });
+            all.len() - 1
+        })
+    }
+}
+
+impl Line<'_> {
+    /// The node with most points among the first `enough` from `start` on that `filters` and `takes` leave; the first of
+    /// equal ones.
+    pub(super) fn best(
+        &mut self,
+        floor: &Floor<'_>,
+        filters: &Filters<'_>,
+        takes: impl Fn(usize) -> bool,
+        start: &mut u32,
+        enough: usize,
+    ) -> Option<usize> {
+        let (mut most, mut best) = (0, None);
+        self.look(floor, filters, takes, start, enough, |first, scores| {
+            let highest = scores.iter().copied().fold(0, u8::max);
+            if highest > most {
+                most = highest;
+                best = scores.iter().position(|&score| score == highest).map(|at| first + at);
+            }
+        });
+        best
+    }
+
+    /// Collects those nodes with their points.
+    pub(super) fn gather(
+        &mut self,
+        floor: &Floor<'_>,
+        filters: &Filters<'_>,
+        takes: impl Fn(usize) -> bool,
+        start: &mut u32,
+        enough: usize,
+        sample: &mut Vec<(u32, u8)>,
+    ) {
+        self.look(floor, filters, takes, start, enough, |first, scores| {
+            let open = (first as u32..).zip(scores).filter(|&(_, &score)| score > 0);
+            sample.extend(open.map(|(node, &score)| (node, score - 1)));
+        });
+    }
+
+    /// Shows `visit` the scores of up to `enough` open nodes from `start` on, block by block, with the first node of each.
+    /// If there are more, the next look starts behind them.
+    fn look(
+        &mut self,
+        floor: &Floor<'_>,
+        filters: &Filters<'_>,
+        takes: impl Fn(usize) -> bool,
+        start: &mut u32,
+        enough: usize,
+        mut visit: impl FnMut(usize, &[u8]),
+    ) {
+        let count = self.score.len();
+        let from = (*start as usize).min(count);
+        let mut looked_at = 0;
+        for (mut at, end) in [(from, count), (0, from)] {
+            while at < end {
+                let block = at / BLOCK;
+                let (first, next) = (at, end.min((block + 1) * BLOCK));
+                at = next;
+                self.refresh(floor, block);
+                if self.open[block] == 0 {
+                    continue;
+                }
+                let mut scores = [0; BLOCK];
+                let scores = &mut scores[..next - first];
+                scores.copy_from_slice(&self.score[first..next]);
+                for filter in filters {
+                    filter.apply(first, scores);
+                }
+                for (node, score) in (first..).zip(scores.iter_mut()) {
+                    if *score > 0 && !takes(node) {
+                        *score = 0;
+                    }
+                }
+                let open: usize = scores.iter().map(|&score| u8::from(score > 0)).sum::<u8>().into();
+                if looked_at + open < enough {
+                    looked_at += open;
+                    visit(first, scores);
+                    continue;
+                }
+                let missing = enough - looked_at;
+                let mut ranks = (0..scores.len()).filter(|&at| scores[at] > 0);
+                let last = ranks.nth(missing - 1).unwrap_or(scores.len() - 1);
+                *start = (first + last + 1) as u32;
+                visit(first, &scores[..=last]);
+                return;
+            }
+        }
+    }
+
+    /// Brings the scores of a block up to date.
+    fn refresh(&mut self, floor: &Floor<'_>, block: usize) {
+        let range = block * BLOCK..self.score.len().min((block + 1) * BLOCK);
+        if self.open[block] == 0 || self.seen[range.clone()] == floor.pods[range.clone()] {
+            return;
+        }
+        let width = self.request.len();
+        for node in range {
+            if self.seen[node] == floor.pods[node] {
+                continue;
+            }
+            self.seen[node] = floor.pods[node];
+            if self.score[node] == 0 {
+                continue;
+            }
+            self.score[node] = if fits(self.request, &floor.room[node * width..(node + 1) * width]) {
+                1 + self.points(floor.load[node])
+            } else {
+                self.open[block] -= 1;
+                0
+            };
+        }
+    }
+
+    /// LeastAllocated and BalancedAllocation together, 0 to 200.
+    fn points(&self, [cpu, memory]: [(f64, f64); 2]) -> u8 {
+        let fraction = |(used, inverse): (f64, f64), more: f64| ((used + more) * inverse).min(1.0);
+        let (cpu, memory) = (fraction(cpu, self.load[0]), fraction(memory, self.load[1]));
+        // Nothing here is below zero, so that the conversion rounds down as kube-scheduler does.
+        let free = |used: f64| (100.0 * (1.0 - used)) as u32;
+        let balanced = (100.0 * (1.0 - (cpu - memory).abs() / 2.0)) as u32;
+        ((free(cpu) + free(memory)) / 2 + balanced) as u8
+    }
+}
+
+impl Filter<'_> {
+    /// Zeroes the scores of nodes that are not open; the first of them is number `first`.
+    fn apply(&self, first: usize, scores: &mut [u8]) {
+        match self {
+            Self::Host { counts, least, span } => {
+                for (score, count) in scores.iter_mut().zip(&counts[first..]) {
+                    *score = if count.wrapping_sub(*least) <= *span { *score } else { 0 };
+                }
+            }
+            Self::Mask(mask) => scores.iter_mut().zip(&mask[first..]).for_each(|(score, mask)| *score &= mask),
+        }
+    }
+}
