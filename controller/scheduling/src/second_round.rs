@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::labels::HOSTNAME;
 use crate::model::{BoundPod, Labels, Node, Pod, Problem, Resource, Resources};
 use crate::solution::{NewNode, Solution};
@@ -10,15 +12,37 @@ use crate::solution::{NewNode, Solution};
 /// Nodes that are there (those being deleted left out) and then the planned ones, without the pods of the plan.
 pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node> {
     let there = problem.nodes.iter().filter(|node| !node.deleting).cloned();
-    let planned = solution.new_nodes.iter().enumerate().map(|(number, node)| launched(problem, number, node));
+    // Nodes that share their launch differ only in name and pods.
+    let mut launched: FxHashMap<(usize, usize, usize, usize), (Labels, Resources)> = FxHashMap::default();
+    let planned = solution.new_nodes.iter().enumerate().map(|(number, node)| {
+        let launch = (node.pool, node.instance_type, node.offering, node.requirements.address());
+        let (labels, allocatable) = launched.entry(launch).or_insert_with(|| {
+            let types = &problem.catalogues[problem.pools[node.pool].catalogue];
+            (labels_of(problem, node), types[node.instance_type].allocatable())
+        });
+        let name: Arc<str> = format!("planned-{number}").into();
+        let mut labels = labels.clone();
+        labels.set(HOSTNAME, Arc::clone(&name));
+        Node {
+            name,
+            labels,
+            taints: problem.pools[node.pool].taints.clone(),
+            allocatable: allocatable.clone(),
+            daemon_requests: daemons(problem, node),
+            initialized: true,
+            deleting: false,
+            bound: Vec::new(),
+            attach_limits: Vec::new(),
+        }
+    });
     there.chain(planned).collect()
 }
 
-fn launched(problem: &Problem, number: usize, node: &NewNode) -> Node {
+/// The labels of a planned node, its name aside.
+fn labels_of(problem: &Problem, node: &NewNode) -> Labels {
     let pool = &problem.pools[node.pool];
     let kind = &problem.catalogues[pool.catalogue][node.instance_type];
     let offering = &kind.offerings[node.offering];
-    let name: Arc<str> = format!("planned-{number}").into();
     let mut labels = Labels::default();
     for (key, value) in pool.labels.iter() {
         labels.set(Arc::clone(key), Arc::clone(value));
@@ -31,18 +55,7 @@ fn launched(problem: &Problem, number: usize, node: &NewNode) -> Node {
             }
         }
     }
-    labels.set(HOSTNAME, Arc::clone(&name));
-    Node {
-        name,
-        labels,
-        taints: pool.taints.clone(),
-        allocatable: kind.allocatable(),
-        daemon_requests: daemons(problem, node),
-        initialized: true,
-        deleting: false,
-        bound: Vec::new(),
-        attach_limits: Vec::new(),
-    }
+    labels
 }
 
 /// What the plan counted for daemons: the node's requests less those of its pods.

@@ -23,7 +23,10 @@ pub use requirements::{Conflict, Requirements};
 pub use resources::{Resource, Resources};
 pub use selector::{Effect, LabelSelector, Labels, SelectorOperator, SelectorTerm, Taint, Toleration};
 
-use rustc_hash::FxHashMap;
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
 
 /// Index of an entry of [`Problem::specs`].
 pub type SpecId = usize;
@@ -43,18 +46,20 @@ pub struct Problem {
     pub nodes: Vec<Node>,
     /// Daemons that every fitting node will carry.
     pub daemons: Vec<DaemonSet>,
-    interned: FxHashMap<PodSpec, SpecId>,
+    /// Specs by their hash, so that none is stored twice.
+    interned: FxHashMap<u64, SmallVec<[SpecId; 1]>>,
 }
 
 impl Problem {
     /// The id of `spec`, stored once however many pods have it.
     pub fn intern(&mut self, spec: PodSpec) -> SpecId {
-        if let Some(&id) = self.interned.get(&spec) {
+        let alike = self.interned.entry(FxBuildHasher.hash_one(&spec)).or_default();
+        if let Some(&id) = alike.iter().find(|&&id| self.specs[id] == spec) {
             return id;
         }
         let id = self.specs.len();
-        self.specs.push(spec.clone());
-        self.interned.insert(spec, id);
+        alike.push(id);
+        self.specs.push(spec);
         id
     }
 

@@ -11,7 +11,7 @@ use crate::model::{Node, Resource};
 use crate::validate::specs::{Specs, fits};
 
 /// Nodes that are looked at together.
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 
 /// Masks of more domains are not worth keeping: they hardly ever come again.
 const KEPT_DOMAINS: usize = 8;
@@ -25,6 +25,8 @@ pub(super) struct Line<'a> {
     score: Vec<u8>,
     /// How many pods a node had when its score was found.
     seen: Vec<u32>,
+    /// By block, how many changes it had had when it was brought up to date.
+    seen_block: Vec<u32>,
     /// By block: how many of its scores are not zero.
     open: Vec<u8>,
 }
@@ -119,6 +121,7 @@ impl<'a> Lines<'a> {
                 load: [amount(Resource::Cpu), amount(Resource::Memory)],
                 score: suitable.to_vec(),
                 seen: vec![u32::MAX; nodes.len()],
+                seen_block: vec![u32::MAX; nodes.len().div_ceil(BLOCK)],
                 open: suitable.chunks(BLOCK).map(|block| block.iter().sum()).collect(),
             });
             all.len() - 1
@@ -133,7 +136,7 @@ impl Line<'_> {
         &mut self,
         floor: &Floor<'_>,
         filters: &Filters<'_>,
-        takes: impl Fn(usize) -> bool,
+        takes: Option<impl Fn(usize) -> bool>,
         start: &mut u32,
         enough: usize,
     ) -> Option<usize> {
@@ -153,7 +156,7 @@ impl Line<'_> {
         &mut self,
         floor: &Floor<'_>,
         filters: &Filters<'_>,
-        takes: impl Fn(usize) -> bool,
+        takes: Option<impl Fn(usize) -> bool>,
         start: &mut u32,
         enough: usize,
         sample: &mut Vec<(u32, u8)>,
@@ -170,7 +173,7 @@ impl Line<'_> {
         &mut self,
         floor: &Floor<'_>,
         filters: &Filters<'_>,
-        takes: impl Fn(usize) -> bool,
+        takes: Option<impl Fn(usize) -> bool>,
         start: &mut u32,
         enough: usize,
         mut visit: impl FnMut(usize, &[u8]),
@@ -193,9 +196,11 @@ impl Line<'_> {
                 for filter in filters {
                     filter.apply(first, scores);
                 }
-                for (node, score) in (first..).zip(scores.iter_mut()) {
-                    if *score > 0 && !takes(node) {
-                        *score = 0;
+                if let Some(takes) = &takes {
+                    for (node, score) in (first..).zip(scores.iter_mut()) {
+                        if *score > 0 && !takes(node) {
+                            *score = 0;
+                        }
                     }
                 }
                 let open: usize = scores.iter().map(|&score| u8::from(score > 0)).sum::<u8>().into();
@@ -217,9 +222,10 @@ impl Line<'_> {
     /// Brings the scores of a block up to date.
     fn refresh(&mut self, floor: &Floor<'_>, block: usize) {
         let range = block * BLOCK..self.score.len().min((block + 1) * BLOCK);
-        if self.open[block] == 0 || self.seen[range.clone()] == floor.pods[range.clone()] {
+        if self.open[block] == 0 || self.seen_block[block] == floor.changes[block] {
             return;
         }
+        self.seen_block[block] = floor.changes[block];
         let width = self.request.len();
         for node in range {
             if self.seen[node] == floor.pods[node] {

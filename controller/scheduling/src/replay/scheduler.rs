@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use super::books::{Books, rules_of};
-use super::lines::{Lines, Masks};
+use super::lines::{BLOCK, Lines, Masks};
 use crate::model::{HostPort, Node, PodSpec, Problem, Resource};
 use crate::solution::Solution;
 use crate::validate::specs::{Specs, add_row, intern};
@@ -19,6 +19,8 @@ pub(super) struct Floor<'a> {
     pub(super) load: Vec<[(f64, f64); 2]>,
     /// How many pods were put there.
     pub(super) pods: Vec<u32>,
+    /// The same for each block of nodes.
+    pub(super) changes: Vec<u32>,
     ports: Vec<Vec<HostPort>>,
     /// By driver with a limit: how many volumes it can still attach, and those attached.
     volumes: Vec<Vec<(u32, BTreeSet<&'a str>)>>,
@@ -43,7 +45,7 @@ pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (
         let spec = problem.pods[pod].spec;
         let filters = masks.of(&books.gates(spec));
         let picky = !problem.specs[spec].host_ports.is_empty() || !problem.specs[spec].attachments.is_empty();
-        let takes = |node: usize| !picky || floor.takes(&nodes[node], spec, node);
+        let takes = picky.then_some(|node: usize| floor.takes(&nodes[node], spec, node));
         books.wishes(spec, &mut wishes);
         let line = lines.of(spec);
         let found = if wishes.is_empty() {
@@ -119,7 +121,15 @@ impl<'a> Floor<'a> {
             });
             volumes.push(limits.collect());
         }
-        Self { specs, room, load, pods: vec![0; nodes.len()], ports, volumes }
+        Self {
+            specs,
+            room,
+            load,
+            pods: vec![0; nodes.len()],
+            changes: vec![0; nodes.len().div_ceil(BLOCK)],
+            ports,
+            volumes,
+        }
     }
 
     /// Host ports and attach limits.
@@ -144,6 +154,7 @@ impl<'a> Floor<'a> {
         cpu.0 += spec.requests.get(&Resource::Cpu) as f64;
         memory.0 += spec.requests.get(&Resource::Memory) as f64;
         self.pods[node] += 1;
+        self.changes[node / BLOCK] += 1;
         self.ports[node].extend(&spec.host_ports);
         for ((driver, _), (left, there)) in about.attach_limits.iter().zip(&mut self.volumes[node]) {
             for claim in new_volumes(spec, driver) {
