@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{Packing, Sources};
-use super::types::Catalogue;
+use super::types::Supply;
 use crate::manifest::{self, DefaultSpread, Manifests, NodeClass};
 use crate::snapshot::{self, Settings, Snapshot};
 
@@ -29,7 +29,7 @@ pub(crate) fn read(
 ) -> Result<Inputs, Failure> {
     let Sources { files, catalogue } = sources;
     let Packing { options: _, gates, scheduler_config } = packing;
-    let catalogue = Catalogue::open(catalogue)?;
+    let catalogue = Supply::open(catalogue)?;
     let manifests = read_manifests(files, progress)?;
     let default_spread = match scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,

@@ -7,7 +7,7 @@ use std::io::{Write, stdin};
 
 use muster_aws::catalogue::{self, Format as FileFormat};
 use muster_aws::{Ec2, Region, Resolver};
-use muster_scheduling::model::InstanceType;
+use muster_scheduling::model::Catalogue;
 
 use self::pattern::matches_any;
 use super::failure::Failure;
@@ -18,9 +18,9 @@ use super::progress::Progress;
 use super::settings::{CatalogueSource, TypesSettings};
 use crate::manifest::{self, NodeClass, Source};
 
-/// The instance types that NodeClasses lead to.
+/// Where the instance types of NodeClasses come from.
 #[derive(Debug)]
-pub(crate) enum Catalogue {
+pub(crate) enum Supply {
     /// The embedded catalogue, as a region offers it.
     Embedded {
         /// The region.
@@ -29,10 +29,10 @@ pub(crate) enum Catalogue {
         ec2: &'static Ec2,
     },
     /// The types of a file, the same for every NodeClass.
-    File(Vec<InstanceType>),
+    File(Catalogue),
 }
 
-impl Catalogue {
+impl Supply {
     /// Opens the catalogue that `source` names.
     pub(crate) fn open(source: &CatalogueSource) -> Result<Self, Failure> {
         match source {
@@ -45,14 +45,14 @@ impl Catalogue {
                 let Source { name, text, .. } = manifest::read_one(file, &mut stdin().lock())?;
                 let types = catalogue::read(&text);
                 types
-                    .map(Self::File)
+                    .map(|types| Self::File(types.into()))
                     .map_err(|error| Failure::Usage(format!("{name}: document 1: {error}\n\nhint: {}", error.hint())))
             }
         }
     }
 
     /// The types that nodes of `class` may be; without a class, or with another provider's, those of the default one.
-    pub(crate) fn types(&self, class: Option<&NodeClass>) -> Vec<InstanceType> {
+    pub(crate) fn types(&self, class: Option<&NodeClass>) -> Catalogue {
         match self {
             Self::Embedded { region, ec2 } => {
                 let settings = class.map(|class| class.settings.clone()).unwrap_or_default();
@@ -80,10 +80,10 @@ pub(crate) fn print(
     palette: Palette,
 ) -> Result<(), Failure> {
     let TypesSettings { files, catalogue: source, names, format } = settings;
-    let open = Catalogue::open(source)?;
+    let open = Supply::open(source)?;
     let class = node_class(files, progress)?;
     progress.stage("resolving instance types");
-    let mut types = open.types(class.as_ref());
+    let mut types = open.types(class.as_ref()).types().to_vec();
     progress.clear();
     if !names.is_empty() {
         types.retain(|instance_type| matches_any(names, &instance_type.name));

@@ -8,7 +8,7 @@
 //!
 //! Whatever refers to another object (a claim, a class, a namespace) is resolved here, once per distinct template.
 
-use muster_scheduling::model::{InstanceType, Problem};
+use muster_scheduling::model::{Catalogue, Problem};
 
 use crate::manifest::{DefaultSpread, InputError, Manifests, NodeClass};
 
@@ -29,7 +29,7 @@ pub use gates::FeatureGates;
 
 /// The instance types of a NodeClass, or of the default class if it is not in the input (`None`). With `--catalog` the
 /// answer does not depend on the class.
-pub type Types<'a> = dyn Fn(Option<&NodeClass>) -> Vec<InstanceType> + 'a;
+pub type Types<'a> = dyn Fn(Option<&NodeClass>) -> Catalogue + 'a;
 
 /// The operator's choices that shape a snapshot.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! What becomes of the objects of a cluster.
 
-use muster_scheduling::model::{InstanceType, PodSpec, Resource, Resources};
+use muster_scheduling::model::{Catalogue, PodSpec, Resource, Resources};
 
 use super::*;
 use crate::manifest::read_text;
@@ -14,7 +14,7 @@ mod volumes;
 fn snapshot(text: &str) -> Snapshot {
     let manifests = read_text("input", text).unwrap();
     assert_eq!(manifests.warnings, [""; 0], "{text}");
-    assemble(&manifests, &Settings::default(), &|_| Vec::new()).unwrap()
+    assemble(&manifests, &Settings::default(), &|_| Catalogue::default()).unwrap()
 }
 
 /// A pod called `name` with more of a spec, in the flow style of YAML.

@@ -284,7 +284,7 @@ fn the_default_spread_is_for_pods_that_belong_together() {
     let settings = Settings { default_spread, ..Settings::default() };
     let spread = |text: &str| {
         let manifests = read_text("input", text).unwrap();
-        let snapshot = assemble(&manifests, &settings, &|_| Vec::new()).unwrap();
+        let snapshot = assemble(&manifests, &settings, &|_| Catalogue::default()).unwrap();
         only_spec(&snapshot).spread.clone()
     };
     assert_eq!(spread(&pod("a", "")), []);

@@ -68,9 +68,9 @@ fn pools_of_one_class_share_their_types() {
     let text = [pool("a", "", ""), pool("b", "", ""), other, class.to_owned()].concat();
     let manifests = read_text("input", &text).unwrap();
     let asked = RefCell::new(Vec::new());
-    let types = |class: Option<&NodeClass>| -> Vec<InstanceType> {
+    let types = |class: Option<&NodeClass>| -> Catalogue {
         asked.borrow_mut().push(class.map(|class| format!("{} {}", class.kind, class.name)));
-        Vec::new()
+        Catalogue::default()
     };
     let snapshot = assemble(&manifests, &Settings::default(), &types).unwrap();
     assert_eq!(snapshot.problem.pools.iter().map(|pool| pool.catalogue).collect::<Vec<_>>(), [0, 0, 1]);
