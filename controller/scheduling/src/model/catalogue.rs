@@ -233,7 +233,7 @@ impl<'a> IntoIterator for &'a Catalogue {
 struct Sets {
     all: Vec<OfferingSet>,
     ids: FxHashMap<Requirements, u32>,
-    /// The set found last: neighbours often share one.
+    /// By where the entries of a set lie: resolved types often share them already.
     by_address: FxHashMap<usize, u32>,
 }
 
@@ -259,45 +259,55 @@ impl Sets {
     }
 }
 
+/// A column while types are added to it.
+struct Growing<'t> {
+    key: &'t Arc<str>,
+    column: LabelColumn,
+    ids: FxHashMap<Option<&'t Requirement>, u32>,
+}
+
+impl<'t> Growing<'t> {
+    fn new(key: &'t Arc<str>) -> Self {
+        Self { key, column: LabelColumn::default(), ids: FxHashMap::default() }
+    }
+
+    /// Says of the types before number `end` that were passed over that they do not have the label.
+    fn skip_to(&mut self, end: usize) {
+        while self.column.of_type.len() < end {
+            self.push(None);
+        }
+    }
+
+    fn push(&mut self, requirement: Option<&'t Requirement>) {
+        let id = *self.ids.entry(requirement).or_insert_with(|| {
+            self.column.distinct.push(requirement.cloned());
+            self.column.distinct.len() as u32 - 1
+        });
+        self.column.of_type.push(id);
+    }
+}
+
 fn columns(types: &[InstanceType]) -> Vec<(Arc<str>, LabelColumn)> {
-    let mut columns: Vec<(&Arc<str>, LabelColumn, FxHashMap<Option<&Requirement>, u32>)> = Vec::new();
+    let mut columns: Vec<Growing<'_>> = Vec::new();
     for (number, one) in types.iter().enumerate() {
         let mut at = 0;
         for (key, requirement) in one.requirements.iter() {
             // Both are sorted, and most types have the same labels: the column is nearly always the next one.
-            while columns.get(at).is_some_and(|(known, ..)| *known < key) {
+            while columns.get(at).is_some_and(|known| known.key < key) {
                 at += 1;
             }
-            if columns.get(at).is_none_or(|(known, ..)| *known != key) {
-                columns.insert(at, (key, LabelColumn::default(), FxHashMap::default()));
+            if columns.get(at).is_none_or(|known| known.key != key) {
+                columns.insert(at, Growing::new(key));
             }
-            let (_, column, ids) = &mut columns[at];
-            column.skip_to(number, ids);
-            column.push(Some(requirement), ids);
+            columns[at].skip_to(number);
+            columns[at].push(Some(requirement));
         }
     }
-    let finish = |(key, mut column, mut ids): (&Arc<str>, LabelColumn, FxHashMap<_, _>)| {
-        column.skip_to(types.len(), &mut ids);
-        (Arc::clone(key), column)
+    let finish = |mut one: Growing<'_>| {
+        one.skip_to(types.len());
+        (Arc::clone(one.key), one.column)
     };
     columns.into_iter().map(finish).collect()
-}
-
-impl LabelColumn {
-    /// Says of the types before number `end` that were passed over that they do not have the label.
-    fn skip_to<'t>(&mut self, end: usize, ids: &mut FxHashMap<Option<&'t Requirement>, u32>) {
-        while self.of_type.len() < end {
-            self.push(None, ids);
-        }
-    }
-
-    fn push<'t>(&mut self, requirement: Option<&'t Requirement>, ids: &mut FxHashMap<Option<&'t Requirement>, u32>) {
-        let id = *ids.entry(requirement).or_insert_with(|| {
-            self.distinct.push(requirement.cloned());
-            self.distinct.len() as u32 - 1
-        });
-        self.of_type.push(id);
-    }
 }
 
 #[cfg(test)]

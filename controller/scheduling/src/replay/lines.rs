@@ -45,8 +45,11 @@ pub(super) type Filters<'s> = SmallVec<[Filter<'s>; 4]>;
 /// Nodes by open domains. Few combinations of a few zones ever occur.
 #[derive(Default)]
 pub(super) struct Masks {
-    kept: FxHashMap<(usize, bool, SmallVec<[bool; 16]>), Rc<[u8]>>,
+    kept: FxHashMap<Opened, Rc<[u8]>>,
 }
+
+/// Which label, whether nodes without it are open, and which of its domains are.
+type Opened = (usize, bool, SmallVec<[bool; 16]>);
 
 impl Masks {
     /// The filters of a pod with these gates.
@@ -265,6 +268,75 @@ impl Filter<'_> {
                 }
             }
             Self::Mask(mask) => scores.iter_mut().zip(&mask[first..]).for_each(|(score, mask)| *score &= mask),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Labels, PodSpec, Problem, Requirements, Resources};
+
+    fn pod() -> PodSpec {
+        PodSpec {
+            namespace: "default".into(),
+            labels: Labels::default(),
+            requests: Resources::from_iter([(Resource::Cpu, 1100)]),
+            node_selector: Requirements::new(),
+            node_terms: Vec::new(),
+            preferred_node_terms: Vec::new(),
+            tolerations: Vec::new(),
+            spread: Vec::new(),
+            affinity: Vec::new(),
+            anti_affinity: Vec::new(),
+            preferred_affinity: Vec::new(),
+            preferred_anti_affinity: Vec::new(),
+            host_ports: Vec::new(),
+            volume_terms: Vec::new(),
+            attachments: Vec::new(),
+            priority: 0,
+            refusal: None,
+        }
+    }
+
+    fn node(number: usize) -> Node {
+        Node {
+            name: format!("n{number}").into(),
+            labels: Labels::default(),
+            taints: Vec::new(),
+            allocatable: Resources::from_iter([(Resource::Cpu, 1000 + number as i64)]),
+            daemon_requests: Resources::new(),
+            initialized: true,
+            deleting: false,
+            bound: Vec::new(),
+            attach_limits: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_look_goes_round_and_stops_at_enough() {
+        let mut problem = Problem::default();
+        problem.intern(pod());
+        let nodes: Vec<Node> = (0..300).map(node).collect();
+        let specs = Specs::new(&problem);
+        let floor = Floor::new(&specs, &nodes);
+        let mut lines = Lines::new(&specs, &nodes);
+        let even: Rc<[u8]> = (0..300).map(|number| if number % 2 == 0 { u8::MAX } else { 0 }).collect();
+        let counts: Vec<u32> = (0..300).map(|number| u32::from(number >= 298)).collect();
+        let filters: Filters<'_> =
+            [Filter::Mask(even), Filter::Host { counts: &counts, least: 0, span: 0 }].into_iter().collect();
+        let takes = |node: usize| node != 102;
+        // Nodes below 100 are too small, the last even one is taken, 102 is refused.
+        let open = |start: u32| (start..298).chain(100..start).filter(|node| node % 2 == 0 && *node != 102);
+        for (start, enough, next) in [(0, 3, 107), (290, 10, 113), (300, 1, 101), (0, 200, 0)] {
+            let (mut sample, mut begin) = (Vec::new(), start);
+            lines.of(0).gather(&floor, &filters, Some(takes), &mut begin, enough, &mut sample);
+            let found: Vec<u32> = sample.iter().map(|&(node, _)| node).collect();
+            assert_eq!(found, open(start.max(100)).take(enough).collect::<Vec<_>>());
+            assert_eq!(begin, next);
+            let most = sample.iter().map(|&(_, points)| points).max();
+            let first = sample.iter().find(|&&(_, points)| Some(points) == most).map(|&(node, _)| node as usize);
+            assert_eq!(lines.of(0).best(&floor, &filters, Some(takes), &mut { start }, enough), first);
         }
     }
 }

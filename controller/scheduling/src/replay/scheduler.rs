@@ -96,7 +96,8 @@ fn best(sample: &[(u32, u8)], books: &Books<'_>, wishes: &[(u32, f64, f64)]) -> 
 }
 
 impl<'a> Floor<'a> {
-    fn new(specs: &'a Specs<'a>, nodes: &[Node]) -> Self {
+    /// The nodes with the pods that are bound to them.
+    pub(super) fn new(specs: &'a Specs<'a>, nodes: &[Node]) -> Self {
         let mut room = Vec::with_capacity(nodes.len() * specs.resources.len());
         let mut load = Vec::with_capacity(nodes.len());
         let (mut ports, mut volumes) = (Vec::new(), Vec::new());
