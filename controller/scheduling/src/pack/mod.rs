@@ -14,6 +14,7 @@ mod glue;
 pub(crate) mod ground;
 pub(crate) mod groups;
 mod leftovers;
+mod replicas;
 mod reserved;
 mod search;
 pub(crate) mod stock;
@@ -82,6 +83,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution);
     }
+    solution.new_nodes.extend(replicas::missing(problem, options));
     solution
 }
 

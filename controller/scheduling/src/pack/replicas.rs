@@ -1,0 +1,67 @@
+//! Static pools: nodes that are missing are launched without waiting for pods.
+
+use std::sync::Arc;
+
+use crate::model::{Labels, Options, Pod, PodSpec, PoolState, Problem, Requirements, Resource, Resources, Toleration};
+use crate::solution::NewNode;
+
+/// The nodes that static pools lack: the cheapest that the pool allows, as many as its limits allow.
+pub(crate) fn missing(problem: &Problem, options: &Options) -> Vec<NewNode> {
+    let mut nodes = Vec::new();
+    for (number, pool) in problem.pools.iter().enumerate() {
+        let Some(missing) = pool.missing_replicas.filter(|&missing| missing > 0) else { continue };
+        if pool.state != PoolState::Ready {
+            continue;
+        }
+        let Some(mut node) = cheapest(problem, number, options) else { continue };
+        node.pool = number;
+        let capacity = &problem.catalogues[pool.catalogue][node.instance_type].capacity;
+        let times = pool.limits.as_ref().map_or(i64::MAX, |limits| times(limits, &pool.usage, capacity));
+        let count = i64::from(missing).min(times.max(0));
+        nodes.extend((0..count).map(|_| node.clone()));
+    }
+    nodes
+}
+
+/// How many nodes of `capacity` fit between usage and limits.
+fn times(limits: &Resources, usage: &Resources, capacity: &Resources) -> i64 {
+    let each = |resource: &Resource| if resource.name() == "nodes" { 1 } else { capacity.get(resource) };
+    let bounded = limits.iter().filter(|(resource, _)| each(resource) > 0);
+    let left = bounded.map(|(resource, limit)| limit.saturating_sub(usage.get(resource)) / each(resource));
+    left.min().unwrap_or(i64::MAX)
+}
+
+/// The node that the pool would launch for a pod that wants nothing and tolerates everything, without the pod.
+fn cheapest(problem: &Problem, pool: usize, options: &Options) -> Option<NewNode> {
+    let mut alone = Problem::default();
+    alone.specs.clone_from(&problem.specs);
+    alone.pools.push(problem.pools[pool].clone());
+    alone.catalogues.clone_from(&problem.catalogues);
+    alone.daemons.clone_from(&problem.daemons);
+    alone.pools[0].missing_replicas = None;
+    alone.pools[0].limits = None;
+    let spec = PodSpec {
+        namespace: "".into(),
+        labels: Labels::default(),
+        requests: Resources::new(),
+        node_selector: Requirements::new(),
+        node_terms: Vec::new(),
+        preferred_node_terms: Vec::new(),
+        tolerations: vec![Toleration { key: None, value: None, effect: None }],
+        spread: Vec::new(),
+        affinity: Vec::new(),
+        anti_affinity: Vec::new(),
+        preferred_affinity: Vec::new(),
+        preferred_anti_affinity: Vec::new(),
+        host_ports: Vec::new(),
+        volume_terms: Vec::new(),
+        attachments: Vec::new(),
+        priority: 0,
+        refusal: None,
+    };
+    alone.specs.push(spec);
+    alone.pods.push(Pod { name: Arc::from(""), spec: alone.specs.len() - 1 });
+    let mut found = super::plan(&alone, options).new_nodes.pop()?;
+    found.pods.clear();
+    Some(found)
+}
