@@ -12,7 +12,7 @@ use muster_aws::catalogue;
 use muster_controller::manifest::{Manifests, read};
 use muster_controller::snapshot::{Settings, assemble};
 use muster_scheduling::explain::Explainer;
-use muster_scheduling::model::{InstanceType, MinValuesPolicy, Options, PreferencePolicy, Problem};
+use muster_scheduling::model::{Catalogue, MinValuesPolicy, Options, PreferencePolicy, Problem};
 use muster_scheduling::{lower_bound, replay, solve, validate};
 use mutate::{Dice, change, damage};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 static DOCUMENTS: LazyLock<Vec<Value>> =
     LazyLock::new(|| OBJECTS.split("\n---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect());
-static TYPES: LazyLock<Vec<InstanceType>> = LazyLock::new(|| catalogue::read(CATALOGUE).unwrap());
+static TYPES: LazyLock<Catalogue> = LazyLock::new(|| catalogue::read(CATALOGUE).unwrap().into());
 
 /// How far the mutations came.
 #[derive(Debug, Default)]
@@ -164,7 +164,7 @@ fn see_catalogue_through(bytes: &[u8], tally: &mut Tally) {
     match catalogue::read(&String::from_utf8_lossy(bytes)) {
         Ok(types) => {
             tally.catalogues += 1;
-            plan(&SOUND, &types, 0, tally);
+            plan(&SOUND, &types.into(), 0, tally);
         }
         Err(error) => {
             tally.refused += 1;
@@ -173,8 +173,8 @@ fn see_catalogue_through(bytes: &[u8], tally: &mut Tally) {
     }
 }
 
-fn plan(manifests: &Manifests, types: &[InstanceType], number: usize, tally: &mut Tally) {
-    let snapshot = assemble(manifests, &Settings::default(), &|_| types.to_vec()).unwrap();
+fn plan(manifests: &Manifests, types: &Catalogue, number: usize, tally: &mut Tally) {
+    let snapshot = assemble(manifests, &Settings::default(), &|_| types.clone()).unwrap();
     let problem: &Problem = &snapshot.problem;
     if problem.pods.len() > MOST_PODS {
         return;

@@ -51,6 +51,19 @@ struct Zoning<'a> {
     load: Vec<Vec<f64>>,
     masks: Vec<FixedBitSet>,
     mask_ids: FxHashMap<FixedBitSet, u32>,
+    /// Units that went where they unbalance a spread of others.
+    intruders: Vec<Intruder>,
+}
+
+/// How little a value suits a unit: unbalances others, targets of its own rules there, of others' rules, load, number.
+type Claim = (bool, i64, i64, f64, usize);
+
+/// A unit that is a target of a spread which does not hold where the unit went, at the time it went there. Those that come
+/// after it may set that right.
+struct Intruder {
+    unit: u32,
+    group: usize,
+    chosen: Vec<(usize, usize)>,
 }
 
 /// Decides for all units but those of `without`.
@@ -72,6 +85,7 @@ pub(crate) fn assign(
         load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len()]).collect(),
         masks: Vec::new(),
         mask_ids: FxHashMap::default(),
+        intruders: Vec::new(),
     };
     let totals = total_sizes(grouped, compiled.columns.width());
     let reaches: Vec<FixedBitSet> = zoning.reaches(standing, standing_admits);
@@ -96,6 +110,7 @@ pub(crate) fn assign(
         }
         waiting = deferred;
     }
+    zoning.turn_away(&mut zoned);
     zoned.masks = zoning.masks;
     zoned
 }
@@ -266,7 +281,7 @@ impl Zoning<'_> {
         let share = self.share(group, totals);
         let first = zoned.placed.len();
         for &unit in of.units.iter().filter(|unit| !without.contains(unit)) {
-            match self.choose(group, reach, &dimensions, share) {
+            match self.choose(unit, group, reach, &dimensions, share) {
                 Some(mask) => {
                     let id = self.mask_id(mask);
                     match zoned.placed[first..].iter_mut().find(|placed| placed.mask == id) {
@@ -299,12 +314,20 @@ impl Zoning<'_> {
     }
 
     /// Chooses a value per dimension for one unit of `group`, and counts it.
-    fn choose(&mut self, group: usize, reach: &FixedBitSet, dimensions: &[usize], share: f64) -> Option<FixedBitSet> {
+    fn choose(
+        &mut self,
+        unit: u32,
+        group: usize,
+        reach: &FixedBitSet,
+        dimensions: &[usize],
+        share: f64,
+    ) -> Option<FixedBitSet> {
         let mut mask = reach.clone();
         let mut chosen: Vec<(usize, usize)> = Vec::with_capacity(dimensions.len());
+        let mut intrudes = false;
         for &dimension in dimensions {
             let values = self.compiled.cells.dimensions[dimension].values.len();
-            let mut best: Option<((i64, i64, f64, usize), FixedBitSet)> = None;
+            let mut best: Option<(Claim, FixedBitSet)> = None;
             for value in 0..values {
                 let mut cells = FixedBitSet::with_capacity(mask.len());
                 let inside =
@@ -314,16 +337,21 @@ impl Zoning<'_> {
                     continue;
                 }
                 let (owned, targeted) = self.counts_at(group, dimension, value);
-                let key = (owned, targeted, self.load[dimension][value], value);
+                let key =
+                    (self.unbalances(group, dimension, value), owned, targeted, self.load[dimension][value], value);
                 if best.as_ref().is_none_or(|(least, _)| key.partial_cmp(least) == Some(std::cmp::Ordering::Less)) {
                     best = Some((key, cells));
                 }
             }
-            let ((.., value), cells) = best?;
+            let ((unbalances, .., value), cells) = best?;
+            intrudes |= unbalances;
             chosen.push((dimension, value));
             mask = cells;
         }
         self.count(group, &chosen, share);
+        if intrudes {
+            self.intruders.push(Intruder { unit, group, chosen });
+        }
         Some(mask)
     }
 
@@ -350,20 +378,54 @@ impl Zoning<'_> {
             }
         }
         // What others own here must still hold when this unit has come.
-        let mut targeted = part.targets_domain.iter().filter(|&&(rule, _)| {
-            let at = rule as usize;
-            self.dimension_of[at] == dimension && self.counts.owners[at][value] > 0 && !part.owns_domain.contains(&rule)
-        });
-        targeted.all(|&(rule, count)| {
-            let there = self.counts.targets[rule as usize][value] + count;
-            match self.grouped.rules.domain[rule as usize].demand {
-                Demand::AtMost(limit) => there <= limit,
-                Demand::Spread { max_skew, min_domains, required: true, .. } => {
-                    there - self.fewest(rule as usize, min_domains) <= max_skew
-                }
-                Demand::Spread { .. } | Demand::Company => true,
+        let mut targeted =
+            part.targets_domain.iter().filter(|&&(rule, _)| self.dimension_of[rule as usize] == dimension);
+        targeted.all(|&(rule, count)| match self.grouped.rules.domain[rule as usize].demand {
+            Demand::AtMost(limit) if self.counts.owners[rule as usize][value] > 0 => {
+                self.counts.targets[rule as usize][value] + count <= limit
             }
+            _ => true,
         })
+    }
+
+    /// Whether a spread that others own in `value` does not hold, for now, with a unit of `group` there.
+    fn unbalances(&self, group: usize, dimension: usize, value: usize) -> bool {
+        let part = &self.grouped.groups[group].part;
+        let others = part.targets_domain.iter().filter(|(rule, _)| !part.owns_domain.contains(rule));
+        let mut others = others.filter(|&&(rule, _)| self.dimension_of[rule as usize] == dimension);
+        others.any(|&(rule, count)| self.skewed(rule as usize, value, count))
+    }
+
+    /// Whether a required spread that somebody owns in `value` does not hold there with `more` targets.
+    fn skewed(&self, rule: usize, value: usize, more: i32) -> bool {
+        let Demand::Spread { max_skew, min_domains, required: true, .. } = self.grouped.rules.domain[rule].demand
+        else {
+            return false;
+        };
+        let there = self.counts.targets[rule][value] + more;
+        self.counts.owners[rule][value] > 0 && there - self.fewest(rule, min_domains) > max_skew
+    }
+
+    /// Takes away the units that unbalance a spread to the end, the last ones first.
+    fn turn_away(&mut self, zoned: &mut Zoned) {
+        loop {
+            let offends = |intruder: &Intruder| {
+                let part = &self.grouped.groups[intruder.group].part;
+                let mut targets = part.targets_domain.iter().map(|&(rule, _)| rule as usize);
+                targets.any(|rule| {
+                    let of_rule = |&&(dimension, _): &&(usize, usize)| dimension == self.dimension_of[rule];
+                    let value = intruder.chosen.iter().find(of_rule).map(|&(_, value)| value);
+                    value.is_some_and(|value| self.skewed(rule, value, 0))
+                })
+            };
+            let Some(position) = self.intruders.iter().rposition(offends) else { break };
+            let Intruder { unit, group, chosen } = self.intruders.remove(position);
+            self.recount(group, &chosen, -1);
+            for placed in zoned.placed.iter_mut().filter(|placed| placed.group == group) {
+                placed.units.retain(|&known| known != unit);
+            }
+            zoned.rejected.push((unit, Reason::TopologySpread));
+        }
     }
 
     /// Targets in the emptiest value that counts for a spread.
@@ -389,21 +451,26 @@ impl Zoning<'_> {
     }
 
     fn count(&mut self, group: usize, chosen: &[(usize, usize)], share: f64) {
-        let part = &self.grouped.groups[group].part;
         for &(dimension, value) in chosen {
             self.load[dimension][value] += share;
         }
+        self.recount(group, chosen, 1);
+    }
+
+    /// Counts a unit of `group` `times` times more.
+    fn recount(&mut self, group: usize, chosen: &[(usize, usize)], times: i32) {
+        let part = &self.grouped.groups[group].part;
         let value_in = |dimension: usize| chosen.iter().find(|&&(at, _)| at == dimension).map(|&(_, value)| value);
         for &(rule, count) in &part.targets_domain {
             let at = rule as usize;
-            self.counts.total[at] += count;
+            self.counts.total[at] += count * times;
             if let Some(value) = value_in(self.dimension_of[at]) {
-                self.counts.targets[at][value] += count;
+                self.counts.targets[at][value] += count * times;
             }
         }
         for &rule in &part.owns_domain {
             if let Some(value) = value_in(self.dimension_of[rule as usize]) {
-                self.counts.owners[rule as usize][value] += 1;
+                self.counts.owners[rule as usize][value] += times;
             }
         }
     }
