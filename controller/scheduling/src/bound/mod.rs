@@ -6,12 +6,12 @@
 
 pub(crate) mod fluid;
 mod simplex;
+pub(crate) mod split;
 
 use fixedbitset::FixedBitSet;
 
 use crate::compile::Compiled;
 use crate::model::{Options, Problem};
-use crate::pack::construct::least_nodes;
 use crate::pack::ground::Ground;
 use crate::pack::groups::{Grouped, Reading};
 use crate::pack::stock::Stock;
@@ -37,13 +37,24 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
         return 0.0;
     }
     let ground = Ground::new(&compiled, &grouped, &stock, false);
-    let demands = ground.demands(&stock, least_nodes(&grouped.rules.host, &stock));
+    let demands = ground.demands(&stock, stock.least_nodes(&grouped.rules.host));
     // Dominated shapes are worth no more than those that beat them, so the undominated ones prove the bound for all.
     let sources = ground.sources(&ground.basic);
     let duals = fluid::solve(&sources, &demands);
     let scale = fluid::valid_scale(&duals, &sources, demands.width);
     let fluid = if scale.is_finite() { scale * fluid::value(&duals, &demands) } else { 0.0 };
-    (fluid - reservations_worth(&compiled, &ground, &duals, scale, demands.width)).max(0.0)
+    let fluid = (fluid - reservations_worth(&compiled, &ground, &duals, scale, demands.width)).max(0.0);
+    // What a reservation could hold is not known in split prices.
+    if compiled.shapes.iter().any(|shape| !shape.reserved.is_empty()) {
+        return fluid;
+    }
+    let rules = &grouped.rules.host;
+    let rule = stock.tightest(rules).map(|(rule, _)| (rule, rules[rule as usize].limit));
+    let items = split::items(&stock, &ground.group_of, rule);
+    let split = split::solve(&sources, &items, &duals, demands.width);
+    let values = split.values(&sources, &items, demands.width);
+    let total: f64 = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
+    fluid.max(total)
 }
 
 /// What nodes of reservations could hold at most beyond their price: so much less need be bought.

@@ -1,16 +1,21 @@
 //! Opening nodes until nothing is left that fits one.
 //!
-//! Each round prices what is left (fluid duals), fills a few shapes that promise most per dollar, and keeps the node whose
-//! content is worth most per dollar; the same pattern is repeated while its lots last. A node's score is one minus its
-//! waste against a valid price system, so the price of the plan is the bound divided by the mean score.
+//! Each round prices what is left, fills a few shapes that promise most per dollar, and keeps the node whose content is
+//! worth most per dollar; the same pattern is repeated while its lots last. A node's score is one minus its waste against
+//! a valid price system, so the price of the plan is the bound divided by the mean score.
+//!
+//! A score is remembered as a promise for the nodes after it, which find less to choose from: only the best promise is
+//! filled again, until it stays the best.
 
+use super::candidates::{self, Candidate, View};
 use super::exact;
-use super::fill::{Content, Filler, Site};
+use super::fill::{Content, Filler, Site, TOPS_UP};
 use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
+use super::pricing::{Regime, Round};
+use super::shelf::{Classes, Shelf};
 use super::stock::Stock;
-use crate::bound::fluid::{self, Duals};
-use crate::compile::{HostRule, fits};
+use crate::compile::fits;
 
 /// A node that was opened.
 #[derive(Debug, Clone)]
@@ -33,364 +38,238 @@ pub(crate) struct Settings {
     pub(crate) floor: f32,
 }
 
-/// With so few nodes to go, every shape is tried.
-const LAST_NODES: f64 = 3.0;
-
 /// Fall of the value of what is left after which it is priced anew.
 const REFRESH: f64 = 0.9;
 
-struct Round {
-    duals: Duals,
-    /// Value of one unit, by kind.
-    values: Vec<f64>,
-    /// Value of everything left when this was priced.
-    total: f64,
-    /// Fractional nodes of the optimum.
-    nodes: f64,
-    weights: Vec<f32>,
-    kinds: Vec<u32>,
-    critical: Vec<u32>,
-    /// Value per cell of lots that cannot go everywhere.
-    pinned: Vec<f64>,
-    /// Candidates, by cell, best first.
-    candidates: Vec<Option<Vec<usize>>>,
-    /// Nothing more fits where pods are pinned.
-    given_up: bool,
+/// If a node wastes more than this while much is left, pods may be priced wrongly.
+const MISLED: f64 = 0.2;
+
+/// That much, as a share of all.
+const WORTH_A_LOOK: f64 = 0.25;
+
+/// One construction under way.
+pub(crate) struct Yard<'a> {
+    pub(crate) ground: &'a Ground<'a>,
+    pub(crate) grouped: &'a Grouped,
+    pub(crate) stock: &'a mut Stock,
+    pub(crate) headroom: &'a mut Headroom,
+    pub(crate) settings: Settings,
+    /// Weight of the pools that each kind must be opened for.
+    pub(crate) tiers: Vec<i32>,
+    pub(crate) classes: Classes,
+    /// Limits are out of reach.
+    pub(crate) unlimited: bool,
+    filler: Filler<'a>,
+    opened: Vec<Opened>,
 }
 
-/// Nodes that rules enforce: owners that are targets of the same rule, at most `limit` a node.
-pub(crate) fn least_nodes(rules: &[HostRule], stock: &Stock) -> f64 {
-    let mut self_targets = vec![0_usize; rules.len()];
-    for lot in &stock.lots {
-        let ruleset = &stock.rulesets[lot.ruleset as usize];
-        for &rule in &ruleset.owns {
-            if ruleset.targets.iter().any(|&(target, _)| target == rule) {
-                self_targets[rule as usize] += lot.left();
-            }
-        }
-    }
-    let nodes = rules.iter().zip(&self_targets).map(|(rule, &count)| count.div_ceil(rule.limit.max(1) as usize));
-    nodes.max().unwrap_or(0) as f64
-}
-
-/// Opens nodes for all of `stock` that fits one.
+/// Opens nodes for all of `stock` that fits one. `None` if a node showed, while the regime was unknown, that fluid prices
+/// mislead.
 pub(crate) fn construct(
     ground: &Ground<'_>,
     grouped: &Grouped,
     stock: &mut Stock,
     headroom: &mut Headroom,
     settings: Settings,
-) -> Vec<Opened> {
-    let rules = &grouped.rules.host;
-    let mut opened = Vec::new();
-    let mut filler = Filler::new(rules, stock, ground.compiled.columns.width());
-    let mut tiers = ground.tier_of_kind.clone();
-    let mut round: Option<Round> = None;
-    let mut left_value = 0.0;
-    loop {
-        if stock.left == 0 {
-            break;
-        }
-        if round.as_ref().is_none_or(|round| left_value < REFRESH * round.total) {
-            stock.compact();
-            if headroom.binds() {
-                tiers = ground.tiers(grouped, stock, headroom);
-            }
-            let Some(fresh) = price_rest(ground, grouped, stock, &tiers) else { break };
-            left_value = fresh.total;
-            round = Some(fresh);
-            if exact::applies(ground, stock, headroom) {
-                opened.extend(exact::pack(ground, grouped, stock));
-                continue;
-            }
-        }
-        let Some(current) = &mut round else { break };
-        let mut node = best_node(ground, grouped, stock, headroom, settings, current, &tiers, &mut filler);
-        if node.is_none() {
-            // Nothing fits any candidate: look once more with every shape, in every cell, then give up.
-            current.candidates.iter_mut().for_each(|shapes| *shapes = None);
-            let all = Settings { candidates: usize::MAX, ..settings };
-            node = best_node(ground, grouped, stock, headroom, all, current, &tiers, &mut filler);
-            current.candidates.iter_mut().for_each(|shapes| *shapes = None);
-        }
-        match node {
-            Some((shape, cell, content)) => {
-                left_value -= commit(ground, stock, headroom, &mut opened, (shape, cell, &content), current);
-            }
-            None => {
-                // What is pinned to this cell fits nowhere in it; other cells may still have work.
-                let Some(stuck) = choose_cell(current) else { break };
-                current.pinned[stuck] = 0.0;
-                if current.pinned.iter().all(|&value| value <= 0.0) && current.given_up {
-                    break;
+    regime: Regime,
+) -> Option<Vec<Opened>> {
+    let unlimited = headroom.allows_any(ground.compiled, &ground.basic, stock.left);
+    let tiers = ground.tier_of_kind.clone();
+    let mut yard = Yard {
+        ground,
+        grouped,
+        headroom,
+        settings,
+        classes: ground.classes(stock, &tiers),
+        tiers,
+        unlimited,
+        filler: Filler::new(&grouped.rules.host, stock),
+        stock,
+        opened: Vec::new(),
+    };
+    yard.build(regime).then_some(yard.opened)
+}
+
+impl Yard<'_> {
+    /// Whether all is done; not if a node shows that fluid prices mislead.
+    fn build(&mut self, mut regime: Regime) -> bool {
+        let mut round: Option<Round> = None;
+        let mut left_value = 0.0;
+        let mut whole: Option<f64> = None;
+        let mut watching = matches!(regime, Regime::Unknown);
+        while self.stock.left > 0 {
+            if round.as_ref().is_none_or(|round| left_value < REFRESH * round.total) {
+                self.stock.compact();
+                if !self.unlimited {
+                    self.tiers = self.ground.tiers(self.grouped, self.stock, self.headroom);
+                    self.classes = self.ground.classes(self.stock, &self.tiers);
                 }
-                current.given_up = current.pinned.iter().all(|&value| value <= 0.0);
+                if let Regime::Split(asks) = &regime
+                    && asks.outdated(left_value)
+                    && let Some(again) = Regime::split(self.ground, self.stock, &self.grouped.rules.host)
+                {
+                    regime = again;
+                    round = None;
+                }
+                let Some(fresh) = Round::new(self, &regime, round.take()) else { break };
+                left_value = fresh.total;
+                watching = watching && left_value >= WORTH_A_LOOK * *whole.get_or_insert(left_value);
+                round = Some(fresh);
+                if exact::applies(self.ground, self.stock, self.headroom) {
+                    self.opened.extend(exact::pack(self.ground, self.grouped, self.stock));
+                    continue;
+                }
+            }
+            let Some(current) = &mut round else { break };
+            let pinned = current.choose_cell();
+            let found = match pinned {
+                Some(cell) => self.node_at(current, cell),
+                None => {
+                    let cells = candidates::cells_by_promise(self, current);
+                    cells.into_iter().find_map(|cell| self.node_at(current, cell))
+                }
+            };
+            match (found, pinned) {
+                (Some((score, cell, shape, content)), _) => {
+                    if watching && score < 1.0 - MISLED {
+                        return false;
+                    }
+                    left_value -= self.commit((shape, cell, &content), current);
+                }
+                // What is pinned to this cell fits nowhere in it; other cells may still have work.
+                (None, Some(cell)) => current.pinned[cell] = 0.0,
+                (None, None) => break,
             }
         }
+        true
     }
-    opened
-}
 
-fn price_rest(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, tiers: &[i32]) -> Option<Round> {
-    let kinds: Vec<u32> = (0..stock.kinds.len() as u32)
-        .filter(|&kind| stock.left_of_kind[kind as usize] > 0 && tiers[kind as usize] != i32::MIN)
-        .collect();
-    if kinds.is_empty() {
-        return None;
-    }
-    let least = least_nodes(&grouped.rules.host, stock);
-    let width = ground.compiled.columns.width();
-    let demands = ground.demands(stock, least);
-    let sources = ground.sources(&ground.basic);
-    let duals = fluid::solve(&sources, &demands);
-    let values: Vec<f64> = stock
-        .kinds
-        .iter()
-        .enumerate()
-        .map(|(kind, one)| duals.value(ground.group_of[kind], width, &one.sizes))
-        .collect();
-    let nodes: f64 = duals.used.iter().map(|&(_, copies)| copies).sum();
-    let total: f64 = kinds.iter().map(|&kind| values[kind as usize] * stock.left_of_kind[kind as usize] as f64).sum();
-    let mut by_column = vec![0.0; width];
-    for group in 0..ground.groups {
-        for (column, sum) in by_column.iter_mut().enumerate() {
-            *sum += duals.unit[group * width + column] * demands.totals[group * width + column];
-        }
-    }
-    let all: f64 = by_column.iter().sum();
-    let weights = by_column.iter().map(|&value| if all > 0.0 { (value / all) as f32 } else { 1.0 }).collect();
-    let at_least = 0.97 * nodes.max(least);
-    let critical = grouped
-        .rules
-        .host
-        .iter()
-        .enumerate()
-        .filter(|&(rule, one)| {
-            let left = stock.owners_left[rule];
-            left > 0 && left.div_ceil(one.limit.max(1) as usize) as f64 >= at_least
-        })
-        .map(|(rule, _)| rule as u32)
-        .collect();
-    let cells = ground.compiled.cells.len();
-    let mut pinned = vec![0.0; cells];
-    for lot in stock.lots.iter().filter(|lot| lot.left() > 0) {
-        let mask = &stock.masks[lot.mask as usize];
-        let count = mask.count_ones(..);
-        if count < cells {
-            let value = (values[lot.kind as usize] + 1e-12) * lot.left() as f64 / count as f64;
-            mask.ones().for_each(|cell| pinned[cell] += value);
-        }
-    }
-    Some(Round {
-        duals,
-        values,
-        total,
-        nodes,
-        weights,
-        kinds,
-        critical,
-        pinned,
-        candidates: vec![None; cells],
-        given_up: false,
-    })
-}
-
-/// The cell to work on: the one with the most value that can go nowhere else; `None` where all is free.
-fn choose_cell(round: &Round) -> Option<usize> {
-    let most = (0..round.pinned.len()).max_by(|&a, &b| round.pinned[a].total_cmp(&round.pinned[b]).then(b.cmp(&a)))?;
-    (round.pinned[most] > 1e-9 * round.total.max(1e-9)).then_some(most)
-}
-
-#[expect(clippy::too_many_arguments, reason = "the state of one construction, borrowed piece by piece")]
-fn best_node(
-    ground: &Ground<'_>,
-    grouped: &Grouped,
-    stock: &Stock,
-    headroom: &Headroom,
-    settings: Settings,
-    round: &mut Round,
-    tiers: &[i32],
-    filler: &mut Filler<'_>,
-) -> Option<(usize, usize, Content)> {
-    let cells = match choose_cell(round) {
-        Some(cell) => cell..cell + 1,
-        None => 0..ground.compiled.cells.len(),
-    };
-    for cell in cells.clone() {
-        if round.candidates[cell].is_none() {
-            round.candidates[cell] = Some(rank(ground, stock, headroom, settings, round, cell));
-        }
-    }
-    let promise = |cell: usize| {
-        let first = round.candidates[cell].as_deref().and_then(|shapes| shapes.first());
-        first.map_or(f64::NEG_INFINITY, |&shape| merit(ground, round, shape, cell))
-    };
-    // Where all is free, one cell is as good as another but for prices.
-    let cell = cells.reduce(|best, cell| if promise(cell) > promise(best) { cell } else { best })?;
-    let candidates = round.candidates[cell].clone().unwrap_or_default();
-    let weights: Vec<f32> = round.weights.iter().map(|weight| weight.max(settings.floor)).collect();
-    let mut best: Option<(f64, usize, Content)> = None;
-    for shape in candidates {
-        if !headroom.allows(ground.compiled, shape) {
-            continue;
-        }
-        let one = &ground.compiled.shapes[shape];
-        let weight = ground.weight_of(shape);
-        let admitted = |kind: u32| grouped.admits[stock.kinds[kind as usize].signature as usize][cell].contains(shape);
-        let openers = |kind: u32| tiers[kind as usize] <= weight;
-        let mixed = round.kinds.iter().any(|&kind| !openers(kind));
-        let site = Site {
-            room: &one.room,
-            weights: &weights,
-            cell,
-            admitted: &admitted,
-            openers: mixed.then_some(&openers as &dyn Fn(u32) -> bool),
-            critical: &round.critical,
-            values: &round.values,
+    /// The best node in a cell: score, cell, shape, content.
+    fn node_at(&mut self, round: &mut Round, cell: usize) -> Option<(f64, usize, usize, Content)> {
+        let mut view = match round.views[cell].take() {
+            Some(view) => candidates::refreshed(self, round, cell, view),
+            None => candidates::view(self, round, cell, false),
         };
-        let content = filler.fill(stock, &site, &round.kinds);
-        if content.is_empty() {
-            continue;
+        let mut found = self.best_of(round, &mut view, cell);
+        if found.is_none() && !view.exhaustive {
+            // Nothing fits any candidate: look once more, with every shape.
+            view = candidates::view(self, round, cell, true);
+            found = self.best_of(round, &mut view, cell);
         }
-        let opens = content.iter().any(|&(lot, _)| openers(stock.lots[lot as usize].kind));
-        if !opens {
-            continue;
-        }
-        let shape = downsize(ground, grouped, stock, headroom, (shape, cell), &content);
-        let worth: f64 = content
-            .iter()
-            .map(|&(lot, count)| round.values[stock.lots[lot as usize].kind as usize] * f64::from(count))
-            .sum::<f64>()
-            + round.duals.node;
-        let score = worth / ground.compiled.shapes[shape].price[cell];
-        if best.as_ref().is_none_or(|(most, ..)| score > *most) {
-            best = Some((score, shape, content));
-        }
+        round.views[cell] = Some(view);
+        found
     }
-    best.map(|(_, shape, content)| (shape, cell, content))
-}
 
-/// What a shape promises per dollar; shapes near the mean price of a node first where all promise the same.
-fn merit(ground: &Ground<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
-    let one = &ground.compiled.shapes[shape];
-    let width = one.room.len();
-    let mut worth = round.duals.node;
-    for (column, &room) in one.room.iter().enumerate() {
-        let groups = ground.groups_of_shape[shape].ones();
-        let dearest = groups.map(|group| round.duals.unit[group * width + column]).fold(0.0, f64::max);
-        worth += dearest * f64::from(room.max(0));
+    fn best_of(&mut self, round: &Round, view: &mut View, cell: usize) -> Option<(f64, usize, usize, Content)> {
+        loop {
+            let mut best: Option<usize> = None;
+            for (at, candidate) in view.candidates.iter().enumerate() {
+                if candidate.promise > best.map_or(f64::NEG_INFINITY, |best| view.candidates[best].promise) {
+                    best = Some(at);
+                }
+            }
+            let candidate = &mut view.candidates[best?];
+            if let Some((shape, content)) = candidate.content.take() {
+                return Some((candidate.promise, cell, shape, content));
+            }
+            self.fill(round, &mut view.shelf, candidate, &view.critical, cell);
+        }
     }
-    let price = one.price[cell];
-    let mean = if round.nodes > 0.0 { round.total / round.nodes } else { price };
-    let distance = if mean > 0.0 { (price / mean).ln().abs() } else { 0.0 };
-    let basic = round.duals.used.iter().any(|&(source, _)| ground.basic[source] == shape);
-    worth / price - 0.04 * distance + if basic { 0.05 } else { 0.0 }
-}
 
-fn rank(
-    ground: &Ground<'_>,
-    stock: &Stock,
-    headroom: &Headroom,
-    settings: Settings,
-    round: &Round,
-    cell: usize,
-) -> Vec<usize> {
-    let mut ranked: Vec<(f64, usize)> = ground.by_price[cell]
-        .iter()
-        .copied()
-        .filter(|&shape| headroom.allows(ground.compiled, shape))
-        .map(|shape| (merit(ground, round, shape, cell), shape))
-        .collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    if round.nodes <= LAST_NODES || settings.candidates == usize::MAX {
-        return ranked.into_iter().map(|(_, shape)| shape).collect();
-    }
-    // Every kind must find its shape among the candidates: the dearest uncovered one adds the best that holds it.
-    let mut chosen: Vec<usize> = ranked.iter().take(settings.candidates).map(|&(_, shape)| shape).collect();
-    let holds = |shape: usize, kind: u32| fits(&stock.kinds[kind as usize].sizes, &ground.compiled.shapes[shape].room);
-    let present = round.kinds.iter().filter(|&&kind| !stock.lots_at[cell][kind as usize].is_empty());
-    for &kind in present {
-        let group = ground.group_of[kind as usize];
-        let covers = |shape: usize| ground.groups_of_shape[shape].contains(group) && holds(shape, kind);
-        if !chosen.iter().any(|&shape| covers(shape)) {
-            chosen.extend(ranked.iter().map(|&(_, shape)| shape).find(|&shape| covers(shape)));
+    fn fill(
+        &mut self,
+        round: &Round,
+        shelf: &mut Shelf,
+        candidate: &mut Candidate,
+        critical: &[Vec<(u32, u16)>],
+        cell: usize,
+    ) {
+        candidate.promise = f64::NEG_INFINITY;
+        if !self.unlimited && !self.headroom.allows(self.ground.compiled, candidate.shape) {
+            return;
         }
+        let site = Site {
+            room: &self.ground.compiled.shapes[candidate.shape].room,
+            weights: &candidate.weights,
+            cell,
+            stages: &candidate.stages,
+            critical,
+        };
+        let content = self.filler.fill(self.stock, &site, shelf);
+        let class_of = |lot: u32| usize::from(self.classes.of[self.stock.lots[lot as usize].kind as usize]);
+        if !content.iter().any(|&(lot, _)| candidate.stages[class_of(lot)] < TOPS_UP) {
+            return;
+        }
+        let shape = self.downsize((candidate.shape, cell), &content);
+        let value =
+            |&(lot, count): &(u32, u32)| round.values[self.stock.lots[lot as usize].kind as usize] * f64::from(count);
+        let worth = content.iter().map(value).sum::<f64>() + round.node;
+        candidate.promise = worth / self.ground.compiled.shapes[shape].price[cell];
+        candidate.content = Some((shape, content));
     }
-    chosen
-}
 
-/// The cheapest shape of the same weight that still holds the content.
-fn downsize(
-    ground: &Ground<'_>,
-    grouped: &Grouped,
-    stock: &Stock,
-    headroom: &Headroom,
-    at: (usize, usize),
-    content: &Content,
-) -> usize {
-    let (shape, cell) = at;
-    let width = ground.compiled.columns.width();
-    let mut sizes = vec![0_i32; width];
-    let mut signatures: Vec<u32> = Vec::new();
-    for &(lot, count) in content {
-        let kind = &stock.kinds[stock.lots[lot as usize].kind as usize];
-        sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
-        if !signatures.contains(&kind.signature) {
-            signatures.push(kind.signature);
-        }
-    }
-    let weight = ground.weight_of(shape);
-    let current = ground.compiled.shapes[shape].price[cell];
-    for &other in &ground.by_price[cell] {
-        let one = &ground.compiled.shapes[other];
-        if one.price[cell] >= current {
-            break;
-        }
-        let admitted = || signatures.iter().all(|&signature| grouped.admits[signature as usize][cell].contains(other));
-        if ground.weight_of(other) == weight
-            && fits(&sizes, &one.room)
-            && admitted()
-            && headroom.allows(ground.compiled, other)
-        {
-            return other;
-        }
-    }
-    shape
-}
-
-/// Opens the node as often as its lots last; returns the value placed.
-fn commit(
-    ground: &Ground<'_>,
-    stock: &mut Stock,
-    headroom: &mut Headroom,
-    opened: &mut Vec<Opened>,
-    node: (usize, usize, &Content),
-    round: &mut Round,
-) -> f64 {
-    let (shape, cell, content) = node;
-    let lasts = content.iter().map(|&(lot, count)| stock.lots[lot as usize].left() / count as usize).min().unwrap_or(0);
-    let times = lasts.min(headroom.times(ground.compiled, shape)).max(1);
-    let price = ground.compiled.shapes[shape].price[cell];
-    let mut value = 0.0;
-    for _ in 0..times {
-        let mut units = Vec::new();
+    /// The cheapest shape of the same weight that still holds the content.
+    fn downsize(&self, at: (usize, usize), content: &Content) -> usize {
+        let (shape, cell) = at;
+        let (ground, stock) = (self.ground, &*self.stock);
+        let mut sizes = vec![0_i32; ground.compiled.columns.width()];
+        let mut signatures: Vec<u32> = Vec::new();
         for &(lot, count) in content {
-            units.extend_from_slice(stock.take(lot, count as usize));
+            let kind = &stock.kinds[stock.lots[lot as usize].kind as usize];
+            sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
+            if !signatures.contains(&kind.signature) {
+                signatures.push(kind.signature);
+            }
         }
-        opened.push(Opened { shape, cell, price, units, reserved: None });
+        let weight = ground.weight_of(shape);
+        let current = ground.compiled.shapes[shape].price[cell];
+        let cheaper =
+            ground.by_price[cell].iter().take_while(|&&other| ground.compiled.shapes[other].price[cell] < current);
+        let found = cheaper.copied().find(|&other| {
+            fits(&sizes, &ground.compiled.shapes[other].room)
+                && ground.weight_of(other) == weight
+                && signatures.iter().all(|&one| self.grouped.admits[one as usize][cell].contains(other))
+                && (self.unlimited || self.headroom.allows(ground.compiled, other))
+        });
+        found.unwrap_or(shape)
     }
-    for &(lot, count) in content {
-        let one = &stock.lots[lot as usize];
-        let placed = round.values[one.kind as usize] * f64::from(count) * times as f64;
-        value += placed;
-        let mask = &stock.masks[one.mask as usize];
-        let width = mask.count_ones(..);
-        if width < round.pinned.len() {
-            let share = (placed + 1e-12 * f64::from(count) * times as f64) / width as f64;
-            mask.ones().for_each(|cell| round.pinned[cell] -= share);
+
+    /// Opens the node as often as its lots last; returns the value placed.
+    fn commit(&mut self, node: (usize, usize, &Content), round: &mut Round) -> f64 {
+        let (shape, cell, content) = node;
+        let compiled = self.ground.compiled;
+        let stock = &mut *self.stock;
+        let lasts =
+            content.iter().map(|&(lot, count)| stock.lots[lot as usize].left() / count as usize).min().unwrap_or(0);
+        let times = lasts.min(self.headroom.times(compiled, shape)).max(1);
+        let price = compiled.shapes[shape].price[cell];
+        for _ in 0..times {
+            let mut units = Vec::with_capacity(content.iter().map(|&(_, count)| count as usize).sum());
+            for &(lot, count) in content {
+                units.extend_from_slice(stock.take(lot, count as usize));
+            }
+            self.opened.push(Opened { shape, cell, price, units, reserved: None });
         }
+        let mut value = 0.0;
+        for &(lot, count) in content {
+            let one = &stock.lots[lot as usize];
+            let placed = round.values[one.kind as usize] * f64::from(count) * times as f64;
+            value += placed;
+            let cells = &stock.cells_of[one.mask as usize];
+            if cells.len() < round.pinned.len() {
+                let share = (placed + 1e-12 * f64::from(count) * times as f64) / cells.len() as f64;
+                cells.iter().for_each(|&cell| round.pinned[cell as usize] -= share);
+            }
+        }
+        self.headroom.spend(compiled, shape, times);
+        for view in round.views.iter_mut().flatten() {
+            view.candidates.iter_mut().for_each(|candidate| candidate.content = None);
+        }
+        value.max(1e-12)
     }
-    headroom.spend(ground.compiled, shape, times);
-    round.kinds.retain(|&kind| stock.left_of_kind[kind as usize] > 0);
-    value.max(1e-12)
+
+    /// Whether nodes of `shape` may be opened for a kind.
+    pub(crate) fn opens(&self, shape: usize, kind: u32) -> bool {
+        self.tiers[kind as usize] != i32::MIN && self.tiers[kind as usize] <= self.ground.weight_of(shape)
+    }
 }

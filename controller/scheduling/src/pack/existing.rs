@@ -2,8 +2,9 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::fill::{Filler, Site};
+use super::fill::{FIRST, Filler, NEVER, Site};
 use super::groups::Grouped;
+use super::shelf::{Classes, Shelf};
 use super::stock::Stock;
 use super::terrain::Standing;
 use crate::compile::Compiled;
@@ -17,10 +18,11 @@ pub(crate) fn fill(
     standing_admits: &[FixedBitSet],
 ) -> Vec<Vec<u32>> {
     let mut placed: Vec<Vec<u32>> = vec![Vec::new(); standing.len()];
-    let mut filler = Filler::new(&grouped.rules.host, stock, compiled.columns.width());
-    let values = vec![0.0; stock.kinds.len()];
-    let weights = vec![1.0; compiled.columns.width()];
-    let mut kinds: Vec<u32> = (0..stock.kinds.len() as u32).collect();
+    let mut filler = Filler::new(&grouped.rules.host, stock);
+    let width = compiled.columns.width();
+    let weights = vec![1.0; width];
+    let classes = Classes::new(stock, |kind| stock.kinds[kind as usize].signature);
+    let mut shelves: Vec<Option<Shelf>> = vec![None; compiled.cells.len()];
     for (position, one) in standing.iter_mut().enumerate() {
         if stock.left == 0 {
             break;
@@ -30,22 +32,16 @@ pub(crate) fn fill(
             let (owns, targets) = grouped.bound_on_host(bound);
             filler.preload(&owns, &targets);
         }
-        let admitted = |kind: u32| {
+        let admitted = |&kind: &u32| {
             let signature = stock.kinds[kind as usize].signature;
             let parts = &grouped.signature_parts[signature as usize];
             let admitted = parts.iter().all(|&part| standing_admits[part as usize].contains(position));
             admitted && grouped.confines(signature, one.node)
         };
-        let site = Site {
-            room: &one.room,
-            weights: &weights,
-            cell: one.cell,
-            admitted: &admitted,
-            openers: None,
-            critical: &[],
-            values: &values,
-        };
-        let content = filler.fill(stock, &site, &kinds);
+        let stages: Vec<u8> = classes.example.iter().map(|kind| if admitted(kind) { FIRST } else { NEVER }).collect();
+        let site = Site { room: &one.room, weights: &weights, cell: one.cell, stages: &stages, critical: &[] };
+        let shelf = shelves[one.cell].get_or_insert_with(|| Shelf::new(stock, &classes, one.cell, width));
+        let content = filler.fill(stock, &site, shelf);
         for (lot, count) in content {
             let kind = stock.lots[lot as usize].kind as usize;
             for (room, &size) in one.room.iter_mut().zip(&*stock.kinds[kind].sizes) {
@@ -53,7 +49,6 @@ pub(crate) fn fill(
             }
             placed[position].extend_from_slice(stock.take(lot, count as usize));
         }
-        kinds.retain(|&kind| stock.left_of_kind[kind as usize] > 0);
     }
     placed
 }

@@ -4,8 +4,9 @@
 //! large pods go first, and a resource that runs short makes its users expensive. Small pods stay for the end, where they
 //! finish nodes.
 
-use crate::compile::HostRule;
+use crate::compile::{HostRule, fits};
 
+use super::shelf::{LANES, Shelf};
 use super::stock::Stock;
 
 /// What may be put on the node being filled.
@@ -14,15 +15,20 @@ pub(crate) struct Site<'a> {
     /// Weight of each column.
     pub(crate) weights: &'a [f32],
     pub(crate) cell: usize,
-    /// Whether a kind may be there at all.
-    pub(crate) admitted: &'a dyn Fn(u32) -> bool,
-    /// Kinds for which such a node may be opened; the rest only tops it up. `None`: all.
-    pub(crate) openers: Option<&'a dyn Fn(u32) -> bool>,
-    /// Host rules of which an owner goes first, if one fits.
-    pub(crate) critical: &'a [u32],
-    /// Value of one unit, by kind: decides which owner of a critical rule goes first.
-    pub(crate) values: &'a [f64],
+    /// When kinds of a class are placed: one of [`FIRST`], [`LATER`], [`TOPS_UP`] and [`NEVER`].
+    pub(crate) stages: &'a [u8],
+    /// For each host rule of which an owner goes first if one fits: its lots, the dearest first, and their classes.
+    pub(crate) critical: &'a [Vec<(u32, u16)>],
 }
+
+/// The node is opened for these.
+pub(crate) const FIRST: u8 = 0;
+/// The node may be opened for these, but other nodes suit them better.
+pub(crate) const LATER: u8 = 1;
+/// The node may not be opened for these.
+pub(crate) const TOPS_UP: u8 = 2;
+/// These may not be there.
+pub(crate) const NEVER: u8 = u8::MAX;
 
 /// Content of a node: lots and how many units of each.
 pub(crate) type Content = Vec<(u32, u32)>;
@@ -34,36 +40,33 @@ pub(crate) struct Filler<'a> {
     targets: Vec<i32>,
     touched: Vec<u32>,
     room: Vec<i32>,
-    alive: Vec<u32>,
-    /// `sizes[column][position in alive]`.
-    sizes: Vec<Vec<i32>>,
-    floats: Vec<Vec<f32>>,
-    square: Vec<f32>,
-    score: Vec<f32>,
+    /// Weight by squared capacity, by column.
+    scale: Vec<f32>,
+    /// Lanes by block that may still be placed.
+    alive: Vec<u16>,
+    /// Most that a kind of the block can gain.
+    bounds: Vec<f32>,
     cursor: Vec<u32>,
+    touched_kinds: Vec<u32>,
     used: Vec<u32>,
     used_lots: Vec<u32>,
-    /// Kinds considered over all fills; what budgets count.
-    pub(crate) work: u64,
 }
 
 impl<'a> Filler<'a> {
-    pub(crate) fn new(rules: &'a [HostRule], stock: &Stock, width: usize) -> Self {
+    pub(crate) fn new(rules: &'a [HostRule], stock: &Stock) -> Self {
         Self {
             rules,
             owners: vec![0; rules.len()],
             targets: vec![0; rules.len()],
             touched: Vec::new(),
             room: Vec::new(),
+            scale: Vec::new(),
             alive: Vec::new(),
-            sizes: vec![Vec::new(); width],
-            floats: vec![Vec::new(); width],
-            square: Vec::new(),
-            score: Vec::new(),
+            bounds: Vec::new(),
             cursor: vec![0; stock.kinds.len()],
+            touched_kinds: Vec::new(),
             used: vec![0; stock.lots.len()],
             used_lots: Vec::new(),
-            work: 0,
         }
     }
 
@@ -81,20 +84,24 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Fills `site` from `stock`, which is not changed. `kinds` are those worth looking at, ascending.
-    pub(crate) fn fill(&mut self, stock: &Stock, site: &Site<'_>, kinds: &[u32]) -> Content {
+    /// Fills `site` from `stock`, which is not changed, with kinds of `shelf`, from which those that are used up are
+    /// taken off.
+    pub(crate) fn fill(&mut self, stock: &Stock, site: &Site<'_>, shelf: &mut Shelf) -> Content {
         self.room.clear();
         self.room.extend_from_slice(site.room);
-        for &rule in site.critical {
-            self.place_owner(stock, site, kinds, rule);
+        self.scale.clear();
+        self.scale.extend(site.room.iter().zip(site.weights).map(|(&room, weight)| {
+            let room = room.max(1) as f32;
+            weight / (room * room)
+        }));
+        self.alive.clone_from(&shelf.live);
+        for lots in site.critical {
+            self.place_owner(stock, site, lots);
         }
-        match site.openers {
-            None => self.fill_from(stock, site, kinds, &|_| true),
-            Some(openers) => {
-                self.fill_from(stock, site, kinds, openers);
-                if !self.used_lots.is_empty() {
-                    self.fill_from(stock, site, kinds, &|kind| !openers(kind));
-                }
+        for stage in [FIRST, LATER, TOPS_UP] {
+            let tops_nothing_up = stage == TOPS_UP && self.used_lots.is_empty();
+            if !tops_nothing_up && shelf.class.iter().any(|&class| site.stages[usize::from(class)] == stage) {
+                self.place_stage(stock, site, shelf, stage);
             }
         }
         let content = self.used_lots.iter().map(|&lot| (lot, self.used[lot as usize])).collect();
@@ -110,34 +117,22 @@ impl<'a> Filler<'a> {
         for lot in self.used_lots.drain(..) {
             self.used[lot as usize] = 0;
         }
+        for kind in self.touched_kinds.drain(..) {
+            self.cursor[kind as usize] = 0;
+        }
     }
 
-    /// Places the dearest owner of a critical rule that fits.
-    fn place_owner(&mut self, stock: &Stock, site: &Site<'_>, kinds: &[u32], rule: u32) {
-        let mut best: Option<(f64, u32)> = None;
-        for &kind in kinds {
-            let opens = site.openers.is_none_or(|openers| openers(kind));
-            if !opens || !(site.admitted)(kind) || !self.has_room(&stock.kinds[kind as usize].sizes) {
-                continue;
-            }
-            if best.is_some_and(|(value, _)| value >= site.values[kind as usize]) {
-                continue;
-            }
-            let owner = stock.lots_at[site.cell][kind as usize].iter().copied().find(|&lot| {
-                let owns = &stock.rulesets[stock.lots[lot as usize].ruleset as usize].owns;
-                owns.contains(&rule) && self.available(stock, lot)
-            });
-            if let Some(lot) = owner {
-                best = Some((site.values[kind as usize], lot));
-            }
-        }
-        if let Some((_, lot)) = best {
+    /// Places the first of some lots, owners of a critical rule, that fits.
+    fn place_owner(&mut self, stock: &Stock, site: &Site<'_>, lots: &[(u32, u16)]) {
+        let found = lots.iter().find(|&&(lot, class)| {
+            let kind = stock.lots[lot as usize].kind as usize;
+            site.stages[usize::from(class)] < TOPS_UP
+                && fits(&stock.kinds[kind].sizes, &self.room)
+                && self.available(stock, lot)
+        });
+        if let Some(&(lot, _)) = found {
             self.place(stock, lot);
         }
-    }
-
-    fn has_room(&self, sizes: &[i32]) -> bool {
-        sizes.iter().zip(&self.room).all(|(&size, &room)| size <= room || size == 0)
     }
 
     fn available(&self, stock: &Stock, lot: u32) -> bool {
@@ -174,121 +169,103 @@ impl<'a> Filler<'a> {
         self.used[lot as usize] += 1;
     }
 
-    fn fill_from(&mut self, stock: &Stock, site: &Site<'_>, kinds: &[u32], among: &dyn Fn(u32) -> bool) {
-        self.gather(stock, site, kinds, among);
-        let width = site.room.len();
-        let scale: Vec<f32> = (0..width)
-            .map(|column| site.weights[column] / (site.room[column].max(1) as f32 * site.room[column].max(1) as f32))
-            .collect();
-        self.square.clear();
-        self.square.resize(self.alive.len(), 0.0);
-        for (column, floats) in self.floats.iter().enumerate() {
-            self.square.iter_mut().zip(floats).for_each(|(sum, &size)| *sum += scale[column] * size * size);
-        }
-        while !self.alive.is_empty() {
-            let Some(best) = self.best(&scale) else { break };
-            let kind = self.alive[best];
+    fn place_stage(&mut self, stock: &Stock, site: &Site<'_>, shelf: &mut Shelf, stage: u8) {
+        while let Some((block, lane)) = self.best(site, shelf, stage) {
+            let kind = shelf.kinds[block][lane];
             match self.next_lot(stock, site.cell, kind) {
                 Some(lot) => self.place(stock, lot),
-                None => self.forget(best),
-            }
-        }
-    }
-
-    /// Copies what fits into columns.
-    fn gather(&mut self, stock: &Stock, site: &Site<'_>, kinds: &[u32], among: &dyn Fn(u32) -> bool) {
-        self.alive.clear();
-        self.sizes.iter_mut().for_each(Vec::clear);
-        self.floats.iter_mut().for_each(Vec::clear);
-        for &kind in kinds {
-            let sizes = &stock.kinds[kind as usize].sizes;
-            if stock.lots_at[site.cell][kind as usize].is_empty()
-                || !self.has_room(sizes)
-                || !(site.admitted)(kind)
-                || !among(kind)
-            {
-                continue;
-            }
-            self.alive.push(kind);
-            self.cursor[kind as usize] = 0;
-            for (column, &size) in sizes.iter().enumerate() {
-                self.sizes[column].push(size);
-                self.floats[column].push(size as f32);
-            }
-        }
-    }
-
-    /// The position of the kind with the largest gain that fits; drops those that no longer do.
-    fn best(&mut self, scale: &[f32]) -> Option<usize> {
-        let count = self.alive.len();
-        self.work += count as u64;
-        self.score.clear();
-        self.score.extend(self.square.iter().map(|square| -square));
-        for (column, (floats, sizes)) in self.floats.iter().zip(&self.sizes).enumerate() {
-            let factor = 2.0 * scale[column] * self.room[column].max(0) as f32;
-            let room = self.room[column].max(0);
-            for ((score, &float), &size) in self.score.iter_mut().zip(floats).zip(sizes) {
-                let gain = *score + factor * float;
-                *score = if size <= room { gain } else { f32::NEG_INFINITY };
-            }
-        }
-        let mut best = None;
-        let mut most = f32::NEG_INFINITY;
-        let mut gone = 0;
-        for (position, &score) in self.score.iter().enumerate() {
-            if score > most {
-                most = score;
-                best = Some(position);
-            }
-            gone += usize::from(score == f32::NEG_INFINITY);
-        }
-        // What does not fit now never will: compact once it is worth the copying.
-        if gone * 2 > count && best.is_some() {
-            let chosen = best.map(|position| self.alive[position]);
-            let mut to = 0;
-            for from in 0..count {
-                if self.score[from] > f32::NEG_INFINITY {
-                    self.alive.swap(to, from);
-                    self.square.swap(to, from);
-                    self.sizes.iter_mut().for_each(|sizes| sizes.swap(to, from));
-                    self.floats.iter_mut().for_each(|floats| floats.swap(to, from));
-                    to += 1;
+                None => {
+                    self.alive[block] &= !(1 << lane);
+                    let none_left = |&lot: &u32| stock.lots[lot as usize].left() == 0;
+                    if stock.lots_at(site.cell, kind).iter().all(none_left) {
+                        shelf.live[block] &= !(1 << lane);
+                    }
                 }
             }
-            self.truncate(to);
-            return chosen.and_then(|kind| self.alive.iter().position(|&one| one == kind));
+        }
+    }
+
+    /// Block and lane of the kind with the largest gain that fits, the first of equals.
+    fn best(&mut self, site: &Site<'_>, shelf: &Shelf, stage: u8) -> Option<(usize, usize)> {
+        let blocks = shelf.blocks();
+        self.bounds.clear();
+        self.bounds.extend(shelf.class.iter().zip(&self.alive).map(|(&class, &alive)| {
+            if site.stages[usize::from(class)] == stage && alive != 0 { 0.0 } else { f32::NEG_INFINITY }
+        }));
+        for (column, (&scale, &room)) in self.scale.iter().zip(&self.room).enumerate() {
+            let room = room.max(0);
+            let float = room as f32;
+            let least = &shelf.least[column * blocks..][..blocks];
+            let most = &shelf.most[column * blocks..][..blocks];
+            for ((bound, &least), &most) in self.bounds.iter_mut().zip(least).zip(most) {
+                let size = if most < float { most } else { float };
+                let gain = *bound + scale * size * (2.0 * float - size);
+                *bound = if least <= room { gain } else { f32::NEG_INFINITY };
+            }
+        }
+        let mut first = None;
+        let mut highest = f32::NEG_INFINITY;
+        for (block, &bound) in self.bounds.iter().enumerate() {
+            if bound > highest {
+                highest = bound;
+                first = Some(block);
+            }
+        }
+        let first = first?;
+        let mut best = self.best_of(shelf, first);
+        for block in 0..blocks {
+            let bound = self.bounds[block];
+            if block == first || bound == f32::NEG_INFINITY || best.is_some_and(|(gain, ..)| bound <= gain) {
+                continue;
+            }
+            if let Some(found) = self.best_of(shelf, block)
+                && best.is_none_or(|(gain, ..)| found.0 > gain)
+            {
+                best = Some(found);
+            }
+        }
+        best.map(|(_, block, lane)| (block, lane))
+    }
+
+    fn best_of(&self, shelf: &Shelf, block: usize) -> Option<(f32, usize, usize)> {
+        let mut gains = [0.0_f32; LANES];
+        let sizes = &shelf.sizes[block * shelf.width..][..shelf.width];
+        let floats = &shelf.floats[block * shelf.width..][..shelf.width];
+        for ((sizes, floats), (&scale, &room)) in sizes.iter().zip(floats).zip(self.scale.iter().zip(&self.room)) {
+            let room = room.max(0);
+            let double = 2.0 * room as f32;
+            for ((gain, &size), &float) in gains.iter_mut().zip(sizes).zip(floats) {
+                let more = *gain + scale * float * (double - float);
+                *gain = if size <= room { more } else { f32::NEG_INFINITY };
+            }
+        }
+        let alive = self.alive[block];
+        let mut best = None;
+        let mut most = f32::NEG_INFINITY;
+        for (lane, &gain) in gains.iter().enumerate() {
+            if gain > most && alive >> lane & 1 == 1 {
+                most = gain;
+                best = Some((gain, block, lane));
+            }
         }
         best
     }
 
-    fn truncate(&mut self, to: usize) {
-        self.alive.truncate(to);
-        self.square.truncate(to);
-        self.sizes.iter_mut().for_each(|sizes| sizes.truncate(to));
-        self.floats.iter_mut().for_each(|floats| floats.truncate(to));
-    }
-
-    fn forget(&mut self, position: usize) {
-        self.alive.remove(position);
-        self.square.remove(position);
-        self.sizes.iter_mut().for_each(|sizes| {
-            sizes.remove(position);
-        });
-        self.floats.iter_mut().for_each(|floats| {
-            floats.remove(position);
-        });
-    }
-
     /// The next lot of `kind` that has units left and that no rule keeps off.
     fn next_lot(&mut self, stock: &Stock, cell: usize, kind: u32) -> Option<u32> {
-        let lots = &stock.lots_at[cell][kind as usize];
-        loop {
-            let cursor = self.cursor[kind as usize] as usize;
-            let &lot = lots.get(cursor)?;
-            if self.available(stock, lot) {
-                return Some(lot);
-            }
-            self.cursor[kind as usize] += 1;
+        let lots = stock.lots_at(cell, kind);
+        let mut cursor = self.cursor[kind as usize];
+        if cursor == 0 {
+            self.touched_kinds.push(kind);
         }
+        let found = loop {
+            match lots.get(cursor as usize) {
+                Some(&lot) if self.available(stock, lot) => break Some(lot),
+                Some(_) => cursor += 1,
+                None => break None,
+            }
+        };
+        self.cursor[kind as usize] = cursor;
+        found
     }
 }

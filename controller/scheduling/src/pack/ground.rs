@@ -4,10 +4,11 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::groups::Grouped;
+pub(crate) use super::headroom::Headroom;
+use super::shelf::Classes;
 use super::stock::Stock;
 use crate::bound::fluid::{Demands, Source};
 use crate::compile::{Compiled, fits};
-use crate::model::{Resource, Resources};
 
 /// Rows of the fluid program at most: beyond this the rarest signatures are thrown together.
 const MOST_ROWS: usize = 40;
@@ -24,6 +25,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) groups: usize,
     /// Groups that a shape admits somewhere, by shape.
     pub(crate) groups_of_shape: Vec<FixedBitSet>,
+    /// By shape: where it is in `basic`.
+    pub(crate) position: Vec<u32>,
     /// Weight of the heaviest pool that can hold a unit of the kind; `i32::MIN` if none can.
     pub(crate) tier_of_kind: Vec<i32>,
 }
@@ -41,9 +44,12 @@ impl<'a> Ground<'a> {
                 offered
             })
             .collect();
+        let mut position = vec![u32::MAX; compiled.shapes.len()];
+        basic.iter().enumerate().for_each(|(at, &shape)| position[shape] = at as u32);
         let mut ground = Self {
             compiled,
             basic,
+            position,
             by_price,
             group_of: Vec::new(),
             groups: 0,
@@ -136,6 +142,13 @@ impl<'a> Ground<'a> {
             .collect()
     }
 
+    /// Kinds by what construction can tell of them.
+    pub(crate) fn classes(&self, stock: &Stock, tiers: &[i32]) -> Classes {
+        Classes::new(stock, |kind| {
+            (self.group_of[kind as usize], stock.kinds[kind as usize].signature, tiers[kind as usize])
+        })
+    }
+
     pub(crate) fn weight_of(&self, shape: usize) -> i32 {
         self.compiled.problem.pools[self.compiled.shapes[shape].pool].weight
     }
@@ -221,87 +234,4 @@ fn limit_use(compiled: &Compiled<'_>, shape: usize) -> i64 {
     let pool = &compiled.problem.pools[one.pool];
     let capacity = &compiled.problem.catalogues[pool.catalogue][one.instance_type].capacity;
     pool.limits.as_ref().map_or(0, |limits| limits.iter().map(|(resource, _)| capacity.get(resource)).sum())
-}
-
-/// What pool limits leave while nodes are opened.
-#[derive(Debug, Clone)]
-pub(crate) struct Headroom {
-    /// By pool; `None` is without limits.
-    left: Vec<Option<Resources>>,
-}
-
-impl Headroom {
-    pub(crate) fn new(compiled: &Compiled<'_>) -> Self {
-        let left = compiled
-            .problem
-            .pools
-            .iter()
-            .map(|pool| {
-                pool.limits.as_ref().map(|limits| {
-                    limits
-                        .iter()
-                        .map(|(resource, limit)| (resource.clone(), limit.saturating_sub(pool.usage.get(resource))))
-                        .collect()
-                })
-            })
-            .collect();
-        Self { left }
-    }
-
-    /// Whether any pool has limits.
-    pub(crate) fn binds(&self) -> bool {
-        self.left.iter().any(Option::is_some)
-    }
-
-    /// Whether one more node of this shape stays within its pool's limits.
-    pub(crate) fn allows(&self, compiled: &Compiled<'_>, shape: usize) -> bool {
-        self.times(compiled, shape) > 0
-    }
-
-    /// How many more nodes of this shape stay within its pool's limits.
-    pub(crate) fn times(&self, compiled: &Compiled<'_>, shape: usize) -> usize {
-        let one = &compiled.shapes[shape];
-        let Some(left) = &self.left[one.pool] else { return usize::MAX };
-        left.iter()
-            .map(|(resource, left)| {
-                let each = use_of(compiled, shape, resource);
-                if each <= 0 { if left < 0 { 0 } else { i64::MAX } } else { (left / each).max(0) }
-            })
-            .min()
-            .map_or(usize::MAX, |times| usize::try_from(times).unwrap_or(usize::MAX))
-    }
-
-    /// Takes one node of this shape back.
-    pub(crate) fn refund(&mut self, compiled: &Compiled<'_>, shape: usize) {
-        let pool = compiled.shapes[shape].pool;
-        let Some(mut left) = self.left[pool].take() else { return };
-        let resources: Vec<Resource> = left.iter().map(|(resource, _)| resource.clone()).collect();
-        for resource in resources {
-            let refunded = left.get(&resource).saturating_add(use_of(compiled, shape, &resource));
-            left.set(resource, refunded);
-        }
-        self.left[pool] = Some(left);
-    }
-
-    /// Counts `times` nodes of this shape.
-    pub(crate) fn spend(&mut self, compiled: &Compiled<'_>, shape: usize, times: usize) {
-        let pool = compiled.shapes[shape].pool;
-        let Some(mut left) = self.left[pool].take() else { return };
-        let resources: Vec<Resource> = left.iter().map(|(resource, _)| resource.clone()).collect();
-        for resource in resources {
-            let each = use_of(compiled, shape, &resource);
-            let spent = left.get(&resource).saturating_sub(each.saturating_mul(times as i64));
-            left.set(resource, spent);
-        }
-        self.left[pool] = Some(left);
-    }
-}
-
-fn use_of(compiled: &Compiled<'_>, shape: usize, resource: &Resource) -> i64 {
-    if resource.name() == "nodes" {
-        return 1;
-    }
-    let one = &compiled.shapes[shape];
-    let catalogue = compiled.problem.pools[one.pool].catalogue;
-    compiled.problem.catalogues[catalogue][one.instance_type].capacity.get(resource)
 }

@@ -5,7 +5,8 @@
 //!                                                     ▲ once per settings, the cheapest draft wins
 //! ```
 
-pub(crate) mod construct;
+mod candidates;
+mod construct;
 mod exact;
 mod existing;
 mod fill;
@@ -13,10 +14,13 @@ mod finish;
 mod glue;
 pub(crate) mod ground;
 pub(crate) mod groups;
+mod headroom;
 mod leftovers;
+pub(crate) mod pricing;
 mod replicas;
 mod reserved;
 mod search;
+mod shelf;
 pub(crate) mod stock;
 mod terrain;
 pub(crate) mod zones;
@@ -31,6 +35,7 @@ use crate::solution::{Reason, Solution};
 use construct::{Opened, Settings};
 use ground::{Ground, Headroom};
 use groups::{Grouped, Reading};
+use pricing::Regime;
 use reserved::Reservations;
 use stock::Stock;
 
@@ -67,7 +72,7 @@ const COMPARED_NODES: usize = 60;
 const PORTFOLIO: [Settings; 2] = [Settings { candidates: 2, floor: 0.15 }, Settings { candidates: 6, floor: 0.5 }];
 
 /// Plans of more nodes than this gain nothing from a second pass: their last, wasteful nodes weigh too little.
-const SECOND_PASS_NODES: usize = 400;
+const SECOND_PASS_NODES: usize = 150;
 
 /// Packs the pending pods of `problem`.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
@@ -205,12 +210,24 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
     let ground = Ground::new(compiled, grouped, &stock, true);
     let reservations = Reservations::new(compiled);
     let mut best: Option<Draft> = None;
+    let mut regime = Regime::Unknown;
     for settings in PORTFOLIO.iter().take(compiled.options.passes.max(1)) {
-        let mut stock = stock.clone();
-        let mut headroom = Headroom::new(compiled);
         let mut reservations = reservations.clone();
-        let mut opened = reservations.fill(&ground, grouped, &mut stock, &mut headroom);
-        opened.extend(construct::construct(&ground, grouped, &mut stock, &mut headroom, *settings));
+        let mut rest = stock.clone();
+        let mut headroom = Headroom::new(compiled);
+        let mut opened = reservations.fill(&ground, grouped, &mut rest, &mut headroom);
+        let reserved = matches!(regime, Regime::Unknown).then(|| (rest.clone(), headroom.clone()));
+        let bought = construct::construct(&ground, grouped, &mut rest, &mut headroom, *settings, regime.clone());
+        opened.extend(match (bought, reserved) {
+            (None, Some(reserved)) => {
+                (rest, headroom) = reserved;
+                regime = Regime::sharper(&ground, &rest, &grouped.rules.host);
+                construct::construct(&ground, grouped, &mut rest, &mut headroom, *settings, regime.clone())
+                    .unwrap_or_default()
+            }
+            (bought, _) => bought.unwrap_or_default(),
+        });
+        let stock = rest;
         reservations.claim(compiled, grouped, &mut opened);
         let mut left: Vec<(u32, Option<Reason>)> =
             zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason))).collect();
@@ -234,9 +251,11 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
                 .collect();
             best = Some(Draft { opened, existing, left, price });
         }
-        if best.as_ref().is_some_and(|best| best.opened.len() > SECOND_PASS_NODES) {
+        let many = best.as_ref().is_some_and(|best| best.opened.len() > SECOND_PASS_NODES * ground.groups);
+        if many || matches!(regime, Regime::Split(_)) {
             break;
         }
+        regime = Regime::Fluid;
     }
     best.unwrap_or(Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new(), price: 0.0 })
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::construct::Opened;
-use super::fill::{Filler, Site};
+use super::fill::{FIRST, Filler, NEVER, Site, TOPS_UP};
 use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
+use super::shelf::{Classes, Shelf};
 use super::stock::Stock;
 use crate::compile::{Compiled, fits};
 
@@ -90,27 +91,25 @@ impl Reservations {
         order.sort_by(|a, b| {
             ground.weight_of(b.shape).cmp(&ground.weight_of(a.shape)).then(elsewhere(b).total_cmp(&elsewhere(a)))
         });
-        let mut filler = Filler::new(&grouped.rules.host, stock, compiled.columns.width());
-        let kinds: Vec<u32> = (0..stock.kinds.len() as u32).collect();
-        let weights = vec![1.0; compiled.columns.width()];
-        let values = vec![0.0; stock.kinds.len()];
+        let mut filler = Filler::new(&grouped.rules.host, stock);
+        let width = compiled.columns.width();
+        let weights = vec![1.0; width];
+        let signature = |stock: &Stock, kind: u32| stock.kinds[kind as usize].signature;
+        let classes = Classes::new(stock, |kind| (signature(stock, kind), tiers[kind as usize]));
         for entry in order {
             let (shape, cell) = (entry.shape, entry.cell);
             let weight = ground.weight_of(shape);
+            let stage = |&kind: &u32| match tiers[kind as usize] {
+                _ if !grouped.admits[signature(stock, kind) as usize][cell].contains(shape) => NEVER,
+                tier if tier <= weight => FIRST,
+                _ => TOPS_UP,
+            };
+            let stages: Vec<u8> = classes.example.iter().map(stage).collect();
+            let mut shelf = Shelf::new(stock, &classes, cell, width);
+            let room = &compiled.shapes[shape].room;
+            let site = Site { room, weights: &weights, cell, stages: &stages, critical: &[] };
             while self.has(&entry) && headroom.allows(compiled, shape) && stock.left > 0 {
-                let openers = |kind: u32| tiers[kind as usize] <= weight;
-                let admitted =
-                    |kind: u32| grouped.admits[stock.kinds[kind as usize].signature as usize][cell].contains(shape);
-                let site = Site {
-                    room: &compiled.shapes[shape].room,
-                    weights: &weights,
-                    cell,
-                    admitted: &admitted,
-                    openers: Some(&openers),
-                    critical: &[],
-                    values: &values,
-                };
-                let content = filler.fill(stock, &site, &kinds);
+                let content = filler.fill(stock, &site, &mut shelf);
                 if content.is_empty() {
                     break;
                 }

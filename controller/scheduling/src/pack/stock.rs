@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::groups::{Group, Grouped};
 use super::zones::{Placed, Zoned};
+use crate::compile::HostRule;
 
 /// Size and signature.
 #[derive(Debug, Clone)]
@@ -33,7 +34,7 @@ pub(crate) struct Lot {
     pub(crate) ruleset: u32,
     pub(crate) mask: u32,
     /// In the order of the input; those from `taken` on are left.
-    pub(crate) units: Vec<u32>,
+    pub(crate) units: Rc<[u32]>,
     pub(crate) taken: usize,
 }
 
@@ -51,9 +52,17 @@ pub(crate) struct Stock {
     pub(crate) lots: Vec<Lot>,
     pub(crate) rulesets: Vec<Ruleset>,
     pub(crate) masks: Vec<FixedBitSet>,
-    /// `lots_at[cell][kind]`: lots of the kind that may go to the cell; those with the fewest cells first, then those
-    /// that own rules.
-    pub(crate) lots_at: Vec<Vec<Vec<u32>>>,
+    /// Cells of each mask, ascending.
+    pub(crate) cells_of: Rc<[Vec<u32>]>,
+    /// Lots that had units left when the stock was last compacted.
+    pub(crate) open: Vec<u32>,
+    /// Behind [`Stock::lots_at`]: lots one list after the other, and where each list starts and ends.
+    listed: Vec<u32>,
+    lists: Vec<(u32, u32)>,
+    /// Rules that a ruleset owns and is a target of.
+    on_itself: Rc<[SmallVec<[u32; 2]>]>,
+    /// Units left that own a host rule and are targets of it.
+    apart_left: Vec<usize>,
     /// Units left, by kind.
     pub(crate) left_of_kind: Vec<usize>,
     /// Units left that own the host rule.
@@ -66,7 +75,8 @@ impl Stock {
         let mut kind_ids: FxHashMap<(u32, Rc<[i32]>), u32> = FxHashMap::default();
         let mut ruleset_ids: FxHashMap<Ruleset, u32> = FxHashMap::default();
         let mut lot_ids: FxHashMap<(u32, u32, u32), u32> = FxHashMap::default();
-        let (mut kinds, mut rulesets, mut lots) = (Vec::new(), Vec::new(), Vec::<Lot>::new());
+        let (mut kinds, mut rulesets, mut lots) = (Vec::new(), Vec::<Ruleset>::new(), Vec::<Lot>::new());
+        let mut units: Vec<Vec<u32>> = Vec::new();
         // Rules without owners among the pending pods bind nothing on new nodes; on existing ones, bound owners count.
         for placed in &zoned.placed {
             let group = &grouped.groups[placed.group];
@@ -80,35 +90,86 @@ impl Stock {
                 rulesets.len() as u32 - 1
             });
             let lot = *lot_ids.entry((kind, ruleset, placed.mask)).or_insert_with(|| {
-                lots.push(Lot { kind, ruleset, mask: placed.mask, units: Vec::new(), taken: 0 });
+                lots.push(Lot { kind, ruleset, mask: placed.mask, units: Rc::from([]), taken: 0 });
+                units.push(Vec::new());
                 lots.len() as u32 - 1
             });
-            lots[lot as usize].units.extend_from_slice(&placed.units);
+            units[lot as usize].extend_from_slice(&placed.units);
         }
         let mut left_of_kind = vec![0; kinds.len()];
         let mut owners_left = vec![0; grouped.rules.host.len()];
+        let mut apart_left = vec![0; grouped.rules.host.len()];
+        let on_itself: Rc<[SmallVec<[u32; 2]>]> = rulesets
+            .iter()
+            .map(|one| {
+                let is_target = |rule: &u32| one.targets.iter().any(|(target, _)| target == rule);
+                one.owns.iter().copied().filter(is_target).collect()
+            })
+            .collect();
         let mut left = 0;
-        for lot in &mut lots {
-            lot.units.sort_unstable();
+        for (lot, mut units) in lots.iter_mut().zip(units) {
+            units.sort_unstable();
+            lot.units = units.into();
+            for &rule in &on_itself[lot.ruleset as usize] {
+                apart_left[rule as usize] += lot.units.len();
+            }
             left_of_kind[lot.kind as usize] += lot.units.len();
             left += lot.units.len();
             for &rule in &rulesets[lot.ruleset as usize].owns {
                 owners_left[rule as usize] += lot.units.len();
             }
         }
-        let mut lots_at = vec![vec![Vec::new(); kinds.len()]; cells];
+        let cells_of: Rc<[Vec<u32>]> =
+            zoned.masks.iter().map(|mask| mask.ones().map(|cell| cell as u32).collect()).collect();
         let mut order: Vec<u32> = (0..lots.len() as u32).collect();
         order.sort_by_key(|&lot| {
             let one = &lots[lot as usize];
-            let cells = zoned.masks[one.mask as usize].count_ones(..);
+            let cells = cells_of[one.mask as usize].len();
             (cells, std::cmp::Reverse(rulesets[one.ruleset as usize].owns.len()), lot)
         });
-        for lot in order {
-            for cell in zoned.masks[lots[lot as usize].mask as usize].ones() {
-                lots_at[cell][lots[lot as usize].kind as usize].push(lot);
-            }
+        let (listed, lists) = list(&lots, &order, &cells_of, kinds.len(), cells);
+        Self {
+            kinds,
+            open: (0..lots.len() as u32).collect(),
+            lots,
+            rulesets,
+            masks: zoned.masks.clone(),
+            cells_of,
+            listed,
+            lists,
+            on_itself,
+            apart_left,
+            left_of_kind,
+            owners_left,
+            left,
         }
-        Self { kinds, lots, rulesets, masks: zoned.masks.clone(), lots_at, left_of_kind, owners_left, left }
+    }
+
+    /// Lots of the kind that may go to the cell: those with the fewest cells first, then those that own rules.
+    pub(crate) fn lots_at(&self, cell: usize, kind: u32) -> &[u32] {
+        let (from, to) = self.lists[cell * self.kinds.len() + kind as usize];
+        &self.listed[from as usize..to as usize]
+    }
+
+    /// Nodes that rules enforce: owners that are targets of the same rule, at most `limit` a node.
+    pub(crate) fn least_nodes(&self, rules: &[HostRule]) -> f64 {
+        self.tightest(rules).map_or(0.0, |(_, nodes)| nodes as f64)
+    }
+
+    /// The rule that enforces most nodes, the first of equals, and how many.
+    pub(crate) fn tightest(&self, rules: &[HostRule]) -> Option<(u32, usize)> {
+        let nodes = rules.iter().zip(&self.apart_left).map(|(rule, &count)| count.div_ceil(rule.limit.max(1) as usize));
+        let most = (0_u32..).zip(nodes).max_by_key(|&(rule, nodes)| (nodes, std::cmp::Reverse(rule)));
+        most.filter(|&(_, nodes)| nodes > 0)
+    }
+
+    /// Units left, by kind, that own `rule` and are targets of it.
+    pub(crate) fn apart_of_kind(&self, rule: u32) -> Vec<usize> {
+        let mut apart = vec![0; self.kinds.len()];
+        for lot in self.lots.iter().filter(|lot| self.on_itself[lot.ruleset as usize].contains(&rule)) {
+            apart[lot.kind as usize] += lot.left();
+        }
+        apart
     }
 
     /// All groups as if they could go to any cell, and the kind of each.
@@ -133,6 +194,9 @@ impl Stock {
         one.taken += count;
         self.left -= count;
         self.left_of_kind[one.kind as usize] -= count;
+        for &rule in &self.on_itself[one.ruleset as usize] {
+            self.apart_left[rule as usize] -= count;
+        }
         for &rule in &self.rulesets[one.ruleset as usize].owns {
             self.owners_left[rule as usize] -= count;
         }
@@ -141,10 +205,45 @@ impl Stock {
 
     /// Forgets lots that are used up, so that later fills do not walk over them.
     pub(crate) fn compact(&mut self) {
-        for by_kind in &mut self.lots_at {
-            for lots in by_kind.iter_mut().filter(|lots| !lots.is_empty()) {
-                lots.retain(|&lot| self.lots[lot as usize].taken < self.lots[lot as usize].units.len());
+        let lots = &self.lots;
+        let lasts = |lot: u32| lots[lot as usize].taken < lots[lot as usize].units.len();
+        self.open.retain(|&lot| lasts(lot));
+        for (from, to) in &mut self.lists {
+            let mut kept = *from;
+            for at in *from..*to {
+                let lot = self.listed[at as usize];
+                if lasts(lot) {
+                    self.listed[kept as usize] = lot;
+                    kept += 1;
+                }
             }
+            *to = kept;
         }
     }
+}
+
+/// Lists `lots`, in `order`, by cell and kind.
+fn list(lots: &[Lot], order: &[u32], cells_of: &[Vec<u32>], kinds: usize, cells: usize) -> (Vec<u32>, Vec<(u32, u32)>) {
+    let mut lists = vec![(0_u32, 0_u32); cells * kinds];
+    for lot in lots {
+        for &cell in &cells_of[lot.mask as usize] {
+            lists[cell as usize * kinds + lot.kind as usize].1 += 1;
+        }
+    }
+    let mut end = 0;
+    for list in &mut lists {
+        let count = list.1;
+        *list = (end, end);
+        end += count;
+    }
+    let mut listed = vec![0; end as usize];
+    for &lot in order {
+        let one = &lots[lot as usize];
+        for &cell in &cells_of[one.mask as usize] {
+            let list = &mut lists[cell as usize * kinds + one.kind as usize];
+            listed[list.1 as usize] = lot;
+            list.1 += 1;
+        }
+    }
+    (listed, lists)
 }

@@ -1,0 +1,275 @@
+//! The split-price bound: every shape shares its price out over its resources, and a pod pays the least that any shape
+//! which can hold it would ask.
+//!
+//! Shape `s` asks `λ_s ≥ 0` per unit of each resource, such that its whole room costs no more than it does:
+//! `λ_s·room_s ≤ price_s`. Kind `k` is valued `y_k = min λ_s·size_k` over the shapes `s` that admit and can hold it. For
+//! any content `a` of a node of shape `s`,
+//!
+//! ```text
+//! Σ a_k y_k  ≤  Σ a_k λ_s·size_k  =  λ_s·Σ a_k size_k  ≤  λ_s·room_s  ≤  price_s
+//! ```
+//!
+//! so `Σ y` over all pods is a lower bound for *any* λ: however crude the search for a good one, the bound holds. A rule
+//! that lets at most `L` of some pods share a node is one more resource: each takes `1/L` of the one that a node has.
+//!
+//! It beats the fluid bound where prices do not follow resources, since cpu of one node cannot meet memory of another, and
+//! a pod that is too large for a small cheap node is not priced by it. λ is found by mirror ascent: demand flows to the
+//! shapes that ask least for it, and each shape moves its price to the resources that run out first.
+
+use super::fluid::{Duals, Source};
+use crate::compile::fits;
+use crate::pack::stock::Stock;
+
+/// Pods that are priced alike.
+#[derive(Debug, Clone)]
+pub(crate) struct Item<'a> {
+    pub(crate) group: usize,
+    pub(crate) sizes: &'a [i32],
+    pub(crate) count: f64,
+    /// Share of a node's one slot that the tightest host rule gives to such a pod; 0 if it is not about these.
+    pub(crate) slot: f64,
+}
+
+/// The kinds of a stock; with `rule`, a host rule and its limit, those it keeps apart on their own.
+pub(crate) fn items<'a>(stock: &'a Stock, group_of: &[usize], rule: Option<(u32, i32)>) -> Vec<Item<'a>> {
+    let apart = rule.map(|(rule, limit)| (stock.apart_of_kind(rule), 1.0 / f64::from(limit.max(1))));
+    let mut items = Vec::with_capacity(stock.kinds.len());
+    for (kind, one) in stock.kinds.iter().enumerate() {
+        let held = apart.as_ref().map_or((0, 0.0), |(apart, slot)| (apart[kind], *slot));
+        let item = |count: usize, slot| Item { group: group_of[kind], sizes: &one.sizes, count: count as f64, slot };
+        // Kinds of which nothing is left keep their place.
+        items.push(item(stock.left_of_kind[kind] - held.0, 0.0));
+        if held.0 > 0 {
+            items.push(item(held.0, held.1));
+        }
+    }
+    items
+}
+
+/// How every source splits its price.
+#[derive(Debug, Clone)]
+pub(crate) struct Split {
+    /// USD per unit of a column and, last, for the slot: `[source * (width + 1) + column]`.
+    pub(crate) asks: Vec<f64>,
+    /// Share of each source in the price of the fractional optimum.
+    pub(crate) shares: Vec<f64>,
+}
+
+/// Steps of the ascent.
+const STEPS: usize = 60;
+
+/// Items merged for the ascent: by group, slot and size class.
+struct Cluster {
+    sizes: Vec<f32>,
+    count: f32,
+    /// By source: 0 where it may hold such pods, infinite where not.
+    barrier: Vec<f32>,
+}
+
+/// A decreasing function close to `exp` for `x ≤ 0`, zero from −8 on; made of products, so alike on every machine.
+fn decay(x: f32) -> f32 {
+    let base = (1.0 + 0.125 * x).max(0.0);
+    let square = base * base;
+    let fourth = square * square;
+    fourth * fourth
+}
+
+/// Finds a split that values `items` highly, starting from the fluid prices.
+pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], fluid: &Duals, width: usize) -> Split {
+    let columns = width + 1;
+    let count = sources.len();
+    let room = |source: usize, column: usize| {
+        if column == width { 1.0 } else { sources[source].room[column].max(0) as f32 }
+    };
+    let clusters = clusters(sources, items, width);
+    // Shares of the price, by column and source: what the fluid prices say, and a little for everything.
+    let mut shares = vec![0.0_f32; columns * count];
+    for (index, source) in sources.iter().enumerate() {
+        for column in 0..columns {
+            let dearest = |column: usize| {
+                source.groups.ones().map(|group| fluid.unit[group * width + column]).fold(0.0, f64::max)
+            };
+            let unit = if column == width { fluid.node } else { dearest(column) };
+            if room(index, column) > 0.0 {
+                shares[column * count + index] = (unit * f64::from(room(index, column)) / source.price) as f32 + 0.02;
+            }
+        }
+    }
+    let mut asks = vec![0.0_f32; columns * count];
+    let mut best = (0.0_f32, Vec::new());
+    let mut spent = vec![0.0_f64; count];
+    let mut load = vec![0.0_f32; columns * count];
+    let mut bids = vec![0.0_f32; count];
+    for step in 0..STEPS {
+        let progress = step as f32 / (STEPS - 1) as f32;
+        // From 0.15 down to 0.004, from 0.5 down to 0.1: geometric, by repeated factors.
+        let temperature = 0.15 * between(0.004 / 0.15, progress);
+        let rate = 0.5 * between(0.2, progress);
+        for index in 0..count {
+            let sum: f32 = (0..columns).map(|column| shares[column * count + index]).sum();
+            for column in 0..columns {
+                let share = &mut shares[column * count + index];
+                *share = if sum > 0.0 { *share / sum } else { 0.0 };
+                let room = room(index, column);
+                asks[column * count + index] =
+                    if room > 0.0 { *share * sources[index].price as f32 / room } else { 0.0 };
+            }
+        }
+        load.fill(0.0);
+        let mut value = 0.0;
+        for cluster in &clusters {
+            bids.copy_from_slice(&cluster.barrier);
+            for (asks, &size) in asks.chunks_exact(count).zip(&cluster.sizes) {
+                if size > 0.0 {
+                    bids.iter_mut().zip(asks).for_each(|(bid, ask)| *bid += ask * size);
+                }
+            }
+            let least = bids.iter().copied().fold(f32::INFINITY, f32::min);
+            if !least.is_finite() || least <= 0.0 {
+                continue;
+            }
+            value += least * cluster.count;
+            let factor = 1.0 / (least * temperature);
+            let mut sum = 0.0;
+            for bid in &mut bids {
+                *bid = decay((least - *bid).max(-1e30) * factor);
+                sum += *bid;
+            }
+            let each = cluster.count / sum;
+            for (source, &weight) in bids.iter().enumerate() {
+                if weight > 0.0 {
+                    for (column, &size) in cluster.sizes.iter().enumerate() {
+                        load[column * count + source] += each * weight * size;
+                    }
+                }
+            }
+        }
+        if value > best.0 {
+            best = (value, asks.clone());
+        }
+        for source in 0..count {
+            let mut fullest = 0.0_f32;
+            for column in 0..columns {
+                let room = room(source, column);
+                let filled = if room > 0.0 { load[column * count + source] / room } else { 0.0 };
+                load[column * count + source] = filled;
+                fullest = fullest.max(filled);
+            }
+            if 4 * step >= 3 * STEPS {
+                spent[source] += f64::from(fullest) * sources[source].price;
+            }
+            if fullest > 0.0 {
+                for column in 0..columns {
+                    let at = column * count + source;
+                    shares[at] = (shares[at] * decay(rate * (load[at] / fullest - 1.0))).max(1e-9);
+                }
+            }
+        }
+    }
+    let all: f64 = spent.iter().sum();
+    let shares = spent.iter().map(|&spent| if all > 0.0 { spent / all } else { 0.0 }).collect();
+    Split { asks: valid(sources, &best.1, width), shares }
+}
+
+/// `end` to the power of `progress`, roughly: linear between 16 points of the geometric sequence.
+fn between(end: f32, progress: f32) -> f32 {
+    let root = end.sqrt().sqrt().sqrt().sqrt();
+    let (mut value, mut left) = (1.0_f32, progress * 16.0);
+    while left >= 1.0 {
+        value *= root;
+        left -= 1.0;
+    }
+    value * (1.0 + left * (root - 1.0))
+}
+
+/// Asks by source and column, scaled such that no source asks more for its whole room than its price.
+fn valid(sources: &[Source<'_>], asks: &[f32], width: usize) -> Vec<f64> {
+    let columns = width + 1;
+    let mut valid = vec![0.0; sources.len() * columns];
+    if asks.is_empty() {
+        return valid;
+    }
+    for (index, source) in sources.iter().enumerate() {
+        let mut whole = 0.0;
+        for column in 0..columns {
+            let ask = f64::from(asks[column * sources.len() + index]).max(0.0);
+            let room = if column == width { 1.0 } else { f64::from(source.room[column].max(0)) };
+            if room > 0.0 {
+                valid[index * columns + column] = ask;
+                whole += ask * room;
+            }
+        }
+        let scale = if whole > source.price { source.price / whole } else { 1.0 };
+        valid[index * columns..][..columns].iter_mut().for_each(|ask| *ask *= scale * (1.0 - 1e-12));
+    }
+    valid
+}
+
+impl Split {
+    /// What each item is worth: the least that a source which admits and can hold it asks. 0 where none can.
+    pub(crate) fn values(&self, sources: &[Source<'_>], items: &[Item<'_>], width: usize) -> Vec<f64> {
+        let value = |item: &Item<'_>| {
+            let mut least = f64::INFINITY;
+            for (index, source) in sources.iter().enumerate() {
+                let asks = &self.asks[index * (width + 1)..][..width + 1];
+                let mut bid = asks[width] * item.slot;
+                for (ask, &size) in asks.iter().zip(item.sizes) {
+                    bid += ask * f64::from(size);
+                }
+                if bid < least && source.groups.contains(item.group) && fits(item.sizes, source.room) {
+                    least = bid;
+                }
+            }
+            if least.is_finite() { least } else { 0.0 }
+        };
+        items.iter().map(value).collect()
+    }
+}
+
+fn clusters(sources: &[Source<'_>], items: &[Item<'_>], width: usize) -> Vec<Cluster> {
+    // Thirds of an octave.
+    let step = |size: i32| {
+        let size = size.max(0) as u128;
+        size.pow(3).checked_ilog2().map_or(-1, |step| step as i32)
+    };
+    let key = |item: &Item<'_>| {
+        let steps: Vec<i32> = item
+            .sizes
+            .iter()
+            .enumerate()
+            .map(|(column, &size)| match column {
+                2 => i32::from(size > 0),
+                _ => step(size),
+            })
+            .collect();
+        (item.group, item.slot.to_bits(), steps)
+    };
+    let mut order: Vec<(_, usize)> = items.iter().enumerate().map(|(index, item)| (key(item), index)).collect();
+    order.sort_unstable();
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for members in order.chunk_by(|a, b| a.0 == b.0) {
+        let mut sizes = vec![0.0; width + 1];
+        let mut count = 0.0;
+        for &(_, index) in members {
+            let item = &items[index];
+            count += item.count;
+            for (sum, &size) in sizes.iter_mut().zip(item.sizes) {
+                *sum += item.count * f64::from(size);
+            }
+            sizes[width] += item.count * item.slot;
+        }
+        if count <= 0.0 {
+            continue;
+        }
+        let sizes: Vec<f32> = sizes.iter().map(|sum| (sum / count) as f32).collect();
+        let holds = |source: &Source<'_>| {
+            let room = source.room.iter().zip(&sizes);
+            let mut room = room.map(|(&room, &size)| size <= 0.0 || size <= room as f32);
+            members.first().is_some_and(|&(_, index)| source.groups.contains(items[index].group))
+                && room.all(|fits| fits)
+        };
+        let barrier = sources.iter().map(|source| if holds(source) { 0.0 } else { f32::INFINITY }).collect();
+        clusters.push(Cluster { sizes, count: count as f32, barrier });
+    }
+    clusters
+}

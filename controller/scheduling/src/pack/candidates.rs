@@ -1,0 +1,199 @@
+//! Which shapes to fill: those that promise most per dollar, and one for every kind that none of them holds.
+
+use super::construct::Yard;
+use super::fill::{Content, FIRST, LATER, NEVER, TOPS_UP};
+use super::pricing::Round;
+use super::shelf::Shelf;
+use crate::compile::fits;
+
+/// With so few nodes to go, every shape is tried.
+const LAST_NODES: f64 = 3.0;
+
+/// A shape that may be opened next.
+pub(crate) struct Candidate {
+    pub(crate) shape: usize,
+    /// Value per dollar: of its last filling, or what it could be at most.
+    pub(crate) promise: f64,
+    /// The cheapest shape that holds its content, and that; `None` if it is not filled with what is left now.
+    pub(crate) content: Option<(usize, Content)>,
+    /// When kinds of a class are placed.
+    pub(crate) stages: Vec<u8>,
+    pub(crate) weights: Vec<f32>,
+}
+
+/// What may be opened in one cell, and for what.
+pub(crate) struct View {
+    pub(crate) shelf: Shelf,
+    pub(crate) candidates: Vec<Candidate>,
+    /// For each critical rule its owners' lots, the dearest first.
+    pub(crate) critical: Vec<Vec<(u32, u16)>>,
+    /// Every shape is among the candidates.
+    pub(crate) exhaustive: bool,
+    pub(crate) stale: bool,
+}
+
+/// Under split prices the shapes that carry this share of the fractional optimum are candidates.
+const CARRYING: f64 = 0.98;
+
+/// Least weight of a column while filling under split prices: they lean towards what runs out first, which changes.
+const SPLIT_FLOOR: f32 = 0.5;
+
+/// What its share of all that is left, summed over columns, counts beside the value of an owner of a critical rule:
+/// while a column is free, large requests for it must still not pile up for the last nodes.
+const BULK: f64 = 0.5;
+
+/// A group is at home on a shape if it pays at least this share of what the dearest would.
+const AT_HOME: f64 = 0.98;
+
+/// What a shape promises per dollar; shapes near the mean price of a node first where all promise the same.
+fn merit(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
+    let position = yard.ground.position[shape] as usize;
+    let price = yard.ground.compiled.shapes[shape].price[cell];
+    let mean = if round.nodes > 0.0 { round.total / round.nodes } else { price };
+    let distance = (price / mean).ln().abs();
+    match &round.asks {
+        Some(asks) => asks.shares[position],
+        None => round.worth[position] / price - 0.04 * distance + if round.used[position] { 0.05 } else { 0.0 },
+    }
+}
+
+/// All cells; where all is free, one is as good as another but for prices.
+pub(crate) fn cells_by_promise(yard: &Yard<'_>, round: &Round) -> Vec<usize> {
+    let promise = |cell: usize| {
+        let merits = yard.ground.by_price[cell].iter().map(|&shape| {
+            let price = yard.ground.compiled.shapes[shape].price[cell];
+            let position = yard.ground.position[shape] as usize;
+            match &round.asks {
+                Some(asks) => asks.shares[position] * yard.ground.compiled.shapes[shape].cheapest / price,
+                None => merit(yard, round, shape, cell),
+            }
+        });
+        merits.fold(f64::NEG_INFINITY, f64::max)
+    };
+    let mut cells: Vec<(f64, usize)> =
+        (0..yard.ground.compiled.cells.len()).map(|cell| (promise(cell), cell)).collect();
+    cells.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    cells.into_iter().map(|(_, cell)| cell).collect()
+}
+
+/// What to look at in a cell.
+pub(crate) fn view(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool) -> View {
+    let width = yard.ground.compiled.columns.width();
+    let exhaustive = exhaustive || round.nodes <= LAST_NODES;
+    let shelf = Shelf::new(yard.stock, &yard.classes, cell, width);
+    let shapes = chosen(yard, round, cell, exhaustive);
+    let candidates = shapes.into_iter().map(|shape| candidate(yard, round, shape, cell)).collect();
+    let critical = round.critical.iter().map(|&rule| owners(yard, round, rule, cell)).collect();
+    View { shelf, candidates, critical, exhaustive, stale: false }
+}
+
+/// A view of an earlier round brought up to date; its candidates' promises stand, since split prices do not change.
+pub(crate) fn refreshed(yard: &Yard<'_>, round: &Round, cell: usize, mut view: View) -> View {
+    if !view.stale {
+        return view;
+    }
+    if !yard.unlimited || (round.nodes <= LAST_NODES && !view.exhaustive) {
+        return self::view(yard, round, cell, view.exhaustive);
+    }
+    view.shelf = Shelf::new(yard.stock, &yard.classes, cell, yard.ground.compiled.columns.width());
+    view.critical = round.critical.iter().map(|&rule| owners(yard, round, rule, cell)).collect();
+    view.stale = false;
+    view
+}
+
+fn owners(yard: &Yard<'_>, round: &Round, rule: u32, cell: usize) -> Vec<(u32, u16)> {
+    let stock = &*yard.stock;
+    let value = |lot: u32| round.values[stock.lots[lot as usize].kind as usize];
+    let mut lots: Vec<u32> = stock
+        .open
+        .iter()
+        .copied()
+        .filter(|&lot| {
+            let one = &stock.lots[lot as usize];
+            stock.rulesets[one.ruleset as usize].owns.contains(&rule) && stock.masks[one.mask as usize].contains(cell)
+        })
+        .collect();
+    let bulk = |lot: u32| {
+        let sizes = &yard.stock.kinds[stock.lots[lot as usize].kind as usize].sizes;
+        sizes.iter().zip(&round.demand).map(|(&size, all)| f64::from(size) / all.max(1.0)).sum::<f64>()
+    };
+    let key = |lot: u32| value(lot) + BULK * round.total * bulk(lot);
+    lots.sort_by(|&a, &b| {
+        key(b).total_cmp(&key(a)).then_with(|| {
+            let cells = |lot: u32| stock.cells_of[stock.lots[lot as usize].mask as usize].len();
+            cells(a).cmp(&cells(b)).then(a.cmp(&b))
+        })
+    });
+    lots.into_iter().map(|lot| (lot, yard.classes.of[stock.lots[lot as usize].kind as usize])).collect()
+}
+
+fn candidate(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> Candidate {
+    let ground = yard.ground;
+    let position = ground.position[shape] as usize;
+    let price = ground.compiled.shapes[shape].price[cell];
+    let (promise, weights, floor) = match &round.asks {
+        Some(asks) => (1.0_f64, &asks.weights[position], SPLIT_FLOOR),
+        None => (round.worth[position] / price, &round.weights, yard.settings.floor),
+    };
+    // At most everything that is left.
+    let promise = promise.min((round.total + round.node) / price);
+    let width = ground.compiled.columns.width();
+    let stage = |&kind: &u32| {
+        let signature = yard.stock.kinds[kind as usize].signature as usize;
+        if !yard.grouped.admits[signature][cell].contains(shape) {
+            return NEVER;
+        }
+        if !yard.opens(shape, kind) {
+            return TOPS_UP;
+        }
+        let Some(duals) = &round.duals else { return FIRST };
+        let group = ground.group_of[kind as usize];
+        let room = &ground.compiled.shapes[shape].room;
+        let pays: f64 = duals.value(group, width, room) + duals.node;
+        if pays >= AT_HOME * round.worth[position] { FIRST } else { LATER }
+    };
+    Candidate {
+        shape,
+        promise: promise.max(1e-300),
+        content: None,
+        stages: yard.classes.example.iter().map(stage).collect(),
+        weights: weights.iter().map(|weight| weight.max(floor)).collect(),
+    }
+}
+
+fn chosen(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool) -> Vec<usize> {
+    let ground = yard.ground;
+    let offered = ground.by_price[cell].iter().copied();
+    let offered = offered.filter(|&shape| yard.unlimited || yard.headroom.allows(ground.compiled, shape));
+    let mut ranked: Vec<(f64, usize)> = offered.map(|shape| (merit(yard, round, shape, cell), shape)).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    if exhaustive {
+        return ranked.into_iter().map(|(_, shape)| shape).collect();
+    }
+    // Every kind must find its shape among the candidates: an uncovered one adds the best that holds it.
+    let mut chosen: Vec<usize> = match &round.asks {
+        None => ranked.iter().take(yard.settings.candidates).map(|&(_, shape)| shape).collect(),
+        Some(_) => {
+            let mut sum = 0.0;
+            let carrying = ranked.iter().take_while(|(share, _)| {
+                let more = sum < CARRYING;
+                sum += share;
+                more
+            });
+            carrying.map(|&(_, shape)| shape).collect()
+        }
+    };
+    let holds =
+        |shape: usize, kind: u32| fits(&yard.stock.kinds[kind as usize].sizes, &ground.compiled.shapes[shape].room);
+    for kind in 0..yard.stock.kinds.len() as u32 {
+        if yard.stock.left_of_kind[kind as usize] == 0 || yard.stock.lots_at(cell, kind).is_empty() {
+            continue;
+        }
+        let group = ground.group_of[kind as usize];
+        let covers = |shape: usize| ground.groups_of_shape[shape].contains(group) && holds(shape, kind);
+        if !chosen.iter().any(|&shape| covers(shape)) {
+            chosen.extend(ranked.iter().map(|&(_, shape)| shape).find(|&shape| covers(shape)));
+        }
+    }
+    chosen
+}

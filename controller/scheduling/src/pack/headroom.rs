@@ -1,0 +1,87 @@
+//! Limits of pools, while nodes are opened.
+
+use std::rc::Rc;
+
+use crate::compile::Compiled;
+use crate::model::Resource;
+
+/// What pool limits leave while nodes are opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Headroom {
+    /// By pool: the least amount left of each limited resource; `None` is without limits.
+    left: Vec<Option<Vec<i64>>>,
+    /// By shape: what a node takes of each resource that its pool limits.
+    uses: Rc<[Vec<i64>]>,
+}
+
+impl Headroom {
+    pub(crate) fn new(compiled: &Compiled<'_>) -> Self {
+        let pools = &compiled.problem.pools;
+        let left = pools
+            .iter()
+            .map(|pool| {
+                let limits = pool.limits.as_ref()?;
+                Some(limits.iter().map(|(name, limit)| limit.saturating_sub(pool.usage.get(name))).collect())
+            })
+            .collect();
+        let uses = (0..compiled.shapes.len())
+            .map(|shape| {
+                let limits = pools[compiled.shapes[shape].pool].limits.iter();
+                limits.flat_map(|limits| limits.iter()).map(|(name, _)| use_of(compiled, shape, name)).collect()
+            })
+            .collect();
+        Self { left, uses }
+    }
+
+    /// Whether any pool has limits.
+    pub(crate) fn binds(&self) -> bool {
+        self.left.iter().any(Option::is_some)
+    }
+
+    /// Whether no limit is reached by `nodes` more nodes of `among`, whichever they are.
+    pub(crate) fn allows_any(&self, compiled: &Compiled<'_>, among: &[usize], nodes: usize) -> bool {
+        !self.binds() || among.iter().all(|&shape| self.times(compiled, shape) >= nodes)
+    }
+
+    /// Whether one more node of this shape stays within its pool's limits.
+    pub(crate) fn allows(&self, compiled: &Compiled<'_>, shape: usize) -> bool {
+        self.times(compiled, shape) > 0
+    }
+
+    /// How many more nodes of this shape stay within its pool's limits.
+    pub(crate) fn times(&self, compiled: &Compiled<'_>, shape: usize) -> usize {
+        let Some(left) = &self.left[compiled.shapes[shape].pool] else { return usize::MAX };
+        let times = left.iter().zip(&self.uses[shape]).map(|(&left, &each)| match each {
+            ..=0 if left < 0 => 0,
+            ..=0 => i64::MAX,
+            _ => (left / each).max(0),
+        });
+        times.min().map_or(usize::MAX, |times| usize::try_from(times).unwrap_or(usize::MAX))
+    }
+
+    /// Takes one node of this shape back.
+    pub(crate) fn refund(&mut self, compiled: &Compiled<'_>, shape: usize) {
+        if let Some(left) = &mut self.left[compiled.shapes[shape].pool] {
+            let uses = &self.uses[shape];
+            left.iter_mut().zip(uses).for_each(|(left, &each)| *left = left.saturating_add(each));
+        }
+    }
+
+    /// Counts `times` nodes of this shape.
+    pub(crate) fn spend(&mut self, compiled: &Compiled<'_>, shape: usize, times: usize) {
+        if let Some(left) = &mut self.left[compiled.shapes[shape].pool] {
+            let spent = |each: i64| each.saturating_mul(i64::try_from(times).unwrap_or(i64::MAX));
+            let uses = &self.uses[shape];
+            left.iter_mut().zip(uses).for_each(|(left, &each)| *left = left.saturating_sub(spent(each)));
+        }
+    }
+}
+
+fn use_of(compiled: &Compiled<'_>, shape: usize, resource: &Resource) -> i64 {
+    if resource.name() == "nodes" {
+        return 1;
+    }
+    let one = &compiled.shapes[shape];
+    let catalogue = compiled.problem.pools[one.pool].catalogue;
+    compiled.problem.catalogues[catalogue][one.instance_type].capacity.get(resource)
+}

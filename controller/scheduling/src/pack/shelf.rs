@@ -1,0 +1,133 @@
+//! Kinds laid out for filling: blocks of alike sizes, most of which a fill passes over by looking at the block alone.
+//!
+//! The gain of a pod grows with each of its sizes as long as it fits, so the gain of a block's largest sizes, cut to the
+//! room left, is at least that of any kind in it.
+
+use super::stock::Stock;
+
+/// Kinds in a block.
+pub(crate) const LANES: usize = 16;
+
+/// Kinds in the order of a shelf, and the class of each. Kinds of a class may use the same shapes and open the same pools.
+#[derive(Debug, Clone)]
+pub(crate) struct Classes {
+    /// By kind.
+    pub(crate) of: Vec<u16>,
+    /// Some kind of each class.
+    pub(crate) example: Vec<u32>,
+    /// All kinds: by class, neighbours in size next to each other.
+    pub(crate) order: Vec<u32>,
+}
+
+impl Classes {
+    /// `key` tells classes apart.
+    pub(crate) fn new<K: Ord>(stock: &Stock, key: impl Fn(u32) -> K) -> Self {
+        let mut order: Vec<u32> = (0..stock.kinds.len() as u32).collect();
+        order.sort_by(|&a, &b| key(a).cmp(&key(b)).then(a.cmp(&b)));
+        let mut of = vec![0; order.len()];
+        let mut example: Vec<u32> = Vec::new();
+        let mut starts = Vec::new();
+        for (at, &kind) in order.iter().enumerate() {
+            let new = example.last().is_none_or(|&last| key(last) != key(kind));
+            // More classes than can be told apart are never seen; they would share the last number.
+            if new && example.len() < usize::from(u16::MAX) {
+                example.push(kind);
+                starts.push(at);
+            }
+            of[kind as usize] = (example.len() - 1) as u16;
+        }
+        starts.push(order.len());
+        for range in starts.windows(2) {
+            neighbours(stock, &mut order[range[0]..range[1]]);
+        }
+        Self { of, example, order }
+    }
+}
+
+/// Orders kinds such that runs of [`LANES`] are alike: halves by the column that varies most, again and again.
+fn neighbours(stock: &Stock, kinds: &mut [u32]) {
+    if kinds.len() <= LANES {
+        return;
+    }
+    let size = |kind: u32, column: usize| stock.kinds[kind as usize].sizes[column];
+    let width = stock.kinds[kinds[0] as usize].sizes.len();
+    let spread = |column: usize| {
+        let sizes = kinds.iter().map(|&kind| size(kind, column));
+        let (least, most) = sizes.fold((i32::MAX, 0), |(least, most), size| (least.min(size), most.max(size)));
+        f64::from(most) / f64::from(least.max(1))
+    };
+    let spreads: Vec<f64> = (0..width).map(spread).collect();
+    let widest = (0..width).fold(0, |best, column| if spreads[column] > spreads[best] { column } else { best });
+    let middle = (kinds.len() / 2).next_multiple_of(LANES).min(kinds.len() - 1);
+    kinds.select_nth_unstable_by_key(middle, |&kind| (size(kind, widest), kind));
+    let (small, large) = kinds.split_at_mut(middle);
+    neighbours(stock, small);
+    neighbours(stock, large);
+}
+
+/// Kinds of one cell, ready to be filled from.
+#[derive(Debug, Clone)]
+pub(crate) struct Shelf {
+    pub(crate) width: usize,
+    pub(crate) kinds: Vec<[u32; LANES]>,
+    /// By block and column.
+    pub(crate) sizes: Vec<[i32; LANES]>,
+    pub(crate) floats: Vec<[f32; LANES]>,
+    /// Least and largest size by column and block.
+    pub(crate) least: Vec<i32>,
+    pub(crate) most: Vec<f32>,
+    /// By block.
+    pub(crate) class: Vec<u16>,
+    /// Lanes by block whose kinds may have units left.
+    pub(crate) live: Vec<u16>,
+}
+
+impl Shelf {
+    /// The kinds that have lots at `cell`.
+    pub(crate) fn new(stock: &Stock, classes: &Classes, cell: usize, width: usize) -> Self {
+        let mut shelf = Self {
+            width,
+            kinds: Vec::new(),
+            sizes: Vec::new(),
+            floats: Vec::new(),
+            least: Vec::new(),
+            most: Vec::new(),
+            class: Vec::new(),
+            live: Vec::new(),
+        };
+        let mut lane = LANES;
+        let present = |kind: u32| stock.left_of_kind[kind as usize] > 0 && !stock.lots_at(cell, kind).is_empty();
+        for &kind in classes.order.iter().filter(|&&kind| present(kind)) {
+            let class = classes.of[kind as usize];
+            if lane == LANES || shelf.class.last() != Some(&class) {
+                lane = 0;
+                shelf.kinds.push([u32::MAX; LANES]);
+                shelf.sizes.resize(shelf.sizes.len() + width, [i32::MAX; LANES]);
+                shelf.floats.resize(shelf.floats.len() + width, [0.0; LANES]);
+                shelf.class.push(class);
+                shelf.live.push(0);
+            }
+            let block = shelf.class.len() - 1;
+            shelf.kinds[block][lane] = kind;
+            shelf.live[block] |= 1 << lane;
+            for (column, &size) in stock.kinds[kind as usize].sizes.iter().enumerate() {
+                shelf.sizes[block * width + column][lane] = size;
+                shelf.floats[block * width + column][lane] = size as f32;
+            }
+            lane += 1;
+        }
+        for column in 0..width {
+            for block in 0..shelf.class.len() {
+                let lanes = shelf.live[block].count_ones() as usize;
+                let sizes = &shelf.sizes[block * width + column][..lanes];
+                shelf.least.push(sizes.iter().copied().min().unwrap_or(i32::MAX));
+                shelf.most.push(sizes.iter().copied().max().unwrap_or(0) as f32);
+            }
+        }
+        shelf
+    }
+
+    pub(crate) fn blocks(&self) -> usize {
+        self.class.len()
+    }
+}
