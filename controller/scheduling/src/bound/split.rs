@@ -273,3 +273,84 @@ fn clusters(sources: &[Source<'_>], items: &[Item<'_>], width: usize) -> Vec<Clu
     }
     clusters
 }
+
+#[cfg(test)]
+mod tests {
+    use fixedbitset::FixedBitSet;
+
+    use super::*;
+    use crate::bound::fluid::Duals;
+
+    /// Numbers that look random and never change.
+    fn draw(state: &mut u64, below: u64) -> u64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) % below
+    }
+
+    fn groups() -> FixedBitSet {
+        let mut groups = FixedBitSet::with_capacity(1);
+        groups.insert(0);
+        groups
+    }
+
+    fn fluid() -> Duals {
+        Duals { unit: vec![0.01, 0.002], node: 0.0, used: Vec::new() }
+    }
+
+    #[test]
+    fn no_content_is_worth_more_than_its_node() {
+        let state = &mut 7;
+        let groups = groups();
+        for _ in 0..50 {
+            let rooms: Vec<Vec<i32>> =
+                (0..6).map(|_| vec![draw(state, 40) as i32 + 1, draw(state, 90) as i32 + 1]).collect();
+            let prices: Vec<f64> = (0..6).map(|_| draw(state, 100) as f64 / 50.0 + 0.02).collect();
+            let sources: Vec<Source<'_>> =
+                rooms.iter().zip(&prices).map(|(room, &price)| Source { room, price, groups: &groups }).collect();
+            let sizes: Vec<[i32; 2]> = (0..12).map(|_| [draw(state, 9) as i32, draw(state, 30) as i32]).collect();
+            let slots: Vec<f64> = (0..12).map(|_| [0.0, 0.5][draw(state, 2) as usize]).collect();
+            let pods = sizes.iter().zip(&slots);
+            let items: Vec<Item<'_>> =
+                pods.map(|(sizes, &slot)| Item { group: 0, sizes, count: draw(state, 20) as f64, slot }).collect();
+            let split = solve(&sources, &items, &fluid(), 2);
+            let values = split.values(&sources, &items, 2);
+            for source in &sources {
+                // Fill a node at random, as the rule that allows two of some pods does.
+                let (mut room, mut slot, mut worth) = (source.room.to_vec(), 1.0, 0.0);
+                for _ in 0..60 {
+                    let item = draw(state, 12) as usize;
+                    let one = &items[item];
+                    if fits(one.sizes, &room) && one.slot <= slot {
+                        room.iter_mut().zip(one.sizes).for_each(|(room, &size)| *room -= size);
+                        slot -= one.slot;
+                        worth += values[item];
+                    }
+                }
+                assert!(worth <= source.price + 1e-9, "content worth {worth} on a node of {}", source.price);
+            }
+        }
+    }
+
+    #[test]
+    fn cpu_of_one_node_does_not_meet_memory_of_another() {
+        let groups = groups();
+        let sources = [
+            Source { room: &[10, 1], price: 1.0, groups: &groups },
+            Source { room: &[1, 10], price: 1.0, groups: &groups },
+        ];
+        // A pod needs (1, 1): each node holds one, though together they seem to hold eleven.
+        let items = [Item { group: 0, sizes: &[1, 1], count: 10.0, slot: 0.0 }];
+        let split = solve(&sources, &items, &fluid(), 2);
+        let bound = 10.0 * split.values(&sources, &items, 2)[0];
+        assert!(bound > 9.0 && bound <= 10.0, "bound {bound}");
+    }
+
+    #[test]
+    fn what_fits_no_source_is_worth_nothing() {
+        let groups = groups();
+        let sources = [Source { room: &[4, 4], price: 1.0, groups: &groups }];
+        let items = [Item { group: 0, sizes: &[5, 1], count: 3.0, slot: 0.0 }];
+        let split = solve(&sources, &items, &fluid(), 2);
+        assert_eq!(split.values(&sources, &items, 2), [0.0]);
+    }
+}

@@ -18,6 +18,7 @@ pub(crate) struct Candidate {
     pub(crate) content: Option<(usize, Content)>,
     /// When kinds of a class are placed.
     pub(crate) stages: Vec<u8>,
+    /// Weight of each column while filling.
     pub(crate) weights: Vec<f32>,
 }
 
@@ -29,6 +30,7 @@ pub(crate) struct View {
     pub(crate) critical: Vec<Vec<(u32, u16)>>,
     /// Every shape is among the candidates.
     pub(crate) exhaustive: bool,
+    /// Of an earlier round.
     pub(crate) stale: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Packing: domains, existing nodes, reserved capacity, new nodes, single leftovers.
 //!
 //! ```text
-//! groups ─► glue ─► zones ─► stock ─► existing ─► construct (fluid duals, fill, exact endgame) ─► draft ─► Solution
+//! groups ─► glue ─► zones ─► stock ─► existing ─► construct (prices, fill, exact endgame) ─► draft ─► Solution
 //!                                                     ▲ once per settings, the cheapest draft wins
 //! ```
 
@@ -24,6 +24,8 @@ mod shelf;
 pub(crate) mod stock;
 mod terrain;
 pub(crate) mod zones;
+
+use std::cmp::Ordering;
 
 use rustc_hash::FxHashSet;
 
@@ -71,7 +73,12 @@ const COMPARED_NODES: usize = 60;
 /// Two ways to fill: few shapes and little regard for scarce columns, or many and much.
 const PORTFOLIO: [Settings; 2] = [Settings { candidates: 2, floor: 0.15 }, Settings { candidates: 6, floor: 0.5 }];
 
-/// Plans of more nodes than this gain nothing from a second pass: their last, wasteful nodes weigh too little.
+/// Drafts whose prices differ by less are alike; of these the one with more, hence smaller, nodes wins: losing one of them
+/// hurts less, and kube-scheduler finds more places to choose from.
+const ALIKE: f64 = 1.005;
+
+/// Plans of more nodes than this for every group of shapes gain nothing from a second pass: the last, wasteful nodes of
+/// each group weigh too little.
 const SECOND_PASS_NODES: usize = 150;
 
 /// Packs the pending pods of `problem`.
@@ -241,7 +248,14 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
         );
         left.extend(stock.lots.iter().flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
         let price: f64 = opened.iter().map(|node| node.price).sum();
-        let better = best.as_ref().is_none_or(|best| (left.len(), price) < (best.left.len(), best.price));
+        let better = best.as_ref().is_none_or(|best| {
+            match left.len().cmp(&best.left.len()) {
+                Ordering::Equal if price > ALIKE * best.price => false,
+                Ordering::Equal if best.price > ALIKE * price => true,
+                Ordering::Equal => (best.opened.len(), price) < (opened.len(), best.price),
+                fewer => fewer == Ordering::Less,
+            }
+        });
         if better {
             let existing = filled
                 .iter()

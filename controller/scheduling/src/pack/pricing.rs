@@ -96,19 +96,22 @@ pub(crate) struct Round {
     pub(crate) total: f64,
     /// Fractional nodes of the optimum.
     pub(crate) nodes: f64,
+    /// Share of each column in the value of all that is left.
     pub(crate) weights: Vec<f32>,
     /// What the room of a shape is worth at most, by position in `ground.basic`.
     pub(crate) worth: Vec<f64>,
     /// Whether the shape is in the fluid optimum, likewise.
     pub(crate) used: Vec<bool>,
-    /// `home[group]`, by position: how close the group comes to the dearest for whom the shape is.
+    /// Fluid prices, unless split prices hold.
     pub(crate) duals: Option<fluid::Duals>,
     pub(crate) asks: Option<Rc<Asks>>,
+    /// Host rules of which every node from now on must hold an owner.
     pub(crate) critical: Vec<u32>,
     /// All that is left, by column.
     pub(crate) demand: Vec<f64>,
     /// Value per cell of lots that cannot go everywhere.
     pub(crate) pinned: Vec<f64>,
+    /// What may be opened, by cell, once that is asked.
     pub(crate) views: Vec<Option<View>>,
 }
 
