@@ -21,16 +21,12 @@ use crate::solution::Solution;
 /// All pools are allowed, weights and limits aside, and preferred terms are ignored.
 pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) -> f64 {
     let compiled = Compiled::new(problem, options);
-    let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, true);
+    // Pods one by one: a plan may also part those that construction glues into one.
+    let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, false);
     let mut on_new = FixedBitSet::with_capacity(problem.pods.len());
     solution.new_nodes.iter().flat_map(|node| &node.pods).for_each(|&pod| on_new.insert(pod));
-    let bundles = std::mem::take(&mut grouped.bundles);
-    let first_bundle = grouped.first_bundle;
     for group in &mut grouped.groups {
-        group.units.retain(|&unit| match unit.checked_sub(first_bundle) {
-            Some(bundle) => bundles[bundle as usize].iter().all(|&pod| on_new.contains(pod as usize)),
-            None => on_new.contains(unit as usize),
-        });
+        group.units.retain(|&pod| on_new.contains(pod as usize));
     }
     let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
     if stock.left == 0 {

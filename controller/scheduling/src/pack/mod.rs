@@ -248,13 +248,11 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
         );
         left.extend(stock.lots.iter().flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
         let price: f64 = opened.iter().map(|node| node.price).sum();
-        let better = best.as_ref().is_none_or(|best| {
-            match left.len().cmp(&best.left.len()) {
-                Ordering::Equal if price > ALIKE * best.price => false,
-                Ordering::Equal if best.price > ALIKE * price => true,
-                Ordering::Equal => (best.opened.len(), price) < (opened.len(), best.price),
-                fewer => fewer == Ordering::Less,
-            }
+        let better = best.as_ref().is_none_or(|best| match left.len().cmp(&best.left.len()) {
+            Ordering::Equal if price > ALIKE * best.price => false,
+            Ordering::Equal if best.price > ALIKE * price => true,
+            Ordering::Equal => (best.opened.len(), price) < (opened.len(), best.price),
+            fewer => fewer == Ordering::Less,
         });
         if better {
             let existing = filled
