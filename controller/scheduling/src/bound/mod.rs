@@ -10,8 +10,8 @@ pub(crate) mod split;
 
 use fixedbitset::FixedBitSet;
 
-use crate::compile::Compiled;
-use crate::model::{Options, Problem};
+use crate::compile::{Compiled, fits};
+use crate::model::{MinValuesPolicy, Options, Problem};
 use crate::pack::ground::Ground;
 use crate::pack::groups::{Grouped, Reading};
 use crate::pack::stock::Stock;
@@ -20,6 +20,8 @@ use crate::solution::Solution;
 /// USD per hour below which no assignment of the pods on `solution`'s new nodes to the offerings of `problem` can cost.
 /// All pools are allowed, weights and limits aside, and preferred terms are ignored.
 pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) -> f64 {
+    // Room held back for `minValues` is a choice of ours; the offerings have it.
+    let options = &Options { min_values: MinValuesPolicy::BestEffort, ..*options };
     let compiled = Compiled::new(problem, options);
     // Pods one by one: a plan may also part those that construction glues into one.
     let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, false);
@@ -40,9 +42,10 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
     let scale = fluid::valid_scale(&duals, &sources, demands.width);
     let fluid = if scale.is_finite() { scale * fluid::value(&duals, &demands) } else { 0.0 };
     let fluid = (fluid - reservations_worth(&compiled, &ground, &duals, scale, demands.width)).max(0.0);
+    let single = dearest_pod(&compiled, &grouped, &stock);
     // What a reservation could hold is not known in split prices.
     if compiled.shapes.iter().any(|shape| !shape.reserved.is_empty()) {
-        return fluid;
+        return fluid.max(single);
     }
     let rules = &grouped.rules.host;
     let rule = stock.tightest(rules).map(|(rule, _)| (rule, rules[rule as usize].limit));
@@ -50,7 +53,24 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
     let split = split::solve(&sources, &items, &duals, demands.width);
     let values = split.values(&sources, &items, demands.width);
     let total: f64 = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
-    fluid.max(total)
+    fluid.max(total).max(single)
+}
+
+/// The cheapest node of the pod for which that is dearest: sharp for a pod or two.
+fn dearest_pod(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock) -> f64 {
+    let kinds = stock.kinds.iter().zip(&stock.left_of_kind).filter(|&(_, &left)| left > 0);
+    let cheapest = kinds.map(|(kind, _)| {
+        let admits = &grouped.admits[kind.signature as usize];
+        let shapes = compiled.shapes.iter().enumerate().filter(|(_, shape)| fits(&kind.sizes, &shape.room));
+        let prices = shapes.flat_map(|(number, shape)| {
+            let bought = shape.price.iter().copied().enumerate();
+            let reserved = shape.reserved.iter().map(|one| (one.cell, one.price));
+            bought.chain(reserved).filter(move |&(cell, _)| admits[cell].contains(number)).map(|(_, price)| price)
+        });
+        prices.fold(f64::INFINITY, f64::min)
+    });
+    // A pod that fits nowhere is on no new node.
+    cheapest.filter(|price| price.is_finite()).fold(0.0, f64::max)
 }
 
 /// What nodes of reservations could hold at most beyond their price: so much less need be bought.

@@ -8,6 +8,7 @@
 
 mod cells;
 mod columns;
+pub(crate) mod flexible;
 mod prices;
 mod rules;
 mod shapes;
@@ -92,8 +93,9 @@ impl<'a> Compiled<'a> {
             problem.pools.iter().map(|pool| PoolUse::new(pool, problem.catalogues.get(pool.catalogue))).collect();
         let topology_keys = topology_keys(problem, &used_specs);
         let cells = Cells::new(problem, &pools, &signatures, &topology_keys);
-        let shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);
-        let admits = shapes::admissions(problem, &cells, &pools, &shapes, &signatures, &daemons);
+        let mut shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);
+        let mut admits = shapes::admissions(problem, &cells, &pools, &shapes, &signatures, &daemons);
+        flexible::hold_back(problem, options, &mut shapes, &mut admits);
         Self {
             problem,
             options,

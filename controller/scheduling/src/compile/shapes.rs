@@ -21,6 +21,8 @@ pub(crate) struct Shape {
     pub(crate) instance_type: usize,
     /// Allocatable less the daemons of this pool and type, in column order.
     pub(crate) room: Vec<i32>,
+    /// The same before `minValues` lowered it.
+    pub(crate) whole: Option<Box<[i32]>>,
     /// Daemons that its nodes carry.
     pub(crate) daemons: SmallVec<[u32; 4]>,
     /// USD per hour of the cheapest offering, by cell; infinite where there is none.
@@ -34,6 +36,11 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// What its nodes hold, whatever may be put on them.
+    pub(crate) fn holds(&self) -> &[i32] {
+        self.whole.as_deref().unwrap_or(&self.room)
+    }
+
     /// Whether it can be bought in `cell`.
     pub(crate) fn offered(&self, cell: usize) -> bool {
         self.price[cell].is_finite() || self.reserved.iter().any(|reserved| reserved.cell == cell)
@@ -167,6 +174,7 @@ pub(crate) fn build(
                 pool: number,
                 instance_type: type_index,
                 room: columns.unlimited_room(&left),
+                whole: None,
                 daemons: on_board,
                 cheapest: priced.price.iter().copied().fold(f64::INFINITY, f64::min),
                 price: priced.price,

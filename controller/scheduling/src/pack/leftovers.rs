@@ -74,7 +74,7 @@ pub(crate) fn by_priority(
     let lower = |unit: &&u32| grouped.pods(unit).iter().all(|&pod| priority(pod as usize) < classes[0]);
     let without = units.filter(lower).copied().collect();
     let mut draft = super::draft(compiled, grouped, &without);
-    let mut staged = finish::write(compiled, grouped, &draft);
+    let mut staged = finish::write(compiled, grouped, &mut draft);
     let last = classes.len() - 1;
     for (number, &class) in classes.iter().enumerate() {
         let least = if number == last { i32::MIN } else { class };
@@ -155,7 +155,7 @@ fn merged(
     wider.left.retain(|(unit, _)| {
         grouped.pods(unit).iter().any(|&pod| !left.contains(&(pod as usize)) || still.contains(&(pod as usize)))
     });
-    let mut better = finish::write(compiled, grouped, &wider);
+    let mut better = finish::write(compiled, grouped, &mut wider);
     better.new_nodes.extend(added.iter().cloned());
     for node in &found.new_nodes {
         let mut node = node.clone();

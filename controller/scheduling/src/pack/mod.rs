@@ -85,7 +85,7 @@ const SECOND_PASS_NODES: usize = 150;
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
     let (grouped, mut draft) = decide(&compiled);
-    let mut solution = finish::write(&compiled, &grouped, &draft);
+    let mut solution = finish::write(&compiled, &grouped, &mut draft);
     if !solution.unschedulable.is_empty() {
         solution = leftovers::place(&compiled, options, &grouped, &mut draft, solution, i32::MIN);
         if let Some(fairer) = leftovers::by_priority(&compiled, options, &grouped, &solution) {
@@ -102,8 +102,8 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
 /// The same in one go and without explanations.
 fn plan(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
-    let (grouped, draft) = decide(&compiled);
-    finish::write(&compiled, &grouped, &draft)
+    let (grouped, mut draft) = decide(&compiled);
+    finish::write(&compiled, &grouped, &mut draft)
 }
 
 fn decide(compiled: &Compiled<'_>) -> (Grouped, Draft) {

@@ -10,7 +10,8 @@ use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
 use super::shelf::{Classes, Shelf};
 use super::stock::Stock;
-use crate::compile::{Compiled, fits};
+use crate::compile::{Compiled, fits, flexible};
+use crate::model::MinValuesPolicy;
 
 /// The label that names a reservation; offerings with the same one draw on the same instances.
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
@@ -46,7 +47,14 @@ impl Reservations {
     pub(crate) fn new(compiled: &Compiled<'_>) -> Self {
         let mut ids: FxHashMap<Key, usize> = FxHashMap::default();
         let (mut entries, mut left) = (Vec::new(), Vec::new());
+        let strict = compiled.options.min_values == MinValuesPolicy::Strict;
+        let asked: Vec<_> = compiled.problem.pools.iter().map(flexible::asked).collect();
         for (shape, one) in compiled.shapes.iter().enumerate() {
+            // A reservation is of one type: a pool may ask for more choice than that.
+            let own = &compiled.problem.catalogues[compiled.problem.pools[one.pool].catalogue][one.instance_type];
+            if strict && flexible::first_miss(&asked[one.pool], std::iter::once(own)).is_some() {
+                continue;
+            }
             for reserved in &one.reserved {
                 let reservation = *ids.entry(key_of(compiled, shape, reserved.offering)).or_insert_with(|| {
                     left.push(reserved.count);

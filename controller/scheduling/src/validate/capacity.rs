@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::catalogue::{could_open, opens_for_pods};
-use super::nodes::Launch;
+use super::nodes::{Launch, first_min_values_miss};
 use super::specs::joined;
 use super::violation::{Findings, Place, Promise};
 use crate::labels::{ZONE, stable_name};
@@ -112,6 +112,13 @@ fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[
         let id = launches[number];
         for &kind in node.alternatives.iter() {
             if launch.launch(id).any[kind] >= node.price {
+                continue;
+            }
+            // A reservation is of one type, which may be too little choice.
+            let pool = &problem.pools[node.pool];
+            let alone = [&problem.catalogues[pool.catalogue][kind]];
+            let choice = first_min_values_miss(&pool.requirements, &alone).is_none();
+            if launch.options.min_values == MinValuesPolicy::Strict && !choice {
                 continue;
             }
             let (_, catalogue, _) = launch.pool(node.pool);

@@ -28,6 +28,13 @@ pub fn crowd(seed: u64) -> Problem {
     for number in problem.pods.len()..9 + random.below(52) {
         problem.pods.push(Pod { name: format!("default/p{number}").into(), spec: *random.pick(&specs) });
     }
+    if random.chance(20) {
+        let least = 1 + random.below(3) as u32;
+        problem.pools[0].requirements.add(INSTANCE_TYPE, Requirement::any().with_min_values(Some(least)));
+    }
+    for spec in &mut problem.specs {
+        spec.priority = if random.chance(20) { 1000 } else { 0 };
+    }
     problem
 }
 

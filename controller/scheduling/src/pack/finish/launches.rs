@@ -307,7 +307,7 @@ impl Range {
         let width = compiled.columns.width();
         let mut room = vec![0; width * found.len()];
         for (at, &(shape, ..)) in found.iter().enumerate() {
-            for (column, &amount) in compiled.shapes[shape].room.iter().enumerate() {
+            for (column, &amount) in compiled.shapes[shape].holds().iter().enumerate() {
                 room[column * found.len() + at] = amount;
             }
         }

@@ -8,17 +8,19 @@ use std::sync::Arc;
 use super::Draft;
 use super::construct::Opened;
 use super::groups::Grouped;
-use crate::compile::Compiled;
+use crate::compile::{Compiled, flexible};
+use crate::model::MinValuesPolicy;
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
 use launches::Launches;
 
-/// Writes the plan out.
-pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &Draft) -> Solution {
+/// Writes the plan out. Nodes that too few types can be launched as are taken out of the draft.
+pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft) -> Solution {
     let mut solution = Solution::default();
     let mut writer = Writer::new(compiled, grouped);
     solution.new_nodes.extend(draft.opened.iter().map(|opened| writer.node(opened)));
     limits::keep(compiled, &draft.opened, &mut solution.new_nodes);
+    keep_choice(compiled, draft, &mut solution.new_nodes);
     for (node, units) in &draft.existing {
         let mut pods: Vec<usize> = units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| pod as usize).collect();
         pods.sort_unstable();
@@ -44,6 +46,35 @@ pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &Draft) -
         })
         .collect();
     solution
+}
+
+/// Holds launches to the `minValues` of their pools, or says that they could not be held.
+fn keep_choice(compiled: &Compiled<'_>, draft: &mut Draft, nodes: &mut Vec<NewNode>) {
+    let problem = compiled.problem;
+    let asked: Vec<_> = problem.pools.iter().map(flexible::asked).collect();
+    if asked.iter().all(Vec::is_empty) {
+        return;
+    }
+    let mut dropped = vec![false; nodes.len()];
+    for (node, dropped) in nodes.iter_mut().zip(&mut dropped).filter(|(node, _)| !asked[node.pool].is_empty()) {
+        let types = &problem.catalogues[problem.pools[node.pool].catalogue];
+        let alternatives = Arc::clone(&node.alternatives);
+        let missed = flexible::first_miss(&asked[node.pool], alternatives.iter().map(|&one| &types[one])).is_some();
+        node.min_values_relaxed = Some(missed);
+        *dropped = missed && compiled.options.min_values == MinValuesPolicy::Strict;
+    }
+    let mut kept = dropped.iter();
+    nodes.retain(|_| kept.next().is_none_or(|dropped| !dropped));
+    let mut number = 0;
+    let left = &mut draft.left;
+    draft.opened.retain(|node| {
+        let goes = dropped.get(number).copied().unwrap_or(false);
+        number += 1;
+        if goes {
+            left.extend(node.units.iter().map(|&unit| (unit, Some(Reason::MinValues))));
+        }
+        !goes
+    });
 }
 
 struct Writer<'a> {
