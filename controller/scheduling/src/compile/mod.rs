@@ -14,6 +14,9 @@ mod rules;
 mod shapes;
 mod signatures;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
 
 pub(crate) use cells::Cells;
@@ -141,8 +144,8 @@ impl<'a> Compiled<'a> {
 }
 
 /// Every label that some pending pod spreads over or that terms of any pod are about.
-fn topology_keys(problem: &Problem, pending: &[SpecId]) -> std::collections::BTreeSet<std::sync::Arc<str>> {
-    let mut keys = std::collections::BTreeSet::new();
+fn topology_keys(problem: &Problem, pending: &[SpecId]) -> BTreeSet<Arc<str>> {
+    let mut keys = BTreeSet::new();
     for &spec in pending {
         let spec = &problem.specs[spec];
         keys.extend(spec.spread.iter().map(|one| &one.topology_key).cloned());
@@ -150,7 +153,8 @@ fn topology_keys(problem: &Problem, pending: &[SpecId]) -> std::collections::BTr
         let soft = spec.preferred_affinity.iter().chain(&spec.preferred_anti_affinity);
         keys.extend(soft.map(|one| &one.term.topology_key).cloned());
         for preferred in &spec.preferred_node_terms {
-            keys.extend(preferred.term.iter().map(|(key, _)| key).filter(|key| &***key == labels::ZONE).cloned());
+            let decided = |key: &&Arc<str>| [labels::ZONE, labels::CAPACITY_TYPE].contains(&&***key);
+            keys.extend(preferred.term.iter().map(|(key, _)| key).filter(decided).cloned());
         }
     }
     for bound in problem.nodes.iter().flat_map(|node| &node.bound) {

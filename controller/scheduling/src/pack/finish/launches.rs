@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::compile::Compiled;
 use crate::labels;
-use crate::model::{Operator, Requirement, Requirements};
+use crate::model::{Operator, PreferencePolicy, Requirement, Requirements, WeightedNodeTerm};
 use crate::pack::construct::Opened;
 use crate::pack::groups::Grouped;
 
@@ -22,8 +22,17 @@ const SILENT: u32 = u32::MAX;
 /// The statement of specs that were not asked yet.
 const UNKNOWN: u32 = u32::MAX - 1;
 
-/// What a spec says of the launch: selector, terms of nodes and of volumes, dimensions that its rules are about, signature.
-type Statement<'a> = (&'a Requirements, &'a [Requirements], &'a [Requirements], &'a FixedBitSet, u32);
+/// What a spec says of the launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Statement<'a> {
+    node_selector: &'a Requirements,
+    node_terms: &'a [Requirements],
+    volume_terms: &'a [Requirements],
+    preferred: &'a [WeightedNodeTerm],
+    /// Dimensions that its rules are about.
+    pinned: &'a FixedBitSet,
+    signature: u32,
+}
 
 /// What the requirements of a launch depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -115,10 +124,10 @@ impl<'a> Launches<'a> {
             let statement = self.statement(spec as usize);
             if statement != SILENT && !statements.contains(&statement) {
                 statements.push(statement);
-                let (_, node_terms, volume_terms, pinned, _) = self.statements[statement as usize];
-                let terms = !(node_terms.is_empty() && volume_terms.is_empty());
+                let said = self.statements[statement as usize];
+                let terms = !(said.node_terms.is_empty() && said.volume_terms.is_empty());
                 chooses |= terms;
-                asks |= terms || !pinned.is_clear();
+                asks |= terms || !said.pinned.is_clear();
             }
         }
         let terms = Terms {
@@ -139,7 +148,10 @@ impl<'a> Launches<'a> {
             requirements.add_all(&types[one.instance_type].offerings[offering].requirements);
             requirements.add(labels::INSTANCE_TYPE, Requirement::new(Operator::In, [name]));
         }
-        let range = self.range(&terms, &requirements);
+        let mut range = self.range(&terms, &requirements);
+        if terms.reserved.is_none() {
+            range = self.prefer(&terms, &mut requirements, range);
+        }
         let id = self.patterns.len();
         self.patterns.push(Pattern { requirements: Arc::new(requirements), range });
         self.pattern_ids.insert(terms, id);
@@ -171,21 +183,52 @@ impl<'a> Launches<'a> {
         launch
     }
 
+    /// Adds preferred terms about zones and the like that cost nothing: every type stays, at its price. The heaviest come
+    /// first. Returns the range of what is required then.
+    fn prefer(&mut self, terms: &Terms, requirements: &mut Requirements, mut range: usize) -> usize {
+        let said = terms.statements.iter().flat_map(|&statement| self.statements[statement as usize].preferred);
+        let mut preferred: Vec<&WeightedNodeTerm> = said.collect();
+        preferred.sort_by_key(|one| std::cmp::Reverse(one.weight));
+        for WeightedNodeTerm { term, .. } in preferred {
+            let decided_by_cell = term.iter().all(|(key, _)| self.compiled.cells.dimension(key).is_some());
+            if term.is_empty() || !decided_by_cell || requirements.first_disjoint(term).is_some() {
+                continue;
+            }
+            let mut narrowed = requirements.clone();
+            narrowed.add_all(term);
+            let other = self.range(terms, &narrowed);
+            let (kept, all) = (&self.ranges[other].types, &self.ranges[range].types);
+            let alike = kept.len() == all.len() && kept.iter().zip(all).all(|(a, b)| a.0 == b.0 && a.2 == b.2);
+            if alike {
+                (*requirements, range) = (narrowed, other);
+            }
+        }
+        range
+    }
+
     fn statement(&mut self, spec: usize) -> u32 {
         if self.said[spec] == UNKNOWN {
             let one = &self.compiled.problem.specs[spec];
             let pinned = &self.grouped.pinned_of_spec[spec];
+            let respects = self.compiled.options.preferences == PreferencePolicy::Respect;
+            let preferred = if respects { &one.preferred_node_terms[..] } else { &[] };
             let silent = one.node_selector.is_empty()
                 && one.node_terms.is_empty()
                 && one.volume_terms.is_empty()
                 && one.host_ports.is_empty()
+                && preferred.is_empty()
                 && pinned.is_clear();
             self.said[spec] = if silent {
                 SILENT
             } else {
-                let signature = self.compiled.classes[self.compiled.class_of_spec[spec] as usize].signature;
-                let statement: Statement<'a> =
-                    (&one.node_selector, &one.node_terms, &one.volume_terms, pinned, signature);
+                let statement = Statement {
+                    node_selector: &one.node_selector,
+                    node_terms: &one.node_terms,
+                    volume_terms: &one.volume_terms,
+                    preferred,
+                    pinned,
+                    signature: self.compiled.classes[self.compiled.class_of_spec[spec] as usize].signature,
+                };
                 *self.statement_ids.entry(statement).or_insert_with(|| {
                     self.statements.push(statement);
                     self.statements.len() as u32 - 1
@@ -206,10 +249,10 @@ impl<'a> Launches<'a> {
         // The launch must not decide these dimensions again.
         let mut all_pinned = FixedBitSet::with_capacity(compiled.cells.dimensions.len());
         for &statement in &terms.statements {
-            let (node_selector, node_terms, volume_terms, pinned, _) = self.statements[statement as usize];
-            all_pinned.union_with(pinned);
-            requirements.add_all(node_selector);
-            for choices in [node_terms, volume_terms] {
+            let said = self.statements[statement as usize];
+            all_pinned.union_with(said.pinned);
+            requirements.add_all(said.node_selector);
+            for choices in [said.node_terms, said.volume_terms] {
                 // Of several terms, one that holds here and with what is required so far.
                 let holds = |term: &&Requirements| {
                     self.holds_in(term, opened.cell)
@@ -250,7 +293,7 @@ impl<'a> Launches<'a> {
     fn range(&mut self, terms: &Terms, requirements: &Requirements) -> usize {
         let compiled = self.compiled;
         let mut signatures: SmallVec<[u32; 8]> =
-            terms.statements.iter().map(|&statement| self.statements[statement as usize].4).collect();
+            terms.statements.iter().map(|&statement| self.statements[statement as usize].signature).collect();
         signatures.sort_unstable();
         signatures.dedup();
         let several = signatures.iter().any(|&one| compiled.signatures[one as usize].alternatives.len() > 1);
