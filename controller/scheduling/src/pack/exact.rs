@@ -67,37 +67,15 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) ->
         });
         cheapest[set] = found.map_or(none, |offset| from + offset as u32);
     }
-    let mut best = vec![f64::INFINITY; full + 1];
-    let mut choice = vec![0_usize; full + 1];
-    best[0] = 0.0;
-    for set in 1..=full {
-        let first = set & set.wrapping_neg();
-        let others = set & !first;
-        let mut part = others;
-        loop {
-            let node = part | first;
-            if let Some(entry) = entries.get(cheapest[node] as usize) {
-                let price = entry.price + best[set & !node];
-                if price < best[set] - 1e-12 {
-                    best[set] = price;
-                    choice[set] = node;
-                }
-            }
-            if part == 0 {
-                break;
-            }
-            part = (part - 1) & others;
-        }
-    }
-    let mut target = full;
-    if best[full].is_infinite() {
-        // Some unit fits nowhere: leave it out.
-        target = (0..count).filter(|&unit| best[1 << unit].is_finite()).map(|unit| 1 << unit).sum();
-    }
+    let price: Vec<f64> =
+        cheapest.iter().map(|&entry| entries.get(entry as usize).map_or(f64::INFINITY, |entry| entry.price)).collect();
+    // Units that fit nowhere are left out.
+    let target: usize = (0..count).filter(|&unit| price[1 << unit].is_finite()).map(|unit| 1 << unit).sum();
+    let choice = best_parts(&price, target);
     let mut opened = Vec::new();
     let mut set = target;
     while set != 0 && choice[set] != 0 {
-        let node = choice[set];
+        let node = choice[set] as usize;
         let entry = &entries[cheapest[node] as usize];
         opened.push(open(stock, &lots, node, entry));
         set &= !node;
@@ -107,6 +85,36 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) ->
         stock.left = 0;
     }
     opened
+}
+
+/// For every set that can be left of `target`, the part that its first unit is best bought with.
+fn best_parts(price: &[f64], target: usize) -> Vec<u32> {
+    let mut best = vec![f64::INFINITY; target + 1];
+    let mut choice = vec![0_u32; target + 1];
+    best[0] = 0.0;
+    // The first part takes the first unit, so sets that still have it are of no use, but for the whole.
+    let rest = target & target.wrapping_sub(1);
+    let mut set = 0_usize;
+    while set != target {
+        set = if set == rest { target } else { (set | !rest).wrapping_add(1) & rest };
+        let first = set & set.wrapping_neg();
+        let others = set & !first;
+        let (mut least, mut chosen) = (f64::INFINITY, 0);
+        let mut part = others;
+        loop {
+            let sum = price[part | first] + best[others & !part];
+            if sum < least - 1e-12 {
+                (least, chosen) = (sum, part | first);
+            }
+            if part == 0 {
+                break;
+            }
+            part = (part - 1) & others;
+        }
+        best[set] = least;
+        choice[set] = chosen as u32;
+    }
+    choice
 }
 
 fn entries(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, lots: &[u32]) -> Vec<Entry> {
