@@ -1,0 +1,113 @@
+//! What the rules about domains count: targets and owners by value, those of bound pods first.
+
+use super::Zoning;
+use crate::compile::{Compiled, Demand};
+use crate::pack::groups::Grouped;
+use crate::pack::terrain::Standing;
+
+/// Counts per rule and value.
+#[derive(Debug, Clone)]
+pub(crate) struct Counts {
+    pub(crate) targets: Vec<Vec<i32>>,
+    pub(crate) owners: Vec<Vec<i32>>,
+    /// Targets anywhere, in domains or not.
+    pub(crate) total: Vec<i32>,
+}
+
+/// What bound pods count for.
+pub(crate) fn bound_counts(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    dimension_of: &[usize],
+    standing: &[Standing],
+) -> Counts {
+    let values = |rule: &usize| compiled.cells.dimensions.get(*rule).map_or(0, |dimension| dimension.values.len());
+    let empty: Vec<Vec<i32>> = dimension_of.iter().map(|rule| vec![0; values(rule)]).collect();
+    let mut counts = Counts { targets: empty.clone(), owners: empty, total: vec![0; dimension_of.len()] };
+    if dimension_of.is_empty() {
+        return counts;
+    }
+    for one in standing {
+        let node = &compiled.problem.nodes[one.node];
+        for bound in node.bound.iter().filter(|bound| bound.counts) {
+            let Some(part) = &grouped.bound_parts[bound.spec] else { continue };
+            for &(rule, count) in &part.targets_domain {
+                let at = rule as usize;
+                if passes_filter(compiled, grouped, at, one.node) {
+                    counts.total[at] += count;
+                    if let Some(value) = value_of(compiled, dimension_of[at], one.cell) {
+                        counts.targets[at][value] += count;
+                    }
+                }
+            }
+            for &rule in &part.owns_domain {
+                if let Some(value) = value_of(compiled, dimension_of[rule as usize], one.cell) {
+                    counts.owners[rule as usize][value] += 1;
+                }
+            }
+        }
+    }
+    counts
+}
+
+fn value_of(compiled: &Compiled<'_>, dimension: usize, cell: usize) -> Option<usize> {
+    if dimension == usize::MAX { None } else { compiled.cells.value_index(cell, dimension) }
+}
+
+/// Whether pods on an existing node count for the spread.
+fn passes_filter(compiled: &Compiled<'_>, grouped: &Grouped, rule: usize, node: usize) -> bool {
+    let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule].demand else { return true };
+    let node = &compiled.problem.nodes[node];
+    filter.tolerates(&node.taints) && (filter.every_node || filter.suits(&node.labels))
+}
+
+impl Zoning<'_> {
+    /// Targets in the emptiest value that counts for a spread.
+    pub(super) fn fewest(&self, rule: usize, min_domains: i32) -> i32 {
+        let counting = &self.counting[rule];
+        if (counting.count_ones(..) as i32) < min_domains {
+            return 0;
+        }
+        counting.ones().map(|value| self.counts.targets[rule][value]).min().unwrap_or(0)
+    }
+
+    /// Targets in `value` of the rules that `group` owns, and of all that count it; company is not counted.
+    pub(super) fn counts_at(&self, group: usize, dimension: usize, value: usize) -> (i64, i64) {
+        let part = &self.grouped.groups[group].part;
+        let spreads = |rule: u32| {
+            self.dimension_of[rule as usize] == dimension
+                && self.grouped.rules.domain[rule as usize].demand != Demand::Company
+        };
+        let targets = |rule: u32| i64::from(self.counts.targets[rule as usize][value]);
+        let owned = part.owns_domain.iter().copied().filter(|&rule| spreads(rule)).map(targets).sum();
+        let targeted =
+            part.targets_domain.iter().map(|&(rule, _)| rule).filter(|&rule| spreads(rule)).map(targets).sum();
+        (owned, targeted)
+    }
+
+    /// Counts a unit of `group`, and its `share` of the load, where it went.
+    pub(super) fn count(&mut self, group: usize, chosen: &[(usize, usize)], share: f64) {
+        for &(dimension, value) in chosen {
+            self.load[dimension][value] += share;
+        }
+        self.recount(group, chosen, 1);
+    }
+
+    /// Counts a unit of `group` `times` times more.
+    pub(super) fn recount(&mut self, group: usize, chosen: &[(usize, usize)], times: i32) {
+        let part = &self.grouped.groups[group].part;
+        let value_in = |dimension: usize| chosen.iter().find(|&&(at, _)| at == dimension).map(|&(_, value)| value);
+        for &(rule, count) in &part.targets_domain {
+            let at = rule as usize;
+            self.counts.total[at] += count * times;
+            if let Some(value) = value_in(self.dimension_of[at]) {
+                self.counts.targets[at][value] += count * times;
+            }
+        }
+        for &rule in &part.owns_domain {
+            if let Some(value) = value_in(self.dimension_of[rule as usize]) {
+                self.counts.owners[rule as usize][value] += times;
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Domains first: which zone (or other label value) a pod goes to is decided before any node is filled, so that every
+//! later change of a node keeps the spread.
+//!
+//! Order: groups that can go to one value only; founders of affinity groups, largest first; owners of spreads, the rule
+//! with the fewest targets first (an app before its tier); pods that are only targets. Each pod takes the allowed value
+//! with the fewest targets over the rules it owns, then over those that merely count it, then with the least load.
+//! Deciding all rules at once, by the sum of counts, breaks overlapping selectors; this order does not.
+
+mod choice;
+mod counts;
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::groups::Grouped;
+use super::terrain::{self, Standing};
+use crate::compile::{CPU, Compiled, Demand, MEMORY};
+use crate::solution::Reason;
+
+pub(crate) use counts::{Counts, bound_counts};
+
+/// Units that are interchangeable and share a set of cells.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    pub(crate) group: usize,
+    /// Index in [`Zoned::masks`].
+    pub(crate) mask: u32,
+    pub(crate) units: Vec<u32>,
+}
+
+/// The outcome.
+pub(crate) struct Zoned {
+    pub(crate) placed: Vec<Placed>,
+    /// Sets of cells.
+    pub(crate) masks: Vec<FixedBitSet>,
+    /// Units that no value suits, with the kind of rule at fault.
+    pub(crate) rejected: Vec<(u32, Reason)>,
+}
+
+struct Zoning<'a> {
+    compiled: &'a Compiled<'a>,
+    grouped: &'a Grouped,
+    dimension_of: Vec<usize>,
+    counting: Vec<FixedBitSet>,
+    counts: Counts,
+    /// Load per dimension and value, as a share of all pending cpu and memory.
+    load: Vec<Vec<f64>>,
+    masks: Vec<FixedBitSet>,
+    mask_ids: FxHashMap<FixedBitSet, u32>,
+    /// Units that went where they unbalance a spread of others.
+    intruders: Vec<Intruder>,
+}
+
+/// A unit that is a target of a spread which does not hold where the unit went, at the time it went there. Those that come
+/// after it may set that right.
+struct Intruder {
+    unit: u32,
+    group: usize,
+    chosen: Vec<(usize, usize)>,
+}
+
+/// Decides for all units but those of `without`.
+pub(crate) fn assign(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    standing: &[Standing],
+    standing_admits: &[FixedBitSet],
+    without: &FxHashSet<u32>,
+) -> Zoned {
+    let dimension_of: Vec<usize> =
+        grouped.rules.domain.iter().map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect();
+    let mut zoning = Zoning {
+        compiled,
+        grouped,
+        counting: terrain::counting_values(compiled, grouped, standing),
+        counts: bound_counts(compiled, grouped, &dimension_of, standing),
+        dimension_of,
+        load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len()]).collect(),
+        masks: Vec::new(),
+        mask_ids: FxHashMap::default(),
+        intruders: Vec::new(),
+    };
+    let totals = total_sizes(grouped, compiled.columns.width());
+    let reaches: Vec<FixedBitSet> = zoning.reaches(standing, standing_admits);
+    let mut zoned = Zoned { placed: Vec::new(), masks: Vec::new(), rejected: Vec::new() };
+    let mut waiting = zoning.order(&reaches, &totals);
+    while !waiting.is_empty() {
+        let mut deferred = Vec::new();
+        let before = waiting.len();
+        for group in std::mem::take(&mut waiting) {
+            if zoning.lacks_company(group) {
+                deferred.push(group);
+            } else {
+                zoning.place_group(group, &reaches[group], &totals, without, &mut zoned);
+            }
+        }
+        if deferred.len() == before {
+            for group in deferred {
+                let units = grouped.groups[group].units.iter();
+                zoned.rejected.extend(units.map(|&unit| (unit, Reason::PodAffinity)));
+            }
+            break;
+        }
+        waiting = deferred;
+    }
+    zoning.turn_away(&mut zoned);
+    zoned.masks = zoning.masks;
+    zoned
+}
+
+fn total_sizes(grouped: &Grouped, width: usize) -> Vec<f64> {
+    let mut totals = vec![0.0; width];
+    for group in &grouped.groups {
+        for (total, &size) in totals.iter_mut().zip(&*group.sizes) {
+            *total += f64::from(size) * group.units.len() as f64;
+        }
+    }
+    totals
+}
+
+impl Zoning<'_> {
+    fn reaches(&self, standing: &[Standing], standing_admits: &[FixedBitSet]) -> Vec<FixedBitSet> {
+        let mut known: FxHashMap<(u32, &[i32]), FixedBitSet> = FxHashMap::default();
+        let groups = self.grouped.groups.iter();
+        groups
+            .map(|group| {
+                let key = (group.signature, &*group.sizes);
+                if let Some(reach) = known.get(&key) {
+                    return reach.clone();
+                }
+                let reach = terrain::reach(
+                    self.compiled,
+                    self.grouped,
+                    group.signature,
+                    &group.sizes,
+                    standing,
+                    standing_admits,
+                );
+                known.insert(key, reach.clone());
+                reach
+            })
+            .collect()
+    }
+
+    /// Groups in the order of deciding.
+    fn order(&self, reaches: &[FixedBitSet], totals: &[f64]) -> Vec<usize> {
+        let groups = &self.grouped.groups;
+        let mut targets = vec![0_i64; self.grouped.rules.domain.len()];
+        for group in groups {
+            for &(rule, count) in &group.part.targets_domain {
+                targets[rule as usize] += i64::from(count) * group.units.len() as i64;
+            }
+        }
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_by_cached_key(|&group| {
+            let part = &groups[group].part;
+            let founds = self.owns_company(group);
+            let rank = if reaches[group].count_ones(..) <= 1 {
+                0
+            } else if founds {
+                1
+            } else if !part.owns_domain.is_empty() {
+                2
+            } else {
+                3
+            };
+            let fewest = part.owns_domain.iter().map(|&rule| targets[rule as usize]).min().unwrap_or(i64::MAX);
+            let weight = if founds { self.share(group, totals) * groups[group].units.len() as f64 } else { 0.0 };
+            (rank, std::cmp::Reverse((weight * 1e9) as i64), fewest, group)
+        });
+        order
+    }
+
+    fn owns_company(&self, group: usize) -> bool {
+        let mut owned = self.grouped.groups[group].part.owns_domain.iter();
+        owned.any(|&rule| self.grouped.rules.domain[rule as usize].demand == Demand::Company)
+    }
+
+    fn share(&self, group: usize, totals: &[f64]) -> f64 {
+        let sizes = &self.grouped.groups[group].sizes;
+        let of = |column: usize| if totals[column] > 0.0 { f64::from(sizes[column]) / totals[column] } else { 0.0 };
+        of(CPU) + of(MEMORY)
+    }
+
+    /// Whether `group` needs targets that are still to be placed.
+    fn lacks_company(&self, group: usize) -> bool {
+        let part = &self.grouped.groups[group].part;
+        part.owns_domain.iter().any(|&rule| {
+            let own = part.targets_domain.iter().any(|&(target, _)| target == rule);
+            self.grouped.rules.domain[rule as usize].demand == Demand::Company
+                && !own
+                && self.counts.total[rule as usize] == 0
+        })
+    }
+
+    fn place_group(
+        &mut self,
+        group: usize,
+        reach: &FixedBitSet,
+        totals: &[f64],
+        without: &FxHashSet<u32>,
+        zoned: &mut Zoned,
+    ) {
+        let of = &self.grouped.groups[group];
+        if !of.part.joins.is_empty() {
+            // Their company is on existing nodes, or nowhere.
+            zoned.rejected.extend(of.units.iter().map(|&unit| (unit, Reason::PodAffinity)));
+            return;
+        }
+        let mut rules: Vec<u32> = of.part.owns_domain.iter().copied().collect();
+        rules.extend(of.part.targets_domain.iter().map(|&(rule, _)| rule));
+        let mut dimensions: Vec<usize> = rules.iter().map(|&rule| self.dimension_of[rule as usize]).collect();
+        dimensions.sort_unstable();
+        dimensions.dedup();
+        if dimensions.is_empty() {
+            let mask = self.mask_id(reach.clone());
+            let units = of.units.iter().copied().filter(|unit| !without.contains(unit)).collect();
+            zoned.placed.push(Placed { group, mask, units });
+            return;
+        }
+        if dimensions.last() == Some(&usize::MAX) {
+            // A label that nothing has: no node can be in any of its domains.
+            let reason = self.reason_of(group);
+            zoned.rejected.extend(of.units.iter().map(|&unit| (unit, reason)));
+            return;
+        }
+        let share = self.share(group, totals);
+        let first = zoned.placed.len();
+        for &unit in of.units.iter().filter(|unit| !without.contains(unit)) {
+            match self.choose(unit, group, reach, &dimensions, share) {
+                Some(mask) => {
+                    let id = self.mask_id(mask);
+                    match zoned.placed[first..].iter_mut().find(|placed| placed.mask == id) {
+                        Some(placed) => placed.units.push(unit),
+                        None => zoned.placed.push(Placed { group, mask: id, units: vec![unit] }),
+                    }
+                }
+                None => zoned.rejected.push((unit, self.reason_of(group))),
+            }
+        }
+    }
+
+    fn reason_of(&self, group: usize) -> Reason {
+        let owned = self.grouped.groups[group].part.owns_domain.first();
+        match owned.map(|&rule| &self.grouped.rules.domain[rule as usize].demand) {
+            Some(Demand::Spread { .. }) => Reason::TopologySpread,
+            Some(Demand::Company) => Reason::PodAffinity,
+            Some(Demand::AtMost(_)) | None => Reason::PodAntiAffinity,
+        }
+    }
+
+    fn mask_id(&mut self, mask: FixedBitSet) -> u32 {
+        if let Some(&id) = self.mask_ids.get(&mask) {
+            return id;
+        }
+        let id = self.masks.len() as u32;
+        self.masks.push(mask.clone());
+        self.mask_ids.insert(mask, id);
+        id
+    }
+}
