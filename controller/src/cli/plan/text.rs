@@ -172,7 +172,7 @@ pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palet
     let mut text = String::new();
     for verdict in verdicts {
         let PoolVerdict { node_pool, reason, message, nearest, hint } = verdict;
-        if message != told || verdicts.len() > 1 {
+        if verdicts.len() > 1 || !told.contains(message.as_str()) {
             let _ = writeln!(text, "    in nodepool {node_pool}: {reason}: {message}");
         }
         if let Some(nearest) = nearest {

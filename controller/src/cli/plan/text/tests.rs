@@ -1,3 +1,5 @@
+//! The text of a plan, part by part.
+
 use std::collections::BTreeMap;
 
 use super::super::document::ExistingNode;
