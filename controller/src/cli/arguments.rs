@@ -136,7 +136,7 @@ pub(crate) struct CatalogueArguments {
 /// How pods are packed.
 #[derive(Debug, Args)]
 pub(crate) struct PackingArguments {
-    /// Preferred terms: honoured as far as they do not raise the price, or not at all
+    /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at all
     #[arg(long, value_enum, ignore_case = true, value_name = "POLICY", default_value = "respect")]
     pub(crate) preference_policy: PreferencePolicy,
     /// A `minValues` that cannot be met: launch nothing, or lower it and say so on the node
@@ -188,7 +188,8 @@ pub(crate) enum SubjectKind {
 /// `--preference-policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PreferencePolicy {
-    /// Honoured as far as they do not raise the price
+    /// Spread over zones unless that costs more than 0.5 %, three hosts for replicas that avoid each other, zones and
+    /// capacity types where they are free
     Respect,
     /// Never considered
     Ignore,
