@@ -1,4 +1,14 @@
-//! Controller
+//! The library behind the program `muster`: what is read, what it means together, and the commands that show it.
+//!
+//! ```text
+//!  files ──► manifest ──► snapshot ──► muster_scheduling ──► cli ──► text, JSON, YAML
+//!            objects,      Problem      Solution, bound,      plan, explain
+//!            checked by        ▲        violations, replay
+//!            muster_api        │
+//!                          muster_aws   instance types of each NodeClass
+//! ```
+//!
+//! Only [`cli`] touches the process: arguments, environment, terminal, exit codes. Nothing is written but its output.
 
 pub mod cli;
 pub mod manifest;

@@ -1,3 +1,5 @@
+//! Catalogues are read as they were written; broken ones are refused with the place.
+
 use std::collections::BTreeSet;
 
 use muster_scheduling::model::{InstanceType, Operator, Resource};

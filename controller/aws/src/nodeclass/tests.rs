@@ -1,3 +1,5 @@
+//! What an EC2NodeClass says, and which of its words are refused.
+
 use muster_api::nodeclass::Ec2NodeClass;
 use muster_scheduling::model::Resource;
 use serde_json::{Value, json};

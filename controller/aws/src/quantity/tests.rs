@@ -1,3 +1,5 @@
+//! Quantities as Kubernetes writes and reads them.
+
 use muster_scheduling::model::Resource;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Nodes and claims: what is there, what is coming, what is leaving, and which daemons run on them.
+
 use super::*;
 
 const CLAIM: &str = "{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {name: k, labels: {karpenter.sh/nodepool: g, zone: a}}, \

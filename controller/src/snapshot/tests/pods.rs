@@ -1,3 +1,5 @@
+//! Which pods are pending, bound or nowhere, and what they ask for once defaults and owners are applied.
+
 use muster_scheduling::model::{LabelSelector, NamespaceScope, Protocol, Refusal};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Pools: what is used of their limits, what static ones lack, which are ready.
+
 use std::cell::RefCell;
 
 use muster_scheduling::model::PoolState;

@@ -1,3 +1,5 @@
+//! Claims and volumes: zones, attachments, and what can never be attached.
+
 use muster_scheduling::model::Refusal;
 
 use super::*;
