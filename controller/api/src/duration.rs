@@ -46,6 +46,11 @@ pub enum DurationError {
     TooLong(String),
 }
 
+/// 30 days: the age at which a node is replaced if a manifest does not say otherwise.
+pub(crate) fn default_expire_after() -> Lifetime {
+    Lifetime::After(Span::from_secs(720 * 3600).0)
+}
+
 // === impl Span ===
 
 impl Span {

@@ -9,9 +9,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::duration::{LIFETIME_PATTERN, SPAN_PATTERN};
-use crate::duration::{Lifetime, Span};
-use crate::nodepool::default_expire_after;
+use crate::duration::{LIFETIME_PATTERN, Lifetime, SPAN_PATTERN, Span, default_expire_after};
 use crate::requirement::{Requirement, claim_requirements};
 use crate::rules::{self, cel};
 use crate::schema;

@@ -10,8 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::duration::{LIFETIME_PATTERN, SPAN_PATTERN};
-use crate::duration::{Lifetime, Span};
+use crate::duration::{LIFETIME_PATTERN, Lifetime, SPAN_PATTERN, Span, default_expire_after};
 use crate::nodeclaim::{NodeClassReference, pool_reference};
 use crate::requirement::{Requirement, pool_requirements};
 use crate::rules::{self, cel};
@@ -214,11 +213,6 @@ fn template_labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         "x-kubernetes-map-type": "atomic",
         "x-kubernetes-validations": cel(rules::TEMPLATE_LABELS),
     })
-}
-
-/// 30 days: the age at which a node is replaced if a manifest does not say otherwise.
-pub(crate) fn default_expire_after() -> Lifetime {
-    Lifetime::After(Span::from_secs(720 * 3600).0)
 }
 
 fn default_budget_nodes() -> String {

@@ -3,9 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::error::Error;
-use crate::facts::InstanceTypeFacts;
+use crate::facts::{InstanceTypeFacts, Place};
 use crate::offerings::{PriceSource, Prices};
-use crate::resolve::Place;
 use crate::row;
 
 const TABLE: &str = include_str!("../catalogue/ec2.tsv");

@@ -185,3 +185,12 @@ pub struct Accelerator {
     /// Memory of each in MiB.
     pub memory_mib: u64,
 }
+
+/// A region and all its zones.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// `us-east-1`.
+    pub region: &'a str,
+    /// Its zones, sorted; more than any one type may have.
+    pub zones: &'a [Arc<str>],
+}

@@ -39,10 +39,10 @@ pub use class::{
 pub use embedded::{DEFAULT_REGION, Ec2, PRICE_DATE, PRICE_REGION, Region};
 pub use error::{Error, SettingError};
 pub use facts::{
-    Accelerator, Architecture, EbsFacts, Gpu, InstanceStorage, InstanceTypeFacts, NetworkFacts, NeuronDevice,
+    Accelerator, Architecture, EbsFacts, Gpu, InstanceStorage, InstanceTypeFacts, NetworkFacts, NeuronDevice, Place,
     PlacementStrategy, Processor, UsageClasses,
 };
 pub use family::{AmiFamily, UnknownFamily};
 pub use nodeclass::PREFIX_DELEGATION;
 pub use offerings::{PriceSource, Prices};
-pub use resolve::{Place, Resolver, instance_types, resolve};
+pub use resolve::{Resolver, instance_types, resolve};

@@ -9,20 +9,11 @@ use muster_scheduling::model::{InstanceType, Offering};
 use crate::class::ClassSettings;
 use crate::embedded::Ec2;
 use crate::error::Error;
-use crate::facts::InstanceTypeFacts;
+use crate::facts::{InstanceTypeFacts, Place};
 use crate::intern::Texts;
 use crate::offerings::{Prices, Slots};
 use crate::requirements::LabelWriter;
 use crate::{capacity, overhead, requirements};
-
-/// A region and all its zones.
-#[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
-    /// `us-east-1`.
-    pub region: &'a str,
-    /// Its zones, sorted; more than any one type may have.
-    pub zones: &'a [Arc<str>],
-}
 
 /// Resolves the types of one region under one NodeClass. Reuse it: what the types have in common is made once.
 #[derive(Debug)]

@@ -2,14 +2,10 @@
 
 use super::Rule;
 
-/// Labels in the domain `karpenter.k8s.aws` that pools and claims may constrain.
-macro_rules! aws_labels {
+/// Labels that say what an instance type is, or which class it is of.
+macro_rules! type_labels {
     () => {
         concat!(
-            "[",
-            "'karpenter.k8s.aws/capacity-reservation-id', ",
-            "'karpenter.k8s.aws/capacity-reservation-interruptible', ",
-            "'karpenter.k8s.aws/capacity-reservation-type', ",
             "'karpenter.k8s.aws/ec2nodeclass', ",
             "'karpenter.k8s.aws/instance-accelerator-count', ",
             "'karpenter.k8s.aws/instance-accelerator-manufacturer', ",
@@ -31,7 +27,21 @@ macro_rules! aws_labels {
             "'karpenter.k8s.aws/instance-local-nvme', ",
             "'karpenter.k8s.aws/instance-memory', ",
             "'karpenter.k8s.aws/instance-network-bandwidth', ",
-            "'karpenter.k8s.aws/instance-size', ",
+            "'karpenter.k8s.aws/instance-size'"
+        )
+    };
+}
+
+/// Labels in the domain `karpenter.k8s.aws` that pools and claims may constrain.
+macro_rules! aws_labels {
+    () => {
+        concat!(
+            "[",
+            "'karpenter.k8s.aws/capacity-reservation-id', ",
+            "'karpenter.k8s.aws/capacity-reservation-interruptible', ",
+            "'karpenter.k8s.aws/capacity-reservation-type', ",
+            type_labels!(),
+            ", ",
             "'karpenter.k8s.aws/instance-tenancy', ",
             "'karpenter.k8s.aws/placement-group-id', ",
             "'karpenter.k8s.aws/placement-group-partition'",
@@ -43,32 +53,7 @@ macro_rules! aws_labels {
 /// The same for overlays, which act before tenancy, reservation and placement are chosen.
 macro_rules! aws_overlay_labels {
     () => {
-        concat!(
-            "[",
-            "'karpenter.k8s.aws/ec2nodeclass', ",
-            "'karpenter.k8s.aws/instance-accelerator-count', ",
-            "'karpenter.k8s.aws/instance-accelerator-manufacturer', ",
-            "'karpenter.k8s.aws/instance-accelerator-name', ",
-            "'karpenter.k8s.aws/instance-capability-flex', ",
-            "'karpenter.k8s.aws/instance-category', ",
-            "'karpenter.k8s.aws/instance-cpu', ",
-            "'karpenter.k8s.aws/instance-cpu-manufacturer', ",
-            "'karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz', ",
-            "'karpenter.k8s.aws/instance-ebs-bandwidth', ",
-            "'karpenter.k8s.aws/instance-encryption-in-transit-supported', ",
-            "'karpenter.k8s.aws/instance-family', ",
-            "'karpenter.k8s.aws/instance-generation', ",
-            "'karpenter.k8s.aws/instance-gpu-count', ",
-            "'karpenter.k8s.aws/instance-gpu-manufacturer', ",
-            "'karpenter.k8s.aws/instance-gpu-memory', ",
-            "'karpenter.k8s.aws/instance-gpu-name', ",
-            "'karpenter.k8s.aws/instance-hypervisor', ",
-            "'karpenter.k8s.aws/instance-local-nvme', ",
-            "'karpenter.k8s.aws/instance-memory', ",
-            "'karpenter.k8s.aws/instance-network-bandwidth', ",
-            "'karpenter.k8s.aws/instance-size'",
-            "]"
-        )
+        concat!("[", type_labels!(), "]")
     };
 }
 
