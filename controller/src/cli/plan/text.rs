@@ -203,10 +203,12 @@ fn summary(plan: &PlanDocument, palette: Palette) -> String {
     let checked = milliseconds(plan.summary.bound_seconds + plan.summary.validate_seconds);
     let _ = writeln!(text, "{placed}. Packed in {solve} ms, validated and bounded in {checked} ms.");
     if expected_hourly_price > hourly_price * (1.0 + WORTH_SAYING) {
+        // A plan of reserved nodes costs nothing more: there is no share of that.
         let dearer = (expected_hourly_price / hourly_price - 1.0) * 100.0;
+        let share = if dearer.is_finite() { format!(" ({dearer:.1} % more)") } else { String::new() };
         let _ = writeln!(
             text,
-            "Left to kube-scheduler's own scoring, the pods end up on nodes for {} ({dearer:.1} % more).",
+            "Left to kube-scheduler's own scoring, the pods end up on nodes for {}{share}.",
             per_hour(expected_hourly_price)
         );
     }

@@ -116,6 +116,27 @@ fn at_most_is_rounded_up() {
 }
 
 #[test]
+fn nothing_is_a_share_of_a_plan_that_is_paid_for() {
+    let mut plan = plan();
+    (plan.summary.hourly_price, plan.summary.lower_bound_hourly_price) = (0.0, 0.0);
+    plan.summary.expected_hourly_price = 0.5;
+    let text = rendered(&plan);
+    assert!(text.contains("proven to be the minimum") && text.contains("on nodes for $0.5000/h.\n"), "{text}");
+}
+
+#[test]
+fn a_reason_is_told_once() {
+    let mut plan = plan();
+    plan.unschedulable = vec![UnschedulablePod {
+        pod: "shop/huge-0".to_owned(),
+        reason: "Resources",
+        message: "incompatible with nodepool \"general\", no instance type has enough resources".to_owned(),
+        node_pools: vec![verdict("general", "Resources", "no instance type has enough resources", None)],
+    }];
+    assert_eq!(rendered(&plan).matches("no instance type has enough resources").count(), 1);
+}
+
+#[test]
 fn colour_adds_no_words() {
     let coloured = render(&plan(), &[half_full(); 3], Palette::new(true));
     assert!(coloured.contains("\u{1b}["));
