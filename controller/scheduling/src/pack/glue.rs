@@ -60,7 +60,8 @@ fn join(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
     };
     if joins.iter().all(|&subject| founds(subject)) {
         let units = std::mem::take(&mut grouped.groups[follower].units);
-        let fitting = most_on_one_node(compiled, grouped, follower).clamp(1, units.len().max(1));
+        let fitting = most_on_one_node(compiled, grouped, follower).min(most_alike(grouped, follower));
+        let fitting = fitting.clamp(1, units.len().max(1));
         let (first, rest) = units.split_at(fitting.min(units.len()));
         grouped.groups[follower].units = rest.to_vec();
         bundle(compiled, grouped, vec![first.iter().map(|&unit| (follower, unit)).collect()]);
@@ -112,16 +113,44 @@ fn most_on_one_node(compiled: &Compiled<'_>, grouped: &Grouped, group: usize) ->
     shapes.map(|(_, shape)| times(&shape.room)).chain(existing).max().unwrap_or(0)
 }
 
+/// Units of a group that rules allow on one node.
+fn most_alike(grouped: &Grouped, group: usize) -> usize {
+    let part = &grouped.groups[group].part;
+    let counts =
+        part.owns_host.iter().flat_map(|rule| part.targets_host.iter().filter(move |(target, _)| target == rule));
+    let most = counts.map(|&(rule, count)| (grouped.rules.host[rule as usize].limit / count.max(1)).max(0) as usize);
+    most.min().unwrap_or(usize::MAX)
+}
+
+/// Units of `follower` that rules allow on the node of one unit of `host`.
+fn most_beside(grouped: &Grouped, follower: usize, host: usize) -> usize {
+    let (one, other) = (&grouped.groups[follower].part, &grouped.groups[host].part);
+    let count = |part: &Part, rule: u32| {
+        part.targets_host.iter().find(|&&(target, _)| target == rule).map_or(0, |&(_, count)| count)
+    };
+    let owned = one.owns_host.iter().chain(&other.owns_host);
+    let most = owned.map(|&rule| {
+        let left = grouped.rules.host[rule as usize].limit - count(other, rule);
+        match count(one, rule) {
+            0 if left < 0 => 0,
+            0 => usize::MAX,
+            each => (left / each).max(0) as usize,
+        }
+    });
+    most.min().unwrap_or(usize::MAX)
+}
+
 /// Deals the follower's units over as few of the host's units as can carry them; `alone`: over one, with as many as fit.
 fn deal(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize, host: usize, alone: bool) {
     let mut followers = std::mem::take(&mut grouped.groups[follower].units);
     let hosts = grouped.groups[host].units.clone();
+    let apart = most_beside(grouped, follower, host);
     let carries = |share: usize| {
         let own = &grouped.groups[host].sizes;
         let each = &grouped.groups[follower].sizes;
         let sum = |(own, each): (&i32, &i32)| own.saturating_add(each.saturating_mul(share as i32));
         let sizes: Vec<i32> = own.iter().zip(&**each).map(sum).collect();
-        compiled.shapes.iter().any(|shape| fits(&sizes, &shape.room))
+        share <= apart && compiled.shapes.iter().any(|shape| fits(&sizes, &shape.room))
     };
     let mut carriers = (1..=hosts.len()).find(|&carriers| carries(followers.len().div_ceil(carriers)));
     if alone || carriers.is_none() {

@@ -8,7 +8,7 @@ use super::{Draft, finish, plan};
 use crate::compile::{Compiled, fits};
 use crate::model::{Options, Problem};
 use crate::second_round;
-use crate::solution::Solution;
+use crate::solution::{Reason, Solution};
 use crate::validate::validate;
 
 /// A second look finds most of what there is to find; a third is for what the second made room for.
@@ -152,9 +152,17 @@ fn merged(
     }
     wider.existing.sort_by_key(|(node, _)| *node);
     let still: Vec<usize> = found.unschedulable.iter().map(|one| left[one.pod]).collect();
-    wider.left.retain(|(unit, _)| {
-        grouped.pods(unit).iter().any(|&pod| !left.contains(&(pod as usize)) || still.contains(&(pod as usize)))
-    });
+    // Of a bundle, some pods may have found a place.
+    let waits = |pod: &u32| !left.contains(&(*pod as usize)) || still.contains(&(*pod as usize));
+    let waiting: Vec<(u32, Option<Reason>)> = wider
+        .left
+        .iter()
+        .flat_map(|(unit, reason)| match grouped.pods(unit) {
+            pods if pods.iter().all(waits) => vec![(*unit, *reason)],
+            pods => pods.iter().copied().filter(waits).map(|pod| (pod, *reason)).collect(),
+        })
+        .collect();
+    wider.left = waiting;
     let mut better = finish::write(compiled, grouped, &mut wider);
     better.new_nodes.extend(added.iter().cloned());
     for node in &found.new_nodes {

@@ -5,6 +5,7 @@
 //!                                                     ▲ once per settings, the cheapest draft wins
 //! ```
 
+mod balance;
 mod candidates;
 mod construct;
 mod exact;
@@ -202,6 +203,9 @@ fn settled(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
             break;
         }
         best = draft(compiled, grouped, &without);
+    }
+    if !best.left.is_empty() {
+        balance::restore(compiled, grouped, &mut best);
     }
     best
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::{Labels, Options, Pod, PodSpec, PoolState, Problem, Requirements, Resource, Resources, Toleration};
+use crate::model::{
+    Labels, Options, Pod, PodSpec, PoolState, Problem, Refusal, Requirements, Resource, Resources, Toleration,
+};
 use crate::solution::NewNode;
 
 /// The nodes that static pools lack: the cheapest that the pool allows, as many as its limits allow.
@@ -60,8 +62,20 @@ fn cheapest(problem: &Problem, pool: usize, options: &Options) -> Option<NewNode
         refusal: None,
     };
     alone.specs.push(spec);
-    alone.pods.push(Pod { name: Arc::from(""), spec: alone.specs.len() - 1 });
-    let mut found = super::plan(&alone, options).new_nodes.pop()?;
+    // Resources are counted as far as some pending pod asks for them.
+    let mut pending: Vec<usize> = problem.pods.iter().map(|pod| pod.spec).collect();
+    pending.sort_unstable();
+    pending.dedup();
+    for pod in pending {
+        let mut refused = problem.specs[pod].clone();
+        refused.refusal = Some(Refusal::MatchFields(String::new()));
+        alone.specs.push(refused);
+        alone.pods.push(Pod { name: Arc::from(""), spec: alone.specs.len() - 1 });
+    }
+    alone.pods.push(Pod { name: Arc::from(""), spec: problem.specs.len() });
+    // Which of many replicas a reservation is for, the launch decides.
+    let options = Options { reserved_capacity: false, ..*options };
+    let mut found = super::plan(&alone, &options).new_nodes.pop()?;
     found.pods.clear();
     Some(found)
 }

@@ -5,9 +5,9 @@ mod limits;
 
 use std::sync::Arc;
 
-use super::Draft;
 use super::construct::Opened;
 use super::groups::Grouped;
+use super::{Draft, balance};
 use crate::compile::{Compiled, flexible};
 use crate::model::MinValuesPolicy;
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
@@ -18,9 +18,14 @@ use launches::Launches;
 pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft) -> Solution {
     let mut solution = Solution::default();
     let mut writer = Writer::new(compiled, grouped);
-    solution.new_nodes.extend(draft.opened.iter().map(|opened| writer.node(opened)));
-    limits::keep(compiled, &draft.opened, &mut solution.new_nodes);
-    keep_choice(compiled, draft, &mut solution.new_nodes);
+    loop {
+        solution.new_nodes = draft.opened.iter().map(|opened| writer.node(opened)).collect();
+        limits::keep(compiled, &draft.opened, &mut solution.new_nodes);
+        // What goes with a node may unbalance the rest.
+        if !keep_choice(compiled, draft, &mut solution.new_nodes) || !balance::restore(compiled, grouped, draft) {
+            break;
+        }
+    }
     for (node, units) in &draft.existing {
         let mut pods: Vec<usize> = units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| pod as usize).collect();
         pods.sort_unstable();
@@ -48,12 +53,12 @@ pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draf
     solution
 }
 
-/// Holds launches to the `minValues` of their pools, or says that they could not be held.
-fn keep_choice(compiled: &Compiled<'_>, draft: &mut Draft, nodes: &mut Vec<NewNode>) {
+/// Holds launches to the `minValues` of their pools, or says that they could not be held. Returns whether a node went.
+fn keep_choice(compiled: &Compiled<'_>, draft: &mut Draft, nodes: &mut Vec<NewNode>) -> bool {
     let problem = compiled.problem;
     let asked: Vec<_> = problem.pools.iter().map(flexible::asked).collect();
     if asked.iter().all(Vec::is_empty) {
-        return;
+        return false;
     }
     let mut dropped = vec![false; nodes.len()];
     for (node, dropped) in nodes.iter_mut().zip(&mut dropped).filter(|(node, _)| !asked[node.pool].is_empty()) {
@@ -75,6 +80,7 @@ fn keep_choice(compiled: &Compiled<'_>, draft: &mut Draft, nodes: &mut Vec<NewNo
         }
         !goes
     });
+    dropped.contains(&true)
 }
 
 struct Writer<'a> {

@@ -2,6 +2,7 @@
 
 use super::{Piece, Search, Seat};
 use crate::compile::{Demand, Filter};
+use crate::pack::balance::counts_on_new;
 
 impl Search<'_> {
     /// Whether the rules between pods hold for the placement as a whole.
@@ -68,14 +69,7 @@ impl Search<'_> {
             let node = &compiled.problem.nodes[self.scene.standing[position].node];
             return filter.tolerates(&node.taints) && (filter.every_node || filter.suits(&node.labels));
         }
-        let Some(shape) = compiled.shapes.get(seat.shape) else { return true };
-        let pool = &compiled.problem.pools[shape.pool];
-        let own = &compiled.problem.catalogues[pool.catalogue][shape.instance_type].requirements;
-        let label = |key: &str| match compiled.cells.dimension(key) {
-            Some(dimension) => compiled.cells.value(seat.cell, dimension),
-            None => own.single(key).or_else(|| compiled.pools[shape.pool].requirements.single(key)),
-        };
-        filter.tolerates(&pool.taints) && (filter.every_node || filter.suits_labels(label))
+        counts_on_new(compiled, filter, seat.shape, seat.cell)
     }
 
     /// Whether the pods can be bound in some order, each finding those whom it must follow: searched over sets of bound

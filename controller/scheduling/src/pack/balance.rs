@@ -1,0 +1,159 @@
+//! What must go when others went: a spread that counted on pods that found no place, company that left.
+
+use super::Draft;
+use super::groups::Grouped;
+use super::terrain;
+use super::zones::{self, Counts};
+use crate::compile::{Compiled, Demand, Filter};
+use crate::solution::Reason;
+
+/// Where a placed unit is, and its group.
+struct Placed {
+    unit: u32,
+    group: usize,
+    cell: usize,
+    /// Opened node, or none for an existing one.
+    opened: Option<usize>,
+    node: usize,
+}
+
+/// Takes units out of `draft` until every rule about domains holds for those that stay. Returns whether any went.
+pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft) -> bool {
+    if grouped.rules.domain.is_empty() {
+        return false;
+    }
+    let standing = terrain::standing(compiled);
+    let dimension_of: Vec<usize> =
+        grouped.rules.domain.iter().map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect();
+    let counting = terrain::counting_values(compiled, grouped, &standing);
+    let bound = zones::bound_counts(compiled, grouped, &dimension_of, &standing);
+    let mut group_of = vec![usize::MAX; grouped.first_bundle as usize + grouped.bundles.len()];
+    for (number, group) in grouped.groups.iter().enumerate() {
+        group.units.iter().for_each(|&unit| group_of[unit as usize] = number);
+    }
+    let mut any = false;
+    loop {
+        let placed = placed(compiled, draft, &group_of);
+        let mut counts = bound.clone();
+        let mut pending: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
+        let value = |rule: usize, cell: usize| {
+            (dimension_of[rule] != usize::MAX).then(|| compiled.cells.value_index(cell, dimension_of[rule])).flatten()
+        };
+        for one in &placed {
+            let part = &grouped.groups[one.group].part;
+            for &rule in &part.owns_domain {
+                if let Some(value) = value(rule as usize, one.cell) {
+                    pending[rule as usize][value] = true;
+                }
+            }
+            for &(rule, count) in &part.targets_domain {
+                if let Some(value) =
+                    value(rule as usize, one.cell).filter(|_| counts_for(compiled, grouped, rule, one, draft))
+                {
+                    counts.targets[rule as usize][value] += count;
+                }
+            }
+        }
+        let fault = (0..grouped.rules.domain.len()).find_map(|rule| {
+            let broken = |value: &usize| broken(grouped, &counts, &counting[rule], rule, *value, pending[rule][*value]);
+            (0..pending[rule].len()).find(broken).map(|value| (rule, value))
+        });
+        let Some((rule, at)) = fault else { return any };
+        // The last that makes up the fault goes; pods that only follow go as a whole.
+        let involved = |one: &&Placed| {
+            let part = &grouped.groups[one.group].part;
+            let owns = part.owns_domain.contains(&(rule as u32));
+            let targets = part.targets_domain.iter().any(|&(target, _)| target == rule as u32);
+            let company = grouped.rules.domain[rule].demand == Demand::Company;
+            value(rule, one.cell) == Some(at) && (if company { owns } else { targets || owns })
+        };
+        let Some(one) = placed.iter().rev().find(involved) else { return any };
+        remove(draft, one);
+        let reason = match grouped.rules.domain[rule].demand {
+            Demand::Company => Reason::PodAffinity,
+            _ => Reason::TopologySpread,
+        };
+        draft.left.push((one.unit, Some(reason)));
+        any = true;
+    }
+}
+
+fn placed(compiled: &Compiled<'_>, draft: &Draft, group_of: &[usize]) -> Vec<Placed> {
+    let on_existing = draft.existing.iter().flat_map(|(node, units)| {
+        let cell = compiled.cells.of_node(&compiled.problem.nodes[*node].labels);
+        units.iter().map(move |&unit| (unit, cell, None, *node))
+    });
+    let on_new = draft
+        .opened
+        .iter()
+        .enumerate()
+        .flat_map(|(number, node)| node.units.iter().map(move |&unit| (unit, node.cell, Some(number), usize::MAX)));
+    let all = on_existing.chain(on_new);
+    all.map(|(unit, cell, opened, node)| Placed { unit, group: group_of[unit as usize], cell, opened, node })
+        .filter(|one| one.group != usize::MAX)
+        .collect()
+}
+
+fn counts_for(compiled: &Compiled<'_>, grouped: &Grouped, rule: u32, one: &Placed, draft: &Draft) -> bool {
+    let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule as usize].demand else { return true };
+    match one.opened {
+        Some(number) => counts_on_new(compiled, filter, draft.opened[number].shape, one.cell),
+        None => {
+            let node = &compiled.problem.nodes[one.node];
+            filter.tolerates(&node.taints) && (filter.every_node || filter.suits(&node.labels))
+        }
+    }
+}
+
+/// Whether pods on a new node count for a spread.
+pub(crate) fn counts_on_new(compiled: &Compiled<'_>, filter: &Filter, shape: usize, cell: usize) -> bool {
+    let Some(shape) = compiled.shapes.get(shape) else { return true };
+    let pool = &compiled.problem.pools[shape.pool];
+    let own = &compiled.problem.catalogues[pool.catalogue][shape.instance_type].requirements;
+    let label = |key: &str| match compiled.cells.dimension(key) {
+        Some(dimension) => compiled.cells.value(cell, dimension),
+        None => own.single(key).or_else(|| compiled.pools[shape.pool].requirements.single(key)),
+    };
+    filter.tolerates(&pool.taints) && (filter.every_node || filter.suits_labels(label))
+}
+
+fn broken(
+    grouped: &Grouped,
+    counts: &Counts,
+    counting: &fixedbitset::FixedBitSet,
+    rule: usize,
+    value: usize,
+    owned: bool,
+) -> bool {
+    if !owned {
+        return false;
+    }
+    let targets = &counts.targets[rule];
+    match &grouped.rules.domain[rule].demand {
+        Demand::Spread { max_skew, min_domains, required: true, .. } => {
+            let few = (counting.count_ones(..) as i32) < *min_domains;
+            let fewest = if few { 0 } else { counting.ones().map(|value| targets[value]).min().unwrap_or(0) };
+            targets[value] - fewest > *max_skew
+        }
+        Demand::Company => targets[value] == 0,
+        Demand::Spread { .. } | Demand::AtMost(_) => false,
+    }
+}
+
+fn remove(draft: &mut Draft, one: &Placed) {
+    match one.opened {
+        Some(number) => {
+            draft.opened[number].units.retain(|&unit| unit != one.unit);
+            if draft.opened[number].units.is_empty() {
+                draft.opened.remove(number);
+            }
+        }
+        None => {
+            if let Some((_, units)) = draft.existing.iter_mut().find(|(node, _)| *node == one.node) {
+                units.retain(|&unit| unit != one.unit);
+            }
+            draft.existing.retain(|(_, units)| !units.is_empty());
+        }
+    }
+    draft.price = draft.opened.iter().map(|node| node.price).sum();
+}
