@@ -145,7 +145,8 @@ impl PlanDocument {
 
 /// Sums of prices without the dust of binary fractions: a billionth of a dollar is below every price list.
 pub(crate) fn dollars(amount: f64) -> f64 {
-    (amount * 1e9).round() / 1e9
+    // The sum of no prices is -0.0, which JSON shows; adding zero takes the sign off.
+    (amount * 1e9).round() / 1e9 + 0.0
 }
 
 fn new_nodes(problem: &Problem, solution: &Solution) -> Vec<NewNode> {
@@ -275,5 +276,18 @@ impl PoolVerdict {
             nearest: verdict.nearest.clone(),
             hint: verdict.hint.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dollars;
+
+    #[test]
+    fn nothing_bought_costs_zero_without_a_sign() {
+        let nothing: f64 = std::iter::empty::<f64>().sum();
+        assert_eq!(serde_json::to_string(&dollars(nothing)).unwrap(), "0.0");
+        assert_eq!(serde_json::to_string(&dollars(-1e-12)).unwrap(), "0.0");
+        assert_eq!(serde_json::to_string(&dollars(0.1 + 0.2)).unwrap(), "0.3");
     }
 }
