@@ -55,25 +55,27 @@ pub(crate) fn hold_back(problem: &Problem, options: &Options, shapes: &mut [Shap
                 by_cell.iter_mut().for_each(|set| own.iter().for_each(|&shape| set.set(shape, false)));
             }
         }
+        let type_of = |other: &(f64, usize)| &types[shapes[other.1].instance_type];
         let lowered: Vec<Option<Vec<i32>>> = own
             .iter()
             .map(|&shape| {
-                let mut others = own.clone();
-                others.sort_by(|&a, &b| {
-                    let loss = |other: usize| loss(&shapes[shape].room, &shapes[other].room);
-                    loss(a).total_cmp(&loss(b)).then((a != shape).cmp(&(b != shape))).then(a.cmp(&b))
-                });
-                let type_of = |other: &usize| &types[shapes[*other].instance_type];
-                let enough = |count: usize| first_miss(&asked, others[..count].iter().map(type_of)).is_none();
-                // The more types, the more values: the least number of them is found by halving.
-                let counts: Vec<usize> = (1..=others.len()).collect();
-                let count = counts.partition_point(|&count| !enough(count)) + 1;
-                let together = others.get(..count)?;
-                let mut room = shapes[shape].room.clone();
-                for &other in together {
-                    room.iter_mut().zip(&shapes[other].room).for_each(|(room, &there)| *room = (*room).min(there));
+                let room = &shapes[shape].room;
+                let losses = own.iter().map(|&other| (loss(room, &shapes[other].room), other));
+                let (mut together, mut others): (Vec<_>, Vec<_>) = losses.partition(|&(loss, _)| loss <= 1.0);
+                if first_miss(&asked, together.iter().map(type_of)).is_none() {
+                    return Some(room.clone());
                 }
-                Some(room)
+                // The nearest of those that hold less, until they are enough.
+                others.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+                let mut lowered = room.clone();
+                for other in others {
+                    lowered.iter_mut().zip(&shapes[other.1].room).for_each(|(room, &there)| *room = (*room).min(there));
+                    together.push(other);
+                    if first_miss(&asked, together.iter().map(type_of)).is_none() {
+                        return Some(lowered);
+                    }
+                }
+                None
             })
             .collect();
         for (&shape, lowered) in own.iter().zip(lowered) {

@@ -100,14 +100,15 @@ fn types_of_pool(pool: &PoolUse, types: &Catalogue, offering_keys: &[Arc<str>]) 
     set
 }
 
-/// Types of `pool` on which `alternative` of a signature can hold, cells aside. A label that neither pool, type nor
-/// offering defines is absent on the node.
+/// Types of `pool` on which `alternative` of a signature can hold. A label that neither pool, type nor offering defines is
+/// absent on the node. With `cells_decide`, labels that offerings decide are left to the cells.
 fn types_for(
     alternative: &Requirements,
     pool: &PoolUse,
     types: &Catalogue,
     offering_keys: &[Arc<str>],
     known: &Requirements,
+    cells_decide: bool,
 ) -> FixedBitSet {
     let mut set = FixedBitSet::with_capacity(types.len());
     set.insert_range(..);
@@ -118,7 +119,7 @@ fn types_for(
             }
             continue;
         }
-        if offering_keys.contains(key) {
+        if cells_decide && offering_keys.contains(key) {
             continue;
         }
         let of_pool = pool.requirements.get(key).or_else(|| known.get(key));
@@ -154,7 +155,7 @@ pub(crate) fn build(
                 let mut set = FixedBitSet::with_capacity(types.len());
                 if signature.tolerates(&pool.taints) {
                     for alternative in &signature.alternatives {
-                        set.union_with(&types_for(alternative, used, types, offering_keys, &lifecycle));
+                        set.union_with(&types_for(alternative, used, types, offering_keys, &lifecycle, false));
                     }
                 }
                 (set, columns.amounts(&problem.specs[daemon.spec].requests))
@@ -211,8 +212,14 @@ pub(crate) fn admissions(
                     continue;
                 }
                 for alternative in &signature.alternatives {
-                    let types =
-                        types_for(alternative, used, &problem.catalogues[pool.catalogue], offering_keys, &nothing);
+                    let types = types_for(
+                        alternative,
+                        used,
+                        &problem.catalogues[pool.catalogue],
+                        offering_keys,
+                        &nothing,
+                        true,
+                    );
                     let mut admitted = FixedBitSet::with_capacity(shapes.len());
                     admitted.extend(range.clone().filter(|&shape| types.contains(shapes[shape].instance_type)));
                     for (cell, set) in by_cell.iter_mut().enumerate() {
@@ -256,7 +263,7 @@ fn block_daemon_ports(
             }
             let catalogue = &problem.catalogues[pool.catalogue];
             for alternative in &daemon.alternatives {
-                let types = types_for(alternative, used, catalogue, offering_keys, &lifecycle);
+                let types = types_for(alternative, used, catalogue, offering_keys, &lifecycle, false);
                 for (shape_index, shape) in shapes.iter().enumerate() {
                     if shape.pool == number && types.contains(shape.instance_type) {
                         by_cell.iter_mut().for_each(|set| set.set(shape_index, false));

@@ -58,15 +58,6 @@ fn join(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
     let founds = |subject: u32| {
         selects_group(compiled, grouped, subject, follower) && !has_bound_target(compiled, grouped, subject)
     };
-    if joins.iter().all(|&subject| founds(subject)) {
-        let units = std::mem::take(&mut grouped.groups[follower].units);
-        let fitting = most_on_one_node(compiled, grouped, follower).min(most_alike(grouped, follower));
-        let fitting = fitting.clamp(1, units.len().max(1));
-        let (first, rest) = units.split_at(fitting.min(units.len()));
-        grouped.groups[follower].units = rest.to_vec();
-        bundle(compiled, grouped, vec![first.iter().map(|&unit| (follower, unit)).collect()]);
-        return;
-    }
     let subjects = |host: &usize| joins.iter().any(|&subject| selects_group(compiled, grouped, subject, *host));
     // Followers that found nobody themselves are no company.
     let anchored = |host: &usize| *host != follower && grouped.groups[*host].part.joins.is_empty();
@@ -76,6 +67,15 @@ fn join(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
         Some(host) => {
             let alone = joins.iter().any(|&subject| !given(host, subject));
             deal(compiled, grouped, follower, host, alone);
+        }
+        // The first group of its kind founds a node; those that come after it find it there.
+        None if joins.iter().all(|&subject| founds(subject)) => {
+            let units = std::mem::take(&mut grouped.groups[follower].units);
+            let fitting = most_on_one_node(compiled, grouped, follower).min(most_alike(grouped, follower));
+            let fitting = fitting.clamp(1, units.len().max(1));
+            let (first, rest) = units.split_at(fitting.min(units.len()));
+            grouped.groups[follower].units = rest.to_vec();
+            bundle(compiled, grouped, vec![first.iter().map(|&unit| (follower, unit)).collect()]);
         }
         None => follow_bound(compiled, grouped, follower),
     }

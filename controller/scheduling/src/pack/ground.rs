@@ -1,5 +1,7 @@
 //! Shapes as construction sees them: dominated ones left out, ranked by price, with the limits of their pools.
 
+use std::rc::Rc;
+
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
@@ -35,7 +37,7 @@ impl<'a> Ground<'a> {
     /// With `weighted`, pods are priced by the pools they must be opened in, as the weights of pools demand; without, by
     /// all pools that admit them, as a lower bound must.
     pub(crate) fn new(compiled: &'a Compiled<'a>, grouped: &Grouped, stock: &Stock, weighted: bool) -> Self {
-        let basic = undominated(compiled, grouped);
+        let basic = Vec::clone(grouped.basic.get_or_init(|| Rc::new(undominated(compiled, grouped))));
         let by_price = (0..compiled.cells.len())
             .map(|cell| {
                 let price = |shape: usize| compiled.shapes[shape].price[cell];
@@ -73,12 +75,8 @@ impl<'a> Ground<'a> {
             let tier = if weighted { self.tier_of_kind[kind] } else { i32::MIN };
             let set = offered.entry((one.signature, tier)).or_insert_with(|| {
                 let mut set = FixedBitSet::with_capacity(self.compiled.shapes.len());
-                for (cell, admitted) in grouped.admits[one.signature as usize].iter().enumerate() {
-                    let price = |shape: usize| self.compiled.shapes[shape].price[cell];
-                    set.extend(
-                        admitted.ones().filter(|&shape| price(shape).is_finite() && self.weight_of(shape) >= tier),
-                    );
-                }
+                let offered = grouped.offered(self.compiled, one.signature).ones();
+                set.extend(offered.filter(|&shape| self.weight_of(shape) >= tier));
                 set
             });
             let group = match ids.get(set) {
@@ -120,17 +118,12 @@ impl<'a> Ground<'a> {
             .kinds
             .iter()
             .map(|kind| {
-                let admits = &grouped.admits[kind.signature as usize];
+                let offered = grouped.offered(self.compiled, kind.signature);
                 let mut tier = i32::MIN;
-                for &shape in &self.basic {
+                for &shape in self.basic.iter().filter(|&&shape| offered.contains(shape)) {
                     let one = &self.compiled.shapes[shape];
                     let weight = weights[one.pool];
-                    if weight <= tier || !fits(&kind.sizes, &one.room) || !headroom.allows(self.compiled, shape) {
-                        continue;
-                    }
-                    let offered =
-                        admits.iter().enumerate().any(|(cell, set)| set.contains(shape) && one.price[cell].is_finite());
-                    if offered {
+                    if weight > tier && fits(&kind.sizes, &one.room) && headroom.allows(self.compiled, shape) {
                         tier = weight;
                         if single {
                             break;

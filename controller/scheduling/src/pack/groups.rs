@@ -1,5 +1,6 @@
 //! Groups: pods that are alike in everything a plan may look at, with the rules they take part in.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
@@ -38,6 +39,12 @@ pub(crate) struct Grouped {
     pub(crate) bound_parts: Vec<Option<Part>>,
     /// By spec: dimensions of the cells that some domain rule of it is about.
     pub(crate) pinned_of_spec: Vec<FixedBitSet>,
+    /// Shapes worth opening, once somebody asked.
+    pub(crate) basic: OnceCell<Rc<Vec<usize>>>,
+    /// By signature: shapes that can be bought for it in some cell, likewise.
+    offered: OnceCell<Vec<FixedBitSet>>,
+    /// By group: cells in which its units can be put somewhere, likewise.
+    pub(crate) reaches: OnceCell<Rc<Vec<FixedBitSet>>>,
 }
 
 /// How a pass reads preferred terms.
@@ -103,6 +110,9 @@ impl Grouped {
             first_bundle,
             bound_parts,
             pinned_of_spec,
+            basic: OnceCell::new(),
+            offered: OnceCell::new(),
+            reaches: OnceCell::new(),
         };
         if glued {
             super::glue::glue(compiled, &mut grouped);
@@ -121,6 +131,28 @@ impl Grouped {
         let owns = part.owns_host.iter().copied().filter(|&rule| holds(rule)).collect();
         let targets = part.targets_host.iter().copied().filter(|&(rule, _)| holds(rule)).collect();
         (owns, targets)
+    }
+
+    /// Shapes that can be bought for pods of `signature` in some cell.
+    pub(crate) fn offered(&self, compiled: &Compiled<'_>, signature: u32) -> &FixedBitSet {
+        let all = self.offered.get_or_init(|| {
+            let priced = |cell: usize| -> FixedBitSet {
+                let shapes = compiled.shapes.iter().enumerate();
+                shapes.filter(|(_, shape)| shape.price[cell].is_finite()).map(|(number, _)| number).collect()
+            };
+            let priced: Vec<FixedBitSet> = (0..compiled.cells.len()).map(priced).collect();
+            let of_signature = |by_cell: &Rc<Vec<FixedBitSet>>| {
+                let mut offered = FixedBitSet::with_capacity(compiled.shapes.len());
+                for (admitted, priced) in by_cell.iter().zip(&priced) {
+                    let mut both = admitted.clone();
+                    both.intersect_with(priced);
+                    offered.union_with(&both);
+                }
+                offered
+            };
+            self.admits.iter().map(of_signature).collect()
+        });
+        &all[signature as usize]
     }
 
     /// The pods of a unit.

@@ -15,7 +15,7 @@ use crate::validate::validate;
 const LOOKS: usize = 2;
 
 /// Classes of priority that are told apart; those below are one.
-const MOST_CLASSES: usize = 8;
+const MOST_CLASSES: usize = 4;
 
 /// Places what `draft` left over as far as that is possible, pods of at least `least_priority`; `solution` is `draft`
 /// written out.

@@ -85,7 +85,7 @@ const SECOND_PASS_NODES: usize = 150;
 /// Packs the pending pods of `problem`.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
-    let (grouped, mut draft) = decide(&compiled);
+    let (grouped, mut draft) = decide(&compiled, true);
     let mut solution = finish::write(&compiled, &grouped, &mut draft);
     if !solution.unschedulable.is_empty() {
         solution = leftovers::place(&compiled, options, &grouped, &mut draft, solution, i32::MIN);
@@ -103,16 +103,20 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
 /// The same in one go and without explanations.
 fn plan(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
-    let (grouped, mut draft) = decide(&compiled);
+    let (grouped, mut draft) = decide(&compiled, false);
     finish::write(&compiled, &grouped, &mut draft)
 }
 
-fn decide(compiled: &Compiled<'_>) -> (Grouped, Draft) {
+/// With `compares`, what honouring preferred terms costs is looked at.
+fn decide(compiled: &Compiled<'_>, compares: bool) -> (Grouped, Draft) {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
     let hosts = if respects && groups::prefers_hosts(compiled) { REPLICA_HOSTS } else { 0 };
     let nothing = Reading { spreads: false, hosts: 0 };
     let first = Reading { spreads: respects && groups::prefers_spread(compiled), hosts };
     let (mut grouped, mut best) = read(compiled, &first);
+    if !compares {
+        return (grouped, best);
+    }
     if first.spreads && (best.opened.len() <= COMPARED_NODES || terrain::prices_differ_by_zone(compiled)) {
         let (plain, other) = read(compiled, &Reading { spreads: false, hosts });
         if (other.pods_left(&plain), other.price * EQUAL_PRICE) < (best.pods_left(&grouped), best.price) {

@@ -9,6 +9,8 @@
 mod choice;
 mod counts;
 
+use std::rc::Rc;
+
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -81,7 +83,7 @@ pub(crate) fn assign(
         intruders: Vec::new(),
     };
     let totals = total_sizes(grouped, compiled.columns.width());
-    let reaches: Vec<FixedBitSet> = zoning.reaches(standing, standing_admits);
+    let reaches = Rc::clone(grouped.reaches.get_or_init(|| Rc::new(zoning.reaches(standing, standing_admits))));
     let mut zoned = Zoned { placed: Vec::new(), masks: Vec::new(), rejected: Vec::new() };
     let mut waiting = zoning.order(&reaches, &totals);
     while !waiting.is_empty() {
@@ -96,7 +98,7 @@ pub(crate) fn assign(
         }
         if deferred.len() == before {
             for group in deferred {
-                let units = grouped.groups[group].units.iter();
+                let units = grouped.groups[group].units.iter().filter(|unit| !without.contains(unit));
                 zoned.rejected.extend(units.map(|&unit| (unit, Reason::PodAffinity)));
             }
             break;
@@ -204,7 +206,8 @@ impl Zoning<'_> {
         let of = &self.grouped.groups[group];
         if !of.part.joins.is_empty() {
             // Their company is on existing nodes, or nowhere.
-            zoned.rejected.extend(of.units.iter().map(|&unit| (unit, Reason::PodAffinity)));
+            let units = of.units.iter().filter(|unit| !without.contains(unit));
+            zoned.rejected.extend(units.map(|&unit| (unit, Reason::PodAffinity)));
             return;
         }
         let mut rules: Vec<u32> = of.part.owns_domain.iter().copied().collect();
@@ -221,7 +224,8 @@ impl Zoning<'_> {
         if dimensions.last() == Some(&usize::MAX) {
             // A label that nothing has: no node can be in any of its domains.
             let reason = self.reason_of(group);
-            zoned.rejected.extend(of.units.iter().map(|&unit| (unit, reason)));
+            let units = of.units.iter().filter(|unit| !without.contains(unit));
+            zoned.rejected.extend(units.map(|&unit| (unit, reason)));
             return;
         }
         let share = self.share(group, totals);
