@@ -10,6 +10,8 @@ pub(super) enum Stage {
     Pool,
     Taints,
     Requirements,
+    /// Closed or tainted, but otherwise what the pod selects: nearer than a pool of other labels.
+    Barred,
     Volumes,
     Topology,
     Types,

@@ -14,13 +14,17 @@ use crate::solution::Reason;
 /// several node affinity terms and volume alternatives, the one that came furthest speaks.
 pub(super) fn judge(census: &Census<'_>, pool: usize, rules: &Rules<'_>) -> Result<Vec<usize>, Finding> {
     let spec = rules.spec;
-    launches(census, pool)?;
-    let place = &census.problem.pools[pool];
-    if let Some(taint) = untolerated(&place.taints, spec) {
-        return Err(repelled(taint, spec));
-    }
     let open = [Requirements::new()];
     let terms = if spec.node_terms.is_empty() { &open[..] } else { &spec.node_terms };
+    let place = &census.problem.pools[pool];
+    let barred = launches(census, pool).err();
+    let barred = barred.or_else(|| untolerated(&place.taints, spec).map(|taint| repelled(taint, spec)));
+    if let Some(mut finding) = barred {
+        if terms.iter().any(|term| selected(census, pool, spec, term).is_ok()) {
+            finding.stage = Stage::Barred;
+        }
+        return Err(finding);
+    }
     let volumes = if spec.volume_terms.is_empty() { &open[..] } else { &spec.volume_terms };
     let mut furthest = None;
     for term in terms {
@@ -67,7 +71,8 @@ pub(super) fn repelled(taint: &Taint, spec: &PodSpec) -> Finding {
     let edit = if taint.value.is_empty() {
         format!("{{key: {}, operator: Exists, effect: {effect}}}", taint.key)
     } else {
-        format!("{{key: {}, operator: Equal, value: {}, effect: {effect}}}", taint.key, taint.value)
+        let value = wording::yaml(&taint.value);
+        format!("{{key: {}, operator: Equal, value: {value}, effect: {effect}}}", taint.key)
     };
     Finding::new(Stage::Taints, Reason::Taints, message)
         .near(

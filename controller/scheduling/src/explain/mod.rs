@@ -112,7 +112,7 @@ impl<'a> Explainer<'a> {
         let (reason, mut message) = match (existing::named_hosts(spec), nearest) {
             (Some(hosts), _) => self.on_named(&rules, hosts.into_iter().collect()),
             (None, None) => (Reason::NoNodePool, format!("there is no nodepool{}", self.on_existing(&rules))),
-            (None, Some((_, finding))) if finding.stage == Stage::Pool => {
+            (None, Some((_, finding))) if findings.iter().all(|(_, it)| it.reason == Reason::NoNodePool) => {
                 let existing = self.on_existing(&rules);
                 (finding.reason, format!("no nodepool may launch, {}{existing}", finding.message))
             }

@@ -180,7 +180,9 @@ impl<'c> Check<'c, '_> {
                 || format!("add a nodepool with types that have {resource}, or drop the request"),
                 |(_, hint)| hint.clone(),
             );
-            return Finding { message, ..finding }.near(elsewhere.map(|(near, _)| near)).hint(hint);
+            // Such a pool came no nearer than one of other labels.
+            let finding = Finding { message, stage: Stage::Requirements, ..finding };
+            return finding.near(elsewhere.map(|(near, _)| near)).hint(hint);
         }
         let message = format!(
             "{}, {resource}: {asked} requested, at most {} there",

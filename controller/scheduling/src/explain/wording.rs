@@ -76,6 +76,13 @@ pub(super) fn effect(effect: Effect) -> &'static str {
     }
 }
 
+/// A text as YAML reads it back: quoted where it would be a number, a boolean or nothing.
+pub(super) fn yaml(text: &str) -> String {
+    let word = text.to_ascii_lowercase();
+    let other = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "~"].contains(&&*word);
+    if other || text.parse::<f64>().is_ok() { format!("{text:?}") } else { text.to_owned() }
+}
+
 /// `key=value:Effect`, without `=` if there is no value.
 pub(super) fn taint(taint: &Taint) -> String {
     let gap = if taint.value.is_empty() { "" } else { "=" };

@@ -190,7 +190,9 @@ pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palet
 fn summary(plan: &PlanDocument, palette: Palette) -> String {
     let Summary { pods, scheduled, unschedulable, new_nodes, expected_hourly_price, hourly_price, .. } = plan.summary;
     let on_existing: usize = plan.existing_nodes.iter().map(|node| node.pods.len()).sum();
-    let mut text = palette.strong(headline(&plan.summary, on_existing));
+    // Nodes of static pools are launched whatever the pods are: no plan is cheaper by them.
+    let fixed = plan.new_nodes.iter().filter(|node| node.pods.is_empty()).map(|node| node.price).sum();
+    let mut text = palette.strong(headline(&plan.summary, on_existing, fixed));
     text.push('\n');
     let mut placed = format!("{scheduled} of {} placed", counted(pods, "pending pod"));
     if on_existing > 0 && new_nodes > 0 {
@@ -219,7 +221,7 @@ fn summary(plan: &PlanDocument, palette: Palette) -> String {
 }
 
 /// The plan in one line.
-fn headline(summary: &Summary, on_existing: usize) -> String {
+fn headline(summary: &Summary, on_existing: usize, fixed: f64) -> String {
     let Summary { new_nodes, hourly_price, lower_bound_hourly_price, .. } = *summary;
     if new_nodes == 0 {
         return match (summary.pods, on_existing) {
@@ -229,14 +231,17 @@ fn headline(summary: &Summary, on_existing: usize) -> String {
         };
     }
     let cost = format!("{} on {}", per_hour(hourly_price), counted(new_nodes, "new node"));
-    if hourly_price <= lower_bound_hourly_price * 1.000_001 {
+    if fixed > 0.0 && lower_bound_hourly_price <= 0.0 {
+        return cost;
+    }
+    if hourly_price - fixed <= lower_bound_hourly_price * 1.000_001 {
         return format!("{cost}, proven to be the minimum");
     }
     if lower_bound_hourly_price <= 0.0 {
         return cost;
     }
     // Rounded up: "at most" must stay true.
-    let above = ((hourly_price / lower_bound_hourly_price - 1.0) * 1000.0).ceil() / 10.0;
+    let above = (((hourly_price - fixed) / lower_bound_hourly_price - 1.0) * 1000.0).ceil() / 10.0;
     format!("{cost}, at most {above:.1} % above the proven minimum")
 }
 

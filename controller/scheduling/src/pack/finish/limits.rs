@@ -19,17 +19,28 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewN
             let planned = uses.of(compiled.shapes[node.shape].instance_type);
             left.iter_mut().zip(planned).for_each(|(left, spent)| *left = left.saturating_sub(*spent));
         }
+        let mut nodes_left = own().count() as i64;
         for (number, node) in own() {
             let planned = uses.of(compiled.shapes[node.shape].instance_type);
+            // Every node may take its share of the rest, so that all together keep the limit whatever is launched.
+            let share: Vec<i64> = left.iter().map(|left| (*left).max(0) / nodes_left.max(1)).collect();
+            nodes_left -= 1;
             let within = |wanted: &[i64]| {
-                let mut all = wanted.iter().zip(planned).zip(&left);
-                all.all(|((wanted, planned), left)| wanted - planned <= (*left).max(0))
+                let mut all = wanted.iter().zip(planned).zip(&share);
+                all.all(|((wanted, planned), share)| wanted - planned <= *share)
             };
             if within(&uses.most) {
+                for ((left, most), planned) in left.iter_mut().zip(&uses.most).zip(planned) {
+                    *left = left.saturating_sub((most - planned).max(0));
+                }
                 continue;
             }
             let new = &mut nodes[number];
             let kept: Vec<usize> = new.alternatives.iter().copied().filter(|&one| within(uses.of(one))).collect();
+            for (at, left) in left.iter_mut().enumerate() {
+                let most = kept.iter().map(|&one| uses.of(one)[at]).max().unwrap_or(planned[at]);
+                *left = left.saturating_sub((most - planned[at]).max(0));
+            }
             if kept.len() == new.alternatives.len() || kept.is_empty() {
                 continue;
             }
@@ -37,8 +48,6 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewN
                 launch_as(new, kept[0], types);
             }
             new.alternatives = kept.into();
-            let chosen = uses.of(new.instance_type);
-            left.iter_mut().zip(chosen.iter().zip(planned)).for_each(|(left, (new, old))| *left -= new - old);
         }
     }
 }

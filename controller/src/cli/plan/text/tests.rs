@@ -110,9 +110,9 @@ fn at_most_is_rounded_up() {
     let mut summary = plan().summary;
     summary.hourly_price = 1.0;
     summary.lower_bound_hourly_price = 0.9999;
-    assert_eq!(headline(&summary, 0), "$1.00/h on 3 new nodes, at most 0.1 % above the proven minimum");
+    assert_eq!(headline(&summary, 0, 0.0), "$1.00/h on 3 new nodes, at most 0.1 % above the proven minimum");
     summary.lower_bound_hourly_price = 1.0;
-    assert_eq!(headline(&summary, 0), "$1.00/h on 3 new nodes, proven to be the minimum");
+    assert_eq!(headline(&summary, 0, 0.0), "$1.00/h on 3 new nodes, proven to be the minimum");
 }
 
 #[test]
