@@ -336,7 +336,15 @@ impl Range {
             };
             let mut cheapest: Option<usize> = None;
             for &cell in &scope.cells {
-                let better = cheapest.is_none_or(|best| one.price[cell] < one.price[best]);
+                // At equal price spot goes first.
+                let spot = |cell: usize| {
+                    let offering = types[one.instance_type].offerings.get(one.offering[cell] as usize);
+                    offering.is_some_and(|offering| offering.capacity_type() == Some("spot"))
+                };
+                let better = cheapest.is_none_or(|best| {
+                    let (price, least) = (one.price[cell], one.price[best]);
+                    price < least || price == least && spot(cell) && !spot(best)
+                });
                 if one.price[cell].is_finite() && better && admitted(cell) {
                     cheapest = Some(cell);
                 }
