@@ -87,10 +87,12 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) ->
     opened
 }
 
-/// For every set that can be left of `target`, the part that its first unit is best bought with.
+/// For every set that can be left of `target`, the part that its first unit is best bought with; of equal prices, what
+/// makes more and smaller nodes, since fewer pods are lost with one.
 fn best_parts(price: &[f64], target: usize) -> Vec<u32> {
     let mut best = vec![f64::INFINITY; target + 1];
     let mut choice = vec![0_u32; target + 1];
+    let mut nodes = vec![0_u8; target + 1];
     best[0] = 0.0;
     // The first part takes the first unit, so sets that still have it are of no use, but for the whole.
     let rest = target & target.wrapping_sub(1);
@@ -99,12 +101,13 @@ fn best_parts(price: &[f64], target: usize) -> Vec<u32> {
         set = if set == rest { target } else { (set | !rest).wrapping_add(1) & rest };
         let first = set & set.wrapping_neg();
         let others = set & !first;
-        let (mut least, mut chosen) = (f64::INFINITY, 0);
+        let (mut least, mut chosen, mut most) = (f64::INFINITY, 0, 0);
         let mut part = others;
         loop {
-            let sum = price[part | first] + best[others & !part];
-            if sum < least - 1e-12 {
-                (least, chosen) = (sum, part | first);
+            let rest = others & !part;
+            let sum = price[part | first] + best[rest];
+            if sum < least - 1e-12 || sum <= least + 1e-12 && nodes[rest] >= most && sum.is_finite() {
+                (least, chosen, most) = (sum.min(least), part | first, nodes[rest] + 1);
             }
             if part == 0 {
                 break;
@@ -113,6 +116,7 @@ fn best_parts(price: &[f64], target: usize) -> Vec<u32> {
         }
         best[set] = least;
         choice[set] = chosen as u32;
+        nodes[set] = most;
     }
     choice
 }
