@@ -1,14 +1,16 @@
 //! Groups: pods that are alike in everything a plan may look at, with the rules they take part in.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::compile::{Compiled, Part, Rules, Softness, Subject};
 use crate::labels;
-use crate::model::{BoundPod, PodSpec, SpecId};
+use crate::model::{AffinityTerm, BoundPod, NamespaceScope, PodSpec, SpecId};
 
 /// Alike units.
 #[derive(Debug, Clone)]
@@ -214,7 +216,7 @@ impl Grouped {
     }
 }
 
-/// Whether some pending pod has a preferred anti-affinity between hosts that selects its own workload.
+/// Whether some pending pod prefers its workload to be on several hosts.
 pub(crate) fn prefers_hosts(compiled: &Compiled<'_>) -> bool {
     compiled.classes.iter().any(|class| own_host_preferences(&compiled.problem.specs[class.spec]).next().is_some())
 }
@@ -225,17 +227,23 @@ pub(crate) fn prefers_spread(compiled: &Compiled<'_>) -> bool {
     specs.flat_map(|spec| &spec.spread).any(|spread| !spread.required && &*spread.topology_key != labels::HOSTNAME)
 }
 
-fn own_host_preferences(spec: &PodSpec) -> impl Iterator<Item = &crate::model::AffinityTerm> {
-    spec.preferred_anti_affinity
-        .iter()
-        .map(|one| &one.term)
-        .filter(|term| &*term.topology_key == labels::HOSTNAME)
-        .filter(|term| term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels))
+/// What a pod prefers about hosts and its own workload: preferred anti-affinity, and spreads over hosts that only ask.
+fn own_host_preferences(spec: &PodSpec) -> impl Iterator<Item = AffinityTerm> {
+    let apart = spec.preferred_anti_affinity.iter().map(|one| &one.term);
+    let apart = apart.filter(|term| &*term.topology_key == labels::HOSTNAME).cloned();
+    let asking = spec.spread.iter().filter(|spread| !spread.required && &*spread.topology_key == labels::HOSTNAME);
+    let spread = asking.map(|spread| AffinityTerm {
+        topology_key: Arc::clone(&spread.topology_key),
+        selector: spread.selector.clone(),
+        namespaces: NamespaceScope::Only(BTreeSet::from([Arc::clone(&spec.namespace)])),
+    });
+    let own = |term: &AffinityTerm| term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels);
+    apart.chain(spread).filter(own)
 }
 
 /// Gives every workload that prefers to be apart a limit per node, such that it needs at least `hosts` nodes.
 fn soften_hosts(compiled: &Compiled<'_>, hosts: u32, rules: &mut Rules, parts: &mut [Part]) {
-    let mut replicas: FxHashMap<&crate::model::AffinityTerm, u32> = FxHashMap::default();
+    let mut replicas: FxHashMap<AffinityTerm, u32> = FxHashMap::default();
     let owners: Vec<(usize, SpecId)> = compiled.classes.iter().map(|class| class.spec).enumerate().collect();
     for &(class, spec) in &owners {
         for term in own_host_preferences(&compiled.problem.specs[spec]) {
@@ -244,9 +252,9 @@ fn soften_hosts(compiled: &Compiled<'_>, hosts: u32, rules: &mut Rules, parts: &
     }
     for &(class, spec) in &owners {
         for term in own_host_preferences(&compiled.problem.specs[spec]) {
-            let count = replicas.get(term).copied().unwrap_or(1);
+            let count = replicas.get(&term).copied().unwrap_or(1);
             let limit = count.div_ceil(hosts).max(1);
-            let rule = rules.soften(term, limit as i32);
+            let rule = rules.soften(&term, limit as i32);
             if !parts[class].owns_host.contains(&rule) {
                 parts[class].owns_host.push(rule);
             }
