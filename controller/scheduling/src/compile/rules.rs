@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 
 use crate::labels;
 use crate::model::{
-    AffinityTerm, HostPort, LabelSelector, Labels, NamespaceScope, PodSpec, Requirements, SpreadConstraint, Taint,
-    Toleration,
+    AffinityTerm, HostPort, LabelSelector, Labels, NamespaceScope, Node, PodSpec, Requirements, SpreadConstraint,
+    Taint, Toleration,
 };
 
 /// Which pods a rule is about.
@@ -64,9 +64,10 @@ impl Filter {
         self.tolerations.as_ref().is_none_or(|tolerations| repelling.all(|taint| tolerated(tolerations, taint)))
     }
 
-    /// Whether the owner's selector and affinity hold on a node.
-    pub(crate) fn suits(&self, labels: &Labels) -> bool {
-        self.suits_labels(|key| labels.get(key).map(|value| &**value))
+    /// Whether pods on an existing node count.
+    pub(crate) fn counts_on(&self, node: &Node) -> bool {
+        self.tolerates(&node.taints)
+            && (self.every_node || self.suits_labels(|key| node.labels.get(key).map(|value| &**value)))
     }
 
     /// Whether the owner's selector and affinity hold where `label` gives the value of a label, if it is there.

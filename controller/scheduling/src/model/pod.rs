@@ -54,6 +54,31 @@ pub struct PodSpec {
     pub refusal: Option<Refusal>,
 }
 
+impl PodSpec {
+    /// A pod of `namespace` that asks for nothing but `requests`, and constrains nothing.
+    pub fn unconstrained(namespace: impl Into<Arc<str>>, requests: Resources) -> Self {
+        Self {
+            namespace: namespace.into(),
+            labels: Labels::default(),
+            requests,
+            node_selector: Requirements::new(),
+            node_terms: Vec::new(),
+            preferred_node_terms: Vec::new(),
+            tolerations: Vec::new(),
+            spread: Vec::new(),
+            affinity: Vec::new(),
+            anti_affinity: Vec::new(),
+            preferred_affinity: Vec::new(),
+            preferred_anti_affinity: Vec::new(),
+            host_ports: Vec::new(),
+            volume_terms: Vec::new(),
+            attachments: Vec::new(),
+            priority: 0,
+            refusal: None,
+        }
+    }
+}
+
 /// One term of required node affinity.
 pub type NodeTerm = Requirements;
 

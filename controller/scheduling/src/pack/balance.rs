@@ -1,10 +1,12 @@
 //! What must go when others went: a spread that counted on pods that found no place, company that left.
 
+use fixedbitset::FixedBitSet;
+
 use super::Draft;
 use super::groups::Grouped;
 use super::terrain;
 use super::zones::{self, Counts};
-use crate::compile::{Compiled, Demand, Filter};
+use crate::compile::{Compiled, Demand};
 use crate::solution::Reason;
 
 /// Where a placed unit is, and its group.
@@ -23,10 +25,9 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
         return false;
     }
     let standing = terrain::standing(compiled);
-    let dimension_of: Vec<usize> =
-        grouped.rules.domain.iter().map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect();
+    let dimension_of = zones::dimensions(compiled, grouped);
     let counting = terrain::counting_values(compiled, grouped, &standing);
-    let bound = zones::bound_counts(compiled, grouped, &dimension_of, &standing);
+    let bound = zones::bound_counts(compiled, grouped, &standing);
     let mut group_of = vec![usize::MAX; grouped.first_bundle as usize + grouped.bundles.len()];
     for (number, group) in grouped.groups.iter().enumerate() {
         group.units.iter().for_each(|&unit| group_of[unit as usize] = number);
@@ -97,43 +98,19 @@ fn placed(compiled: &Compiled<'_>, draft: &Draft, group_of: &[usize]) -> Vec<Pla
 fn counts_for(compiled: &Compiled<'_>, grouped: &Grouped, rule: u32, one: &Placed, draft: &Draft) -> bool {
     let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule as usize].demand else { return true };
     match one.opened {
-        Some(number) => counts_on_new(compiled, filter, draft.opened[number].shape, one.cell),
-        None => {
-            let node = &compiled.problem.nodes[one.node];
-            filter.tolerates(&node.taints) && (filter.every_node || filter.suits(&node.labels))
-        }
+        Some(number) => terrain::counts_on_new(compiled, filter, draft.opened[number].shape, one.cell),
+        None => filter.counts_on(&compiled.problem.nodes[one.node]),
     }
 }
 
-/// Whether pods on a new node count for a spread.
-pub(crate) fn counts_on_new(compiled: &Compiled<'_>, filter: &Filter, shape: usize, cell: usize) -> bool {
-    let Some(shape) = compiled.shapes.get(shape) else { return true };
-    let pool = &compiled.problem.pools[shape.pool];
-    let own = &compiled.problem.catalogues[pool.catalogue][shape.instance_type].requirements;
-    let label = |key: &str| match compiled.cells.dimension(key) {
-        Some(dimension) => compiled.cells.value(cell, dimension),
-        None => own.single(key).or_else(|| compiled.pools[shape.pool].requirements.single(key)),
-    };
-    filter.tolerates(&pool.taints) && (filter.every_node || filter.suits_labels(label))
-}
-
-fn broken(
-    grouped: &Grouped,
-    counts: &Counts,
-    counting: &fixedbitset::FixedBitSet,
-    rule: usize,
-    value: usize,
-    owned: bool,
-) -> bool {
+fn broken(grouped: &Grouped, counts: &Counts, counting: &FixedBitSet, rule: usize, value: usize, owned: bool) -> bool {
     if !owned {
         return false;
     }
     let targets = &counts.targets[rule];
     match &grouped.rules.domain[rule].demand {
         Demand::Spread { max_skew, min_domains, required: true, .. } => {
-            let few = (counting.count_ones(..) as i32) < *min_domains;
-            let fewest = if few { 0 } else { counting.ones().map(|value| targets[value]).min().unwrap_or(0) };
-            targets[value] - fewest > *max_skew
+            targets[value] - zones::fewest(targets, counting, *min_domains) > *max_skew
         }
         Demand::Company => targets[value] == 0,
         Demand::Spread { .. } | Demand::AtMost(_) => false,
@@ -155,5 +132,4 @@ fn remove(draft: &mut Draft, one: &Placed) {
             draft.existing.retain(|(_, units)| !units.is_empty());
         }
     }
-    draft.price = draft.opened.iter().map(|node| node.price).sum();
 }

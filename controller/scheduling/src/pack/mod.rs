@@ -1,8 +1,13 @@
-//! Packing: domains, existing nodes, reserved capacity, new nodes, single leftovers.
+//! Packing: domains, existing nodes, reserved capacity, new nodes, leftovers, static pools.
 //!
 //! ```text
-//! groups ─► glue ─► zones ─► stock ─► existing ─► construct (prices, fill, exact endgame) ─► draft ─► Solution
-//!                                                     ▲ once per settings, the cheapest draft wins
+//! per reading of the preferred terms; what they cost decides which reading holds:
+//!   groups ─► glue ─► zones ─► stock ─► existing ─► reserved ─► construct (prices, fill, exact) ─► draft
+//!                       ▲                                        once per settings                  │
+//!                       └── again without what was left over ◄── balance ◄──────────────────────────┤
+//!                                                        search (a few pods: every placement) ◄─────┘
+//! then:
+//!   draft ─► finish (launches, limits) ─► leftovers (a second look, priorities) ─► replicas (static pools) ─► Solution
 //! ```
 
 mod balance;
@@ -50,10 +55,25 @@ pub(crate) struct Draft {
     pub(crate) existing: Vec<(usize, Vec<u32>)>,
     /// Units left over, with the kind of rule at fault where one is known.
     pub(crate) left: Vec<(u32, Option<Reason>)>,
-    pub(crate) price: f64,
 }
 
 impl Draft {
+    /// USD per hour.
+    fn price(&self) -> f64 {
+        self.opened.iter().map(|node| node.price).sum()
+    }
+
+    /// Whether this draft of the same units is to be preferred to `known`.
+    fn beats(&self, known: &Self) -> bool {
+        let (price, least) = (self.price(), known.price());
+        match self.left.len().cmp(&known.left.len()) {
+            Ordering::Equal if price > ALIKE * least => false,
+            Ordering::Equal if least > ALIKE * price => true,
+            Ordering::Equal => (known.opened.len(), price) < (self.opened.len(), least),
+            fewer => fewer == Ordering::Less,
+        }
+    }
+
     /// Pods left over, those of bundles counted one by one.
     fn pods_left(&self, grouped: &Grouped) -> usize {
         self.left.iter().map(|(unit, _)| grouped.pods(unit).len()).sum()
@@ -64,9 +84,6 @@ impl Draft {
 /// this way, and a plan that ignores it puts all replicas on one node.
 const REPLICA_HOSTS: u32 = 3;
 
-/// Plans whose prices differ by less than this factor are equal; preferences decide between them.
-const EQUAL_PRICE: f64 = 1.005;
-
 /// A plan of more nodes than this is not compared with one that ignores preferred spreads, if zones cost the same: there
 /// is enough of every workload to fill nodes in each zone (0.2 % on a mixed fleet of 140 nodes).
 const COMPARED_NODES: usize = 60;
@@ -74,8 +91,8 @@ const COMPARED_NODES: usize = 60;
 /// Two ways to fill: few shapes and little regard for scarce columns, or many and much.
 const PORTFOLIO: [Settings; 2] = [Settings { candidates: 2, floor: 0.15 }, Settings { candidates: 6, floor: 0.5 }];
 
-/// Drafts whose prices differ by less are alike; of these the one with more, hence smaller, nodes wins: losing one of them
-/// hurts less, and kube-scheduler finds more places to choose from.
+/// Drafts whose prices differ by less than this factor are alike. Between them preferred terms decide, and then the number
+/// of nodes: of more, hence smaller ones, losing one hurts less, and kube-scheduler finds more places to choose from.
 const ALIKE: f64 = 1.005;
 
 /// Plans of more nodes than this for every group of shapes gain nothing from a second pass: the last, wasteful nodes of
@@ -119,7 +136,7 @@ fn decide(compiled: &Compiled<'_>, compares: bool) -> (Grouped, Draft) {
     }
     if first.spreads && (best.opened.len() <= COMPARED_NODES || terrain::prices_differ_by_zone(compiled)) {
         let (plain, other) = read(compiled, &Reading { spreads: false, hosts });
-        if (other.pods_left(&plain), other.price * EQUAL_PRICE) < (best.pods_left(&grouped), best.price) {
+        if (other.pods_left(&plain), other.price() * ALIKE) < (best.pods_left(&grouped), best.price()) {
             (grouped, best) = (plain, other);
         }
     }
@@ -170,10 +187,8 @@ fn search_small(
     }
     let standing = terrain::standing(compiled);
     let standing_admits = terrain::standing_admits(compiled, &standing);
-    let dimension_of: Vec<usize> =
-        grouped.rules.domain.iter().map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect();
     let counting = terrain::counting_values(compiled, &grouped, &standing);
-    let bound = zones::bound_counts(compiled, &grouped, &dimension_of, &standing);
+    let bound = zones::bound_counts(compiled, &grouped, &standing);
     let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
     let ground = Ground::new(compiled, &grouped, &stock, true);
     let scene = search::Scene {
@@ -226,6 +241,16 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
     let reservations = Reservations::new(compiled);
     let mut best: Option<Draft> = None;
     let mut regime = Regime::Unknown;
+    let existing: Vec<(usize, Vec<u32>)> = filled
+        .iter()
+        .zip(placed)
+        .filter(|(_, units)| !units.is_empty())
+        .map(|(one, units)| (one.node, units))
+        .collect();
+    let units = grouped.groups.iter().flat_map(|group| &group.units);
+    let set_aside = units.filter(|unit| without.contains(unit)).map(|&unit| (unit, None));
+    let rejected = zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason)));
+    let waiting: Vec<(u32, Option<Reason>)> = rejected.chain(set_aside).collect();
     for settings in PORTFOLIO.iter().take(compiled.options.passes.max(1)) {
         let mut reservations = reservations.clone();
         let mut rest = stock.clone();
@@ -242,34 +267,12 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
             }
             (bought, _) => bought.unwrap_or_default(),
         });
-        let stock = rest;
         reservations.claim(compiled, grouped, &mut opened);
-        let mut left: Vec<(u32, Option<Reason>)> =
-            zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason))).collect();
-        left.extend(
-            grouped
-                .groups
-                .iter()
-                .flat_map(|group| &group.units)
-                .filter(|unit| without.contains(unit))
-                .map(|&unit| (unit, None)),
-        );
-        left.extend(stock.lots.iter().flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
-        let price: f64 = opened.iter().map(|node| node.price).sum();
-        let better = best.as_ref().is_none_or(|best| match left.len().cmp(&best.left.len()) {
-            Ordering::Equal if price > ALIKE * best.price => false,
-            Ordering::Equal if best.price > ALIKE * price => true,
-            Ordering::Equal => (best.opened.len(), price) < (opened.len(), best.price),
-            fewer => fewer == Ordering::Less,
-        });
-        if better {
-            let existing = filled
-                .iter()
-                .zip(&placed)
-                .filter(|(_, units)| !units.is_empty())
-                .map(|(one, units)| (one.node, units.clone()))
-                .collect();
-            best = Some(Draft { opened, existing, left, price });
+        let mut left = waiting.clone();
+        left.extend(rest.lots.iter().flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
+        let other = Draft { opened, existing: existing.clone(), left };
+        if best.as_ref().is_none_or(|best| other.beats(best)) {
+            best = Some(other);
         }
         let many = best.as_ref().is_some_and(|best| best.opened.len() > SECOND_PASS_NODES * ground.groups);
         if many || matches!(regime, Regime::Split(_)) {
@@ -277,5 +280,5 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
         }
         regime = Regime::Fluid;
     }
-    best.unwrap_or(Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new(), price: 0.0 })
+    best.unwrap_or(Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new() })
 }

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{
-    Labels, Options, Pod, PodSpec, PoolState, Problem, Refusal, Requirements, Resource, Resources, Toleration,
-};
+use crate::model::{Options, Pod, PodSpec, PoolState, Problem, Refusal, Resource, Resources, Toleration};
 use crate::solution::NewNode;
 
 /// The nodes that static pools lack: the cheapest that the pool allows, as many as its limits allow.
@@ -42,25 +40,8 @@ fn cheapest(problem: &Problem, pool: usize, options: &Options) -> Option<NewNode
     alone.daemons.clone_from(&problem.daemons);
     alone.pools[0].missing_replicas = None;
     alone.pools[0].limits = None;
-    let spec = PodSpec {
-        namespace: "".into(),
-        labels: Labels::default(),
-        requests: Resources::new(),
-        node_selector: Requirements::new(),
-        node_terms: Vec::new(),
-        preferred_node_terms: Vec::new(),
-        tolerations: vec![Toleration { key: None, value: None, effect: None }],
-        spread: Vec::new(),
-        affinity: Vec::new(),
-        anti_affinity: Vec::new(),
-        preferred_affinity: Vec::new(),
-        preferred_anti_affinity: Vec::new(),
-        host_ports: Vec::new(),
-        volume_terms: Vec::new(),
-        attachments: Vec::new(),
-        priority: 0,
-        refusal: None,
-    };
+    let mut spec = PodSpec::unconstrained("", Resources::new());
+    spec.tolerations.push(Toleration { key: None, value: None, effect: None });
     alone.specs.push(spec);
     // Resources are counted as far as some pending pod asks for them.
     let mut pending: Vec<usize> = problem.pods.iter().map(|pod| pod.spec).collect();

@@ -83,14 +83,25 @@ fn counting(compiled: &Compiled<'_>, dimension: usize, filter: Option<&Filter>, 
     }
     for one in standing {
         let node = &compiled.problem.nodes[one.node];
-        let counts =
-            tolerated(&node.taints) && filter.is_none_or(|filter| filter.every_node || filter.suits(&node.labels));
+        let counts = filter.is_none_or(|filter| filter.counts_on(node));
         if let (true, Some(value)) = (counts, compiled.cells.value_index(one.cell, dimension)) {
             counting.insert(value);
         }
     }
     let allowed = |value: usize| filter.is_none_or(|filter| filter.allows(&of.key, &of.values[value]));
     (0..of.values.len()).filter(|&value| counting.contains(value) && allowed(value)).collect()
+}
+
+/// Whether pods on a new node count for a spread.
+pub(crate) fn counts_on_new(compiled: &Compiled<'_>, filter: &Filter, shape: usize, cell: usize) -> bool {
+    let Some(shape) = compiled.shapes.get(shape) else { return true };
+    let pool = &compiled.problem.pools[shape.pool];
+    let own = &compiled.problem.catalogues[pool.catalogue][shape.instance_type].requirements;
+    let label = |key: &str| match compiled.cells.dimension(key) {
+        Some(dimension) => compiled.cells.value(cell, dimension),
+        None => own.single(key).or_else(|| compiled.pools[shape.pool].requirements.single(key)),
+    };
+    filter.tolerates(&pool.taints) && (filter.every_node || filter.suits_labels(label))
 }
 
 /// Whether some shape costs more in one zone than in another.

@@ -275,28 +275,10 @@ impl Filter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Labels, PodSpec, Problem, Requirements, Resources};
+    use crate::model::{Labels, PodSpec, Problem, Resources};
 
     fn pod() -> PodSpec {
-        PodSpec {
-            namespace: "default".into(),
-            labels: Labels::default(),
-            requests: Resources::from_iter([(Resource::Cpu, 1100)]),
-            node_selector: Requirements::new(),
-            node_terms: Vec::new(),
-            preferred_node_terms: Vec::new(),
-            tolerations: Vec::new(),
-            spread: Vec::new(),
-            affinity: Vec::new(),
-            anti_affinity: Vec::new(),
-            preferred_affinity: Vec::new(),
-            preferred_anti_affinity: Vec::new(),
-            host_ports: Vec::new(),
-            volume_terms: Vec::new(),
-            attachments: Vec::new(),
-            priority: 0,
-            refusal: None,
-        }
+        PodSpec::unconstrained("default", Resources::from_iter([(Resource::Cpu, 1100)]))
     }
 
     fn node(number: usize) -> Node {

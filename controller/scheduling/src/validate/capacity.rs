@@ -142,7 +142,8 @@ fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[
 }
 
 /// A node may be of a lighter pool if one of its pods can use no heavier one. A pod is taken to need the lighter pool
-/// whenever that cannot be ruled out: it follows other pods, or rules about zones may have fixed its zone, or prefers some labels, or the heavier pool has a soft taint.
+/// whenever that cannot be ruled out: it follows other pods, or rules about zones may have fixed its zone, or it prefers
+/// some labels, or the heavier pool has a soft taint.
 fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources], findings: &mut Findings) {
     let problem = launch.specs.problem;
     let mut known: FxHashMap<(usize, usize, String), bool> = FxHashMap::default();

@@ -185,25 +185,7 @@ fn pool(random: &mut Random, number: usize, size: Size) -> NodePool {
 pub fn plain(number: usize, requests: Resources) -> PodSpec {
     let mut labels = Labels::default();
     labels.set("app", format!("w{number}"));
-    PodSpec {
-        namespace: "default".into(),
-        labels,
-        requests,
-        node_selector: Requirements::new(),
-        node_terms: Vec::new(),
-        preferred_node_terms: Vec::new(),
-        tolerations: Vec::new(),
-        spread: Vec::new(),
-        affinity: Vec::new(),
-        anti_affinity: Vec::new(),
-        preferred_affinity: Vec::new(),
-        preferred_anti_affinity: Vec::new(),
-        host_ports: Vec::new(),
-        volume_terms: Vec::new(),
-        attachments: Vec::new(),
-        priority: 0,
-        refusal: None,
-    }
+    PodSpec { labels, ..PodSpec::unconstrained("default", requests) }
 }
 
 fn selected(random: &mut Random, number: usize) -> LabelSelector {

@@ -35,25 +35,8 @@ pub(super) fn amounts(entries: &[(&str, i64)]) -> Resources {
 
 /// A pod of namespace `default` with the label `app`.
 pub(super) fn app(app: &str, milli_cpu: i64, memory: i64) -> PodSpec {
-    PodSpec {
-        namespace: "default".into(),
-        labels: Labels::from_iter([("app", app)]),
-        requests: amounts(&[("cpu", milli_cpu), ("memory", memory), ("pods", 1)]),
-        node_selector: Requirements::new(),
-        node_terms: Vec::new(),
-        preferred_node_terms: Vec::new(),
-        tolerations: Vec::new(),
-        spread: Vec::new(),
-        affinity: Vec::new(),
-        anti_affinity: Vec::new(),
-        preferred_affinity: Vec::new(),
-        preferred_anti_affinity: Vec::new(),
-        host_ports: Vec::new(),
-        volume_terms: Vec::new(),
-        attachments: Vec::new(),
-        priority: 0,
-        refusal: None,
-    }
+    let requests = amounts(&[("cpu", milli_cpu), ("memory", memory), ("pods", 1)]);
+    PodSpec { labels: Labels::from_iter([("app", app)]), ..PodSpec::unconstrained("default", requests) }
 }
 
 pub(super) fn selecting(app: &str) -> LabelSelector {

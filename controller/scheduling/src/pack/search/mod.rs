@@ -154,7 +154,7 @@ pub(crate) fn search(scene: &Scene<'_>, glued: &Grouped, known: &Draft) -> Optio
     let held = search.holds_for(glued, known);
     if held {
         let left = known.left.iter().map(|(unit, _)| glued.pods(unit).len()).sum();
-        search.ceiling = (left, known.price);
+        search.ceiling = (left, known.price());
     }
     search.place(0);
     let nothing = || Found { seats: Vec::new(), left: (0..search.pieces.len() as u8).collect() };
@@ -290,13 +290,12 @@ impl Search<'_> {
     }
 
     fn draft(&self, found: &Found) -> Draft {
-        let mut draft = Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new(), price: 0.0 };
+        let mut draft = Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new() };
         for seat in found.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
             let units: Vec<u32> = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit).collect();
             match seat.standing {
                 Some(position) => draft.existing.push((self.scene.standing[position].node, units)),
                 None => {
-                    draft.price += seat.price;
                     let (shape, cell, price) = (seat.shape, seat.cell, seat.price);
                     let reserved = seat.reserved.map(|entry| entry.offering);
                     draft.opened.push(Opened { shape, cell, price, units, reserved });

@@ -2,7 +2,7 @@
 
 use super::{Piece, Search, Seat};
 use crate::compile::{Demand, Filter};
-use crate::pack::balance::counts_on_new;
+use crate::pack::{terrain, zones};
 
 impl Search<'_> {
     /// Whether the rules between pods hold for the placement as a whole.
@@ -43,12 +43,7 @@ impl Search<'_> {
         let domains = rules.domain.iter().enumerate().all(|(at, rule)| match &rule.demand {
             Demand::Spread { required: false, .. } => true,
             Demand::Spread { max_skew, min_domains, .. } => {
-                let counting = &self.scene.counting[at];
-                let fewest = if (counting.count_ones(..) as i32) < *min_domains {
-                    0
-                } else {
-                    counting.ones().map(|value| counts.targets[at][value]).min().unwrap_or(0)
-                };
+                let fewest = zones::fewest(&counts.targets[at], &self.scene.counting[at], *min_domains);
                 let owned = pending_owners[at].iter().enumerate().filter(|&(_, &owned)| owned);
                 owned.into_iter().all(|(value, _)| counts.targets[at][value] - fewest <= *max_skew)
             }
@@ -66,10 +61,9 @@ impl Search<'_> {
     fn passes(&self, filter: &Filter, seat: &Seat) -> bool {
         let compiled = self.scene.compiled;
         if let Some(position) = seat.standing {
-            let node = &compiled.problem.nodes[self.scene.standing[position].node];
-            return filter.tolerates(&node.taints) && (filter.every_node || filter.suits(&node.labels));
+            return filter.counts_on(&compiled.problem.nodes[self.scene.standing[position].node]);
         }
-        counts_on_new(compiled, filter, seat.shape, seat.cell)
+        terrain::counts_on_new(compiled, filter, seat.shape, seat.cell)
     }
 
     /// Whether the pods can be bound in some order, each finding those whom it must follow: searched over sets of bound

@@ -1,5 +1,7 @@
 //! What the rules about domains count: targets and owners by value, those of bound pods first.
 
+use fixedbitset::FixedBitSet;
+
 use super::Zoning;
 use crate::compile::{Compiled, Demand};
 use crate::pack::groups::Grouped;
@@ -14,13 +16,15 @@ pub(crate) struct Counts {
     pub(crate) total: Vec<i32>,
 }
 
+/// The dimension that each domain rule is about; `usize::MAX` where no node has its label.
+pub(crate) fn dimensions(compiled: &Compiled<'_>, grouped: &Grouped) -> Vec<usize> {
+    let rules = grouped.rules.domain.iter();
+    rules.map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect()
+}
+
 /// What bound pods count for.
-pub(crate) fn bound_counts(
-    compiled: &Compiled<'_>,
-    grouped: &Grouped,
-    dimension_of: &[usize],
-    standing: &[Standing],
-) -> Counts {
+pub(crate) fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Counts {
+    let dimension_of = dimensions(compiled, grouped);
     let values = |rule: &usize| compiled.cells.dimensions.get(*rule).map_or(0, |dimension| dimension.values.len());
     let empty: Vec<Vec<i32>> = dimension_of.iter().map(|rule| vec![0; values(rule)]).collect();
     let mut counts = Counts { targets: empty.clone(), owners: empty, total: vec![0; dimension_of.len()] };
@@ -57,18 +61,21 @@ fn value_of(compiled: &Compiled<'_>, dimension: usize, cell: usize) -> Option<us
 /// Whether pods on an existing node count for the spread.
 fn passes_filter(compiled: &Compiled<'_>, grouped: &Grouped, rule: usize, node: usize) -> bool {
     let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule].demand else { return true };
-    let node = &compiled.problem.nodes[node];
-    filter.tolerates(&node.taints) && (filter.every_node || filter.suits(&node.labels))
+    filter.counts_on(&compiled.problem.nodes[node])
+}
+
+/// Targets in the emptiest of the values that count for a spread, given those of each value.
+pub(crate) fn fewest(targets: &[i32], counting: &FixedBitSet, min_domains: i32) -> i32 {
+    if (counting.count_ones(..) as i32) < min_domains {
+        return 0;
+    }
+    counting.ones().map(|value| targets[value]).min().unwrap_or(0)
 }
 
 impl Zoning<'_> {
     /// Targets in the emptiest value that counts for a spread.
     pub(super) fn fewest(&self, rule: usize, min_domains: i32) -> i32 {
-        let counting = &self.counting[rule];
-        if (counting.count_ones(..) as i32) < min_domains {
-            return 0;
-        }
-        counting.ones().map(|value| self.counts.targets[rule][value]).min().unwrap_or(0)
+        fewest(&self.counts.targets[rule], &self.counting[rule], min_domains)
     }
 
     /// Targets in `value` of the rules that `group` owns, and of all that count it; company is not counted.

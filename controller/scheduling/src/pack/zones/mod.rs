@@ -19,7 +19,7 @@ use super::terrain::{self, Standing};
 use crate::compile::{CPU, Compiled, Demand, MEMORY};
 use crate::solution::Reason;
 
-pub(crate) use counts::{Counts, bound_counts};
+pub(crate) use counts::{Counts, bound_counts, dimensions, fewest};
 
 /// Units that are interchangeable and share a set of cells.
 #[derive(Debug, Clone)]
@@ -69,13 +69,12 @@ pub(crate) fn assign(
     standing_admits: &[FixedBitSet],
     without: &FxHashSet<u32>,
 ) -> Zoned {
-    let dimension_of: Vec<usize> =
-        grouped.rules.domain.iter().map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect();
+    let dimension_of = dimensions(compiled, grouped);
     let mut zoning = Zoning {
         compiled,
         grouped,
         counting: terrain::counting_values(compiled, grouped, standing),
-        counts: bound_counts(compiled, grouped, &dimension_of, standing),
+        counts: bound_counts(compiled, grouped, standing),
         dimension_of,
         load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len()]).collect(),
         masks: Vec::new(),
