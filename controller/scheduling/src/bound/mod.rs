@@ -50,7 +50,7 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
     let rules = &grouped.rules.host;
     let rule = stock.tightest(rules).map(|(rule, _)| (rule, rules[rule as usize].limit));
     let items = split::items(&stock, &ground.group_of, rule);
-    let split = split::solve(&sources, &items, &duals, demands.width);
+    let split = split::solve(&sources, &items, split::Start::Fluid(&duals), demands.width);
     let values = split.values(&sources, &items, demands.width);
     let total: f64 = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
     fluid.max(total).max(single)

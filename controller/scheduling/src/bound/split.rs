@@ -58,6 +58,41 @@ pub(crate) struct Split {
 /// Steps of the ascent.
 const STEPS: usize = 60;
 
+/// The last of them, which suffice from a split of nearly the same items.
+const LAST_STEPS: usize = 24;
+
+/// What the ascent starts from.
+#[derive(Clone, Copy)]
+pub(crate) enum Start<'a> {
+    /// Fluid prices.
+    Fluid(&'a Duals),
+    /// A split over the same sources.
+    Near(&'a Split),
+}
+
+impl Start<'_> {
+    /// Share of its price that a source puts on a column.
+    fn share(self, source: &Source<'_>, index: usize, column: usize) -> f32 {
+        let width = source.room.len();
+        let room = source.room.get(column).map_or(1.0, |&room| f64::from(room.max(0)));
+        let unit = match self {
+            Self::Fluid(duals) if column == width => duals.node,
+            Self::Fluid(duals) => {
+                source.groups.ones().map(|group| duals.unit[group * width + column]).fold(0.0, f64::max)
+            }
+            Self::Near(split) => split.asks[index * (width + 1) + column],
+        };
+        (unit * room / source.price) as f32
+    }
+
+    fn first_step(self) -> usize {
+        match self {
+            Self::Fluid(_) => 0,
+            Self::Near(_) => STEPS - LAST_STEPS,
+        }
+    }
+}
+
 /// Items merged for the ascent: by group, slot and size class.
 struct Cluster {
     sizes: Vec<f32>,
@@ -74,25 +109,19 @@ fn decay(x: f32) -> f32 {
     fourth * fourth
 }
 
-/// Finds a split that values `items` highly, starting from the fluid prices.
-pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], fluid: &Duals, width: usize) -> Split {
+/// Finds a split that values `items` highly.
+pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>, width: usize) -> Split {
     let columns = width + 1;
     let count = sources.len();
     let room = |source: usize, column: usize| {
         if column == width { 1.0 } else { sources[source].room[column].max(0) as f32 }
     };
     let clusters = clusters(sources, items, width);
-    // Shares of the price, by column and source: what the fluid prices say, and a little for everything.
+    // Shares of the price, by column and source: what the start says, and a little for everything.
     let mut shares = vec![0.0_f32; columns * count];
     for (index, source) in sources.iter().enumerate() {
-        for column in 0..columns {
-            let dearest = |column: usize| {
-                source.groups.ones().map(|group| fluid.unit[group * width + column]).fold(0.0, f64::max)
-            };
-            let unit = if column == width { fluid.node } else { dearest(column) };
-            if room(index, column) > 0.0 {
-                shares[column * count + index] = (unit * f64::from(room(index, column)) / source.price) as f32 + 0.02;
-            }
+        for column in (0..columns).filter(|&column| room(index, column) > 0.0) {
+            shares[column * count + index] = start.share(source, index, column) + 0.02;
         }
     }
     let mut asks = vec![0.0_f32; columns * count];
@@ -100,7 +129,7 @@ pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], fluid: &Duals, w
     let mut spent = vec![0.0_f64; count];
     let mut load = vec![0.0_f32; columns * count];
     let mut bids = vec![0.0_f32; count];
-    for step in 0..STEPS {
+    for step in start.first_step()..STEPS {
         let progress = step as f32 / (STEPS - 1) as f32;
         // From 0.15 down to 0.004, from 0.5 down to 0.1: geometric, by repeated factors.
         let temperature = 0.15 * between(0.004 / 0.15, progress);
@@ -206,7 +235,8 @@ fn valid(sources: &[Source<'_>], asks: &[f32], width: usize) -> Vec<f64> {
 }
 
 impl Split {
-    /// What each item is worth: the least that a source which admits and can hold it asks. 0 where none can.
+    /// What each item is worth: the least that a source which admits and can hold it asks. 0 where none can, or where
+    /// there is nothing of it.
     pub(crate) fn values(&self, sources: &[Source<'_>], items: &[Item<'_>], width: usize) -> Vec<f64> {
         let value = |item: &Item<'_>| {
             let mut least = f64::INFINITY;
@@ -222,7 +252,7 @@ impl Split {
             }
             if least.is_finite() { least } else { 0.0 }
         };
-        items.iter().map(value).collect()
+        items.iter().map(|item| if item.count > 0.0 { value(item) } else { 0.0 }).collect()
     }
 }
 
@@ -312,7 +342,7 @@ mod tests {
             let pods = sizes.iter().zip(&slots);
             let items: Vec<Item<'_>> =
                 pods.map(|(sizes, &slot)| Item { group: 0, sizes, count: draw(state, 20) as f64, slot }).collect();
-            let split = solve(&sources, &items, &fluid(), 2);
+            let split = solve(&sources, &items, Start::Fluid(&fluid()), 2);
             let values = split.values(&sources, &items, 2);
             for source in &sources {
                 // Fill a node at random, as the rule that allows two of some pods does.
@@ -340,7 +370,7 @@ mod tests {
         ];
         // A pod needs (1, 1): each node holds one, though together they seem to hold eleven.
         let items = [Item { group: 0, sizes: &[1, 1], count: 10.0, slot: 0.0 }];
-        let split = solve(&sources, &items, &fluid(), 2);
+        let split = solve(&sources, &items, Start::Fluid(&fluid()), 2);
         let bound = 10.0 * split.values(&sources, &items, 2)[0];
         assert!(bound > 9.0 && bound <= 10.0, "bound {bound}");
     }
@@ -350,7 +380,7 @@ mod tests {
         let groups = groups();
         let sources = [Source { room: &[4, 4], price: 1.0, groups: &groups }];
         let items = [Item { group: 0, sizes: &[5, 1], count: 3.0, slot: 0.0 }];
-        let split = solve(&sources, &items, &fluid(), 2);
+        let split = solve(&sources, &items, Start::Fluid(&fluid()), 2);
         assert_eq!(split.values(&sources, &items, 2), [0.0]);
     }
 }

@@ -109,7 +109,7 @@ impl Default for Options {
             preferences: PreferencePolicy::Respect,
             min_values: MinValuesPolicy::Strict,
             reserved_capacity: true,
-            passes: 2,
+            passes: 3,
         }
     }
 }

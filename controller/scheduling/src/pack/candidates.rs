@@ -35,10 +35,7 @@ pub(crate) struct View {
 }
 
 /// Under split prices the shapes that carry this share of the fractional optimum are candidates.
-const CARRYING: f64 = 0.98;
-
-/// Least weight of a column while filling under split prices: they lean towards what runs out first, which changes.
-const SPLIT_FLOOR: f32 = 0.5;
+const CARRYING: f64 = 0.99;
 
 /// What its share of all that is left, summed over columns, counts beside the value of an owner of a critical rule:
 /// while a column is free, large requests for it must still not pile up for the last nodes.
@@ -54,7 +51,7 @@ fn merit(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
     let mean = if round.nodes > 0.0 { round.total / round.nodes } else { price };
     let distance = (price / mean).ln().abs();
     match &round.asks {
-        Some(asks) => asks.shares[position],
+        Some(asks) => asks.split.shares[position],
         None => round.worth[position] / price - 0.04 * distance + if round.used[position] { 0.05 } else { 0.0 },
     }
 }
@@ -66,7 +63,7 @@ pub(crate) fn cells_by_promise(yard: &Yard<'_>, round: &Round) -> Vec<usize> {
             let price = yard.ground.compiled.shapes[shape].price[cell];
             let position = yard.ground.position[shape] as usize;
             match &round.asks {
-                Some(asks) => asks.shares[position] * yard.ground.compiled.shapes[shape].cheapest / price,
+                Some(asks) => asks.split.shares[position] * yard.ground.compiled.shapes[shape].cheapest / price,
                 None => merit(yard, round, shape, cell),
             }
         });
@@ -133,12 +130,17 @@ fn candidate(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> Candi
     let ground = yard.ground;
     let position = ground.position[shape] as usize;
     let price = ground.compiled.shapes[shape].price[cell];
-    let (promise, weights, floor) = match &round.asks {
-        Some(asks) => (1.0_f64, &asks.weights[position], SPLIT_FLOOR),
-        None => (round.worth[position] / price, &round.weights, yard.settings.floor),
+    let (promise, weights) = match &round.asks {
+        // Split prices lean towards what runs out first, which changes as a node fills up.
+        Some(_) => (1.0_f64, vec![1.0; ground.compiled.columns.width()]),
+        None => {
+            let weights = round.weights.iter().map(|weight| weight.max(yard.settings.floor));
+            (round.worth[position] / price, weights.collect())
+        }
     };
     // At most everything that is left.
     let promise = promise.min((round.total + round.node) / price);
+    let promise = yard.settings.regard(promise, price, ground.cheapest(cell));
     let width = ground.compiled.columns.width();
     let stage = |&kind: &u32| {
         let signature = yard.stock.kinds[kind as usize].signature as usize;
@@ -159,7 +161,7 @@ fn candidate(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> Candi
         promise: promise.max(1e-300),
         content: None,
         stages: yard.classes.example.iter().map(stage).collect(),
-        weights: weights.iter().map(|weight| weight.max(floor)).collect(),
+        weights,
     }
 }
 

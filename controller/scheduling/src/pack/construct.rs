@@ -36,6 +36,16 @@ pub(crate) struct Settings {
     pub(crate) candidates: usize,
     /// Least weight of a column while filling.
     pub(crate) floor: f32,
+    /// What a node's promise loses with each doubling of its price over the cheapest.
+    pub(crate) lean: f64,
+}
+
+impl Settings {
+    /// A promise per dollar, as these settings see it at a price.
+    pub(crate) fn regard(&self, promise: f64, price: f64, cheapest: f64) -> f64 {
+        let doublings = ((price / cheapest) as u64).checked_ilog2().unwrap_or(0);
+        promise * (1.0 - self.lean * f64::from(doublings))
+    }
 }
 
 /// Fall of the value of what is left after which it is priced anew.
@@ -104,9 +114,10 @@ impl Yard<'_> {
                     self.tiers = self.ground.tiers(self.grouped, self.stock, self.headroom);
                     self.classes = self.ground.classes(self.stock, &self.tiers);
                 }
-                if let Regime::Split(asks) = &regime
+                if round.is_some()
+                    && let Regime::Split(asks) = &regime
                     && asks.outdated(left_value)
-                    && let Some(again) = Regime::split(self.ground, self.stock, &self.grouped.rules.host)
+                    && let Some(again) = Regime::again(asks, self.ground, self.stock)
                 {
                     regime = again;
                     round = None;
@@ -204,7 +215,8 @@ impl Yard<'_> {
         let value =
             |&(lot, count): &(u32, u32)| round.values[self.stock.lots[lot as usize].kind as usize] * f64::from(count);
         let worth = content.iter().map(value).sum::<f64>() + round.node;
-        candidate.promise = worth / self.ground.compiled.shapes[shape].price[cell];
+        let price = self.ground.compiled.shapes[shape].price[cell];
+        candidate.promise = self.settings.regard(worth / price, price, self.ground.cheapest(cell));
         candidate.content = Some((shape, content));
     }
 

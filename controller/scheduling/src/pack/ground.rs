@@ -63,6 +63,11 @@ impl<'a> Ground<'a> {
         ground
     }
 
+    /// USD/hour of the cheapest shape in a cell.
+    pub(crate) fn cheapest(&self, cell: usize) -> f64 {
+        self.by_price[cell].first().map_or(f64::INFINITY, |&shape| self.compiled.shapes[shape].price[cell])
+    }
+
     /// Kinds that may use the same shapes share rows of the fluid program; the rarest are thrown together if there are too
     /// many (which only loosens it).
     fn group(&mut self, grouped: &Grouped, stock: &Stock, weighted: bool) {

@@ -88,8 +88,17 @@ const REPLICA_HOSTS: u32 = 3;
 /// is enough of every workload to fill nodes in each zone (0.2 % on a mixed fleet of 140 nodes).
 const COMPARED_NODES: usize = 60;
 
-/// Two ways to fill: few shapes and little regard for scarce columns, or many and much.
-const PORTFOLIO: [Settings; 2] = [Settings { candidates: 2, floor: 0.15 }, Settings { candidates: 6, floor: 0.5 }];
+/// Ways to fill: few shapes and little regard for scarce columns; many and much; all shapes, the smaller ones first where
+/// they promise nearly the same.
+const PORTFOLIO: [Settings; 3] = [
+    Settings { candidates: 2, floor: 0.15, lean: 0.0 },
+    Settings { candidates: 6, floor: 0.5, lean: 0.0 },
+    Settings { candidates: usize::MAX, floor: 0.5, lean: 0.001 },
+];
+
+/// Plans of more nodes than this are not drafted with smaller ones: of so many, none holds more than a few percent of the
+/// pods, and kube-scheduler fills small nodes less well.
+const FEW_NODES: usize = 20;
 
 /// Drafts whose prices differ by less than this factor are alike. Between them preferred terms decide, and then the number
 /// of nodes: of more, hence smaller ones, losing one hurts less, and kube-scheduler finds more places to choose from.
@@ -252,11 +261,16 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
     let rejected = zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason)));
     let waiting: Vec<(u32, Option<Reason>)> = rejected.chain(set_aside).collect();
     for settings in PORTFOLIO.iter().take(compiled.options.passes.max(1)) {
+        let nodes = best.as_ref().map_or(0, |best| best.opened.len());
+        if nodes > SECOND_PASS_NODES * ground.groups || settings.lean > 0.0 && nodes > FEW_NODES {
+            break;
+        }
         let mut reservations = reservations.clone();
         let mut rest = stock.clone();
         let mut headroom = Headroom::new(compiled);
         let mut opened = reservations.fill(&ground, grouped, &mut rest, &mut headroom);
         let reserved = matches!(regime, Regime::Unknown).then(|| (rest.clone(), headroom.clone()));
+        let optimal = exact::applies(&ground, &rest, &headroom);
         let bought = construct::construct(&ground, grouped, &mut rest, &mut headroom, *settings, regime.clone());
         opened.extend(match (bought, reserved) {
             (None, Some(reserved)) => {
@@ -274,8 +288,7 @@ fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -
         if best.as_ref().is_none_or(|best| other.beats(best)) {
             best = Some(other);
         }
-        let many = best.as_ref().is_some_and(|best| best.opened.len() > SECOND_PASS_NODES * ground.groups);
-        if many || matches!(regime, Regime::Split(_)) {
+        if optimal || matches!(regime, Regime::Split(_)) {
             break;
         }
         regime = Regime::Fluid;

@@ -7,7 +7,7 @@ use super::construct::Yard;
 use super::ground::Ground;
 use super::stock::Stock;
 use crate::bound::fluid;
-use crate::bound::split;
+use crate::bound::split::{self, Split, Start};
 use crate::compile::HostRule;
 
 /// Where the values of pods come from.
@@ -24,9 +24,8 @@ pub(crate) enum Regime {
 #[derive(Debug)]
 pub(crate) struct Asks {
     values: Vec<f64>,
-    /// By position in `ground.basic`: share of the price of each column, and share in the fractional optimum.
-    pub(crate) weights: Vec<Vec<f32>>,
-    pub(crate) shares: Vec<f64>,
+    /// Of the shapes of `ground.basic`.
+    pub(crate) split: Split,
     /// Mean price of a node, USD/hour.
     mean: f64,
     /// Value of all that was left.
@@ -44,46 +43,35 @@ impl Asks {
 const SHARPER: f64 = 1.02;
 
 /// Fall of the value of what is left after which split prices are found anew.
-const OUTDATED: f64 = 0.7;
+const OUTDATED: f64 = 0.9;
 
 impl Regime {
     /// Split prices, if they tell more of `stock` than fluid ones.
     pub(crate) fn sharper(ground: &Ground<'_>, stock: &Stock, rules: &[HostRule]) -> Self {
-        let width = ground.compiled.columns.width();
         let sources = ground.sources(&ground.basic);
         let demands = ground.demands(stock, stock.least_nodes(rules));
         let duals = fluid::solve(&sources, &demands);
-        match asks(ground, stock, &duals, width) {
+        match asks(ground, stock, Start::Fluid(&duals)) {
             Some(asks) if asks.total > SHARPER * fluid::value(&duals, &demands) => Self::Split(Rc::new(asks)),
             _ => Self::Fluid,
         }
     }
 
-    /// Split prices of what is left.
-    pub(crate) fn split(ground: &Ground<'_>, stock: &Stock, rules: &[HostRule]) -> Option<Self> {
-        let width = ground.compiled.columns.width();
-        let sources = ground.sources(&ground.basic);
-        let duals = fluid::solve(&sources, &ground.demands(stock, stock.least_nodes(rules)));
-        asks(ground, stock, &duals, width).map(|asks| Self::Split(Rc::new(asks)))
+    /// Split prices of what is left, close to `known` ones of more.
+    pub(crate) fn again(known: &Asks, ground: &Ground<'_>, stock: &Stock) -> Option<Self> {
+        asks(ground, stock, Start::Near(&known.split)).map(|asks| Self::Split(Rc::new(asks)))
     }
 }
 
-fn asks(ground: &Ground<'_>, stock: &Stock, duals: &fluid::Duals, width: usize) -> Option<Asks> {
+fn asks(ground: &Ground<'_>, stock: &Stock, start: Start<'_>) -> Option<Asks> {
+    let width = ground.compiled.columns.width();
     let sources = ground.sources(&ground.basic);
     let items = split::items(stock, &ground.group_of, None);
-    let split = split::solve(&sources, &items, duals, width);
+    let split = split::solve(&sources, &items, start, width);
     let values = split.values(&sources, &items, width);
-    let weights = sources
-        .iter()
-        .zip(split.asks.chunks_exact(width + 1))
-        .map(|(source, asks)| {
-            let worth = |(ask, &room): (&f64, &i32)| (ask * f64::from(room.max(0)) / source.price) as f32;
-            asks.iter().zip(source.room).map(worth).collect()
-        })
-        .collect();
     let nodes: f64 = split.shares.iter().zip(&sources).map(|(share, source)| share / source.price).sum();
     let total = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
-    (nodes > 0.0).then(|| Asks { values, weights, shares: split.shares, mean: 1.0 / nodes, total })
+    (nodes > 0.0).then(|| Asks { values, split, mean: 1.0 / nodes, total })
 }
 
 /// Prices of what is left.
