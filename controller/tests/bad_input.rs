@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod process;
+
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+
+use process::muster;
 
 const POOL: &str = r"apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -31,21 +33,6 @@ spec:
 ";
 
 const POD: &str = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}";
-
-fn muster(arguments: &[&str], folder: &Path, stdin: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
-        .args(arguments)
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that does not read stdin closes it early.
-    let _ = child.stdin.take().unwrap().write_all(stdin);
-    child.wait_with_output().unwrap()
-}
 
 /// Adds the message of a command that must refuse its input.
 #[track_caller]
@@ -152,6 +139,22 @@ fn catalogues() {
         ("a price in words", types(r#"{"name":"a","capacity":{"cpu":"1"},"offerings":[{"price":"x"}]}"#)),
         ("a price below zero", types(r#"{"name":"a","capacity":{"cpu":"1"},"offerings":[{"price":-1}]}"#)),
         ("an operator", types(r#"{"name":"a","capacity":{"cpu":"1"},"requirements":[{"key":"a","operator":"Is"}]}"#)),
+        (
+            "In without values",
+            types(
+                r#"{"name":"a","capacity":{"cpu":"1"},"offerings":[{"requirements":[{"key":"topology.kubernetes.io/zone","operator":"In","values":[]}]}]}"#,
+            ),
+        ),
+        (
+            "a value that is no text",
+            types(r#"{"name":"a","capacity":{"cpu":"1"},"requirements":[{"key":"a","operator":"In","values":[5]}]}"#),
+        ),
+        ("a price out of range", types(r#"{"name":"a","capacity":{"cpu":"1"},"offerings":[{"price":1e999}]}"#)),
+        (
+            "a count below zero",
+            types(r#"{"name":"a","capacity":{"cpu":"1"},"offerings":[{"reservationCapacity":-1}]}"#),
+        ),
+        ("no types", types("").replace("[]", "{}")),
         ("a type twice", types(r#"{"name":"a","capacity":{"cpu":"1"}},{"name":"a","capacity":{"cpu":"1"}}"#)),
     ];
     let mut all = String::new();

@@ -10,6 +10,14 @@ pub enum CatalogueError {
     /// It is not a document of the expected shape.
     #[error("{0}")]
     Syntax(String),
+    /// A field of the document that is missing or not of the expected type.
+    #[error("`{field}`: {problem}")]
+    Field {
+        /// Its path.
+        field: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// It is some other document.
     #[error("`{field}` is `{found}`, expected `{expected}`")]
     OtherKind {
@@ -50,6 +58,7 @@ impl CatalogueError {
     pub fn hint(&self) -> String {
         let example = "`muster types -o json` prints a catalogue to start from";
         match self {
+            Self::Field { .. } => format!("correct the field; {example}"),
             Self::Syntax(_) => format!("correct the text there; {example}"),
             Self::OtherKind { .. } => {
                 format!("name a file with `apiVersion: {API_VERSION}` and `kind: {KIND}`; {example}")

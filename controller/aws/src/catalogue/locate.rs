@@ -20,9 +20,17 @@ pub(super) fn yaml_options() -> serde_saphyr::Options {
 pub(super) fn in_json(text: &str, error: &serde_json::Error) -> CatalogueError {
     match serde_json::from_str::<Value>(text) {
         Ok(document) => first_fault(&document).unwrap_or_else(|| json_syntax(error)),
+        // A number that no type can hold is no fault of syntax: the decoder says where it ends.
+        Err(error) if error.is_syntax() && error.to_string().starts_with(OUT_OF_RANGE) => {
+            let field = path_at(text, error.line(), error.column());
+            CatalogueError::Field { field, problem: OUT_OF_RANGE.to_owned() }
+        }
         Err(error) => json_syntax(&error),
     }
 }
+
+/// What the JSON decoder says of `1e999`.
+const OUT_OF_RANGE: &str = "number out of range";
 
 pub(super) fn in_yaml(text: &str, error: &serde_saphyr::Error) -> CatalogueError {
     match serde_saphyr::from_str_with_options::<Value>(text, yaml_options()) {
@@ -47,6 +55,9 @@ fn yaml_syntax(error: &serde_saphyr::Error) -> CatalogueError {
 }
 
 fn first_fault(document: &Value) -> Option<CatalogueError> {
+    if let Some(fault) = fault_of_document(document) {
+        return Some(fault);
+    }
     let types = document.get("instanceTypes")?.as_array()?;
     types.iter().enumerate().find_map(|(index, entry)| {
         let name = entry.get("name").and_then(Value::as_str);
@@ -56,25 +67,77 @@ fn first_fault(document: &Value) -> Option<CatalogueError> {
     })
 }
 
-fn fault_of_type(entry: &Value) -> Option<(String, String)> {
+fn fault_of_document(document: &Value) -> Option<CatalogueError> {
+    document.as_object()?;
+    let list = |types: Option<&Value>| match types {
+        None => Some("is missing".to_owned()),
+        Some(Value::Array(_)) => None,
+        Some(other) => Some(format!("is {}, expected a list", kind_of(other))),
+    };
+    let texts = ["apiVersion", "kind"].into_iter();
+    let text = texts.filter_map(|field| check::<Text<'_>>(document, field, true)).next();
+    let types = || Some(("instanceTypes".to_owned(), list(document.get("instanceTypes"))?));
+    let (field, problem) = text.or_else(types)?;
+    Some(CatalogueError::Field { field, problem })
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+type Fault = Option<(String, String)>;
+
+fn fault_of_type(entry: &Value) -> Fault {
     check::<Text<'_>>(entry, "name", true)
-        .or_else(|| in_list(entry, "requirements", "", whole::<RequirementEntry<'_>>))
-        .or_else(|| check::<Amounts<'_>>(entry, "capacity", true))
-        .or_else(|| check::<Amounts<'_>>(entry, "overhead", false))
+        .or_else(|| in_list(entry, "requirements", "", fault_of_requirement))
+        .or_else(|| fault_of_amounts(entry, "capacity", true))
+        .or_else(|| fault_of_amounts(entry, "overhead", false))
         .or_else(|| in_list(entry, "offerings", "", fault_of_offering))
 }
 
-fn fault_of_offering(entry: &Value, path: &str) -> Option<(String, String)> {
-    let inner = |(field, message)| (format!("{path}.{field}"), message);
-    in_list(entry, "requirements", path, whole::<RequirementEntry<'_>>)
-        .or_else(|| check::<Option<f64>>(entry, "price", false).map(inner))
-        .or_else(|| check::<bool>(entry, "available", false).map(inner))
-        .or_else(|| check::<u32>(entry, "reservationCapacity", false).map(inner))
+fn fault_of_amounts(entry: &Value, name: &str, is_required: bool) -> Fault {
+    let amounts = entry.get(name).and_then(Value::as_object).into_iter().flatten();
+    let one = |(resource, amount): (&String, &Value)| match amount {
+        Value::String(_) | Value::Number(_) => None,
+        other => Some((format!("{name}.{resource}"), format!("is {}, expected a quantity", kind_of(other)))),
+    };
+    amounts.filter_map(one).next().or_else(|| check::<Amounts<'_>>(entry, name, is_required))
+}
+
+fn fault_of_requirement(entry: &Value, path: &str) -> Fault {
+    object(entry, path)
+        .or_else(|| inside(path, check::<Text<'_>>(entry, "key", true)))
+        .or_else(|| inside(path, check::<Text<'_>>(entry, "operator", true)))
+        .or_else(|| in_list(entry, "values", path, whole::<Text<'_>>))
+        .or_else(|| whole::<RequirementEntry<'_>>(entry, path))
+}
+
+fn fault_of_offering(entry: &Value, path: &str) -> Fault {
+    object(entry, path)
+        .or_else(|| in_list(entry, "requirements", path, fault_of_requirement))
+        .or_else(|| inside(path, check::<Option<f64>>(entry, "price", false)))
+        .or_else(|| inside(path, check::<bool>(entry, "available", false)))
+        .or_else(|| inside(path, check::<u32>(entry, "reservationCapacity", false)))
         .or_else(|| whole::<OfferingEntry<'_>>(entry, path))
 }
 
+fn inside(path: &str, fault: Fault) -> Fault {
+    fault.map(|(field, message)| (format!("{path}.{field}"), message))
+}
+
+fn object(entry: &Value, path: &str) -> Fault {
+    (!entry.is_object()).then(|| (path.to_owned(), format!("is {}, expected an object", kind_of(entry))))
+}
+
 /// What is wrong with the field `name` of `entry`.
-fn check<'a, T: Deserialize<'a>>(entry: &'a Value, name: &str, is_required: bool) -> Option<(String, String)> {
+fn check<'a, T: Deserialize<'a>>(entry: &'a Value, name: &str, is_required: bool) -> Fault {
     match entry.get(name) {
         Some(value) => whole::<T>(value, name),
         None if is_required => Some((name.to_owned(), "is missing".to_owned())),
@@ -82,21 +145,80 @@ fn check<'a, T: Deserialize<'a>>(entry: &'a Value, name: &str, is_required: bool
     }
 }
 
-fn whole<'a, T: Deserialize<'a>>(value: &'a Value, path: &str) -> Option<(String, String)> {
-    T::deserialize(value).err().map(|error| (path.to_owned(), error.to_string()))
+fn whole<'a, T: Deserialize<'a>>(value: &'a Value, path: &str) -> Fault {
+    T::deserialize(value).err().map(|error| (path.to_owned(), in_words(&error.to_string())))
 }
 
-fn in_list<'a>(
-    entry: &'a Value,
-    name: &str,
-    parent: &str,
-    fault: impl Fn(&'a Value, &str) -> Option<(String, String)>,
-) -> Option<(String, String)> {
+/// The decoder's own names of types are those of the program.
+fn in_words(message: &str) -> String {
+    message
+        .replace("expected f64", "expected a number")
+        .replace("expected u32", "expected a whole number from 0 to 4294967295")
+        .replace("floating point `", "`")
+}
+
+/// The field of a JSON text that ends at this line and column, both from 1: `instanceTypes[3].offerings[0].price`.
+fn path_at(text: &str, line: usize, column: usize) -> String {
+    let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let bytes = text.as_bytes();
+    let end = (before + column).min(bytes.len());
+    // For each open list its index, for each open object its last key.
+    let mut open: Vec<String> = Vec::new();
+    let mut lists: Vec<Option<usize>> = Vec::new();
+    let (mut at, mut word) = (0, String::new());
+    while at < end {
+        match bytes[at] {
+            b'"' => {
+                let start = at + 1;
+                at = start;
+                while at < end && bytes[at] != b'"' {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+                word = String::from_utf8_lossy(&bytes[start.min(end)..at.min(end)]).into_owned();
+            }
+            b'{' => {
+                open.push(String::new());
+                lists.push(None);
+            }
+            b'[' => {
+                open.push("[0]".to_owned());
+                lists.push(Some(0));
+            }
+            b'}' | b']' => {
+                open.pop();
+                lists.pop();
+            }
+            b':' => {
+                if let Some(last) = open.last_mut() {
+                    last.clone_from(&word);
+                }
+            }
+            b',' => {
+                if let (Some(Some(index)), Some(last)) = (lists.last_mut(), open.last_mut()) {
+                    *index += 1;
+                    *last = format!("[{index}]");
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    let mut path = String::new();
+    for step in open {
+        if !path.is_empty() && !step.starts_with('[') {
+            path.push('.');
+        }
+        path.push_str(&step);
+    }
+    path
+}
+
+fn in_list<'a>(entry: &'a Value, name: &str, parent: &str, fault: impl Fn(&'a Value, &str) -> Fault) -> Fault {
     let path = if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
     match entry.get(name)? {
         Value::Array(items) => {
             items.iter().enumerate().find_map(|(index, item)| fault(item, &format!("{path}[{index}]")))
         }
-        _ => Some((path, "must be a list".to_owned())),
+        other => Some((path, format!("is {}, expected a list", kind_of(other)))),
     }
 }

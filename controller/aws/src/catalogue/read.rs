@@ -113,31 +113,33 @@ impl Reader {
     fn requirements(&mut self, path: &str, entries: &[RequirementEntry<'_>]) -> Result<Requirements, Fault> {
         let mut requirements = Requirements::new();
         for (index, entry) in entries.iter().enumerate() {
-            let requirement = self.requirement(entry);
-            let requirement = requirement.map_err(|problem| (format!("{path}requirements[{index}]"), problem))?;
+            let fault = |(field, problem)| (format!("{path}requirements[{index}].{field}"), problem);
+            let requirement = self.requirement(entry).map_err(fault)?;
             requirements.add(self.texts.get(&entry.key), requirement);
         }
         Ok(requirements)
     }
 
-    fn requirement(&mut self, entry: &RequirementEntry<'_>) -> Result<Requirement, Problem> {
-        let operator = OPERATORS.into_iter().find(|operator| operator.name() == &*entry.operator);
-        let operator = operator.ok_or_else(|| Problem::Operator(entry.operator.to_string()))?;
-        match operator {
-            Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
-                let [bound] = entry.values.as_slice() else {
-                    return Err(Problem::Operands("a bound takes exactly one value"));
-                };
-                if bound.parse::<i64>().is_err() {
-                    return Err(Problem::Operands("a bound takes an integer"));
-                }
-            }
-            Operator::Exists | Operator::DoesNotExist if !entry.values.is_empty() => {
-                return Err(Problem::Operands("Exists and DoesNotExist take no values"));
-            }
-            Operator::In | Operator::NotIn | Operator::Exists | Operator::DoesNotExist => {}
+    /// One requirement, or its field that cannot be used.
+    fn requirement(&mut self, entry: &RequirementEntry<'_>) -> Result<Requirement, (&'static str, Problem)> {
+        if entry.key.is_empty() {
+            return Err(("key", Problem::Operands("is empty")));
         }
-        Ok(Requirement::new(operator, entry.values.iter().map(|value| self.texts.get(value))))
+        let operator = OPERATORS.into_iter().find(|operator| operator.name() == &*entry.operator);
+        let operator = operator.ok_or_else(|| ("operator", Problem::Operator(entry.operator.to_string())))?;
+        let count = entry.values.len();
+        let problem = match operator {
+            Operator::In | Operator::NotIn if count == 0 => "In and NotIn take at least one value",
+            Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte if count != 1 => {
+                "a bound takes exactly one value"
+            }
+            Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte if entry.values[0].parse::<i64>().is_err() => {
+                "a bound takes an integer"
+            }
+            Operator::Exists | Operator::DoesNotExist if count > 0 => "Exists and DoesNotExist take no values",
+            _ => return Ok(Requirement::new(operator, entry.values.iter().map(|value| self.texts.get(value)))),
+        };
+        Err(("values", Problem::Operands(problem)))
     }
 
     fn amounts(&mut self, field: &str, amounts: &Amounts<'_>) -> Result<Resources, Fault> {

@@ -108,19 +108,19 @@ fn errors_name_instance_type_and_field() {
         ),
         (
             with("/instanceTypes/0/requirements/0", requirement("Is", json!(["a"]))),
-            "instance type `m7g.large`, `requirements[0]`: unknown operator `Is`, expected one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte",
+            "instance type `m7g.large`, `requirements[0].operator`: unknown operator `Is`, expected one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte",
         ),
         (
             with("/instanceTypes/0/offerings/0/requirements/1", requirement("Gt", json!(["a"]))),
-            "instance type `m7g.large`, `offerings[0].requirements[1]`: a bound takes an integer",
+            "instance type `m7g.large`, `offerings[0].requirements[1].values`: a bound takes an integer",
         ),
         (
             with("/instanceTypes/0/offerings/0/requirements/1", requirement("Lt", json!([]))),
-            "instance type `m7g.large`, `offerings[0].requirements[1]`: a bound takes exactly one value",
+            "instance type `m7g.large`, `offerings[0].requirements[1].values`: a bound takes exactly one value",
         ),
         (
             with("/instanceTypes/0/requirements/0", requirement("Exists", json!(["a"]))),
-            "instance type `m7g.large`, `requirements[0]`: Exists and DoesNotExist take no values",
+            "instance type `m7g.large`, `requirements[0].values`: Exists and DoesNotExist take no values",
         ),
         (
             with("/instanceTypes/0/offerings/0/price", json!(-0.1)),
@@ -128,15 +128,15 @@ fn errors_name_instance_type_and_field() {
         ),
         (
             with("/instanceTypes/0/offerings/0/price", json!("cheap")),
-            "instance type `m7g.large`, `offerings[0].price`: invalid type: string \"cheap\", expected f64",
+            "instance type `m7g.large`, `offerings[0].price`: invalid type: string \"cheap\", expected a number",
         ),
         (
             with("/instanceTypes/0/offerings/0/reservationCapacity", json!(-1)),
-            "instance type `m7g.large`, `offerings[0].reservationCapacity`: invalid value: integer `-1`, expected u32",
+            "instance type `m7g.large`, `offerings[0].reservationCapacity`: invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
         ),
         (
             with("/instanceTypes/0/offerings/0/requirements/0", json!({"key": "k"})),
-            "instance type `m7g.large`, `offerings[0].requirements[0]`: missing field `operator`",
+            "instance type `m7g.large`, `offerings[0].requirements[0].operator`: is missing",
         ),
         (
             with("/instanceTypes/0/capacity", json!(["cpu"])),
@@ -144,8 +144,34 @@ fn errors_name_instance_type_and_field() {
         ),
         (
             with("/instanceTypes/0/capacity/cpu", json!(true)),
-            "instance type `m7g.large`, `capacity`: invalid type: boolean `true`, expected a quantity",
+            "instance type `m7g.large`, `capacity.cpu`: is a boolean, expected a quantity",
         ),
+        (
+            with("/instanceTypes/0/requirements/0", requirement("In", json!([]))),
+            "instance type `m7g.large`, `requirements[0].values`: In and NotIn take at least one value",
+        ),
+        (
+            with("/instanceTypes/0/offerings/0/requirements/1", json!({"key": "k", "operator": "In"})),
+            "instance type `m7g.large`, `offerings[0].requirements[1].values`: In and NotIn take at least one value",
+        ),
+        (
+            with("/instanceTypes/0/requirements/0", requirement("In", json!(["a", 5]))),
+            "instance type `m7g.large`, `requirements[0].values[1]`: invalid type: integer `5`, expected a string",
+        ),
+        (
+            with("/instanceTypes/0/requirements/0/key", json!("")),
+            "instance type `m7g.large`, `requirements[0].key`: is empty",
+        ),
+        (
+            with("/instanceTypes/0/offerings/0", Value::Null),
+            "instance type `m7g.large`, `offerings[0]`: is null, expected an object",
+        ),
+        (
+            with("/instanceTypes/0/offerings", json!({})),
+            "instance type `m7g.large`, `offerings`: is an object, expected a list",
+        ),
+        (with("/instanceTypes", json!(5)), "`instanceTypes`: is a number, expected a list"),
+        (with("/kind", json!(1)), "`kind`: invalid type: integer `1`, expected a string"),
         (with("/instanceTypes/0/name", json!("")), "`instanceTypes[0].name` is empty"),
         (with("/instanceTypes/0", json!({})), "instance type `instanceTypes[0]`, `name`: is missing"),
         (with("/instanceTypes/0", json!({"name": "a"})), "instance type `a`, `capacity`: is missing"),
@@ -153,6 +179,19 @@ fn errors_name_instance_type_and_field() {
         (with("/apiVersion", json!("v1")), "`apiVersion` is `v1`, expected `muster.dev/v1`"),
     ] {
         assert_eq!(error(&text), expected);
+    }
+}
+
+#[test]
+fn numbers_that_no_type_can_hold_are_named_too() {
+    let text = example().to_string();
+    for (number, field) in
+        [("0.0312", "instanceTypes[0].offerings[0].price"), ("\"2\"", "instanceTypes[0].capacity.cpu")]
+    {
+        assert!(text.contains(number));
+        assert_eq!(error(&text.replace(number, "1e999")), format!("`{field}`: number out of range"));
+        let pretty = serde_json::to_string_pretty(&example()).unwrap().replace(number, "-1e999");
+        assert_eq!(error(&pretty), format!("`{field}`: number out of range"));
     }
 }
 
@@ -168,7 +207,7 @@ fn duplicates_are_errors() {
 
 #[test]
 fn no_document_is_a_syntax_error() {
-    for text in ["", "{", "[]", "null", "{}", "a: [", "\u{feff}{", "- 1", "{\"kind\": 1}"] {
+    for text in ["", "{", "[]", "null", "a: [", "\u{feff}{", "- 1"] {
         assert!(matches!(read(text), Err(CatalogueError::Syntax(_))), "{text:?}: {:?}", read(text));
     }
 }
