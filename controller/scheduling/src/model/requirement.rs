@@ -53,6 +53,9 @@ pub struct Requirement {
     values: Values,
     gte: Option<i64>,
     lte: Option<i64>,
+    /// The bound was written as `Gt` or `Lt`, and is shown so.
+    above: bool,
+    below: bool,
     /// How many distinct values a launch must leave open, if the pool asks for that.
     pub min_values: Option<u32>,
 }
@@ -70,10 +73,14 @@ impl Requirement {
         match operator {
             Operator::In => Self::finite(values),
             Operator::DoesNotExist => Self::finite(Values::new()),
-            Operator::NotIn => Self { complement: true, values, gte: None, lte: None, min_values: None },
+            Operator::NotIn => Self { values, ..Self::any() },
             Operator::Exists => Self::any(),
-            Operator::Gt => bound(1).map_or_else(Self::none, |gte| Self::bounded(Some(gte), None)),
-            Operator::Lt => bound(-1).map_or_else(Self::none, |lte| Self::bounded(None, Some(lte))),
+            Operator::Gt => {
+                bound(1).map_or_else(Self::none, |gte| Self { above: true, ..Self::bounded(Some(gte), None) })
+            }
+            Operator::Lt => {
+                bound(-1).map_or_else(Self::none, |lte| Self { below: true, ..Self::bounded(None, Some(lte)) })
+            }
             Operator::Gte => bound(0).map_or_else(Self::none, |gte| Self::bounded(Some(gte), None)),
             Operator::Lte => bound(0).map_or_else(Self::none, |lte| Self::bounded(None, Some(lte))),
         }
@@ -90,11 +97,11 @@ impl Requirement {
     }
 
     fn finite(values: Values) -> Self {
-        Self { complement: false, values, gte: None, lte: None, min_values: None }
+        Self { complement: false, values, gte: None, lte: None, above: false, below: false, min_values: None }
     }
 
     fn bounded(gte: Option<i64>, lte: Option<i64>) -> Self {
-        Self { complement: true, values: Values::new(), gte, lte, min_values: None }
+        Self { complement: true, values: Values::new(), gte, lte, above: false, below: false, min_values: None }
     }
 
     /// The same with `minValues`.
@@ -167,13 +174,16 @@ impl Requirement {
         if gte.zip(lte).is_some_and(|(gte, lte)| gte > lte) {
             return Self::none().with_min_values(min_values);
         }
-        let bounds = Self::bounded(gte, lte);
+        // Of two that say the same, `Gte` and `Lte` are what is said.
+        let above = [self, other].iter().all(|it| it.gte != gte || it.above) && gte.is_some();
+        let below = [self, other].iter().all(|it| it.lte != lte || it.below) && lte.is_some();
+        let bounds = Self { above, below, ..Self::bounded(gte, lte) };
         if self.complement && other.complement {
             let all = self.values.iter().chain(&other.values);
             let mut values: Values = all.filter(|value| bounds.has(value)).cloned().collect();
             values.sort_unstable();
             values.dedup();
-            return Self { complement: true, values, gte, lte, min_values };
+            return Self { values, min_values, ..bounds };
         }
         let (finite, filter) = if self.complement { (other, self) } else { (self, other) };
         let values = finite.values.iter().filter(|value| filter.has(value) && bounds.has(value)).cloned().collect();
@@ -209,15 +219,20 @@ impl Requirement {
         if self.complement || self.values.len() != 1 { None } else { self.values.first() }
     }
 
-    /// As manifests write it: operator and values, several entries where bounds and exclusions meet (Karpenter loses the
+    /// As the manifest wrote it: operator and values, several entries where bounds and exclusions meet (Karpenter loses the
     /// exclusions there).
     pub fn entries(&self) -> Vec<(Operator, Vec<Arc<str>>)> {
         let mut entries = Vec::new();
-        if let Some(gte) = self.gte {
-            entries.push((Operator::Gte, vec![gte.to_string().into()]));
+        let mut bound = |operator, value: Option<i64>| {
+            entries.extend(value.map(|value| (operator, vec![value.to_string().into()])));
+        };
+        match self.above {
+            true => bound(Operator::Gt, self.gte.and_then(|gte| gte.checked_sub(1))),
+            false => bound(Operator::Gte, self.gte),
         }
-        if let Some(lte) = self.lte {
-            entries.push((Operator::Lte, vec![lte.to_string().into()]));
+        match self.below {
+            true => bound(Operator::Lt, self.lte.and_then(|lte| lte.checked_add(1))),
+            false => bound(Operator::Lte, self.lte),
         }
         if entries.is_empty() || !self.values.is_empty() {
             entries.push((self.operator(), self.values.iter().cloned().collect()));
