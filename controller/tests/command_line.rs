@@ -2,13 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::io::Write;
+mod process;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
-
-const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// A pool on demand.
 const POOL: &str = r"
@@ -36,17 +35,7 @@ fn shop() -> PathBuf {
 }
 
 fn muster(arguments: &[&str], stdin: &str) -> Output {
-    let mut child = Command::new(MUSTER)
-        .args(arguments)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that does not read stdin closes it early.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    child.wait_with_output().unwrap()
+    process::muster(arguments, Path::new(env!("CARGO_MANIFEST_DIR")), stdin.as_bytes())
 }
 
 #[track_caller]
@@ -160,12 +149,7 @@ fn a_broken_catalogue_is_named() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let mut child = Command::new(MUSTER)
-        .args(["types", "-o", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = process::command(&["types", "-o", "json"]).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
@@ -257,6 +241,22 @@ fn new_names_avoid_those_of_nodes_that_exist() {
     let input = format!("{POOL}{node}{}", pod("small", "1"));
     let plan = json(&succeeds(&["plan", "-f", "-", "-o", "json"], &input));
     assert_eq!(plan["newNodes"][0]["name"], "general-1");
+}
+
+#[test]
+fn what_surprises_is_said_of_placed_and_of_pending_pods() {
+    let windows = |pod: String| pod.replace("example.com/main:1", "mcr.microsoft.com/windows/servercore/iis:ltsc2022");
+    let input = format!("{POOL}{}{}", windows(pod("small", "1")), windows(pod("huge", "4000")));
+    let plan = muster(&["plan", "-f", "-", "-o", "json"], &input);
+    let stderr = String::from_utf8(plan.stderr).unwrap();
+    assert!(stderr.starts_with("warning: Pod `default/small` and 1 more: image `mcr"), "{stderr}");
+    let plan = json(&String::from_utf8(plan.stdout).unwrap());
+    assert_eq!(plan["unschedulable"][0]["warnings"][0]["reason"], "WindowsImage");
+    for (name, state) in [("small", "NewNode"), ("huge", "Unschedulable")] {
+        let pod = json(&succeeds(&["explain", "pod", name, "-f", "-", "-o", "json"], &input));
+        assert_eq!((&pod["state"], &pod["warnings"][0]["reason"]), (&state.into(), &"WindowsImage".into()));
+        assert!(pod["warnings"][0]["hint"].as_str().unwrap().contains("kubernetes.io/os: windows"), "{pod:#}");
+    }
 }
 
 #[test]

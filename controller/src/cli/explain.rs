@@ -31,11 +31,11 @@ pub(crate) fn print(
     let ExplainSettings { subject, sources: _, packing, format } = settings;
     let problem = &inputs.problem;
     let assessment = assess(problem, &packing.options, progress)?;
-    let plan = PlanDocument::new(problem, &assessment, &inputs.price_source);
+    let plan = PlanDocument::new(inputs, &assessment);
     let mut explainer = Explainer::new(problem, &packing.options, &assessment.solution);
     match subject {
         Subject::Pod(name) => {
-            let explanation = explain_pod(problem, &plan, &mut explainer, name)?;
+            let explanation = explain_pod(inputs, &plan, &mut explainer, name)?;
             match format {
                 Format::Table => out.write_all(text::pod(&explanation, palette).as_bytes())?,
                 Format::Data(format) => write_document(out, &explanation, *format)?,
@@ -53,16 +53,18 @@ pub(crate) fn print(
 }
 
 fn explain_pod(
-    problem: &Problem,
+    inputs: &Inputs,
     plan: &PlanDocument,
     explainer: &mut Explainer<'_>,
     name: &str,
 ) -> Result<PodExplanation, Failure> {
+    let problem = &inputs.problem;
     if let Some(pod) = problem.pods.iter().position(|pod| &*pod.name == name) {
-        return Ok(match explainer.placed(pod) {
+        let explanation = match explainer.placed(pod) {
             Some(placement) => PodExplanation::placed(problem, plan, name, &placement),
             None => PodExplanation::unschedulable(plan, name, || explainer.unschedulable(pod)),
-        });
+        };
+        return Ok(explanation.with_remarks(inputs.remarks.on(problem, pod)));
     }
     let bound = problem.nodes.iter().find(|node| node.bound.iter().any(|pod| &*pod.name == name));
     if let Some(node) = bound {

@@ -10,12 +10,14 @@ use super::progress::Progress;
 use super::settings::{Packing, Sources};
 use super::types::Supply;
 use crate::manifest::{self, DefaultSpread, Manifests, NodeClass};
-use crate::snapshot::{self, Settings, Snapshot};
+use crate::snapshot::{self, Remarks, Settings, Snapshot};
 
 /// What a command works on.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     pub(crate) problem: Problem,
+    /// What will surprise the authors of its pods.
+    pub(crate) remarks: Remarks,
     /// Where the prices come from, in words.
     pub(crate) price_source: String,
 }
@@ -37,11 +39,11 @@ pub(crate) fn read(
     };
     progress.stage("putting the cluster together");
     let settings = Settings { gates: *gates, default_spread };
-    let Snapshot { problem, warnings } =
+    let Snapshot { problem, remarks, warnings } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     progress.clear();
     report(&manifests, &warnings, palette);
-    Ok(Inputs { problem, price_source: catalogue.price_source() })
+    Ok(Inputs { problem, remarks, price_source: catalogue.price_source() })
 }
 
 /// Reads the manifests in `files`.

@@ -8,8 +8,8 @@ mod workload;
 use std::io::Write;
 
 pub(crate) use self::assessment::{Assessment, assess};
-pub(crate) use self::document::{PlanDocument, PoolVerdict, dollars};
-pub(crate) use self::text::verdict_lines;
+pub(crate) use self::document::{PlanDocument, PoolVerdict, RemarkDocument, dollars};
+pub(crate) use self::text::{remark_lines, verdict_lines};
 pub(crate) use self::workload::WorkloadCounts;
 use super::failure::Failure;
 use super::inputs::Inputs;
@@ -28,7 +28,7 @@ pub(crate) fn print(
 ) -> Result<Result<(), Failure>, Failure> {
     let PlanSettings { sources: _, packing, strict, format } = settings;
     let assessment = assess(&inputs.problem, &packing.options, progress)?;
-    let plan = PlanDocument::new(&inputs.problem, &assessment, &inputs.price_source);
+    let plan = PlanDocument::new(inputs, &assessment);
     match format {
         Format::Table => {
             let fills = text::fills(&inputs.problem, &assessment.solution);

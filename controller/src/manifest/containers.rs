@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use muster_scheduling::model::{HostPort, Protocol, Resource, Resources};
 
 use super::field::{Decoded, Field};
+use super::image::{TellingImage, telling};
 use super::selector::unknown_word;
 
 /// When a container runs.
@@ -27,6 +28,8 @@ pub struct Container {
     pub requests: Resources,
     /// `resources.limits`.
     pub limits: Resources,
+    /// Its image, if the name tells for which machines it is.
+    pub image: Option<TellingImage>,
 }
 
 /// `spec.resources` of a pod.
@@ -75,7 +78,8 @@ pub(crate) fn container(field: &Field<'_>, stage: Stage, host_network: bool) -> 
         (Stage::Init, Some("Always")) => Stage::Sidecar,
         _ => stage,
     };
-    let mut container = Container { stage, requests: resources.requests, limits: resources.limits };
+    let image = field.read("image", |image| image.text().map(telling))?.flatten();
+    let mut container = Container { stage, requests: resources.requests, limits: resources.limits, image };
     container.default_requests();
     let ports = field.list("ports", |port| host_port(port, host_network))?.into_iter().flatten().collect();
     Ok((container, ports))

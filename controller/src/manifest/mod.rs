@@ -20,6 +20,7 @@ mod containers;
 mod document;
 mod error;
 mod field;
+mod image;
 mod judge;
 mod locate;
 mod meta;
@@ -42,13 +43,14 @@ pub(crate) use cluster::fill;
 pub use cluster::{Condition, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
 pub use containers::{Container, PodResources, Stage, effective_requests};
 pub use error::{InputError, Place};
+pub use image::TellingImage;
 pub use meta::{Meta, Owner};
 pub use objects::Manifests;
 pub use placement::{Affinity, PodTerm, WeightedPodTerm};
 pub use pod::{Pod, PodTemplate};
 pub use scheduler_config::DefaultSpread;
 pub(crate) use source::{Source, read_one};
-pub use volume::{Claim, CsiNode, PersistentVolume, StorageClass, Volume, VolumeAttachment, driver_of};
+pub use volume::{Claim, CsiNode, PersistentVolume, StorageClass, Volume, VolumeAttachment, driver_of, is_foreign};
 pub use workload::{DaemonSet, Workload};
 
 /// Reads every object under `paths`: files, folders (with all below them), `-` for `stdin`.

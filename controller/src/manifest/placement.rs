@@ -39,6 +39,8 @@ pub struct Affinity {
     pub node_terms: Vec<Requirements>,
     /// What `matchFields` of the required terms ask for, if they are used.
     pub match_fields: Option<Arc<str>>,
+    /// There is a required term that says nothing, and no other that could hold.
+    pub empty_term: bool,
     /// Preferred node affinity.
     pub preferred_node_terms: Vec<WeightedNodeTerm>,
     /// Required pod affinity.
@@ -82,7 +84,7 @@ fn node_affinity(field: Field<'_>, affinity: &mut Affinity) -> Decoded<()> {
         for term in terms {
             // A term that says nothing matches no node; the others still may.
             if term.empty {
-                affinity.match_fields.get_or_insert_with(|| "an empty term".into());
+                affinity.empty_term = true;
                 continue;
             }
             if term.match_fields.is_some() {
@@ -94,6 +96,7 @@ fn node_affinity(field: Field<'_>, affinity: &mut Affinity) -> Decoded<()> {
         // Where another term can hold, the pod does not depend on `matchFields`.
         if !affinity.node_terms.is_empty() {
             affinity.match_fields = None;
+            affinity.empty_term = false;
         }
         Ok(())
     })?;

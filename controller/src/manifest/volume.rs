@@ -32,6 +32,13 @@ pub enum Volume {
         /// The disk.
         disk: Arc<str>,
     },
+    /// It names a disk through a plugin that no EC2 instance can serve.
+    Foreign {
+        /// The name of the volume.
+        volume: Arc<str>,
+        /// Its field, which is the plugin (`azureDisk`).
+        plugin: &'static str,
+    },
 }
 
 /// A PersistentVolumeClaim.
@@ -104,6 +111,19 @@ const MIGRATED: [(&str, &str, &str); 7] = [
     ("portworxVolume", "kubernetes.io/portworx-volume", "pxd.portworx.com"),
 ];
 
+/// Drivers of disks that are attached by the machinery of another cloud.
+const OTHER_CLOUDS: [&str; 4] =
+    ["pd.csi.storage.gke.io", "disk.csi.azure.com", "cinder.csi.openstack.org", "csi.vsphere.vmware.com"];
+
+/// In-tree plugins that were removed from Kubernetes, and became no driver under the same fields (the last ones in 1.31).
+const REMOVED: [&str; 8] =
+    ["rbd", "cephfs", "glusterfs", "quobyte", "flocker", "storageos", "scaleIO", "photonPersistentDisk"];
+
+/// Whether volumes of this CSI driver can never be attached to an EC2 instance.
+pub fn is_foreign(driver: &str) -> bool {
+    OTHER_CLOUDS.contains(&driver)
+}
+
 /// The CSI driver behind a provisioner.
 pub fn driver_of(provisioner: &str) -> &str {
     MIGRATED.iter().find(|(_, plugin, _)| *plugin == provisioner).map_or(provisioner, |(_, _, driver)| driver)
@@ -123,10 +143,18 @@ pub(crate) fn volume(field: Field<'_>) -> Decoded<Option<Volume>> {
     }
     for (key, _, driver) in MIGRATED {
         if let Some(source) = field.get(key)? {
+            if is_foreign(driver) {
+                return Ok(Some(Volume::Foreign { volume: name, plugin: key }));
+            }
             let disk = ["volumeID", "pdName", "diskName", "volumePath"]
                 .into_iter()
                 .find_map(|key| source.tree().get(key)?.text());
             return Ok(Some(Volume::InTree { driver: driver.into(), disk: disk.map_or(name, Arc::from) }));
+        }
+    }
+    for plugin in REMOVED {
+        if field.get(plugin)?.is_some() {
+            return Ok(Some(Volume::Foreign { volume: name, plugin }));
         }
     }
     Ok(None)

@@ -19,13 +19,16 @@ mod gates;
 mod nodes;
 mod overlays;
 mod pools;
+mod remarks;
 mod resolve;
 mod sort;
 #[cfg(test)]
 mod tests;
+mod unusable;
 mod volumes;
 
 pub use gates::FeatureGates;
+pub use remarks::{Remark, Remarks};
 
 /// The instance types of a NodeClass, or of the default class if it is not in the input (`None`). With `--catalog` the
 /// answer does not depend on the class.
@@ -45,6 +48,8 @@ pub struct Settings {
 pub struct Snapshot {
     /// What is to be solved.
     pub problem: Problem,
+    /// What will surprise the authors of pending pods.
+    pub remarks: Remarks,
     /// One line each: for stderr.
     pub warnings: Vec<String>,
 }
@@ -62,6 +67,7 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
     let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);
     let roots = expand::Roots::new(manifests);
     let sorted = sort::Sorted::new(manifests, &roots, resolver);
+    let telling = sorted.telling;
     let daemons = nodes::daemons(manifests, resolver);
     let pending = buffers::append(manifests, sorted.pending, resolver, &mut warnings);
     warnings.append(&mut resolver.warnings());
@@ -70,5 +76,7 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
     problem.daemons = daemons.into_iter().map(|daemon| daemon.model).collect();
     pools::append(manifests, types, &mut problem, &mut warnings);
     overlays::apply(manifests, &mut problem, &mut warnings);
-    Ok(Snapshot { problem, warnings })
+    let remarks = Remarks::new(&problem, &telling);
+    warnings.append(&mut remarks.warnings(&problem));
+    Ok(Snapshot { problem, remarks, warnings })
 }

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::default_spread::DefaultSpreads;
 use super::volumes::{Volumes, Wanted};
-use crate::manifest::{DefaultSpread, Manifests, Owner, PodTemplate, PodTerm, effective_requests};
+use crate::manifest::{Affinity, DefaultSpread, Manifests, Owner, PodTemplate, PodTerm, effective_requests};
 
 /// A pod, be it of the input or of a workload or buffer.
 pub(super) struct PodIdentity<'i> {
@@ -128,8 +128,8 @@ impl<'m> Resolver<'m> {
                 spec.volume_terms = terms;
                 spec.attachments = attachments;
             }
-            Err(reason) => {
-                spec.refusal.get_or_insert(Refusal::Volume(reason));
+            Err(unusable) => {
+                spec.refusal.get_or_insert(unusable.into());
             }
         }
         self.problem.intern(spec)
@@ -226,12 +226,11 @@ impl<'m> Resolver<'m> {
 
 fn refusal(template: &PodTemplate) -> Option<Refusal> {
     if let Some(claim) = template.resource_claims.first() {
-        return Some(Refusal::DynamicResources(format!(
-            "resource claim `{claim}`: dynamic resources are not allocated"
-        )));
+        return Some(Refusal::DynamicResources(format!("resource claim `{claim}`")));
     }
-    let fields = template.affinity.match_fields.as_ref()?;
-    Some(Refusal::MatchFields(format!(
-        "required node affinity by `matchFields` ({fields}) can only mean an existing node"
-    )))
+    let Affinity { match_fields, empty_term, .. } = &template.affinity;
+    match match_fields {
+        Some(fields) => Some(Refusal::MatchFields(fields.to_string())),
+        None => empty_term.then_some(Refusal::EmptyTerm),
+    }
 }

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::expand::Roots;
 use super::nodes::deleting_nodes;
 use super::resolve::{PodIdentity, Resolver};
-use crate::manifest::{Manifests, Owner, Pod};
+use crate::manifest::{Manifests, Owner, Pod, PodTemplate};
 
 /// A pod on its node.
 pub(super) struct Bound {
@@ -22,6 +22,8 @@ pub(super) struct Bound {
 pub(super) struct Sorted {
     /// To be placed, in the order of the input.
     pub(super) pending: Vec<model::Pod>,
+    /// Those among them, by index, whose images tell for which machines they are.
+    pub(super) telling: Vec<(usize, Arc<PodTemplate>)>,
     /// On nodes of the input, by the name of the node.
     pub(super) bound: BTreeMap<Arc<str>, Vec<Bound>>,
 }
@@ -41,7 +43,7 @@ impl Sorted {
         let deleting = deleting_nodes(manifests);
         let nodes: FxHashMap<&str, bool> =
             manifests.nodes.iter().zip(deleting).map(|(node, deleting)| (&*node.meta.name, deleting)).collect();
-        let mut sorted = Self { pending: Vec::new(), bound: BTreeMap::new() };
+        let mut sorted = Self { pending: Vec::new(), telling: Vec::new(), bound: BTreeMap::new() };
         let mut pods = manifests.pods.iter().peekable();
         for workload in &manifests.workloads {
             while let Some(pod) = pods.next_if(|pod| pod.sequence < workload.sequence) {
@@ -62,13 +64,20 @@ impl Sorted {
                     claim_templates: &workload.claim_templates,
                     granted: None,
                 });
-                sorted.pending.push(model::Pod { name: pod.path, spec });
+                sorted.wait(model::Pod { name: pod.path, spec }, &template);
             }
         }
         for pod in pods {
             sorted.add(pod, &nodes, resolver);
         }
         sorted
+    }
+
+    fn wait(&mut self, pod: model::Pod, template: &Arc<PodTemplate>) {
+        if template.containers.iter().any(|container| container.image.is_some()) {
+            self.telling.push((self.pending.len(), Arc::clone(template)));
+        }
+        self.pending.push(pod);
     }
 
     fn add(&mut self, pod: &Pod, nodes: &FxHashMap<&str, bool>, resolver: &mut Resolver<'_>) {
@@ -92,7 +101,7 @@ impl Sorted {
                 let bound = Bound { pod: BoundPod { name, spec, counts: !pod.deleting }, daemon_set };
                 self.bound.entry(Arc::clone(node)).or_default().push(bound);
             }
-            Fate::Pending | Fate::Nowhere => self.pending.push(model::Pod { name, spec }),
+            Fate::Pending | Fate::Nowhere => self.wait(model::Pod { name, spec }, &pod.template),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use muster_scheduling::model::{Attachment, Requirements};
 
 use super::resolve::PodIdentity;
-use crate::manifest::{Claim, Manifests, PersistentVolume, StorageClass, Volume, driver_of};
+use super::unusable::{self, Unusable};
+use crate::manifest::{Claim, Manifests, PersistentVolume, StorageClass, Volume, driver_of, is_foreign};
 
 /// What the volumes of one pod ask for.
 #[derive(Debug, Default, PartialEq)]
@@ -58,8 +59,8 @@ impl<'m> Volumes<'m> {
     /// What the volumes of `pod` ask for.
     ///
     /// # Errors
-    /// Why one of them can never be attached, in words.
-    pub(super) fn wanted(&self, pod: &PodIdentity<'_>) -> Result<Wanted, String> {
+    /// Why one of them can never be attached.
+    pub(super) fn wanted(&self, pod: &PodIdentity<'_>) -> Result<Wanted, Unusable> {
         let mut wanted = Wanted::default();
         for volume in &pod.template.volumes {
             match volume {
@@ -74,6 +75,7 @@ impl<'m> Volumes<'m> {
                 Volume::InTree { driver, disk } => {
                     wanted.attachments.push(Attachment { driver: Arc::clone(driver), claim: Arc::clone(disk) });
                 }
+                Volume::Foreign { volume, plugin } => return Err(unusable::plugin(volume, plugin)),
             }
         }
         for (template, class) in pod.claim_templates {
@@ -92,77 +94,67 @@ impl<'m> Volumes<'m> {
         name: &str,
         template: Option<Option<&str>>,
         wanted: &mut Wanted,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unusable> {
         let path: Arc<str> = format!("{namespace}/{name}").into();
         let (terms, driver) = match (self.manifests.claims.get(&path), template) {
             (Some(claim), _) => self.of_claim(&path, claim)?,
             (None, Some(class)) => self.of_class(&path, class_choice(class))?,
-            (None, None) => return Err(format!("persistent volume claim `{path}` is not in the input")),
+            (None, None) => return Err(unusable::no_claim(&path, self.manifests.claims.keys())),
         };
-        wanted.terms = combine(&wanted.terms, terms).ok_or_else(|| {
-            format!("persistent volume claim `{path}` cannot be attached where the pod's other volumes can")
-        })?;
+        wanted.terms = combine(&wanted.terms, terms).ok_or_else(|| unusable::apart(&path, terms, &wanted.terms))?;
         if let Some(driver) = driver {
             wanted.attachments.push(Attachment { driver, claim: path });
         }
         Ok(())
     }
 
-    fn of_claim(&self, path: &str, claim: &'m Claim) -> Result<(&'m [Requirements], Option<Arc<str>>), String> {
+    fn of_claim(&self, path: &str, claim: &'m Claim) -> Result<(&'m [Requirements], Option<Arc<str>>), Unusable> {
         if claim.meta.deleting {
-            return Err(format!("persistent volume claim `{path}` is being deleted"));
+            return Err(unusable::claim_goes(path));
         }
         if claim.lost {
-            return Err(format!("persistent volume claim `{path}` has lost its volume"));
+            return Err(unusable::lost(path));
         }
         match &claim.volume {
             Some(name) => {
                 let volume = self.manifests.volumes.get(name);
-                let volume = volume
-                    .ok_or_else(|| format!("persistent volume `{name}` of claim `{path}` is not in the input"))?;
-                of_volume(path, claim, volume)
+                of_volume(path, claim, volume.ok_or_else(|| unusable::no_volume(path, name))?)
             }
             None => self.of_class(path, class_choice(claim.class.as_deref())),
         }
     }
 
     /// A claim that is not bound yet: its class says where a volume can be made.
-    fn of_class(&self, path: &str, choice: ClassChoice<'_>) -> Result<(&'m [Requirements], Option<Arc<str>>), String> {
+    fn of_class(
+        &self,
+        path: &str,
+        choice: ClassChoice<'_>,
+    ) -> Result<(&'m [Requirements], Option<Arc<str>>), Unusable> {
+        let classes = &self.manifests.storage_classes;
         let class = match choice {
-            ClassChoice::Absent => {
-                return Err(format!("persistent volume claim `{path}` is not bound and has no storage class"));
+            ClassChoice::Absent => return Err(unusable::classless(path)),
+            ClassChoice::Default => self.default_class.ok_or_else(|| unusable::no_default_class(path))?,
+            ClassChoice::Named(name) => {
+                classes.get(name).ok_or_else(|| unusable::no_class(path, name, classes.keys()))?
             }
-            ClassChoice::Default => self.default_class.ok_or_else(|| {
-                format!(
-                    "persistent volume claim `{path}` is not bound, and no storage class in the input is the default"
-                )
-            })?,
-            ClassChoice::Named(name) => self.manifests.storage_classes.get(name).ok_or_else(|| {
-                format!("storage class `{name}` of persistent volume claim `{path}` is not in the input")
-            })?,
         };
         let name = &class.meta.name;
         if !class.waits {
-            return Err(format!(
-                "persistent volume claim `{path}` is not bound, and storage class `{name}` binds immediately, not to the pod's node"
-            ));
+            return Err(unusable::immediate(path, name));
         }
         if &*class.provisioner == AUTO_MODE_PROVISIONER {
-            return Err(format!(
-                "storage class `{name}` of persistent volume claim `{path}` is provisioned by `{AUTO_MODE_PROVISIONER}`, which serves EKS Auto Mode nodes only"
-            ));
+            return Err(unusable::auto_mode_class(path, name, AUTO_MODE_PROVISIONER));
         }
         let driver = driver_of(&class.provisioner);
         let static_volumes = &*class.provisioner == "kubernetes.io/no-provisioner";
+        if is_foreign(driver) {
+            return Err(unusable::foreign_class(path, name, &class.provisioner));
+        }
         if driver.starts_with("kubernetes.io/") && !static_volumes {
-            return Err(format!(
-                "storage class `{name}` of persistent volume claim `{path}` uses the in-tree plugin `{driver}`, which no longer exists"
-            ));
+            return Err(unusable::removed_class(path, name, driver));
         }
         if class.topologies.iter().any(|term| term.get(AUTO_MODE_KEY).is_some()) {
-            return Err(format!(
-                "storage class `{name}` of persistent volume claim `{path}` allows only nodes with `{AUTO_MODE_KEY}`, which are those of EKS Auto Mode"
-            ));
+            return Err(unusable::auto_mode_topology(path, name, AUTO_MODE_KEY));
         }
         Ok((&class.topologies, (!static_volumes).then(|| driver.into())))
     }
@@ -180,15 +172,20 @@ fn of_volume<'v>(
     path: &str,
     claim: &Claim,
     volume: &'v PersistentVolume,
-) -> Result<(&'v [Requirements], Option<Arc<str>>), String> {
+) -> Result<(&'v [Requirements], Option<Arc<str>>), Unusable> {
+    let name = &volume.meta.name;
     if volume.meta.deleting {
-        return Err(format!("persistent volume `{}` of claim `{path}` is being deleted", volume.meta.name));
+        return Err(unusable::volume_goes(path, name));
     }
     if claim.meta.annotations.get(BIND_COMPLETED).is_none() {
-        return Err(format!(
-            "persistent volume claim `{path}` names volume `{}` but is not fully bound (annotation `{BIND_COMPLETED}` is missing)",
-            volume.meta.name
+        let owner = volume.claim.as_ref().filter(|owner| ***owner != *path);
+        return Err(owner.map_or_else(
+            || unusable::not_bound(path, name, BIND_COMPLETED),
+            |owner| unusable::taken(path, name, owner),
         ));
+    }
+    if let Some(driver) = volume.driver.as_deref().filter(|driver| is_foreign(driver)) {
+        return Err(unusable::foreign_volume(path, name, driver));
     }
     Ok((&volume.terms, volume.driver.clone()))
 }

@@ -1,15 +1,17 @@
 //! Scenarios: what an operator has, as manifests, and what comes out, as people read it.
 //!
 //! Each file `<name>.yaml` beside this one opens with a comment that says what the operator has, what must come out, and
-//! why; its first line describes the snapshot. A line `# options: …` adds options to the command. All of them are planned
-//! with the types of `catalogue.yaml`.
+//! why; its first line describes the snapshot. A line `# options: …` adds options to the command; `# explain: …` names
+//! pods whose warnings are shown as well. All of them are planned with the types of `catalogue.yaml`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../process/mod.rs"]
+mod process;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -75,6 +77,14 @@ scenarios! {
     volume_zone
     weight_and_limit
     weights
+    why_image
+    why_label
+    why_nothing
+    why_rules
+    why_size
+    why_supply
+    why_taint
+    why_volume
     zone_and_host
     zone_anti_affinity
     zone_preferred
@@ -102,10 +112,17 @@ fn check(name: &str) {
     let text = std::fs::read_to_string(folder().join(format!("{name}.yaml"))).unwrap();
     let mut header = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
     let description = header.next().unwrap();
-    let options: Vec<&str> =
-        header.filter_map(|line| line.strip_prefix("options: ")).flat_map(str::split_whitespace).collect();
-    let plan: Value = serde_json::from_str(&muster(name, &options, "json")).unwrap();
-    let shown = format!("{}\nWhere\n{}", timeless(&muster(name, &options, "table")), places(&plan));
+    let words = |title: &str| -> Vec<&str> {
+        header.clone().filter_map(|line| line.strip_prefix(title)).flat_map(str::split_whitespace).collect()
+    };
+    let (options, explained) = (words("options: "), words("explain: "));
+    let plan: Value = serde_json::from_str(&muster(&["plan"], name, &options, "json")).unwrap();
+    let mut shown = format!("{}\nWhere\n{}", timeless(&muster(&["plan"], name, &options, "table")), places(&plan));
+    for pod in explained {
+        let why: Value = serde_json::from_str(&muster(&["explain", "pod", pod], name, &options, "json")).unwrap();
+        writeln!(shown, "\nExplain {pod}").unwrap();
+        shown.push_str(&warnings(&why));
+    }
     let mut settings = insta::Settings::clone_current();
     settings.set_description(description);
     settings.set_omit_expression(true);
@@ -113,16 +130,12 @@ fn check(name: &str) {
     settings.bind(|| insta::assert_snapshot!(name, shown));
 }
 
-/// What `muster plan` prints, messages for the operator first.
+/// What `muster` prints for scenario `name`, messages for the operator first.
 #[track_caller]
-fn muster(name: &str, options: &[&str], format: &str) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_muster"))
-        .current_dir(folder())
-        .env("NO_COLOR", "1")
-        .args(["plan", "--catalog", CATALOGUE, "-f", &format!("{name}.yaml"), "-o", format])
-        .args(options)
-        .output()
-        .unwrap();
+fn muster(command: &[&str], name: &str, options: &[&str], format: &str) -> String {
+    let file = format!("{name}.yaml");
+    let arguments = [command, &["--catalog", CATALOGUE, "-f", &file, "-o", format], options].concat();
+    let output = process::muster(&arguments, &folder(), b"");
     let messages = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{messages}");
     let printed = String::from_utf8(output.stdout).unwrap();
@@ -155,6 +168,16 @@ fn places(plan: &Value) -> String {
         };
         let (name, kind, zone) = (text_of(&node["name"]), text_of(&node["instanceType"]), text_of(&node["zone"]));
         writeln!(text, "  {name}, {kind}{or} in {zone}: {}", pods_of(node)).unwrap();
+    }
+    text
+}
+
+/// State and warnings of an explained pod.
+fn warnings(pod: &Value) -> String {
+    let mut text = format!("  {}\n", pod["state"].as_str().unwrap());
+    for warning in pod["warnings"].as_array().unwrap() {
+        let of = |key: &str| warning[key].as_str().unwrap();
+        writeln!(text, "  {}: {}\n    hint: {}", of("reason"), of("message"), of("hint")).unwrap();
     }
     text
 }

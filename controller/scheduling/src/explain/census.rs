@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use super::existing;
+use super::{existing, likeness};
 use crate::labels;
 use crate::model::{Catalogue, Options, PodSpec, Problem, Requirements, Resource, Resources, Taint};
 use crate::solution::{NewNode, Solution};
@@ -37,7 +37,11 @@ pub(super) struct Census<'a> {
     free: Vec<OnceLock<Resources>>,
     /// By pool and requirements: pods of many sizes share few of these.
     admitted: RefCell<FxHashMap<(usize, Requirements), Rc<Admitted>>>,
+    /// By label: every value that a type, a pool or a node has.
+    values: RefCell<ValuesByKey>,
 }
+
+type ValuesByKey = FxHashMap<Arc<str>, Rc<BTreeSet<Arc<str>>>>;
 
 /// Types of a pool under some requirements, as positions in [`PoolView::types`].
 #[derive(Debug)]
@@ -103,7 +107,38 @@ impl<'a> Census<'a> {
             }
         }
         let free = problem.nodes.iter().map(|_| OnceLock::new()).collect();
-        Self { problem, options, solution, tenants, topology_keys, views, added, free, admitted: RefCell::default() }
+        let (admitted, values) = Default::default();
+        Self { problem, options, solution, tenants, topology_keys, views, added, free, admitted, values }
+    }
+
+    /// Every value of the label `key` that a type or a node has, or a pool gives its nodes.
+    pub(super) fn known_values(&self, key: &str) -> Rc<BTreeSet<Arc<str>>> {
+        if let Some(known) = self.values.borrow().get(key) {
+            return Rc::clone(known);
+        }
+        let mut values = self.sold_values(key);
+        // What a pool asks of a label that the catalogue has may be mistyped too.
+        if values.is_empty() {
+            values = likeness::values_of(key, self.problem.pools.iter().map(|pool| &pool.requirements));
+        }
+        values.extend(self.problem.nodes.iter().filter_map(|node| node.labels.get(key)).cloned());
+        let values = Rc::new(values);
+        self.values.borrow_mut().insert(key.into(), Rc::clone(&values));
+        values
+    }
+
+    /// Every value of the label `key` that a type has.
+    pub(super) fn sold_values(&self, key: &str) -> BTreeSet<Arc<str>> {
+        let types = self.problem.catalogues.iter().flat_map(|catalogue| catalogue.iter());
+        let offerings = types.clone().flat_map(|it| it.offerings.iter().map(|offering| &offering.requirements));
+        likeness::values_of(key, types.map(|it| &it.requirements).chain(offerings))
+    }
+
+    /// Labels that a launch of some pool may define, or that some pool gives its nodes.
+    pub(super) fn known_keys(&self) -> BTreeSet<Arc<str>> {
+        let defined = (0..self.problem.pools.len()).flat_map(|pool| self.view(pool).defined.iter());
+        let given = self.problem.pools.iter().flat_map(|pool| pool.requirements.iter()).map(|(key, _)| key);
+        defined.chain(given).cloned().collect()
     }
 
     /// The types that `required` admits, computed by `judge` the first time.

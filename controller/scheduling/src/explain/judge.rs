@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::census::{Census, untolerated};
 use super::finding::{Finding, Stage, further};
+use super::likeness::{self, Misspelling};
 use super::topology::{self, Place, Rules};
-use super::{types, wording};
+use super::{placement, types, wording};
 use crate::labels;
 use crate::model::{Conflict, NodePool, Operator, PodSpec, PoolState, Requirement, Requirements, Taint};
 use crate::solution::Reason;
@@ -57,10 +58,35 @@ fn launches(census: &Census<'_>, index: usize) -> Result<(), Finding> {
         return closed(format!("nodepool {:?} is static, pods never open its nodes", pool.name), hint);
     }
     if census.view(index).types.is_empty() {
-        let hint = format!("loosen spec.template.spec.requirements of nodepool {:?}", pool.name);
-        return closed("nodepool requirements filtered out all available instance types".to_owned(), hint);
+        return Err(sells_nothing(census, pool));
     }
     Ok(())
+}
+
+/// The finding for a pool whose own requirements leave no type: the one that no type meets, if there is such a one.
+fn sells_nothing(census: &Census<'_>, pool: &NodePool) -> Finding {
+    let message = "nodepool requirements filtered out all available instance types".to_owned();
+    let types = census.problem.catalogues.get(pool.catalogue).into_iter().flat_map(|types| types.iter());
+    let met = |key: &Arc<str>, wanted: &Requirement| {
+        types.clone().any(|it| it.requirements.get(key).is_none_or(|there| there.meets(wanted)))
+    };
+    let place = format!("spec.template.spec.requirements of nodepool {:?}", pool.name);
+    let unmet = pool.requirements.iter().find(|(key, wanted)| !met(key, wanted));
+    let Some((key, wanted)) = unmet else {
+        let finding = Finding::new(Stage::Pool, Reason::NoNodePool, message);
+        return finding.hint(format!("loosen {place}"));
+    };
+    let sold = census.sold_values(key);
+    let message = format!("{message}, no type has {key} {}", wording::requirement(wanted));
+    let finding = Finding::new(Stage::Pool, Reason::NoNodePool, message);
+    match likeness::misspelling(wanted, &Requirement::any(), &sold) {
+        Some(Misspelling { wrong, right }) => finding
+            .near(format!("{right:?} is the nearest value to {wrong:?}, which nothing has"))
+            .hint(format!("write {right:?} instead of {wrong:?} for {key} in {place}")),
+        None => finding
+            .near(likeness::nearest_number(wanted, &sold).map(|nearest| format!("the nearest value is {nearest}")))
+            .hint(format!("change {key} in {place}")),
+    }
 }
 
 /// The finding for a taint that is not tolerated.
@@ -74,6 +100,14 @@ pub(super) fn repelled(taint: &Taint, spec: &PodSpec) -> Finding {
         let value = wording::yaml(&taint.value);
         format!("{{key: {}, operator: Equal, value: {value}, effect: {effect}}}", taint.key)
     };
+    if close.is_none() {
+        let keys = spec.tolerations.iter().filter_map(|toleration| toleration.key.as_ref());
+        if let Some(near) = likeness::nearest(&taint.key, keys) {
+            return Finding::new(Stage::Taints, Reason::Taints, message)
+                .near(format!("the pod tolerates {near:?}, which may have been meant to be {:?}", taint.key))
+                .hint(format!("add to the pod's tolerations, or correct the one that is there: {edit}"));
+        }
+    }
     Finding::new(Stage::Taints, Reason::Taints, message)
         .near(
             close.map(|close| format!("the toleration {} covers another value or effect", wording::toleration(close))),
@@ -101,7 +135,8 @@ fn selected(census: &Census<'_>, index: usize, spec: &PodSpec, term: &Requiremen
         Some(Conflict::Unknown { key }) => return Err(unknown(census, index, &key)),
         Some(Conflict::Disjoint { key, incoming, existing }) => {
             let finding = disjoint(Stage::Requirements, &key, &incoming, &existing);
-            return Err(finding.hint(allow(pool, &key, &incoming)));
+            let finding = finding.hint(allow(pool, &key, &incoming));
+            return Err(corrected(census, spec, finding, (&key, &incoming, &existing)));
         }
         None => {}
     }
@@ -121,34 +156,80 @@ fn hostname(wanted: &Requirement) -> Finding {
 }
 
 fn unknown(census: &Census<'_>, index: usize, key: &str) -> Finding {
-    let pool = &census.problem.pools[index];
-    let mut known = census.view(index).defined.clone();
-    known.extend(pool.requirements.iter().map(|(key, _)| Arc::clone(key)));
-    let nearest = wording::nearest_key(key, &known);
-    let typo = nearest.map(|nearest| format!(" (typo of {nearest:?}?)")).unwrap_or_default();
-    let restricted = key.split('/').next().is_some_and(|domain| domain.ends_with("karpenter.sh") && key.contains('/'));
-    let hint = match nearest {
-        Some(nearest) => format!("select by {nearest:?}"),
-        None if restricted => format!("remove {key:?}: labels of karpenter.sh cannot be added to a nodepool"),
-        None => format!("add {key:?} to spec.template.metadata.labels of nodepool {:?}", pool.name),
-    };
-    Finding::new(Stage::Requirements, Reason::UnknownLabel, format!("label {key:?} does not have known values{typo}"))
-        .near(nearest.map(|nearest| format!("the nearest known label is {nearest:?}")))
-        .hint(hint)
+    let pools = &census.problem.pools;
+    let name = &pools[index].name;
+    let message = format!("label {key:?} does not have known values");
+    let finding = |typo: String| Finding::new(Stage::Requirements, Reason::UnknownLabel, message + &typo);
+    let add = format!("add {key:?} to spec.template.metadata.labels of nodepool {name:?}");
+    let owners = pools.iter().filter(|pool| pool.requirements.get(key).is_some()).map(|pool| &*pool.name);
+    let owners: Vec<String> = owners.map(|owner| format!("{owner:?}")).collect();
+    if !owners.is_empty() {
+        let noun = if owners.len() == 1 { "nodepool" } else { "nodepools" };
+        let near = format!("{noun} {} gives its nodes this label", wording::list(&owners, ", "));
+        return finding(String::new()).near(near).hint(format!("{add}, if its nodes are to take such pods too"));
+    }
+    let known = census.known_keys();
+    if let Some(nearest) = likeness::nearest_key(key, &known) {
+        return finding(format!(" (typo of {nearest:?}?)"))
+            .near(format!("the nearest known label is {nearest:?}"))
+            .hint(format!("select by {nearest:?} instead of {key:?}"));
+    }
+    let carriers: Vec<_> = census.problem.nodes.iter().filter(|node| node.labels.get(key).is_some()).collect();
+    let near = carriers.first().map(|node| match carriers.len() {
+        1 => format!("only existing node {:?} has this label", node.name),
+        more => format!("only existing nodes have this label, {:?} and {}", node.name, wording::others(more - 1, "")),
+    });
+    let domain = key.split_once('/').map(|(domain, _)| domain);
+    let restricted = domain.is_some_and(|it| it == "karpenter.sh" || it.ends_with(".karpenter.sh"));
+    let hint =
+        if restricted { format!("remove {key:?}: labels of karpenter.sh cannot be added to a nodepool") } else { add };
+    finding(String::new()).near(near).hint(hint)
 }
 
 /// The finding for a key on which two sides share no value.
 pub(super) fn disjoint(stage: Stage, key: &str, incoming: &Requirement, existing: &Requirement) -> Finding {
     let message = format!("key {key}, {} not in {}", wording::requirement(incoming), wording::requirement(existing));
-    let close = incoming.is_finite() && existing.is_finite();
-    let pairs = incoming.values().filter_map(|value| wording::nearest(value, existing.values()).map(|it| (value, it)));
-    let nearest = close.then_some(pairs).into_iter().flatten().next();
     Finding::new(stage, Reason::IncompatibleRequirements, message)
-        .near(nearest.map(|(value, nearest)| format!("{nearest:?} is the nearest value to {value:?}")))
+}
+
+/// `finding` about a key on which pod and pool share no value, with what the pod's author probably meant: a value that
+/// nothing has was mistyped, and to ask the pool for it would repeat the mistake.
+pub(super) fn corrected(
+    census: &Census<'_>,
+    spec: &PodSpec,
+    finding: Finding,
+    (key, wanted, there): (&str, &Requirement, &Requirement),
+) -> Finding {
+    let known = census.known_values(key);
+    let source = placement::source_of(spec, key).unwrap_or("constraints");
+    if wanted.operator() == Operator::DoesNotExist {
+        return finding.hint(format!(
+            "the pod's {source} asks for nodes without {key}, or for what no single value of it can be"
+        ));
+    }
+    if let Some(Misspelling { wrong, right }) = likeness::misspelling(wanted, there, &known) {
+        let near = format!("{right:?} is the nearest value to {wrong:?}, which nothing has");
+        return finding
+            .near(near)
+            .hint(format!("write {right:?} instead of {wrong:?} for {key} in the pod's {source}"));
+    }
+    let nowhere = !known.is_empty() && !known.iter().any(|value| wanted.has(value));
+    if !nowhere || wanted.allows_absence() {
+        return finding;
+    }
+    let numbers = likeness::nearest_number(wanted, known.iter());
+    let near = match numbers {
+        Some(nearest) => format!("the nearest value is {nearest}"),
+        None => format!("known values are {}", wording::list(known.iter(), " ")),
+    };
+    finding.near(near).hint(format!("ask for a value of {key} that exists in the pod's {source}"))
 }
 
 /// The edit that lets a pool meet what a pod wants of `key`.
 pub(super) fn allow(pool: &NodePool, key: &str, wanted: &Requirement) -> String {
+    if key == labels::NODE_POOL {
+        return format!("drop {key} from the pod's selector, if nodepool {:?} may take the pod too", pool.name);
+    }
     let side = if pool.labels.get(key).is_some() { "label" } else { "requirement" };
     let wanted = wording::requirement(wanted);
     format!("let the {side} {key} of nodepool {:?} allow {wanted}, or change the pod's selector", pool.name)

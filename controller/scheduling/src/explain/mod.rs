@@ -6,15 +6,17 @@
 //! pool whose checks came furthest is the nearest one and gives the pod's reason. Texts that operators search for are
 //! Karpenter's.
 //!
-//! Judged at the edge, where the manifest is at hand: images without an operating system selector, images for another
-//! architecture.
+//! What a manifest says beyond the constraints (no requests, an image for other machines) is remarked on at the edge, where
+//! the manifest is at hand.
 
 mod census;
 mod existing;
 mod finding;
 mod judge;
+mod likeness;
 mod placement;
 mod purchase;
+mod spread;
 mod story;
 mod topology;
 mod types;
@@ -30,7 +32,7 @@ use std::sync::Arc;
 pub use placement::{Narrowing, PlacedOn, Placement, SharedRule};
 pub use story::{DaemonCharge, Fill, NodeStory, PodShare, RequirementOrigin, RuledOut};
 
-use crate::model::{Options, PodSpec, Problem, Refusal, Resource};
+use crate::model::{Options, PodSpec, Problem, Refusal};
 use crate::solution::{PoolVerdict, Reason, Solution, Unschedulable};
 use census::Census;
 use finding::{Finding, Stage};
@@ -109,7 +111,7 @@ impl<'a> Explainer<'a> {
             let rank = self.order.iter().position(|it| it == pool);
             (finding.stage, Reverse(rank))
         });
-        let (reason, mut message) = match (existing::named_hosts(spec), nearest) {
+        let (reason, message) = match (existing::named_hosts(spec), nearest) {
             (Some(hosts), _) => self.on_named(&rules, hosts.into_iter().collect()),
             (None, None) => (Reason::NoNodePool, format!("there is no nodepool{}", self.on_existing(&rules))),
             (None, Some((_, finding))) if findings.iter().all(|(_, it)| it.reason == Reason::NoNodePool) => {
@@ -123,10 +125,6 @@ impl<'a> Explainer<'a> {
                 (finding.reason, format!("incompatible with nodepool {name:?}, {}{others}", finding.message))
             }
         };
-        if let Some(note) = missing_requests(spec) {
-            message.push_str("; ");
-            message.push_str(note);
-        }
         let verdicts: Vec<PoolVerdict> =
             findings.into_iter().map(|(pool, finding)| finding.verdict(&pools[pool].name)).collect();
         Unschedulable { pod, reason, message, pools: verdicts }
@@ -179,9 +177,13 @@ fn refused(refusal: &Refusal) -> Finding {
             let hint = "dynamic resources are not allocated: request an extended resource of a device plugin instead";
             (Reason::DynamicResources, format!("pod uses dynamic resource claims, {what}"), hint)
         }
-        Refusal::Volume(what) => {
-            let hint = "correct the claim, its volume or its storage class";
-            (Reason::Volume, format!("the pod's volumes cannot be attached, {what}"), hint)
+        Refusal::Volume { why, fix } => {
+            (Reason::Volume, format!("the pod's volumes cannot be attached, {why}"), fix.as_str())
+        }
+        Refusal::EmptyTerm => {
+            let message = "node affinity has an empty term, which matches no node".to_owned();
+            let hint = "remove the empty term from nodeSelectorTerms, or the whole required node affinity";
+            (Reason::IncompatibleRequirements, message, hint)
         }
         Refusal::MatchFields(what) => {
             let hint = "use matchExpressions on labels instead of matchFields";
@@ -205,12 +207,6 @@ fn together(spec: &PodSpec) -> Finding {
     };
     let message = "each constraint can be met, but not all together with the other pods of the plan".to_owned();
     Finding::new(Stage::Together, reason, message).hint("plan the pod alone to see where it would go".to_owned())
-}
-
-/// A pod that asks for nothing is counted as nothing, which surprises people once it runs.
-fn missing_requests(spec: &PodSpec) -> Option<&'static str> {
-    let asks = |resource| spec.requests.get(&resource) > 0;
-    (!asks(Resource::Cpu) && !asks(Resource::Memory)).then_some("the pod requests neither cpu nor memory")
 }
 
 /// `; 3 other nodepools: 2 Taints, 1 Limits`, empty if there are none.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::census::{Census, alternatives};
 use super::story::{self, RuledOut};
 use super::topology::{Rules, meant};
-use super::{existing, judge, missing_requests, wording};
+use super::{existing, judge, wording};
 use crate::labels;
 use crate::model::{Node, PodSpec};
 use crate::solution::{NewNode, PoolVerdict};
@@ -67,7 +67,7 @@ pub struct SharedRule {
 pub(super) fn placed(census: &Census<'_>, order: &[usize], pod: usize) -> Option<Placement> {
     let problem = census.problem;
     let spec = problem.specs.get(problem.pods.get(pod)?.spec)?;
-    let mut notes: Vec<String> = missing_requests(spec).into_iter().map(str::to_owned).collect();
+    let mut notes: Vec<String> = Vec::new();
     let new = census.solution.new_nodes.iter().enumerate().find(|(_, node)| node.pods.contains(&pod));
     let base = |node, pool, why_node, why_pool| Placement {
         pod,

@@ -1,17 +1,17 @@
-//! Spreads, affinities and anti-affinities against the pods that have a place already.
+//! The rules of a pod about others, affinities and anti-affinities against the pods that have a place already.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::census::{Census, Location, alternatives, untolerated};
+use super::census::{Census, Location, alternatives};
 use super::finding::{Finding, Stage};
-use super::wording;
+use super::{likeness, wording};
 use crate::labels;
-use crate::model::{AffinityTerm, Operator, PodSpec, PoolState, Requirement, Requirements, SpreadConstraint};
+use crate::model::{AffinityTerm, Operator, PodSpec, Requirement, Requirements};
 use crate::solution::Reason;
 
-type Counts = BTreeMap<Arc<str>, u32>;
+pub(super) type Counts = BTreeMap<Arc<str>, u32>;
 
 /// Where the pod would go.
 #[derive(Debug, Clone, Copy)]
@@ -73,16 +73,16 @@ pub(super) fn narrow(
     inverse.iter().try_for_each(|(key, counts)| scope.avoid(key, counts, "anti-affinity of other pods", requirements))
 }
 
-struct Scope<'c, 'a> {
-    census: &'c Census<'a>,
-    place: Place,
-    rules: &'c Rules<'c>,
-    spec: &'c PodSpec,
+pub(super) struct Scope<'c, 'a> {
+    pub(super) census: &'c Census<'a>,
+    pub(super) place: Place,
+    pub(super) rules: &'c Rules<'c>,
+    pub(super) spec: &'c PodSpec,
 }
 
 impl Scope<'_, '_> {
     /// Domains of `key` that the pod may still reach here.
-    fn reachable(&self, key: &str, requirements: &Requirements) -> BTreeSet<Arc<str>> {
+    pub(super) fn reachable(&self, key: &str, requirements: &Requirements) -> BTreeSet<Arc<str>> {
         let allowed = |value: &Arc<str>| requirements.get(key).is_none_or(|wanted| wanted.has(value));
         match self.place {
             Place::Node(node) => self.census.domain(Location::Existing(node), key).into_iter().collect(),
@@ -94,7 +94,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    fn counts(
+    pub(super) fn counts(
         &self,
         key: &str,
         matches: impl Fn(&PodSpec) -> bool,
@@ -109,7 +109,7 @@ impl Scope<'_, '_> {
         counts
     }
 
-    fn commit(&self, key: &str, domains: &[Arc<str>], requirements: &mut Requirements) {
+    pub(super) fn commit(&self, key: &str, domains: &[Arc<str>], requirements: &mut Requirements) {
         if matches!(self.place, Place::Pool(_)) && key != labels::HOSTNAME {
             requirements.add(key, Requirement::new(Operator::In, domains.iter().cloned()));
         }
@@ -119,96 +119,24 @@ impl Scope<'_, '_> {
         self.counts(labels::stable_name(&term.topology_key), |other| meant(term, other), |_| true)
     }
 
-    fn spread_counts(&self, spread: &SpreadConstraint) -> Counts {
-        let key = labels::stable_name(&spread.topology_key);
-        let same = |other: &PodSpec| other.namespace == self.spec.namespace && spread.selector.matches(&other.labels);
-        let mut counts = self.counts(key, same, |location| self.counted(spread, location));
-        for domain in self.spread_domains(spread, key) {
-            counts.entry(domain).or_default();
-        }
-        counts
-    }
-
-    fn spread(
-        &self,
-        spread: &SpreadConstraint,
-        counts: &Counts,
-        requirements: &mut Requirements,
-    ) -> Result<(), Finding> {
-        let key = labels::stable_name(&spread.topology_key);
-        let own = u32::from(spread.selector.matches(&self.spec.labels));
-        let supported = |domain: &&Arc<str>| {
-            self.rules.wanted.iter().any(|wanted| wanted.get(key).is_none_or(|wanted| wanted.has(domain)))
+    /// The advice where the pod reaches no domain of `key` at all.
+    pub(super) fn unreached(&self, key: &str) -> String {
+        let there = match self.place {
+            Place::Pool(pool) => self.census.pool_domains(pool, key).filter(|domains| !domains.is_empty()),
+            Place::Node(_) => None,
         };
-        let supported: Vec<&Arc<str>> = counts.keys().filter(supported).collect();
-        let few = spread.min_domains.is_some_and(|least| usize::try_from(least).is_ok_and(|n| supported.len() < n));
-        let least = supported.iter().filter_map(|domain| counts.get(*domain)).min().copied().unwrap_or(0);
-        let least = if few || key == labels::HOSTNAME { 0 } else { least };
-        let skew = |domain: &Arc<str>| i64::from(counts.get(domain).copied().unwrap_or(0) + own) - i64::from(least);
-        let reachable = self.reachable(key, requirements);
-        let valid: Vec<Arc<str>> =
-            reachable.iter().filter(|domain| skew(domain) <= i64::from(spread.max_skew)).cloned().collect();
-        if !valid.is_empty() {
-            self.commit(key, &valid, requirements);
-            return Ok(());
+        if let Some(domains) = there {
+            let domains = wording::list(domains, " ");
+            return format!(
+                "the pod's other constraints exclude each {key} of the nodepool ({domains}): loosen one of them"
+            );
         }
-        let detail = format!("maxSkew {}", spread.max_skew);
-        let mut finding = unsatisfiable(Reason::TopologySpread, "topology spread", key, counts, &reachable, &detail);
-        let emptiest = counts.iter().find(|(domain, count)| **count == least && !reachable.contains(*domain));
-        finding.nearest = reachable.iter().min_by_key(|domain| skew(domain)).map(|domain| {
-            format!(
-                "{domain:?} would have a skew of {}, {} too many",
-                skew(domain),
-                skew(domain) - i64::from(spread.max_skew)
-            )
-        });
-        finding.hint = Some(match emptiest {
-            _ if reachable.is_empty() => format!("give the nodes the label {key:?}, or spread over another key"),
-            Some((domain, _)) => {
-                format!("let the pod reach {domain:?}, raise maxSkew, or set whenUnsatisfiable: ScheduleAnyway")
-            }
-            None => "raise maxSkew, lower minDomains, or set whenUnsatisfiable: ScheduleAnyway".to_owned(),
-        });
-        Err(finding)
-    }
-
-    /// Whether the pods at `location` count for the spread.
-    fn counted(&self, spread: &SpreadConstraint, location: Location) -> bool {
-        match location {
-            Location::Existing(index) => self.census.problem.nodes.get(index).is_some_and(|node| {
-                let meets = |(key, wanted): (&Arc<str>, &Requirement)| {
-                    node.labels.get(key).map_or_else(|| wanted.allows_absence(), |value| wanted.has(value))
-                };
-                let selected = || self.rules.wanted.iter().any(|wanted| wanted.iter().all(meets));
-                (!spread.honor_taints || untolerated(&node.taints, self.spec).is_none())
-                    && (!spread.honor_affinity || selected())
-            }),
-            Location::New(index) => self.census.solution.new_nodes.get(index).is_some_and(|node| {
-                self.census.problem.pools.get(node.pool).is_some_and(|pool| {
-                    let selected = || self.rules.wanted.iter().any(|wanted| node.requirements.intersects(wanted));
-                    (!spread.honor_taints || untolerated(&pool.taints, self.spec).is_none())
-                        && (!spread.honor_affinity || selected())
-                })
-            }),
+        let mut known = self.census.known_keys();
+        known.insert(labels::HOSTNAME.into());
+        match likeness::nearest_key(key, &known).filter(|nearest| *nearest != key) {
+            Some(nearest) => format!("write {nearest:?} instead of {key:?} as the topologyKey"),
+            None => format!("give the nodes the label {key:?}, or use another topologyKey"),
         }
-    }
-
-    /// Domains that exist for the spread, be they empty: of nodes, and of pools that may launch.
-    fn spread_domains(&self, spread: &SpreadConstraint, key: &str) -> BTreeSet<Arc<str>> {
-        let problem = self.census.problem;
-        let nodes = (0..problem.nodes.len()).filter(|node| !problem.nodes[*node].deleting).map(Location::Existing);
-        let nodes = nodes.filter(|location| self.counted(spread, *location));
-        let mut domains: BTreeSet<Arc<str>> = nodes.filter_map(|location| self.census.domain(location, key)).collect();
-        if key == labels::HOSTNAME {
-            return domains;
-        }
-        for (index, pool) in problem.pools.iter().enumerate() {
-            let launches = pool.state == PoolState::Ready && pool.missing_replicas.is_none();
-            if launches && (!spread.honor_taints || untolerated(&pool.taints, self.spec).is_none()) {
-                domains.extend(self.census.pool_domains(index, key).into_iter().flatten().cloned());
-            }
-        }
-        domains
     }
 
     fn affinity(&self, term: &AffinityTerm, counts: &Counts, requirements: &mut Requirements) -> Result<(), Finding> {
@@ -228,22 +156,37 @@ impl Scope<'_, '_> {
         }
         let selector = wording::selector(&term.selector);
         let mut finding = unsatisfiable(Reason::PodAffinity, "pod affinity", key, counts, &reachable, &selector);
-        let waiting = self.census.solution.unschedulable.iter().filter_map(|it| self.census.problem.pods.get(it.pod));
-        let waiting: Vec<_> = waiting.filter(|pod| meant(term, &self.census.problem.specs[pod.spec])).collect();
-        finding.nearest = match counts.iter().max_by_key(|(domain, count)| (**count, std::cmp::Reverse(*domain))) {
-            Some((domain, count)) => Some(format!("{domain:?} has {count} such pods and cannot take this one")),
-            None if waiting.is_empty() => Some(format!("no pod with a place matches {selector}")),
-            None => Some(format!(
-                "{} would match, unschedulable too",
-                wording::list(waiting.iter().map(|it| &it.name), ", ")
-            )),
-        };
-        finding.hint = Some(if counts.is_empty() {
-            "check the labels and the namespaces of the term, or make it preferred".to_owned()
-        } else {
-            format!("let the pod reach the nodes of {selector}, or make the term preferred")
+        let problem = self.census.problem;
+        let waiting = problem.pods.iter().filter(|pod| meant(term, &problem.specs[pod.spec]));
+        let waiting = wording::list(waiting.map(|pod| &pod.name), ", ");
+        let stranger = self.stranger(term);
+        let most = counts.iter().max_by_key(|(domain, count)| (**count, std::cmp::Reverse(*domain)));
+        finding.nearest = Some(match (most, &stranger) {
+            (Some((domain, 1)), _) => format!("{domain:?} has 1 such pod and cannot take this one"),
+            (Some((domain, count)), _) => format!("{domain:?} has {count} such pods and cannot take this one"),
+            (None, _) if !waiting.is_empty() => format!("{waiting} would match, and has no place either"),
+            (None, Some((name, _))) => format!("{name} matches {selector}, in a namespace that the term is not about"),
+            (None, None) => format!("no pod with a place matches {selector}"),
+        });
+        finding.hint = Some(match stranger {
+            _ if reachable.is_empty() => self.unreached(key),
+            _ if !counts.is_empty() => format!("let the pod reach the nodes of {selector}, or make the term preferred"),
+            _ if !waiting.is_empty() => format!("first mend what keeps {waiting} pending"),
+            Some((_, namespace)) => format!("add `namespaces: [{namespace}]` to the term"),
+            None => "check the labels and the namespaces of the term, or make it preferred".to_owned(),
         });
         Err(finding)
+    }
+
+    /// A pod that the term would be about if it looked into its namespace, and that namespace.
+    fn stranger(&self, term: &AffinityTerm) -> Option<(&Arc<str>, &Arc<str>)> {
+        let problem = self.census.problem;
+        let pending = problem.pods.iter().map(|pod| (&pod.name, pod.spec));
+        let bound = problem.nodes.iter().flat_map(|node| &node.bound).map(|pod| (&pod.name, pod.spec));
+        let mut all = pending.chain(bound).filter_map(|(name, spec)| Some((name, problem.specs.get(spec)?)));
+        let (name, spec) =
+            all.find(|(_, spec)| !term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels))?;
+        Some((name, &spec.namespace))
     }
 
     /// Required anti-affinity of others against this pod.
@@ -285,7 +228,7 @@ pub(super) fn meant(term: &AffinityTerm, other: &PodSpec) -> bool {
     term.namespaces.contains(&other.namespace) && term.selector.matches(&other.labels)
 }
 
-fn unsatisfiable(
+pub(super) fn unsatisfiable(
     reason: Reason,
     kind: &str,
     key: &str,

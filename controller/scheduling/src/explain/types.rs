@@ -45,6 +45,9 @@ pub(super) fn named<'c>(census: &'c Census<'_>, pool: usize, candidate: &TypeVie
     &census.problem.catalogues[census.problem.pools[pool].catalogue][candidate.index]
 }
 
+/// The operating system for which a NodeClass of its own is needed.
+const WINDOWS: &str = "windows";
+
 struct Check<'c, 'a> {
     census: &'c Census<'a>,
     pool: usize,
@@ -99,9 +102,7 @@ impl<'c> Check<'c, '_> {
     fn nothing_meets(&self) -> Finding {
         let types = &self.census.view(self.pool).types;
         if let Some((key, wanted)) = self.impossible() {
-            let finding = judge::disjoint(Stage::Types, key, wanted, &self.values(key));
-            let message = format!("no instance type met all requirements, {}", finding.message);
-            return Finding { message, ..finding }.hint(format!("change what the pod asks of {key}"));
+            return self.no_value(key, wanted);
         }
         let failed = |candidate: &&TypeView| {
             let failed = self.required.iter().filter(|(key, wanted)| !self.meets(candidate, key, wanted));
@@ -114,6 +115,24 @@ impl<'c> Check<'c, '_> {
         let keys = wording::list(keys, ", ");
         let name = &self.type_of(candidate).name;
         finding.near(format!("{name} misses {keys}")).hint(format!("loosen what the pod asks of {keys}"))
+    }
+
+    /// No type of the pool has a value of `key` that is asked for.
+    fn no_value(&self, key: &str, wanted: &Requirement) -> Finding {
+        let there = self.values(key);
+        let finding = judge::disjoint(Stage::Types, key, wanted, &there);
+        let message = format!("no instance type met all requirements, {}", finding.message);
+        let finding = Finding { message, ..finding };
+        if key == labels::OS && wanted.has(WINDOWS) {
+            let hint = "add a nodepool whose EC2NodeClass has Windows images, such as `amiSelectorTerms: [{alias: windows2022@latest}]`";
+            return finding.hint(hint.to_owned());
+        }
+        let has = |it: &InstanceType| it.requirements.get(key).is_some_and(|there| there.overlaps(wanted));
+        let finding = match self.elsewhere(has) {
+            Some((near, hint)) => finding.near(near).hint(hint),
+            None => finding.hint(format!("change what the pod asks of {key}")),
+        };
+        judge::corrected(self.census, self.spec, finding, (key, wanted, &there))
     }
 
     /// Every value of `key` that some type of the pool has.
@@ -173,7 +192,7 @@ impl<'c> Check<'c, '_> {
         let asked = wording::amount(resource, wanted);
         let most = largest.map_or(0, |it| it.room.get(resource));
         let has_any = candidates.iter().any(|it| self.type_of(it).capacity.get(resource) > 0);
-        let elsewhere = self.elsewhere();
+        let elsewhere = self.elsewhere(|_| true);
         if !has_any {
             let message = format!("{}, resource {resource}: {asked} requested, none has any", finding.message);
             let hint = elsewhere.as_ref().map_or_else(
@@ -191,15 +210,19 @@ impl<'c> Check<'c, '_> {
         );
         let nearest = largest.map(|it| {
             let short = wording::amount(resource, wanted.saturating_sub(most));
-            format!(
-                "{} has {} of {resource}, {short} short",
-                self.type_of(it).name,
-                wording::amount(resource, most.max(0))
-            )
+            let problem = self.census.problem;
+            let charged = it.daemons.iter().map(|daemon| &problem.specs[problem.daemons[*daemon].spec].requests);
+            let after = if charged.clone().any(|it| it.get(resource) > 0) { " left by its daemons" } else { "" };
+            let most = wording::amount(resource, most.max(0));
+            format!("{} has {most} of {resource}{after}, {short} short", self.type_of(it).name)
         });
         let hint = match (&elsewhere, resource) {
             (_, Resource::Cpu) if finding.message.contains("typo") => "write the cpu request with m, not M".to_owned(),
             (Some((near, hint)), _) => format!("{hint} ({near})"),
+            (None, Resource::EphemeralStorage) => format!(
+                "request at most {} of {resource}, or give the nodes a larger volume (blockDeviceMappings of the EC2NodeClass)",
+                wording::amount(resource, most.max(0))
+            ),
             (None, _) => format!("request at most {} of {resource}", wording::amount(resource, most.max(0))),
         };
         Finding { message, ..finding }.near(nearest).hint(hint)
@@ -235,13 +258,14 @@ impl<'c> Check<'c, '_> {
             .hint("request less, or allow more instance types in the nodepool and the pod's selector".to_owned())
     }
 
-    /// The smallest type of the catalogue that would hold the pod but that the pool or the pod does not allow.
-    fn elsewhere(&self) -> Option<(String, String)> {
+    /// The smallest type of the catalogue that would hold the pod but that the pool or the pod does not allow, among those
+    /// for which `suits` says so.
+    fn elsewhere(&self, suits: impl Fn(&InstanceType) -> bool) -> Option<(String, String)> {
         let pool = &self.census.problem.pools[self.pool];
         let catalogue = self.census.problem.catalogues.get(pool.catalogue)?;
         let holds = |it: &&InstanceType| self.spec.requests.first_shortage(&it.allocatable()).is_none();
         // One edit must be enough: types with a second conflict are no advice.
-        let excluded = catalogue.iter().filter(holds).filter_map(|it| {
+        let excluded = catalogue.iter().filter(|it| suits(it)).filter(holds).filter_map(|it| {
             let Conflict::Disjoint { key, incoming, .. } = self.required.first_disjoint(&it.requirements)? else {
                 return None;
             };

@@ -1,6 +1,5 @@
 //! How amounts, requirements, taints and near misses are put into words.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -59,11 +58,16 @@ pub(super) fn others(count: usize, noun: &str) -> String {
     }
 }
 
-/// A requirement as Karpenter prints it (`In [a b]`), long lists cut.
+/// A requirement as Karpenter prints it (`In [a b]`), long lists cut, numbers by size.
 pub(super) fn requirement(requirement: &Requirement) -> String {
-    let entry = |(operator, values): (crate::model::Operator, Vec<Arc<str>>)| match values.is_empty() {
-        true => operator.name().to_owned(),
-        false => format!("{} [{}]", operator.name(), list(values, " ")),
+    let entry = |(operator, mut values): (crate::model::Operator, Vec<Arc<str>>)| {
+        if values.iter().all(|value| value.parse::<i64>().is_ok()) {
+            values.sort_by_key(|value| value.parse::<i64>().ok());
+        }
+        match values.is_empty() {
+            true => operator.name().to_owned(),
+            false => format!("{} [{}]", operator.name(), list(values, " ")),
+        }
     };
     requirement.entries().into_iter().map(entry).collect::<Vec<_>>().join(", ")
 }
@@ -123,35 +127,4 @@ pub(super) fn port(port: &HostPort) -> String {
     } else {
         format!("{}:{}/{protocol}", port.ip, port.port)
     }
-}
-
-/// The known key that `key` was probably meant to be: Karpenter's rule (a known key contains it, or ends with its part
-/// after the slash), then the least edit distance.
-pub(super) fn nearest_key<'k>(key: &str, known: &'k BTreeSet<Arc<str>>) -> Option<&'k str> {
-    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
-    let typo = |other: &&Arc<str>| !name.is_empty() && (other.contains(key) || other.ends_with(name));
-    known.iter().find(typo).map(|key| &**key).or_else(|| nearest(key, known.iter()))
-}
-
-/// The text among `known` with the least edit distance from `text`, if that is at most a quarter of its length.
-pub(super) fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k Arc<str>>) -> Option<&'k str> {
-    let allowed = text.chars().count() / 4;
-    let measured = known.into_iter().map(|other| (distance(text, other), other));
-    measured.filter(|(distance, _)| *distance <= allowed).min().map(|(_, other)| &**other)
-}
-
-/// Levenshtein's edit distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -192,10 +192,17 @@ pub struct Attachment {
 /// Why a pod cannot be placed whatever the nodes are.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// It claims dynamic resources, which the engine does not allocate.
+    /// It claims dynamic resources, which the engine does not allocate; the claim.
     DynamicResources(String),
     /// One of its volumes can never be attached.
-    Volume(String),
-    /// Its node affinity uses `matchFields`, which names existing nodes only.
+    Volume {
+        /// Which one, and why.
+        why: String,
+        /// What its author can do.
+        fix: String,
+    },
+    /// Its node affinity uses `matchFields`, which names existing nodes only; the fields.
     MatchFields(String),
+    /// Its required node affinity has only terms that say nothing, and such a term matches no node.
+    EmptyTerm,
 }

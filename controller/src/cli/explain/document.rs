@@ -8,8 +8,9 @@ use muster_scheduling::explain::{NodeStory, PlacedOn, Placement, RuledOut};
 use muster_scheduling::model::Problem;
 use serde::Serialize;
 
-use super::super::plan::{PlanDocument, PoolVerdict, dollars};
+use super::super::plan::{PlanDocument, PoolVerdict, RemarkDocument, dollars};
 use super::super::quantity::exact_map;
+use crate::snapshot::Remark;
 
 const API_VERSION: &str = "muster.dev/v1";
 const KIND: &str = "Explanation";
@@ -48,6 +49,8 @@ pub(super) struct PodExplanation {
     pub(super) rules: Vec<RuleDocument>,
     pub(super) ruled_out: Vec<RuledOutDocument>,
     pub(super) notes: Vec<String>,
+    /// What will surprise the pod's author wherever it goes.
+    pub(super) warnings: Vec<RemarkDocument>,
 }
 
 /// A constraint of the pod itself.
@@ -156,7 +159,13 @@ impl PodExplanation {
             rules: Vec::new(),
             ruled_out: Vec::new(),
             notes: Vec::new(),
+            warnings: Vec::new(),
         }
+    }
+
+    /// The same with remarks on the pod.
+    pub(super) fn with_remarks(self, remarks: Vec<Remark>) -> Self {
+        Self { warnings: RemarkDocument::all(remarks), ..self }
     }
 
     /// A pod that has its node.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::super::grid::{Grid, Side};
 use super::super::palette::Palette;
-use super::super::plan::{WorkloadCounts, verdict_lines};
+use super::super::plan::{WorkloadCounts, remark_lines, verdict_lines};
 use super::document::{NodeExplanation, NodeState, PodExplanation, PodState, RuledOutDocument};
 
 /// Pods of a node that are listed one by one; more are counted by workload.
@@ -27,6 +27,7 @@ pub(super) fn pod(pod: &PodExplanation, palette: Palette) -> String {
         None => writeln!(text, "  {}", pod.message),
     };
     text.push_str(&verdict_lines(&pod.node_pools, &pod.message, palette));
+    text.push_str(&remark_lines(&pod.warnings, palette));
     list(&mut text, "What it asks for", palette, &pod.narrowed, |it| {
         format!("{} {} ({})", it.key, it.requirement, it.source)
     });

@@ -7,8 +7,10 @@ use muster_scheduling::model::{Effect, InstanceType, Labels, Problem, Requiremen
 use muster_scheduling::{Solution, model};
 use serde::Serialize;
 
+use super::super::inputs::Inputs;
 use super::super::quantity::exact_map;
 use super::Assessment;
+use crate::snapshot::Remark;
 
 /// `kind: Plan`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,10 +79,21 @@ pub(crate) struct UnschedulablePod {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) node_pools: Vec<PoolVerdict>,
+    /// What will surprise the pod's author wherever it goes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<RemarkDocument>,
+}
+
+/// A remark on a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub(crate) struct RemarkDocument {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: String,
 }
 
 /// Why one pool cannot take a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PoolVerdict {
     pub(crate) node_pool: String,
@@ -112,8 +125,9 @@ pub(crate) struct Summary {
 // === impl PlanDocument ===
 
 impl PlanDocument {
-    /// The document of `assessment`, a plan for `problem`.
-    pub(crate) fn new(problem: &Problem, assessment: &Assessment, price_source: &str) -> Self {
+    /// The document of `assessment`, a plan for `inputs`.
+    pub(crate) fn new(inputs: &Inputs, assessment: &Assessment) -> Self {
+        let Inputs { problem, remarks, price_source } = inputs;
         let Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds } =
             assessment;
         let new_nodes = new_nodes(problem, solution);
@@ -127,7 +141,7 @@ impl PlanDocument {
             // Rounding must not lift a proven bound above the price that it bounds.
             lower_bound_hourly_price: dollars(*lower_bound).min(hourly_price),
             expected_hourly_price: dollars(*expected_price),
-            price_source: price_source.to_owned(),
+            price_source: price_source.clone(),
             solve_seconds: *solve_seconds,
             bound_seconds: *bound_seconds,
             validate_seconds: *validate_seconds,
@@ -137,7 +151,11 @@ impl PlanDocument {
             kind: "Plan",
             new_nodes,
             existing_nodes: existing_nodes(problem, solution),
-            unschedulable: solution.unschedulable.iter().map(|pod| UnschedulablePod::new(problem, pod)).collect(),
+            unschedulable: solution
+                .unschedulable
+                .iter()
+                .map(|pod| UnschedulablePod::new(problem, pod, remarks.on(problem, pod.pod)))
+                .collect(),
             summary,
         }
     }
@@ -255,13 +273,23 @@ impl TaintDocument {
 // === impl UnschedulablePod ===
 
 impl UnschedulablePod {
-    fn new(problem: &Problem, pod: &muster_scheduling::Unschedulable) -> Self {
+    fn new(problem: &Problem, pod: &muster_scheduling::Unschedulable, remarks: Vec<Remark>) -> Self {
         Self {
+            warnings: RemarkDocument::all(remarks),
             pod: problem.pods[pod.pod].name.to_string(),
             reason: pod.reason.name(),
             message: pod.message.clone(),
             node_pools: pod.pools.iter().map(PoolVerdict::new).collect(),
         }
+    }
+}
+
+// === impl RemarkDocument ===
+
+impl RemarkDocument {
+    pub(crate) fn all(remarks: Vec<Remark>) -> Vec<Self> {
+        let document = |Remark { reason, message, hint }| Self { reason, message, hint };
+        remarks.into_iter().map(document).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The plan as people read it. Nodes of one kind share a line: a plan of a thousand nodes is still a screen.
 
+mod unschedulable;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -8,8 +10,9 @@ use muster_scheduling::model::{Problem, Resource};
 
 use super::super::grid::{Grid, Side};
 use super::super::palette::Palette;
-use super::document::{NewNode, PlanDocument, PoolVerdict, Summary, UnschedulablePod};
+use super::document::{NewNode, PlanDocument, Summary};
 use super::workload::WorkloadCounts;
+pub(crate) use unschedulable::{remark_lines, verdict_lines};
 
 /// Share of the bound above which the replay's price is worth a line.
 const WORTH_SAYING: f64 = 0.001;
@@ -29,7 +32,7 @@ pub(super) fn render(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> S
         section(&mut text, "Existing nodes that get pods", &grid.render(palette), palette);
     }
     if !plan.unschedulable.is_empty() {
-        section(&mut text, "Unschedulable pods", &unschedulable(&plan.unschedulable, palette), palette);
+        section(&mut text, "Unschedulable pods", &unschedulable::render(&plan.unschedulable, palette), palette);
     }
     text.push_str(&summary(plan, palette));
     text
@@ -139,50 +142,6 @@ impl Fill {
         let sum = |a: (i64, i64), b: (i64, i64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
         Self { cpu: sum(self.cpu, other.cpu), memory: sum(self.memory, other.memory) }
     }
-}
-
-// === unschedulable pods ===
-
-fn unschedulable(pods: &[UnschedulablePod], palette: Palette) -> String {
-    type Cause<'a> = (&'static str, &'a str, &'a [PoolVerdict]);
-    let mut pods_by_cause: Vec<(Cause<'_>, Vec<&str>)> = Vec::new();
-    for pod in pods {
-        let cause = (pod.reason, pod.message.as_str(), pod.node_pools.as_slice());
-        match pods_by_cause.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, names)) => names.push(&pod.pod),
-            None => pods_by_cause.push((cause, vec![&pod.pod])),
-        }
-    }
-    let mut text = String::new();
-    for ((reason, message, verdicts), names) in pods_by_cause {
-        let more = match names.len() {
-            1 => String::new(),
-            count => format!(" and {} more: {}", count - 1, WorkloadCounts::new(names.iter().copied())),
-        };
-        let first = names.first().copied().unwrap_or_default();
-        let _ = writeln!(text, "  {}{more}", palette.strong(first));
-        let _ = writeln!(text, "    {}: {message}", palette.bad(reason));
-        text.push_str(&verdict_lines(verdicts, message, palette));
-    }
-    text
-}
-
-/// Pool by pool, what fails there. A message that `told` already says is not said again.
-pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palette) -> String {
-    let mut text = String::new();
-    for verdict in verdicts {
-        let PoolVerdict { node_pool, reason, message, nearest, hint } = verdict;
-        if verdicts.len() > 1 || !told.contains(message.as_str()) {
-            let _ = writeln!(text, "    in nodepool {node_pool}: {reason}: {message}");
-        }
-        if let Some(nearest) = nearest {
-            let _ = writeln!(text, "      nearest: {nearest}");
-        }
-        if let Some(hint) = hint {
-            let _ = writeln!(text, "      {}", palette.advice(format!("hint: {hint}")));
-        }
-    }
-    text
 }
 
 // === the summary ===

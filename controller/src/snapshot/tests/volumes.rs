@@ -42,7 +42,7 @@ fn wanted(text: &[String]) -> (Vec<String>, Vec<String>) {
 
 fn refusal(text: &[String]) -> String {
     match &only_spec(&snapshot(&text.concat())).refusal {
-        Some(Refusal::Volume(reason)) => reason.clone(),
+        Some(Refusal::Volume { why, fix }) => format!("{why}; {fix}"),
         other => panic!("{other:?}"),
     }
 }
@@ -95,7 +95,8 @@ fn alternatives_of_several_claims_are_combined_and_contradictions_pruned() {
     ];
     assert_eq!(
         refusal(&apart),
-        "persistent volume claim `default/e` cannot be attached where the pod's other volumes can"
+        "persistent volume claim `default/e` cannot be attached where the pod's other volumes can: it is in a, c, they are in \
+         b; a node has one zone: restore a snapshot of one of the volumes in the zone of the others"
     );
 }
 
@@ -134,12 +135,29 @@ fn what_can_never_be_attached_is_a_refusal_that_says_why() {
             "claim `default/c` is being deleted",
         ),
         (vec![bound.replacen("spec:", "status: {phase: Lost}, spec:", 1)], "claim `default/c` has lost its volume"),
-        (vec![bound.clone()], "persistent volume `v` of claim `default/c` is not in the input"),
+        (
+            vec![bound.clone()],
+            "persistent volume claim `default/c` is bound to volume `v`, which is not in the input; if the volume is gone",
+        ),
         (
             vec![bound.clone(), v.replace("name: v}", "name: v, deletionTimestamp: '2026-01-01T00:00:00Z'}")],
             "persistent volume `v` of claim `default/c` is being deleted",
         ),
-        (vec![bound.replace("bind-completed", "other"), v], "annotation `pv.kubernetes.io/bind-completed` is missing"),
+        (
+            vec![bound.replace("bind-completed", "other"), v.clone()],
+            "annotation `pv.kubernetes.io/bind-completed` is missing); wait for the binding",
+        ),
+        (
+            vec![
+                bound.replace("bind-completed", "other"),
+                v.replace("csi:", "claimRef: {namespace: a, name: b}, csi:"),
+            ],
+            "names volume `v`, which belongs to claim `a/b`",
+        ),
+        (
+            vec![bound.clone(), v.replace("driver: d}", "driver: disk.csi.azure.com}")],
+            "is a disk of `disk.csi.azure.com`, which no EC2 instance can attach",
+        ),
         (vec![unbound.clone()], "storage class `fast` of persistent volume claim `default/c` is not in the input"),
         (vec![claim("c", "storageClassName: ''")], "is not bound and has no storage class"),
         (vec![claim("c", "")], "no storage class in the input is the default"),
@@ -153,6 +171,18 @@ fn what_can_never_be_attached_is_a_refusal_that_says_why() {
             "which are those of EKS Auto Mode",
         ),
         (
+            vec![unbound.clone(), class(("ebs.csi.aws.com,", "kubernetes.io/azure-disk,"))],
+            "makes disks of another cloud (`kubernetes.io/azure-disk`)",
+        ),
+        (
+            vec![unbound.clone(), class(("name: fast", "name: fsat"))],
+            "storage class `fast` of persistent volume claim `default/c` is not in the input; did you mean `fsat`?",
+        ),
+        (
+            vec![unbound.replace("name: c,", "name: c, namespace: other,")],
+            "a claim of this name is `other/c`: a pod can only use claims of its own namespace",
+        ),
+        (
             vec![unbound, class(("ebs.csi.aws.com,", "kubernetes.io/glusterfs,"))],
             "in-tree plugin `kubernetes.io/glusterfs`, which no longer exists",
         ),
@@ -160,4 +190,21 @@ fn what_can_never_be_attached_is_a_refusal_that_says_why() {
         let reason = refusal(&[vec![uses(&["c"])], objects].concat());
         assert!(reason.contains(expected), "{reason}");
     }
+}
+
+#[test]
+fn disks_of_other_clouds_are_refused_by_their_plugin() {
+    for (source, plugin) in [
+        ("azureDisk: {diskName: d, diskURI: u}", "azureDisk"),
+        ("gcePersistentDisk: {pdName: d}", "gcePersistentDisk"),
+        ("glusterfs: {endpoints: e, path: p}", "glusterfs"),
+    ] {
+        let why = refusal(&[pod("p", &format!("volumes: [{{name: data, {source}}}]"))]);
+        let expected = format!(
+            "volume `data` uses the in-tree plugin `{plugin}`, which no EC2 instance can serve; replace `{plugin}`"
+        );
+        assert!(why.starts_with(&expected), "{why}");
+    }
+    let ebs = [pod("p", "volumes: [{name: data, awsElasticBlockStore: {volumeID: vol-1}}]")];
+    assert_eq!(wanted(&ebs).1, ["ebs.csi.aws.com vol-1"]);
 }

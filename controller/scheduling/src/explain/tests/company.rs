@@ -1,9 +1,9 @@
 //! What other pods, daemons and volumes do to a pod.
 
 use super::case;
-use super::fixture::{GI, World, app, node, requires, spread, term, values};
+use super::fixture::{FAMILY, GI, World, app, node, requires, spread, taint, term, values};
 use crate::labels;
-use crate::model::{Attachment, HostPort, PodSpec, Protocol};
+use crate::model::{Attachment, HostPort, PodSpec, Protocol, SpreadConstraint};
 use crate::solution::Reason;
 
 #[test]
@@ -30,7 +30,7 @@ fn topology() {
         Reason::PodAffinity,
         [
             "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = a: 1; domains = b; app=cache)",
-            "\"a\" has 1 such pods and cannot take this one",
+            "\"a\" has 1 such pod and cannot take this one",
             "let the pod reach the nodes of app=cache, or make the term preferred",
         ],
     );
@@ -89,7 +89,7 @@ fn topology() {
         [
             "unsatisfiable topology constraint for topology spread, key=rack (counts = none; domains = none; maxSkew 1)",
             "",
-            "give the nodes the label \"rack\", or spread over another key",
+            "give the nodes the label \"rack\", or use another topologyKey",
         ],
     );
 }
@@ -126,6 +126,77 @@ fn ports_and_volumes() {
             "incompatible volume requirements of default/data, key topology.kubernetes.io/zone, In [c] not in In [a]",
             "the volume can be attached where topology.kubernetes.io/zone is In [c]",
             "let nodepool \"general\" and the pod allow topology.kubernetes.io/zone In [c], or restore the volume elsewhere",
+        ],
+    );
+}
+
+#[test]
+fn the_setting_of_a_spread_that_is_at_fault_is_named() {
+    let few = |world: &mut World, spec: &mut PodSpec| {
+        world.node(node("ip-1"), [app("web", 100, GI)]);
+        let other = world.pod(app("web", 100, GI));
+        world.launch(0, 1, vec![other]);
+        spec.spread.push(SpreadConstraint { min_domains: Some(3), ..spread("web", labels::ZONE) });
+    };
+    case(
+        "minDomains",
+        few,
+        Reason::TopologySpread,
+        [
+            "unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone (counts = a: 1, b: 1; domains = a b; maxSkew 1, minDomains 3 of which there are 2, so the emptiest counts as 0)",
+            "\"a\" would have a skew of 2, 1 too many",
+            "lower minDomains to 2, or let a nodepool have more values of topology.kubernetes.io/zone",
+        ],
+    );
+    let tainted = |honored: bool| {
+        move |world: &mut World, spec: &mut PodSpec| {
+            let mut closed = node("ip-1");
+            closed.labels = [(labels::HOSTNAME, "ip-1"), (labels::ZONE, "c")].into_iter().collect();
+            closed.taints.push(taint("team", "ml"));
+            world.node(closed, []);
+            world.node(node("ip-2"), [app("web", 100, GI)]);
+            let other = world.pod(app("web", 100, GI));
+            world.launch(0, 1, vec![other]);
+            let skew = if honored { 0 } else { 1 };
+            let spread = spread("web", labels::ZONE);
+            spec.spread.push(SpreadConstraint { honor_taints: honored, max_skew: skew, ..spread });
+        }
+    };
+    case(
+        "nodeTaintsPolicy",
+        tainted(false),
+        Reason::TopologySpread,
+        [
+            "unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone (counts = a: 1, b: 1, c: 0; domains = a b; maxSkew 1, nodeTaintsPolicy Ignore counts nodes of c whose taints the pod does not tolerate)",
+            "\"a\" would have a skew of 2, 1 too many",
+            "set nodeTaintsPolicy: Honor in the spread, or tolerate the taints of the nodes there",
+        ],
+    );
+    case(
+        "none of them",
+        tainted(true),
+        Reason::TopologySpread,
+        [
+            "unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone (counts = a: 1, b: 1; domains = a b; maxSkew 0)",
+            "\"a\" would have a skew of 1, 1 too many",
+            "raise maxSkew, or set whenUnsatisfiable: ScheduleAnyway",
+        ],
+    );
+    let unselected = |world: &mut World, spec: &mut PodSpec| {
+        let web = app("web", 100, GI);
+        world.node(node("ip-1"), [web.clone(), web]);
+        spec.node_selector = requires(&[(FAMILY, &["m"])]);
+        spec.volume_terms = vec![requires(&[(labels::ZONE, &["a"])])];
+        spec.spread.push(spread("web", labels::ZONE));
+    };
+    case(
+        "nodeAffinityPolicy",
+        unselected,
+        Reason::TopologySpread,
+        [
+            "unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone (counts = a: 2, b: 0; domains = a; maxSkew 1, nodeAffinityPolicy Ignore counts nodes of a that the pod does not select)",
+            "\"a\" would have a skew of 3, 2 too many",
+            "set nodeAffinityPolicy: Honor in the spread, or let the pod select the nodes there",
         ],
     );
 }

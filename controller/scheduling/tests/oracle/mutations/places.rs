@@ -35,7 +35,7 @@ fn pods_missing_or_twice() {
 fn refused_pods() {
     let mut problem = problem(&[pod()]);
     let plan = plan(&problem);
-    problem.specs[0].refusal = Some(Refusal::Volume("no such claim".into()));
+    problem.specs[0].refusal = Some(Refusal::Volume { why: "no such claim".into(), fix: String::new() });
     breaks(&problem, &plan, Promise::Refusal);
 }
 

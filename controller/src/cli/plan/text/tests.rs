@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::document::ExistingNode;
+use super::super::document::{ExistingNode, PoolVerdict, RemarkDocument, UnschedulablePod};
 use super::*;
 
 fn node(name: &str, pool: &str, zone: &str, pods: &[&str]) -> NewNode {
@@ -87,6 +87,7 @@ fn pods_with_one_cause_are_told_once() {
             reason: "Resources",
             message: "incompatible with nodepool \"general\", no instance type has enough resources".to_owned(),
             node_pools: verdicts.clone(),
+            warnings: Vec::new(),
         })
         .collect();
     plan.summary.unschedulable = 3;
@@ -132,8 +133,47 @@ fn a_reason_is_told_once() {
         reason: "Resources",
         message: "incompatible with nodepool \"general\", no instance type has enough resources".to_owned(),
         node_pools: vec![verdict("general", "Resources", "no instance type has enough resources", None)],
+        warnings: Vec::new(),
     }];
     assert_eq!(rendered(&plan).matches("no instance type has enough resources").count(), 1);
+}
+
+/// A pod that is too large by its own number, so that each is a cause of its own.
+fn too_large(number: usize, pools: usize) -> UnschedulablePod {
+    let fault = format!("cpu: {} requested, at most 192 there", 1000 + number);
+    let remark = RemarkDocument {
+        reason: "MissingRequests",
+        message: "the pod requests no memory".to_owned(),
+        hint: "set resources.requests".to_owned(),
+    };
+    UnschedulablePod {
+        pod: format!("shop/huge-{number}"),
+        reason: "Resources",
+        message: format!("incompatible with nodepool \"pool-1\", {fault}; {} other nodepools", pools - 1),
+        node_pools: (0..pools)
+            .map(|pool| verdict(&format!("pool-{pool}"), "Resources", &format!("{fault} in {pool}"), Some("less")))
+            .collect(),
+        warnings: if number == 0 { vec![remark] } else { Vec::new() },
+    }
+}
+
+#[test]
+fn thousands_of_pods_are_a_screen() {
+    let mut plan = plan();
+    let alike = (0..40).map(|number| UnschedulablePod {
+        pod: format!("shop/web-{number}"),
+        reason: "Taints",
+        message: "incompatible with nodepool \"gpu\", did not tolerate taint".to_owned(),
+        node_pools: vec![
+            verdict("a", "Taints", "did not tolerate taint", None),
+            verdict("b", "Taints", "did not tolerate taint", None),
+        ],
+        warnings: Vec::new(),
+    });
+    plan.unschedulable = (0..2000).map(|number| too_large(number, 12)).chain(alike).collect();
+    let text = rendered(&plan);
+    let section = text.split("Unschedulable pods\n").nth(1).unwrap();
+    insta::assert_snapshot!(section.split("\n\n").next().unwrap());
 }
 
 #[test]

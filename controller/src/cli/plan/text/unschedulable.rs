@@ -1,0 +1,138 @@
+//! Pods that stay pending, as people read them: by reason, and by cause within it, a few of each.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+
+use super::super::super::palette::Palette;
+use super::super::document::{PoolVerdict, RemarkDocument, UnschedulablePod};
+use super::super::workload::WorkloadCounts;
+use super::counted;
+
+/// As many causes are told in full; where there are more, [`CAUSES`] of each reason, and a count of the others.
+const ALL_CAUSES: usize = 12;
+const CAUSES: usize = 3;
+
+/// NodePools of one cause that are told in a plan; an explanation tells all.
+const POOLS: usize = 3;
+
+/// What pods have in common that stay pending for the same cause.
+type Cause<'p> = (&'p str, &'p [PoolVerdict], &'p [RemarkDocument]);
+
+/// The pods of each cause, by name.
+type Causes<'p> = Vec<(Cause<'p>, Vec<&'p str>)>;
+
+pub(super) fn render(pods: &[UnschedulablePod], palette: Palette) -> String {
+    let mut text = String::new();
+    let mut is_cut = false;
+    let reasons = by_reason(pods);
+    let all: usize = reasons.iter().map(|(_, causes)| causes.len()).sum();
+    let told = if all <= ALL_CAUSES { ALL_CAUSES } else { CAUSES };
+    for (reason, causes) in reasons {
+        for ((message, verdicts, remarks), names) in causes.iter().take(told) {
+            let more = match names.len() {
+                1 => String::new(),
+                count => format!(" and {} more: {}", count - 1, WorkloadCounts::new(names.iter().copied())),
+            };
+            let first = names.first().copied().unwrap_or_default();
+            let _ = writeln!(text, "  {}{more}", palette.strong(first));
+            let _ = writeln!(text, "    {}: {message}", palette.bad(reason));
+            text.push_str(&nearest_pools(verdicts, message, palette));
+            text.push_str(&remark_lines(remarks, palette));
+        }
+        let rest = &causes[causes.len().min(told)..];
+        if let Some(first) = rest.first().and_then(|(_, names)| names.first()) {
+            let names: Vec<&str> = rest.iter().flat_map(|(_, names)| names).copied().collect();
+            let (pods, causes) = (counted(names.len(), "more pod"), counted(rest.len(), "other cause"));
+            let _ = writeln!(text, "  {pods} for {causes}: {}", WorkloadCounts::new(names.iter().copied()));
+            let _ = writeln!(text, "    {}: `muster explain pod {first}` tells the first of them", palette.bad(reason));
+            is_cut = true;
+        }
+    }
+    if is_cut {
+        let _ = writeln!(text, "  `muster plan -o json` lists every pod with its reason");
+    }
+    text
+}
+
+/// Reasons in the order of their first pod; the causes of each with their pods, those of most pods first.
+fn by_reason(pods: &[UnschedulablePod]) -> Vec<(&'static str, Causes<'_>)> {
+    let mut reasons: Vec<(&'static str, Causes<'_>)> = Vec::new();
+    let mut places: HashMap<(&'static str, Cause<'_>), (usize, usize)> = HashMap::new();
+    for pod in pods {
+        let UnschedulablePod { pod: name, reason, message, node_pools, warnings } = pod;
+        let cause: Cause<'_> = (message.as_str(), node_pools.as_slice(), warnings.as_slice());
+        let (reason, place) = match places.get(&(*reason, cause)) {
+            Some(place) => *place,
+            None => {
+                let at = reasons.iter().position(|(known, _)| known == reason).unwrap_or(reasons.len());
+                if at == reasons.len() {
+                    reasons.push((reason, Vec::new()));
+                }
+                let place = (at, reasons[at].1.len());
+                reasons[at].1.push((cause, Vec::new()));
+                places.insert((*reason, cause), place);
+                place
+            }
+        };
+        reasons[reason].1[place].1.push(name);
+    }
+    for (_, causes) in &mut reasons {
+        causes.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    }
+    reasons
+}
+
+/// The pool that the message names, and others as long as there are few.
+fn nearest_pools(verdicts: &[PoolVerdict], told: &str, palette: Palette) -> String {
+    if by_verdict(verdicts).len() <= POOLS {
+        return verdict_lines(verdicts, told, palette);
+    }
+    let nearest = verdicts.iter().find(|verdict| told.contains(&format!("nodepool {:?}", verdict.node_pool)));
+    nearest.map_or_else(String::new, |nearest| verdict_lines(std::slice::from_ref(nearest), told, palette))
+}
+
+/// Verdicts that say the same, with the pools that they are about.
+fn by_verdict(verdicts: &[PoolVerdict]) -> Vec<(&PoolVerdict, Vec<&str>)> {
+    let mut groups: Vec<(&PoolVerdict, Vec<&str>)> = Vec::new();
+    let mut places: BTreeMap<_, usize> = BTreeMap::new();
+    for verdict in verdicts {
+        let PoolVerdict { node_pool, reason, message, nearest, hint } = verdict;
+        let place = *places.entry((*reason, message, nearest, hint)).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some((_, pools)) => pools.push(node_pool),
+            None => groups.push((verdict, vec![node_pool])),
+        }
+    }
+    groups
+}
+
+/// Pool by pool, what fails there; pools that say the same share a line. A message that `told` already says is not said
+/// again.
+pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palette) -> String {
+    let mut text = String::new();
+    let groups = by_verdict(verdicts);
+    for (verdict, pools) in &groups {
+        let PoolVerdict { node_pool: _, reason, message, nearest, hint } = verdict;
+        if groups.len() > 1 || !told.contains(message.as_str()) {
+            let noun = if pools.len() == 1 { "nodepool" } else { "nodepools" };
+            let _ = writeln!(text, "    in {noun} {}: {reason}: {message}", pools.join(", "));
+        }
+        if let Some(nearest) = nearest {
+            let _ = writeln!(text, "      nearest: {nearest}");
+        }
+        if let Some(hint) = hint {
+            let _ = writeln!(text, "      {}", palette.advice(format!("hint: {hint}")));
+        }
+    }
+    text
+}
+
+/// What will surprise the author of the pod, wherever it goes.
+pub(crate) fn remark_lines(remarks: &[RemarkDocument], palette: Palette) -> String {
+    let mut text = String::new();
+    for RemarkDocument { reason, message, hint } in remarks {
+        let _ = writeln!(text, "    {}: {message}", palette.doubtful(reason));
+        let _ = writeln!(text, "      {}", palette.advice(format!("hint: {hint}")));
+    }
+    text
+}
