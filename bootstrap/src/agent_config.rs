@@ -1,0 +1,310 @@
+//! The agent's own configuration, and how it travels in the user data of each family.
+//!
+//! | family | form |
+//! |---|---|
+//! | AL2, AL2023 | a MIME part `application/muster.dev`; cloud-init and nodeadm pass over it |
+//! | Bottlerocket | `settings.host-containers.muster-agent.user-data`, base64 |
+//! | Windows, Custom | a comment `# muster-agent: <base64>` on a line of its own |
+//!
+//! The comment is read in every family, so an owner of a Custom image has a form that no other reader minds.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::family::Family;
+use crate::node_class;
+use crate::tree;
+use crate::userdata::{AGENT_CONFIG_TYPE, OutgoingPart, PartKind, UserData, base64, multipart, to_base64};
+
+/// `apiVersion` of the document.
+pub const API_VERSION: &str = "muster.dev/v1";
+/// `kind` of the document.
+pub const KIND: &str = "AgentConfig";
+/// What the comment begins with.
+const COMMENT: &str = "# muster-agent: ";
+/// The host container of Bottlerocket that runs the agent.
+const HOST_CONTAINER: &str = "muster-agent";
+
+/// The document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentConfig {
+    /// `muster.dev/v1`.
+    pub api_version: String,
+    /// `AgentConfig`.
+    pub kind: String,
+    /// What the agent has to know.
+    pub spec: AgentSpec,
+}
+
+/// What the agent has to know.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentSpec {
+    /// Where the controller is; without it the agent reports to nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Controller>,
+    /// Who runs the bootstrap.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Whether a fatal finding is only reported and holds nothing back.
+    #[serde(default)]
+    pub report_only: bool,
+    /// What the node must come to.
+    #[serde(default)]
+    pub expect: Expectation,
+}
+
+/// Where the controller is, and how both sides know each other before there is a certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Controller {
+    /// `host:port`.
+    pub address: String,
+    /// PEM certificates that the controller's certificate must chain to.
+    pub certificate_authority: String,
+    /// The secret of the launch template.
+    pub launch_token: Secret,
+}
+
+/// Who runs the bootstrap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The image's own nodeadm, bootstrap.sh or Start-EKSBootstrap.ps1.
+    #[default]
+    Delegate,
+    /// The agent itself.
+    Native,
+}
+
+/// What the node must come to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Expectation {
+    /// Taints that must be in effect when it registers: `key=value:Effect`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<String>,
+    /// Labels that it must register with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Extended resources that it must offer, with their least number: `nvidia.com/gpu: 1`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, u64>,
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps a text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the one who sends it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// Why the document cannot be used. No text of it is quoted: it holds a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentConfigFault {
+    /// Its wrapping is broken.
+    #[error("the agent's configuration is not base64")]
+    Encoding,
+    /// It is neither YAML nor JSON.
+    #[error("the agent's configuration is neither YAML nor JSON{}", at(*.line))]
+    Syntax {
+        /// The line in the document, if it is known.
+        line: Option<usize>,
+    },
+    /// Its kind or version is another.
+    #[error("the agent's configuration must be `AgentConfig` of `muster.dev/v1`")]
+    Identity,
+    /// A field is missing, unknown, or has the wrong type.
+    #[error("a field of the agent's configuration is missing, unknown or of the wrong type")]
+    Field,
+    /// It is there twice.
+    #[error("there are two configurations for the agent")]
+    Twice,
+}
+
+fn at(line: Option<usize>) -> String {
+    line.map(|line| format!(" at line {line}")).unwrap_or_default()
+}
+
+impl AgentConfig {
+    /// A document with this content.
+    #[must_use]
+    pub fn new(spec: AgentSpec) -> Self {
+        Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), spec }
+    }
+
+    /// Reads the document out of user data; `None` if there is none.
+    ///
+    /// # Errors
+    /// It is there and cannot be used.
+    pub fn find(user_data: &UserData) -> Result<Option<Self>, AgentConfigFault> {
+        let mut texts: Vec<String> = Vec::new();
+        for part in &user_data.parts {
+            if part.kind == PartKind::AgentConfig {
+                texts.push(part.text.clone());
+                continue;
+            }
+            for line in part.text.lines() {
+                if let Some(encoded) = line.trim().strip_prefix(COMMENT) {
+                    texts.push(decoded(encoded)?);
+                }
+            }
+        }
+        if user_data.of_kind(PartKind::Toml).next().is_some()
+            && let Ok(settings) = tree::toml(user_data.text())
+            && let Some(encoded) = settings.at(&["settings", "host-containers", HOST_CONTAINER, "user-data"])
+        {
+            texts.push(decoded(encoded.text().ok_or(AgentConfigFault::Encoding)?)?);
+        }
+        match texts.as_slice() {
+            [] => Ok(None),
+            [text] => Self::read(text).map(Some),
+            _ => Err(AgentConfigFault::Twice),
+        }
+    }
+
+    /// Reads the document.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn read(text: &str) -> Result<Self, AgentConfigFault> {
+        let tree = tree::yaml(text).map_err(|fault| AgentConfigFault::Syntax { line: fault.line })?;
+        let text = |key: &str| tree.get(key).and_then(tree::Tree::text);
+        if text("apiVersion") != Some(API_VERSION) || text("kind") != Some(KIND) {
+            return Err(AgentConfigFault::Identity);
+        }
+        serde_json::from_value(tree.to_json()).map_err(|_| AgentConfigFault::Field)
+    }
+
+    /// Puts the document into user data of a family, in its form.
+    ///
+    /// # Errors
+    /// The user data is not what its family reads.
+    pub fn put(&self, family: Family, user_data: &str) -> Result<String, node_class::MergeFault> {
+        let text = serde_json::to_string_pretty(&json!(self)).unwrap_or_default();
+        match family {
+            Family::Al2 | Family::Al2023 => {
+                let mut parts = node_class::parts(user_data, family == Family::Al2023)?;
+                parts.push(OutgoingPart { media_type: AGENT_CONFIG_TYPE.to_owned(), text });
+                Ok(multipart(&parts))
+            }
+            Family::Bottlerocket => {
+                let mut document: toml::Table = user_data
+                    .parse()
+                    .map_err(|error: toml::de::Error| node_class::MergeFault::NotToml(error.message().to_owned()))?;
+                let containers = node_class::table(node_class::table(&mut document, "settings"), "host-containers");
+                let container = node_class::table(containers, HOST_CONTAINER);
+                container.insert("user-data".to_owned(), to_base64(text.as_bytes()).into());
+                Ok(document.to_string())
+            }
+            Family::Windows2019 | Family::Windows2022 | Family::Windows2025 => {
+                let line = format!("<powershell>\n{COMMENT}{}", to_base64(text.as_bytes()));
+                Ok(user_data.replacen("<powershell>", &line, 1))
+            }
+            Family::Custom => {
+                // After the line that names the interpreter, if there is one.
+                let at = if user_data.starts_with("#!") {
+                    user_data.find('\n').map_or(user_data.len(), |at| at + 1)
+                } else {
+                    0
+                };
+                let (before, after) = user_data.split_at(at);
+                let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+                Ok(format!("{before}{gap}{COMMENT}{}\n{after}", to_base64(text.as_bytes())))
+            }
+        }
+    }
+}
+
+fn decoded(encoded: &str) -> Result<String, AgentConfigFault> {
+    let bytes = base64(encoded.trim().as_bytes()).ok_or(AgentConfigFault::Encoding)?;
+    String::from_utf8(bytes).map_err(|_| AgentConfigFault::Encoding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> AgentConfig {
+        AgentConfig::new(AgentSpec {
+            controller: Some(Controller {
+                address: "muster.kube-system:8443".to_owned(),
+                certificate_authority: "-----BEGIN CERTIFICATE-----".to_owned(),
+                launch_token: Secret::new("mlt-1"),
+            }),
+            mode: Mode::Native,
+            report_only: true,
+            expect: Expectation {
+                taints: vec!["karpenter.sh/unregistered:NoExecute".to_owned()],
+                labels: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+                resources: BTreeMap::from([("nvidia.com/gpu".to_owned(), 1)]),
+            },
+        })
+    }
+
+    #[test]
+    fn it_travels_in_every_family() {
+        for (family, text) in [
+            (Family::Al2, "#!/bin/bash\n/etc/eks/bootstrap.sh c\n"),
+            (Family::Al2023, "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"),
+            (Family::Bottlerocket, "[settings.kubernetes]\ncluster-name = \"c\"\n"),
+            (Family::Windows2022, "<powershell>\n& x\n</powershell>\n"),
+            (Family::Custom, "#!/bin/bash\necho\n"),
+            (Family::Custom, "anything"),
+        ] {
+            let written = config().put(family, text).unwrap();
+            let read = UserData::read(written.as_bytes(), "user-data");
+            assert_eq!(AgentConfig::find(&read).unwrap(), Some(config()), "{written}");
+            assert_eq!(
+                Family::detect(&read),
+                if text == "anything" { Family::Custom } else { Family::detect(&UserData::read(text.as_bytes(), "")) }
+            );
+        }
+    }
+
+    #[test]
+    fn the_token_is_not_shown() {
+        assert!(!format!("{:?}", config()).contains("mlt-1"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_quoting() {
+        for (text, fault) in [
+            ("a: [", AgentConfigFault::Syntax { line: Some(1) }),
+            ("kind: NodeConfig", AgentConfigFault::Identity),
+            ("apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {mod: native}", AgentConfigFault::Field),
+        ] {
+            let found = AgentConfig::read(text).unwrap_err();
+            assert!(
+                found == fault
+                    || matches!((&found, &fault), (AgentConfigFault::Syntax { .. }, AgentConfigFault::Syntax { .. })),
+                "{found}"
+            );
+        }
+        let twice = config().put(Family::Custom, &config().put(Family::Custom, "").unwrap()).unwrap();
+        let read = UserData::read(twice.as_bytes(), "user-data");
+        assert_eq!(AgentConfig::find(&read), Err(AgentConfigFault::Twice));
+    }
+}

@@ -1,0 +1,285 @@
+//! AL2023: NodeConfig documents that nodeadm merges.
+//!
+//! Source: nodeadm of awslabs/amazon-eks-ami, release v20260714: `internal/configprovider`, `internal/api`.
+
+use crate::facts::{Argument, Facts, Stated};
+use crate::families::al2;
+use crate::finding::{Findings, Severity};
+use crate::kubelet::config::Layer;
+use crate::kubelet::schema::{FieldFault, FieldFaultKind, NODE_CONFIG};
+use crate::place::{Place, line_text};
+use crate::question::Question;
+use crate::rules::containerd;
+use crate::tree::{self, Tree};
+use crate::userdata::{NODE_CONFIG_TYPE, Part, PartKind, UserData};
+use crate::verdicts;
+use crate::words::shell::commands;
+use crate::words::systemd::{environment_file, last, split_value};
+
+const VARIABLE: &str = "NODEADM_KUBELET_ARGS";
+const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
+
+/// What the documents say together.
+#[derive(Default)]
+struct Merged {
+    flags: Vec<(String, Place)>,
+    has_proxy: bool,
+    /// Whether one of them could not be decoded: then none of them counts.
+    is_broken: bool,
+    max_pods: Vec<Place>,
+}
+
+/// Reads the documents.
+pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
+    let (mut found, mut nested, mut mistyped) = (Vec::new(), Vec::new(), Vec::new());
+    for part in user_data.of_kind(PartKind::NodeConfig) {
+        match part.depth {
+            0 => found.push(part),
+            1 if part.media_type == NODE_CONFIG_TYPE => found.push(part),
+            1 => mistyped.push(part),
+            _ => nested.push(part),
+        }
+    }
+    for part in &nested {
+        let message = format!("the NodeConfig of part {} is inside a multipart inside a multipart", part.number);
+        findings.add(&verdicts::UD24, message, part.source.at(1), line_text(&part.text, 1));
+    }
+    for part in &mistyped {
+        let named = if part.media_type.is_empty() { "none".to_owned() } else { format!("`{}`", part.media_type) };
+        let message = format!("nodeadm passes over part {}: its media type is {named}", part.number);
+        let fix = "give the part that holds the NodeConfig `Content-Type: application/node.eks.aws`";
+        findings.add_with_fix(&verdicts::UD03, message, fix, part.source.at(1), line_text(&part.text, 1));
+    }
+    scripts(question, user_data, findings);
+    if found.is_empty() {
+        let is_explained = !nested.is_empty() || !mistyped.is_empty() || findings.has(&verdicts::UD10);
+        if !is_explained && !findings.has(&verdicts::UD01) {
+            let first = user_data.parts.first().map(|part| line_text(&part.text, 1)).unwrap_or_default();
+            findings.add(&verdicts::UD03, "the user data holds no NodeConfig", user_data.anywhere(), first);
+        }
+        return;
+    }
+    facts.configures_kubelet = true;
+    let mut merged = Merged::default();
+    for part in &found {
+        document(part, facts, &mut merged, findings);
+    }
+    if question.is_of_node_class && !merged.max_pods.is_empty() {
+        // Karpenter's own document is the last one and always has maxPods.
+        let places = &merged.max_pods[..merged.max_pods.len() - 1];
+        if let Some(place) = places.first().or(merged.max_pods.first()) {
+            let message = "maxPods of this NodeConfig is replaced by the one that Muster and Karpenter add";
+            findings.add(&verdicts::KA30, message, place.clone(), "maxPods");
+        }
+    }
+    if !merged.is_broken {
+        required(facts, user_data, findings);
+    }
+    arguments(merged.flags, facts, findings);
+    proxies(user_data, merged.has_proxy, findings);
+}
+
+fn document(part: &Part, facts: &mut Facts, merged: &mut Merged, findings: &mut Findings) {
+    let tree = match tree::yaml(&part.text) {
+        Ok(tree) if tree.is_map() => tree,
+        Ok(tree) => {
+            let message = format!("the NodeConfig must be a map, not {}", tree.describe());
+            merged.is_broken = true;
+            return findings.add(&verdicts::UD04, message, part.source.at(1), line_text(&part.text, 1));
+        }
+        Err(fault) => {
+            let line = fault.line.unwrap_or(1);
+            merged.is_broken = true;
+            let message = format!("the NodeConfig is not valid YAML: {}", fault.reason);
+            return findings.add(&verdicts::UD04, message, part.source.at(line), line_text(&part.text, line));
+        }
+    };
+    let text = |key: &str| tree.get(key).and_then(Tree::text).unwrap_or_default();
+    for (key, expected) in [("kind", "NodeConfig"), ("apiVersion", "node.eks.aws/v1alpha1")] {
+        if text(key) != expected {
+            merged.is_broken = true;
+            let line = tree.entry(key).map_or(1, |(line, _)| line);
+            let message = match tree.get(key) {
+                Some(_) => format!("{key} is `{}`, not `{expected}`", text(key)),
+                None => format!("{key} is missing: it must be `{expected}`"),
+            };
+            findings.add(&verdicts::UD05, message, part.source.at(line), line_text(&part.text, line));
+        }
+    }
+    for fault in NODE_CONFIG.check(&tree, None) {
+        field(&fault, part, merged, findings);
+    }
+    let Some(spec) = tree.get("spec") else { return };
+    cluster(spec, part, facts);
+    if let Some(containerd) = spec.at(&["containerd", "config"]) {
+        containerd::check(containerd, part, facts, findings);
+    }
+    if let Some((line, environment)) = spec.get("instance").and_then(|it| it.entry("environment")) {
+        environment_of_services(environment, part.source.at(line), merged, findings);
+    }
+    let Some(kubelet) = spec.get("kubelet") else { return };
+    if let Some(config) = kubelet.get("config") {
+        if config.is_map() {
+            merged.max_pods.extend(config.entry("maxPods").map(|(line, _)| part.source.at(line)));
+            facts.layers.push(Layer { tree: config.clone(), source: part.source.clone(), is_file: false });
+        } else {
+            merged.is_broken = true;
+            let message = format!("field `spec.kubelet.config` must be a map, not {}", config.describe());
+            let line = config.line.max(1);
+            findings.add(&verdicts::UD04, message, part.source.at(line), line_text(&part.text, line));
+        }
+    }
+    for flag in kubelet.get("flags").map(Tree::items).unwrap_or_default() {
+        if let Some(text) = flag.text() {
+            merged.flags.push((text.to_owned(), part.source.at(flag.line.max(1))));
+        }
+    }
+}
+
+fn field(fault: &FieldFault, part: &Part, merged: &mut Merged, findings: &mut Findings) {
+    let place = part.source.at(fault.line.max(1));
+    let shown = line_text(&part.text, fault.line.max(1));
+    let path = &fault.path;
+    match &fault.kind {
+        FieldFaultKind::Type { wanted, found } => {
+            merged.is_broken = true;
+            findings.add(&verdicts::UD04, format!("field `{path}` must be {wanted}, not {found}"), place, shown);
+        }
+        FieldFaultKind::Unknown { nearest: Some(nearest) } => {
+            let message = format!("nodeadm ignores field `{path}`; did you mean `{nearest}`?");
+            findings.add(&verdicts::UD06, message, place, shown);
+        }
+        FieldFaultKind::Unknown { nearest: None } | FieldFaultKind::OtherVersion { .. } => {
+            let message = format!("nodeadm ignores field `{path}`");
+            findings.add_as(Severity::Warning, &verdicts::UD06, message, place, shown);
+        }
+        FieldFaultKind::Twice => {
+            let message = format!("field `{path}` stands twice; the last one counts");
+            findings.add_as(Severity::Warning, &verdicts::UD06, message, place, shown);
+        }
+    }
+}
+
+/// Scalars of later documents win.
+fn cluster(spec: &Tree, part: &Part, facts: &mut Facts) {
+    let Some(cluster) = spec.get("cluster") else { return };
+    let stated = |key: &str| {
+        let (line, value) = cluster.entry(key)?;
+        let text = value.text().filter(|text| !text.is_empty())?.to_owned();
+        Some(Stated { text, place: part.source.at(line) })
+    };
+    for (key, place) in [
+        ("name", &mut facts.cluster_name),
+        ("apiServerEndpoint", &mut facts.endpoint),
+        ("certificateAuthority", &mut facts.certificate_authority),
+        ("cidr", &mut facts.service_cidr),
+    ] {
+        if let Some(stated) = stated(key) {
+            *place = Some(stated);
+        }
+    }
+}
+
+fn required(facts: &Facts, user_data: &UserData, findings: &mut Findings) {
+    for (what, field, stated) in [
+        ("Name is missing in cluster configuration", "spec.cluster.name", &facts.cluster_name),
+        ("Apiserver endpoint is missing in cluster configuration", "spec.cluster.apiServerEndpoint", &facts.endpoint),
+        (
+            "Certificate authority is missing in cluster configuration",
+            "spec.cluster.certificateAuthority",
+            &facts.certificate_authority,
+        ),
+        ("CIDR is missing in cluster configuration", "spec.cluster.cidr", &facts.service_cidr),
+    ] {
+        if stated.is_none() {
+            findings.add_with_fix(
+                &verdicts::UD07,
+                format!("`{field}` is missing"),
+                &format!("fill in `{field}` in the NodeConfig"),
+                user_data.anywhere(),
+                what,
+            );
+        }
+    }
+}
+
+/// nodeadm joins the flags with blanks, without quotes, into an environment file; systemd reads it.
+fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Findings) {
+    let mut file = format!("{VARIABLE}=");
+    let mut starts = Vec::new();
+    for (flag, place) in &flags {
+        if !starts.is_empty() {
+            file.push(' ');
+        }
+        starts.push((file.len(), place.clone()));
+        file.push_str(flag);
+    }
+    let place_of = |at: usize| {
+        let index = starts.partition_point(|(start, _)| *start <= at).saturating_sub(1);
+        starts.get(index).map(|(_, place)| place.clone())
+    };
+    // A line end in the last place is what YAML's `|` leaves; it cuts off nothing.
+    if let Some(cut) = file.trim_end().find(['\n', '\r']) {
+        let lost = file.get(cut..).unwrap_or_default().trim();
+        let message = format!("a line end in a flag loses `{}`", lost.split(['=', '\n']).next().unwrap_or_default());
+        if let Some(place) = place_of(cut) {
+            facts.lose(lost, &place);
+            findings.add(&verdicts::KA05, message, place, lost);
+        }
+    }
+    let variables = environment_file(&file);
+    let value = last(&variables, VARIABLE).map(|variable| variable.value.as_slice()).unwrap_or_default();
+    for word in split_value(value) {
+        if let Some(place) = place_of(word.at) {
+            facts.arguments.push(Argument { text: word.text, place, is_open: false });
+        }
+    }
+}
+
+/// Scripts run after nodeadm has read its configuration.
+fn scripts(question: &Question, user_data: &UserData, findings: &mut Findings) {
+    for part in user_data.of_kind(PartKind::Shell) {
+        let commands = commands(&part.text);
+        if let Some((words, at)) = commands.iter().find_map(al2::bootstrap_call) {
+            // Muster and Karpenter add a NodeConfig, so there the node joins although the script fails.
+            let severity = if question.is_of_node_class { Severity::Warning } else { Severity::Error };
+            let place = part.source.at(words[at].line);
+            findings.add_as(
+                severity,
+                &verdicts::UD10,
+                "bootstrap.sh is called, which AL2023 does not have",
+                place,
+                &words[at].text,
+            );
+        }
+    }
+}
+
+fn environment_of_services(environment: &Tree, place: Place, merged: &mut Merged, findings: &mut Findings) {
+    let Some(default) = environment.get("default") else { return };
+    let value = |name: &str| default.get(name).and_then(Tree::text);
+    merged.has_proxy |= PROXIES.iter().any(|name| value(name).is_some());
+    let exceptions = value("NO_PROXY").or(value("no_proxy")).unwrap_or_default();
+    let knows_metadata =
+        exceptions.split(',').map(str::trim).any(|it| it == "*" || it.starts_with("169.254.") || it == "link-local");
+    if merged.has_proxy && !knows_metadata {
+        let message = "a proxy is set for all services, and `NO_PROXY` lacks `169.254.169.254`";
+        findings.add(&verdicts::NW06, message, place, "spec.instance.environment.default");
+    }
+}
+
+fn proxies(user_data: &UserData, has_proxy: bool, findings: &mut Findings) {
+    for part in user_data.of_kind(PartKind::Shell).filter(|_| !has_proxy) {
+        for command in commands(&part.text) {
+            let Some((first, rest)) = command.words.split_first().filter(|(first, _)| first.text == "export") else {
+                continue;
+            };
+            let name = |text: &str| text.split('=').next().is_some_and(|name| PROXIES.contains(&name));
+            if let Some(word) = rest.iter().find(|word| name(&word.text)) {
+                let variable = word.text.split('=').next().unwrap_or_default();
+                let message = format!("`{variable}` is exported by a script, which nodeadm does not see");
+                findings.add(&verdicts::ID09, message, part.source.at(first.line), format!("export {}", word.text));
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Bottlerocket: settings in TOML.
+
+use crate::facts::{Facts, Settings, Stated};
+use crate::finding::{Findings, Severity};
+use crate::kubelet::labels::is_label_value;
+use crate::kubelet::schema::{BOTTLEROCKET, FieldFaultKind};
+use crate::kubelet::taints::{EFFECTS, Taint};
+use crate::place::{Source, line_text};
+use crate::question::Question;
+use crate::tree::{self, Tree};
+use crate::userdata::UserData;
+use crate::verdicts;
+
+/// Reads the settings. All of the user data is one TOML document; parts there are none.
+pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
+    let source = Source::whole(user_data.anywhere().source);
+    let text = user_data.text();
+    let tree = match tree::toml(text) {
+        Ok(tree) => tree,
+        Err(fault) => {
+            let line = fault.line.unwrap_or(1);
+            let message = format!("the settings are not TOML: {}", fault.reason);
+            return findings.add(&verdicts::UD25, message, source.at(line), line_text(text, line));
+        }
+    };
+    for (key, line, _) in tree.entries().iter().filter(|(key, ..)| key != "settings") {
+        let message = format!("Bottlerocket takes settings below `settings` only; `{key}` is none");
+        findings.add(&verdicts::UD06, message, source.at(*line), line_text(text, *line));
+    }
+    let Some(kubernetes) = tree.at(&["settings", "kubernetes"]) else {
+        if !question.is_of_node_class {
+            missing(user_data, findings, "settings.kubernetes");
+        }
+        return;
+    };
+    facts.configures_kubelet = true;
+    for fault in BOTTLEROCKET.check(kubernetes, None) {
+        let path = format!("settings.kubernetes.{}", fault.path);
+        let (place, shown) = (source.at(fault.line), line_text(text, fault.line));
+        match fault.kind {
+            FieldFaultKind::Type { wanted, found } => {
+                findings.add(&verdicts::UD25, format!("`{path}` must be {wanted}, not {found}"), place, shown);
+            }
+            FieldFaultKind::Unknown { nearest } => {
+                let meant = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
+                // A setting that a newer Bottlerocket has is an error on the older one only.
+                let severity = if meant.is_empty() { Severity::Warning } else { Severity::Error };
+                findings.add_as(
+                    severity,
+                    &verdicts::UD06,
+                    format!("no setting is named `{path}`{meant}"),
+                    place,
+                    shown,
+                );
+            }
+            FieldFaultKind::OtherVersion { .. } | FieldFaultKind::Twice => {}
+        }
+    }
+    let stated = |key: &str| {
+        let (line, value) = kubernetes.entry(key)?;
+        Some(Stated { text: value.text()?.to_owned(), place: source.at(line) })
+    };
+    facts.cluster_name = stated("cluster-name");
+    facts.endpoint = stated("api-server");
+    facts.certificate_authority = stated("cluster-certificate");
+    let is_standalone = kubernetes.get("standalone-mode").and_then(Tree::boolean) == Some(true);
+    for key in ["cluster-name", "api-server", "cluster-certificate"] {
+        if kubernetes.get(key).is_none() && !is_standalone {
+            missing(user_data, findings, &format!("settings.kubernetes.{key}"));
+        }
+    }
+    let mut settings = Settings {
+        max_pods: kubernetes.get("max-pods").and_then(Tree::integer),
+        hostname: stated("hostname-override"),
+        ..Settings::default()
+    };
+    for (key, line, value) in kubernetes.get("node-labels").map(Tree::entries).unwrap_or_default() {
+        let Some(value) = value.text() else { continue };
+        if !is_label_value(value) {
+            let message = format!("label `{key}` has a value that is none");
+            findings.add(&verdicts::KA06, message, source.at(*line), line_text(text, *line));
+        }
+        settings.labels.push((key.clone(), value.to_owned(), source.at(*line)));
+    }
+    for (key, line, value) in kubernetes.get("node-taints").map(Tree::entries).unwrap_or_default() {
+        taints(key, value, &mut settings, &mut |verdict, message: String| {
+            findings.add(verdict, message, source.at(*line), line_text(text, *line));
+        });
+    }
+    facts.settings = Some(settings);
+}
+
+fn missing(user_data: &UserData, findings: &mut Findings, setting: &str) {
+    let fix = format!("add `{setting}`");
+    findings.add_with_fix(&verdicts::UD07, format!("`{setting}` is missing"), &fix, user_data.anywhere(), "");
+}
+
+/// A taint is a list of `value:Effect` under its key; older documents have one text.
+fn taints(
+    key: &str,
+    value: &Tree,
+    settings: &mut Settings,
+    refuse: &mut dyn FnMut(&'static verdicts::Verdict, String),
+) {
+    let texts: Option<Vec<&str>> = match value.text() {
+        Some(text) => Some(vec![text]),
+        None if value.items().is_empty() => None,
+        None => value.items().iter().map(Tree::text).collect(),
+    };
+    let Some(texts) = texts else {
+        return refuse(&verdicts::UD25, format!("taint `{key}` must be a list of texts `value:Effect`"));
+    };
+    for text in texts {
+        let Some((value, effect)) = text.split_once(':') else {
+            refuse(&verdicts::UD25, format!("taint `{key}` must have the form `value:Effect`"));
+            continue;
+        };
+        let taint = Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() };
+        match taint.check() {
+            Ok(()) => settings.taints.push(taint),
+            // Bottlerocket checks the form only, so this one reaches the kubelet, which exits.
+            Err(_) if !EFFECTS.contains(&effect) => {
+                refuse(&verdicts::KA03, format!("taint `{key}` has effect `{effect}`, which does not exist"));
+            }
+            Err(fault) => refuse(&verdicts::KA03, fault.to_string()),
+        }
+    }
+}

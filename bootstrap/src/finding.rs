@@ -1,0 +1,122 @@
+//! What is found, and how much it matters.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::place::{Evidence, Place};
+use crate::secrets;
+use crate::verdicts::Verdict;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The node will not join, or joins wrong.
+    Error,
+    /// It joins, and something in the document does not do what it seems to.
+    Warning,
+    /// Worth knowing.
+    Info,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        })
+    }
+}
+
+/// One finding: which verdict, on what, because of what. None of its texts holds a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which verdict; it has the cause.
+    pub verdict: &'static Verdict,
+    /// How much it matters here.
+    pub severity: Severity,
+    /// What is wrong, in one line, with names.
+    pub message: String,
+    /// What to do.
+    pub fix: String,
+    /// What it rests on.
+    pub evidence: Option<Evidence>,
+}
+
+/// The findings of one document, gathered.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Vec<Finding>);
+
+impl Findings {
+    /// Adds a finding with the severity and the fix of its verdict.
+    pub(crate) fn add(
+        &mut self,
+        verdict: &'static Verdict,
+        message: impl AsRef<str>,
+        place: Place,
+        text: impl AsRef<str>,
+    ) {
+        self.push(verdict, verdict.severity, message.as_ref(), None, place, text.as_ref());
+    }
+
+    /// Adds a finding that matters more or less here than its verdict says.
+    pub(crate) fn add_as(
+        &mut self,
+        severity: Severity,
+        verdict: &'static Verdict,
+        message: impl AsRef<str>,
+        place: Place,
+        text: impl AsRef<str>,
+    ) {
+        self.push(verdict, severity, message.as_ref(), None, place, text.as_ref());
+    }
+
+    /// Adds a finding whose fix can be said more exactly than the verdict says it.
+    pub(crate) fn add_with_fix(
+        &mut self,
+        verdict: &'static Verdict,
+        message: impl AsRef<str>,
+        fix: &str,
+        place: Place,
+        text: impl AsRef<str>,
+    ) {
+        self.push(verdict, verdict.severity, message.as_ref(), Some(fix), place, text.as_ref());
+    }
+
+    fn push(
+        &mut self,
+        verdict: &'static Verdict,
+        severity: Severity,
+        message: &str,
+        fix: Option<&str>,
+        place: Place,
+        text: &str,
+    ) {
+        // A document of a few kilobytes that is all faults is read no better with ten thousand findings.
+        const MOST: usize = 200;
+        let finding = Finding {
+            verdict,
+            severity,
+            message: secrets::clean(message),
+            fix: secrets::clean(fix.unwrap_or(verdict.fix)),
+            evidence: Some(Evidence { place, text: secrets::clean(text) }),
+        };
+        if self.0.len() < MOST && !self.0.contains(&finding) {
+            self.0.push(finding);
+        }
+    }
+
+    /// Whether there is a finding of this verdict.
+    pub(crate) fn has(&self, verdict: &Verdict) -> bool {
+        self.0.iter().any(|finding| finding.verdict.code == verdict.code)
+    }
+
+    /// All of them: errors first, then in the order in which they were found, which is that of the layers.
+    pub(crate) fn into_sorted(self) -> Vec<Finding> {
+        let mut all = self.0;
+        all.sort_by_key(|finding| finding.severity);
+        all
+    }
+}

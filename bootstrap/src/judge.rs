@@ -1,0 +1,122 @@
+//! From a question to a report.
+
+use crate::facts::{Argument, Facts};
+use crate::families::{al2, al2023, bottlerocket, windows};
+use crate::family::Family;
+use crate::finding::Findings;
+use crate::kubelet::arguments;
+use crate::kubelet::config::{Layer, merged, with_flags};
+use crate::place::{Source, line_of, line_text};
+use crate::question::{File, Question};
+use crate::report::{Effective, Report};
+use crate::rules;
+use crate::userdata::{PartKind, UserData};
+use crate::verdicts;
+use crate::words::systemd::{environment_file, last, split_value};
+
+/// Judges what is asked. Total: every document has an answer.
+#[must_use]
+pub fn judge(question: &Question) -> Report {
+    let mut findings = Findings::default();
+    let mut facts = Facts::default();
+    let family = family(question);
+    if let Some(user_data) = &question.user_data
+        && rules::envelope::check(user_data, family, &mut findings)
+    {
+        read(question, user_data, family, &mut facts, &mut findings);
+        if let Some(arch) = question.arch {
+            rules::architecture::check(user_data, arch, &mut findings);
+        }
+    }
+    if let Some(file) = &question.environment_file {
+        read_environment(file, &mut facts);
+    }
+    read_configuration(&question.kubelet_config, &mut facts, &mut findings);
+
+    let texts: Vec<&str> = facts.arguments.iter().map(|argument| argument.text.as_str()).collect();
+    let is_open = |index: usize| facts.arguments.get(index).is_some_and(|argument: &Argument| argument.is_open);
+    let parsed = arguments::parse(&texts, &is_open, &question.flags);
+    let config = merged(&facts.layers);
+
+    rules::cluster::check(&facts, &mut findings);
+    rules::arguments::check(&facts, &parsed, &question.flags, &mut findings);
+    rules::config::fields(&facts, question.flags.version, &mut findings);
+    if facts.configures_kubelet {
+        rules::config::whole(&facts, &parsed, &config, family, question.flags.version, &mut findings);
+    }
+    rules::registration::check(question, &facts, &parsed, &config, &mut findings);
+    let node_name = rules::registration::name(&facts, &parsed, &mut findings);
+
+    let max_pods = match &facts.settings {
+        Some(settings) => settings.max_pods,
+        None => with_flags(&config, &parsed).get("maxPods").and_then(serde_json::Value::as_i64),
+    };
+    let text = |stated: Option<&crate::facts::Stated>| stated.map(|stated| stated.text.clone());
+    let effective = Effective {
+        family,
+        cluster_name: text(facts.cluster_name.as_ref()),
+        endpoint: text(facts.endpoint.as_ref()),
+        taints: rules::registration::effective_taints(&facts, &parsed, &config),
+        labels: rules::registration::effective_labels(&facts, &parsed),
+        kubelet_args: facts.arguments.into_iter().map(|argument| argument.text).collect(),
+        kubelet_config: config,
+        max_pods,
+        node_name,
+    };
+    Report { findings: findings.into_sorted(), effective }
+}
+
+fn family(question: &Question) -> Family {
+    let detected = question.user_data.as_ref().map(Family::detect);
+    question.family.or(detected).unwrap_or(Family::Custom)
+}
+
+/// Reads the document by its family. A Custom image is read by what the document itself is.
+fn read(question: &Question, user_data: &UserData, family: Family, facts: &mut Facts, findings: &mut Findings) {
+    let has = |kind| user_data.of_kind(kind).next().is_some();
+    match family {
+        Family::Al2 => al2::read(user_data, facts, findings),
+        Family::Al2023 => al2023::read(question, user_data, facts, findings),
+        Family::Bottlerocket => bottlerocket::read(question, user_data, facts, findings),
+        Family::Windows2019 | Family::Windows2022 | Family::Windows2025 => windows::read(user_data, facts, findings),
+        Family::Custom if has(PartKind::NodeConfig) => al2023::read(question, user_data, facts, findings),
+        Family::Custom if has(PartKind::Toml) => bottlerocket::read(question, user_data, facts, findings),
+        Family::Custom if has(PartKind::PowerShell) => windows::read(user_data, facts, findings),
+        Family::Custom => al2::read(user_data, facts, findings),
+    }
+}
+
+/// The arguments that an environment file has: nodeadm's variable, or the two of AL2's kubelet.service. The file is what
+/// counts on the machine, so it takes the place of what the user data leads to.
+fn read_environment(file: &File, facts: &mut Facts) {
+    let source = Source::whole(file.name.as_str());
+    let variables = environment_file(&file.text);
+    facts.configures_kubelet = true;
+    facts.has_all_arguments = true;
+    facts.arguments.clear();
+    for name in ["NODEADM_KUBELET_ARGS", "KUBELET_ARGS", "KUBELET_EXTRA_ARGS"] {
+        for word in last(&variables, name).map(|variable| split_value(&variable.value)).unwrap_or_default() {
+            let place = source.at(line_of(&file.text, word.at));
+            facts.arguments.push(Argument { text: word.text, place, is_open: false });
+        }
+    }
+}
+
+fn read_configuration(files: &[File], facts: &mut Facts, findings: &mut Findings) {
+    for file in files {
+        let source = Source::whole(file.name.as_str());
+        facts.configures_kubelet = true;
+        match Layer::file(&file.text, source.clone()) {
+            Ok(layer) if layer.tree.is_map() => facts.layers.push(layer),
+            Ok(layer) => {
+                let message = format!("the kubelet's configuration must be a map, not {}", layer.tree.describe());
+                findings.add(&verdicts::KA11, message, source.at(1), line_text(&file.text, 1));
+            }
+            Err(fault) => {
+                let line = fault.line.unwrap_or(1);
+                let message = format!("the kubelet's configuration is not YAML or JSON: {}", fault.reason);
+                findings.add(&verdicts::KA11, message, source.at(line), line_text(&file.text, line));
+            }
+        }
+    }
+}

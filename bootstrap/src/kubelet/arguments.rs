@@ -1,0 +1,249 @@
+//! The argument list as the kubelet's flag parser reads it.
+//!
+//! Source: `cmd/kubelet/app/server.go` (an argument that is no flag ends the kubelet, `_` in names means `-`) and
+//! spf13/pflag (`--name=value`, `--name value`, a boolean takes its value only after `=`, `--` ends the flags).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::config;
+use super::flags::{self, Flag, FlagType, Known};
+use super::labels::{is_label_key, is_label_value};
+use super::taints;
+use super::version::Minor;
+
+/// Which flags there are.
+#[derive(Debug, Clone, Default)]
+pub struct FlagSet {
+    /// The version whose table counts.
+    pub version: Option<Minor>,
+    /// The names that the binary itself lists; they count before the table.
+    pub of_binary: Option<BTreeSet<String>>,
+}
+
+/// A flag as it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Its name, without dashes and with `-` for `_`.
+    pub name: String,
+    /// Its value; `true` for a boolean that stands alone.
+    pub value: String,
+    /// Which argument it is.
+    pub index: usize,
+}
+
+/// What the parser objects to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArgumentFault {
+    /// Which argument.
+    pub index: usize,
+    /// The flag it is about, if it is about one.
+    pub name: String,
+    /// What is wrong.
+    pub kind: ArgumentFaultKind,
+}
+
+/// What can be wrong with an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArgumentFaultKind {
+    /// No version has the flag.
+    Unknown,
+    /// This version no longer has it.
+    Gone {
+        /// The first version without it.
+        since: Minor,
+        /// What takes its place.
+        instead: Option<&'static str>,
+    },
+    /// This version does not have it yet.
+    NotYet {
+        /// The first version with it.
+        since: Minor,
+    },
+    /// The binary does not list it.
+    NotInBinary,
+    /// It is no flag.
+    Positional,
+    /// The list ends before its value.
+    NoValue,
+    /// Its value is not of its type; in the kubelet's words.
+    Value(String),
+    /// One of its labels is none.
+    Label(String),
+}
+
+/// What the parser makes of the list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parsed {
+    /// The flags that were given, in order.
+    pub given: Vec<Given>,
+    /// What it objects to. The kubelet stops at the first; all are here.
+    pub faults: Vec<ArgumentFault>,
+}
+
+impl Parsed {
+    /// The last value of a flag, which is the one that counts where values do not add up.
+    #[must_use]
+    pub fn last(&self, name: &str) -> Option<&Given> {
+        self.given.iter().rfind(|given| given.name == name)
+    }
+
+    /// Every time that a flag was given.
+    pub fn all<'p>(&'p self, name: &'p str) -> impl Iterator<Item = &'p Given> {
+        self.given.iter().filter(move |given| given.name == name)
+    }
+
+    /// The pairs of a map flag, later ones over earlier ones.
+    #[must_use]
+    pub fn map(&self, name: &str) -> BTreeMap<String, String> {
+        let pairs = self.all(name).flat_map(|given| given.value.split(','));
+        let pair =
+            |pair: &str| pair.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
+        pairs.filter_map(pair).collect()
+    }
+}
+
+/// Reads an argument list. `is_open` says which arguments hold something that nobody knows yet; their values are not
+/// judged.
+#[must_use]
+pub fn parse(arguments: &[&str], is_open: &dyn Fn(usize) -> bool, set: &FlagSet) -> Parsed {
+    let mut parsed = Parsed::default();
+    let mut index = 0;
+    while let Some(argument) = arguments.get(index) {
+        let at = index;
+        index += 1;
+        if *argument == "--" {
+            for (index, _) in arguments.iter().enumerate().skip(index) {
+                parsed.faults.push(fault(index, "", ArgumentFaultKind::Positional));
+            }
+            break;
+        }
+        let Some(flag) = flag_text(argument) else {
+            parsed.faults.push(fault(at, "", ArgumentFaultKind::Positional));
+            continue;
+        };
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (flag, None),
+        };
+        let name = name.replace('_', "-");
+        let (known, kind) = known(&name, set);
+        if let Some(kind) = kind {
+            parsed.faults.push(fault(at, &name, kind));
+        }
+        let takes = known.map_or(FlagType::Text, |flag| flag.takes);
+        let value = match value {
+            Some(value) => value,
+            None if matches!(takes, FlagType::Bool | FlagType::Version) || name == "help" => "true".to_owned(),
+            // Of a flag that nobody knows, the next argument is its value unless it looks like a flag.
+            None if known.is_none() && arguments.get(index).is_none_or(|next| next.starts_with('-')) => String::new(),
+            None => match arguments.get(index) {
+                Some(next) => {
+                    index += 1;
+                    (*next).to_owned()
+                }
+                None => {
+                    parsed.faults.push(fault(at, &name, ArgumentFaultKind::NoValue));
+                    continue;
+                }
+            },
+        };
+        if known.is_some() && !is_open(at) && !is_open(index.saturating_sub(1)) {
+            parsed.faults.extend(value_fault(takes, &value).map(|kind| fault(at, &name, kind)));
+        }
+        parsed.given.push(Given { name, value, index: at });
+    }
+    parsed
+}
+
+fn fault(index: usize, name: &str, kind: ArgumentFaultKind) -> ArgumentFault {
+    ArgumentFault { index, name: name.to_owned(), kind }
+}
+
+/// The text after the dashes. The only short names are `-v` and `-h`.
+fn flag_text(argument: &str) -> Option<&str> {
+    if let Some(long) = argument.strip_prefix("--") {
+        return Some(long);
+    }
+    let short = argument.strip_prefix('-').filter(|rest| !rest.is_empty())?;
+    match short {
+        "h" => Some("help"),
+        _ => Some(short),
+    }
+}
+
+fn known(name: &str, set: &FlagSet) -> (Option<Flag>, Option<ArgumentFaultKind>) {
+    let looked_up = flags::look_up(name, set.version);
+    let flag = match looked_up {
+        Known::Yes(flag) => Some(flag),
+        Known::Gone { flag, .. } => flag,
+        Known::NotYet { .. } | Known::No | Known::Unknown => None,
+    };
+    if let Some(names) = &set.of_binary {
+        if names.contains(name) {
+            return (flag, None);
+        }
+        let kind = match looked_up {
+            Known::Gone { since, instead, .. } => ArgumentFaultKind::Gone { since, instead },
+            Known::No => ArgumentFaultKind::Unknown,
+            _ => ArgumentFaultKind::NotInBinary,
+        };
+        return (flag, Some(kind));
+    }
+    let kind = match looked_up {
+        Known::Yes(_) | Known::Unknown => None,
+        Known::Gone { since, instead, .. } => Some(ArgumentFaultKind::Gone { since, instead }),
+        Known::NotYet { since } => Some(ArgumentFaultKind::NotYet { since }),
+        Known::No => Some(ArgumentFaultKind::Unknown),
+    };
+    (flag, kind)
+}
+
+/// Go's `strconv.ParseBool`.
+pub(crate) fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+fn value_fault(takes: FlagType, value: &str) -> Option<ArgumentFaultKind> {
+    let bad = |what: &str| Some(ArgumentFaultKind::Value(what.to_owned()));
+    let pairs = || value.split(',').filter(|pair| !pair.is_empty());
+    match takes {
+        FlagType::Text | FlagType::Texts | FlagType::Version => None,
+        FlagType::Bool if boolean(value).is_none() => bad("it must be true or false"),
+        FlagType::Int32 if value.parse::<i32>().is_err() => bad("it must be a whole number of 32 bits"),
+        FlagType::Int64 if value.parse::<i64>().is_err() => bad("it must be a whole number of 64 bits"),
+        FlagType::Duration if config::duration(value).is_none() => bad("it must be a duration such as 1m30s"),
+        FlagType::Address if !value.is_empty() && value.trim().parse::<std::net::IpAddr>().is_err() => {
+            bad("it must be an IP address")
+        }
+        FlagType::Map if pairs().any(|pair| !pair.contains('=')) => bad("malformed pair, expect string=string"),
+        FlagType::Evictions if pairs().any(|pair| !pair.contains('<')) => bad("malformed pair, expect string<string"),
+        FlagType::Headers if pairs().any(|pair| !pair.contains(':')) => bad("malformed pair, expect string:string"),
+        FlagType::Gates => {
+            match pairs().find(|pair| pair.split_once('=').is_none_or(|(_, it)| boolean(it.trim()).is_none())) {
+                Some(_) => bad("each gate must be Name=true or Name=false"),
+                None => None,
+            }
+        }
+        FlagType::Labels => match pairs().find(|pair| !pair.contains('=')) {
+            // A key alone is a label with an empty value.
+            Some(pair) if is_label_key(pair) => None,
+            Some(pair) => Some(ArgumentFaultKind::Label(pair.to_owned())),
+            None => label_fault(value),
+        },
+        FlagType::Taints => taints::flag_value(value).err().map(|fault| ArgumentFaultKind::Value(fault.to_string())),
+        FlagType::Quantity if config::quantity(value).is_none() => bad("it must be a quantity"),
+        _ => None,
+    }
+}
+
+fn label_fault(value: &str) -> Option<ArgumentFaultKind> {
+    let is_bad = |pair: &&str| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        !is_label_key(key.trim()) || !is_label_value(value.trim())
+    };
+    value.split(',').filter(|pair| !pair.is_empty()).find(is_bad).map(|pair| ArgumentFaultKind::Label(pair.to_owned()))
+}

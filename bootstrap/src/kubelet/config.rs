@@ -1,0 +1,193 @@
+//! The kubelet's configuration: files, drop-ins, and the flags that stand over them.
+//!
+//! Source: `cmd/kubelet/app/server.go`: the file, then the drop-ins in lexical order (JSON merge: lists are replaced),
+//! then the flags; feature gates add up.
+
+use serde_json::{Map, Value, json};
+
+use super::arguments::{Parsed, boolean};
+use crate::place::Source;
+use crate::tree::{self, SyntaxFault, Tree};
+
+/// One document of the configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Layer {
+    /// What it says.
+    pub(crate) tree: Tree,
+    /// Where it stands.
+    pub(crate) source: Source,
+    /// Whether it is a file of its own, which has to say what it is, or a field of another document, which cannot.
+    pub(crate) is_file: bool,
+}
+
+impl Layer {
+    /// Reads a file of the configuration.
+    pub(crate) fn file(text: &str, source: Source) -> Result<Self, SyntaxFault> {
+        Ok(Self { tree: tree::yaml(text)?, source, is_file: true })
+    }
+}
+
+/// What the layers say together, later ones over earlier ones.
+pub(crate) fn merged(layers: &[Layer]) -> Map<String, Value> {
+    let mut whole = Value::Object(Map::new());
+    for layer in layers.iter().filter(|layer| layer.tree.is_map()) {
+        tree::merge(&mut whole, layer.tree.to_json());
+    }
+    let mut whole = tree::object(whole);
+    whole.remove("kind");
+    whole.remove("apiVersion");
+    whole
+}
+
+/// Flags whose value replaces a field, with the field. Only those that a rule reads.
+const OVER: [(&str, &str, Form); 25] = [
+    ("enforce-node-allocatable", "enforceNodeAllocatable", Form::List),
+    ("cluster-dns", "clusterDNS", Form::List),
+    ("eviction-hard", "evictionHard", Form::Evictions),
+    ("eviction-soft", "evictionSoft", Form::Evictions),
+    ("eviction-soft-grace-period", "evictionSoftGracePeriod", Form::Map),
+    ("fail-cgroupv1", "failCgroupV1", Form::Bool),
+    ("fail-swap-on", "failSwapOn", Form::Bool),
+    ("cgroup-driver", "cgroupDriver", Form::Text),
+    ("cgroups-per-qos", "cgroupsPerQOS", Form::Bool),
+    ("event-burst", "eventBurst", Form::Number),
+    ("event-qps", "eventRecordQPS", Form::Number),
+    ("hairpin-mode", "hairpinMode", Form::Text),
+    ("image-gc-high-threshold", "imageGCHighThresholdPercent", Form::Number),
+    ("image-gc-low-threshold", "imageGCLowThresholdPercent", Form::Number),
+    ("kube-reserved", "kubeReserved", Form::Map),
+    ("kube-reserved-cgroup", "kubeReservedCgroup", Form::Text),
+    ("max-pods", "maxPods", Form::Number),
+    ("pods-per-core", "podsPerCore", Form::Number),
+    ("provider-id", "providerID", Form::Text),
+    ("register-node", "registerNode", Form::Bool),
+    ("reserved-cpus", "reservedSystemCPUs", Form::Text),
+    ("system-reserved", "systemReserved", Form::Map),
+    ("system-reserved-cgroup", "systemReservedCgroup", Form::Text),
+    ("topology-manager-policy", "topologyManagerPolicy", Form::Text),
+    ("topology-manager-scope", "topologyManagerScope", Form::Text),
+];
+
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Bool,
+    Number,
+    List,
+    Map,
+    Evictions,
+}
+
+/// The flag that stands over a field.
+pub(crate) fn flag_of(field: &str) -> Option<&'static str> {
+    OVER.iter().find(|(_, over, _)| *over == field).map(|(flag, ..)| *flag)
+}
+
+/// The configuration with the flags put over it.
+pub(crate) fn with_flags(config: &Map<String, Value>, flags: &Parsed) -> Map<String, Value> {
+    let mut whole = config.clone();
+    for (flag, field, form) in OVER {
+        let Some(given) = flags.last(flag) else { continue };
+        let text = given.value.as_str();
+        let split = |by: char| {
+            let pair =
+                |pair: &str| pair.split_once(by).map(|(key, value)| (key.trim().to_owned(), json!(value.trim())));
+            Value::Object(text.split(',').filter_map(pair).collect())
+        };
+        let value = match form {
+            Form::Text => json!(text),
+            Form::Bool => boolean(text).map_or(Value::Null, Value::Bool),
+            Form::Number => text.parse::<i64>().map_or(Value::Null, Value::from),
+            Form::List => json!(text.split(',').filter(|item| !item.is_empty()).collect::<Vec<_>>()),
+            Form::Map => split('='),
+            Form::Evictions => split('<'),
+        };
+        if !value.is_null() {
+            whole.insert(field.to_owned(), value);
+        }
+    }
+    whole
+}
+
+/// A duration of Go in nanoseconds.
+pub(crate) fn duration(text: &str) -> Option<i128> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total = 0_i128;
+    while !rest.is_empty() {
+        let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
+        let (number, after) = rest.split_at(end);
+        let unit_end = after.find(|char: char| char.is_ascii_digit() || char == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let unit: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || whole.len() > 18 || fraction.contains('.') {
+            return None;
+        }
+        total = total.checked_add(whole.parse::<i128>().unwrap_or(0).checked_mul(unit)?)?;
+        // A fraction beyond the eighteenth digit is less than a nanosecond of any unit.
+        let fraction: String = fraction.chars().take(18).collect();
+        if !fraction.is_empty() {
+            let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+            total = total.checked_add(fraction.parse::<i128>().ok()?.checked_mul(unit)? / scale)?;
+        }
+        rest = after;
+    }
+    // Go's durations have 64 bits.
+    i64::try_from(total).is_ok().then_some(sign * total)
+}
+
+/// The suffixes of a quantity.
+const SUFFIXES: [&str; 15] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "n", "u", "m", "k", "M", "G", "T", "P", "E"];
+
+/// A quantity of Kubernetes, as a number; `None` if the text is none.
+pub(crate) fn quantity(text: &str) -> Option<f64> {
+    let (number, factor) = match SUFFIXES.iter().find_map(|suffix| Some((text.strip_suffix(suffix)?, *suffix))) {
+        Some((number, suffix)) => (number, factor(suffix)),
+        None => (text, 1.0),
+    };
+    let digits = number.strip_prefix(['-', '+']).unwrap_or(number);
+    let is_plain = digits.bytes().any(|byte| byte.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'-' | b'+'))
+        && digits.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+    if !is_plain {
+        return None;
+    }
+    number.parse::<f64>().ok().filter(|value| value.is_finite()).map(|value| value * factor)
+}
+
+fn factor(suffix: &str) -> f64 {
+    match suffix {
+        "Ki" => 1024.0,
+        "Mi" => 1024.0_f64.powi(2),
+        "Gi" => 1024.0_f64.powi(3),
+        "Ti" => 1024.0_f64.powi(4),
+        "Pi" => 1024.0_f64.powi(5),
+        "Ei" => 1024.0_f64.powi(6),
+        "n" => 1e-9,
+        "u" => 1e-6,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "P" => 1e15,
+        _ => 1e18,
+    }
+}

@@ -1,0 +1,68 @@
+//! Labels as the kubelet reads them, and which of them it may not give itself.
+//!
+//! Source: `apimachinery/pkg/util/validation` and `pkg/kubelet/apis/well_known_labels.go` of Kubernetes.
+
+/// Labels of the `kubernetes.io` namespace that a kubelet may set.
+pub const ALLOWED: [&str; 10] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/instance-type",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+];
+const ALSO_ALLOWED: &str = "failure-domain.beta.kubernetes.io/zone";
+/// Namespaces, with those below them, in which a kubelet may set what it likes.
+pub const ALLOWED_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+
+const LONGEST_NAME: usize = 63;
+const LONGEST_PREFIX: usize = 253;
+
+fn is_in(namespace: &str, domain: &str) -> bool {
+    namespace == domain || namespace.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+}
+
+/// Whether the kubelet refuses to start with this label.
+#[must_use]
+pub fn is_restricted(key: &str) -> bool {
+    let Some((namespace, _)) = key.split_once('/') else { return false };
+    (is_in(namespace, "kubernetes.io") || is_in(namespace, "k8s.io"))
+        && !ALLOWED.contains(&key)
+        && key != ALSO_ALLOWED
+        && !ALLOWED_NAMESPACES.iter().any(|allowed| is_in(namespace, allowed))
+}
+
+fn is_name(text: &str, also: &[char]) -> bool {
+    let inner = |char: char| char.is_ascii_alphanumeric() || also.contains(&char);
+    text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.ends_with(|last: char| last.is_ascii_alphanumeric())
+        && text.chars().all(inner)
+}
+
+/// Whether a text is the value of a label: at most 63 letters, digits, `-`, `_`, `.`; empty is one.
+#[must_use]
+pub fn is_label_value(text: &str) -> bool {
+    text.is_empty() || (text.len() <= LONGEST_NAME && is_name(text, &['-', '_', '.']))
+}
+
+/// Whether a text is the key of a label: a name, after a DNS name and a slash if it has one.
+#[must_use]
+pub fn is_label_key(text: &str) -> bool {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    let is_named = !name.is_empty() && name.len() <= LONGEST_NAME && is_name(name, &['-', '_', '.']);
+    is_named && prefix.is_none_or(is_dns_name)
+}
+
+/// Whether a text is an RFC 1123 subdomain, as the name of a Node must be.
+#[must_use]
+pub fn is_dns_name(text: &str) -> bool {
+    let is_part = |part: &str| is_name(part, &['-']) && !part.bytes().any(|byte| byte.is_ascii_uppercase());
+    text.len() <= LONGEST_PREFIX && text.split('.').all(is_part)
+}

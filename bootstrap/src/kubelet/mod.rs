@@ -1,0 +1,18 @@
+//! What the kubelet makes of its arguments and its configuration.
+//!
+//! ```text
+//!  argv ──► arguments ──► flags of this version, values of their types ──┐
+//!  config.json, *.conf ──► config: fields of this version, merged ───────┴──► taints, labels, max pods, node name
+//! ```
+
+pub mod arguments;
+pub mod config;
+pub mod flags;
+pub mod gates;
+pub mod labels;
+pub mod schema;
+pub mod taints;
+pub mod version;
+
+#[cfg(test)]
+mod tests;

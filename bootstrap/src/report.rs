@@ -1,0 +1,49 @@
+//! The answer: findings, and what the kubelet will be told.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::family::Family;
+use crate::finding::{Finding, Severity};
+use crate::kubelet::taints::Taint;
+
+/// What came of judging a document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Errors first, then in the order of the layers.
+    pub findings: Vec<Finding>,
+    /// What is in effect.
+    pub effective: Effective,
+}
+
+/// What the kubelet will be told, as far as the document decides it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effective {
+    /// The family that the document was read as.
+    pub family: Family,
+    /// Name of the cluster.
+    pub cluster_name: Option<String>,
+    /// URL of its API server.
+    pub endpoint: Option<String>,
+    /// Taints that the node registers with.
+    pub taints: Vec<Taint>,
+    /// Labels that the node registers with.
+    pub labels: BTreeMap<String, String>,
+    /// Arguments that the kubelet's process receives.
+    pub kubelet_args: Vec<String>,
+    /// The merged configuration, before flags.
+    pub kubelet_config: Map<String, Value>,
+    /// Most pods; absent if the instance type decides.
+    pub max_pods: Option<i64>,
+    /// The node's name; absent if the instance decides.
+    pub node_name: Option<String>,
+}
+
+impl Report {
+    /// Whether the node joins, and joins right: there is no error.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Error)
+    }
+}

@@ -1,0 +1,44 @@
+//! The configuration of containerd that a NodeConfig brings along.
+
+use serde_json::Value;
+
+use crate::facts::{Facts, Stated};
+use crate::finding::Findings;
+use crate::place::line_text;
+use crate::tree::{self, Tree};
+use crate::userdata::Part;
+use crate::verdicts;
+
+/// Judges the TOML in `spec.containerd.config`.
+pub(crate) fn check(config: &Tree, part: &Part, facts: &mut Facts, findings: &mut Findings) {
+    let Some(text) = config.text() else { return };
+    let line = config.line.max(1);
+    let place = part.source.at(line);
+    let tree = match tree::toml(text) {
+        Ok(tree) => tree,
+        Err(fault) => {
+            let inner = fault.line.unwrap_or(1);
+            let message = format!("line {inner} of containerd's configuration is not TOML: {}", fault.reason);
+            return findings.add(&verdicts::CR01, message, place, line_text(text, inner));
+        }
+    };
+    for (name, inner, _) in tree.get("plugins").map(Tree::entries).unwrap_or_default() {
+        if !name.starts_with("io.containerd.") {
+            let message = format!("plugin `{name}` is named in the way of version 1");
+            findings.add(&verdicts::CR01, message, place.clone(), line_text(text, *inner));
+        }
+    }
+    if let Some(systemd) = systemd_cgroup(&tree.to_json(), 0) {
+        facts.systemd_cgroup = Some((systemd, Stated { text: format!("SystemdCgroup = {systemd}"), place }));
+    }
+}
+
+/// `SystemdCgroup`, wherever it stands: its path differs between versions of containerd.
+fn systemd_cgroup(value: &Value, depth: usize) -> Option<bool> {
+    const DEEPEST: usize = 16;
+    let Value::Object(fields) = value else { return None };
+    if let Some(Value::Bool(systemd)) = fields.get("SystemdCgroup") {
+        return Some(*systemd);
+    }
+    fields.values().filter(|_| depth < DEEPEST).find_map(|field| systemd_cgroup(field, depth + 1))
+}

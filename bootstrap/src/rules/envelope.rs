@@ -1,0 +1,107 @@
+//! The user data as a whole.
+
+use crate::family::Family;
+use crate::finding::{Findings, Severity};
+use crate::place::line_text;
+use crate::userdata::{LARGEST_USER_DATA, MimeFault, PartKind, UserData};
+use crate::verdicts;
+
+/// Judges size, wrappings, MIME, and whether the document is for this family at all. Whether it is worth reading on.
+pub(crate) fn check(user_data: &UserData, family: Family, findings: &mut Findings) -> bool {
+    if user_data.size > LARGEST_USER_DATA {
+        let message = format!("the user data has {} bytes; EC2 takes {LARGEST_USER_DATA}", user_data.size);
+        findings.add(&verdicts::UD23, message, user_data.anywhere(), "");
+    }
+    if let Some(fault) = user_data.wrapping_fault {
+        findings.add(&verdicts::UD30, format!("the user data cannot be read: {fault}"), user_data.anywhere(), "");
+        return false;
+    }
+    for part in &user_data.parts {
+        if let Some(fault) = part.wrapping_fault {
+            let message = format!("part {} cannot be read: {fault}", part.number);
+            findings.add(&verdicts::UD30, message, part.source.anywhere(), "");
+        }
+    }
+    // Windows and Bottlerocket never look for MIME.
+    if matches!(family, Family::Al2 | Family::Al2023 | Family::Custom) {
+        mime(user_data, family, findings);
+    }
+    is_for(user_data, family, findings)
+}
+
+fn mime(user_data: &UserData, family: Family, findings: &mut Findings) {
+    for fault in &user_data.mime_faults {
+        let shown = |line: usize| (user_data.at(line), line_text(user_data.text(), line));
+        match *fault {
+            MimeFault::HeaderIsBody { line } => {
+                let (place, text) = shown(line);
+                let message = format!("line {line} stands among the headers of a part and is none");
+                findings.add(&verdicts::UD01, message, place, text);
+            }
+            MimeFault::NoColon { line } => {
+                let (place, text) = shown(line);
+                findings.add(&verdicts::UD02, "malformed MIME header: missing colon", place, text);
+            }
+            MimeFault::Boundary { line } => {
+                let (place, text) = shown(line);
+                findings.add(
+                    &verdicts::UD02,
+                    "no line of the document is the boundary that its header names",
+                    place,
+                    text,
+                );
+            }
+            MimeFault::Indented { line } => {
+                let (place, text) = shown(line);
+                findings.add(&verdicts::UD02, "a boundary does not begin at the first column", place, text);
+            }
+            MimeFault::LateHeader { line } => {
+                let (place, text) = shown(line);
+                findings.add(&verdicts::UD02, "the document does not begin with its MIME headers", place, text);
+            }
+            MimeFault::NoVersion => {
+                let scripts =
+                    user_data.parts.iter().any(|part| matches!(part.kind, PartKind::Shell | PartKind::CloudInit));
+                // nodeadm does without the line; cloud-init runs nothing.
+                let severity = if scripts { Severity::Error } else { Severity::Warning };
+                let message = "`MIME-Version` is missing, so cloud-init runs none of the parts";
+                findings.add_as(severity, &verdicts::UD02, message, user_data.at(1), line_text(user_data.text(), 1));
+            }
+            MimeFault::NotMultipart => {
+                if family == Family::Al2023 {
+                    let message = "the document is MIME and not multipart, so nodeadm takes its headers for YAML";
+                    findings.add(&verdicts::UD02, message, user_data.at(1), line_text(user_data.text(), 1));
+                }
+            }
+        }
+    }
+}
+
+/// Whether the document is written for the family.
+fn is_for(user_data: &UserData, family: Family, findings: &mut Findings) -> bool {
+    let has = |kind| user_data.of_kind(kind).next().is_some();
+    let written_for = if has(PartKind::PowerShell) {
+        "Windows"
+    } else if has(PartKind::Toml) {
+        "Bottlerocket"
+    } else if has(PartKind::NodeConfig) {
+        "AL2023"
+    } else if has(PartKind::Shell) {
+        "AL2"
+    } else {
+        return true;
+    };
+    let is_alien = match family {
+        Family::Custom => false,
+        Family::Al2 => written_for != "AL2" && !has(PartKind::Shell),
+        // A shell script alone is known to be AL2's or to lack a NodeConfig: the family's own rules tell which.
+        Family::Al2023 => matches!(written_for, "Windows" | "Bottlerocket"),
+        Family::Bottlerocket => written_for != "Bottlerocket",
+        Family::Windows2019 | Family::Windows2022 | Family::Windows2025 => written_for != "Windows",
+    };
+    if is_alien {
+        let message = format!("the user data is written for {written_for}, and the image is {family}");
+        findings.add(&verdicts::UD27, message, user_data.at(1), line_text(user_data.text(), 1));
+    }
+    !is_alien
+}

@@ -1,0 +1,19 @@
+//! The rules: each looks at the facts and says what is wrong.
+//!
+//! ```text
+//!  envelope     the user data as a whole: size, wrappings, MIME, is it for this family
+//!  cluster      endpoint, certificate authority, service network
+//!  arguments    flags of this version, their values, labels, positional arguments
+//!  config       the kubelet's configuration: fields of this version, contradictions
+//!  containerd   the configuration of containerd in a NodeConfig
+//!  registration taints, labels, name, provider ID: what the node registers with
+//!  architecture programs that a script fetches
+//! ```
+
+pub(crate) mod architecture;
+pub(crate) mod arguments;
+pub(crate) mod cluster;
+pub(crate) mod config;
+pub(crate) mod containerd;
+pub(crate) mod envelope;
+pub(crate) mod registration;

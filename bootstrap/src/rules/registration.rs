@@ -1,0 +1,175 @@
+//! What the node registers with: taints, labels, name, provider ID.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::facts::{Facts, Stated};
+use crate::finding::{Findings, Severity};
+use crate::kubelet::arguments::Parsed;
+use crate::kubelet::labels::is_dns_name;
+use crate::kubelet::taints::{self, Taint};
+use crate::place::Place;
+use crate::question::Question;
+use crate::verdicts;
+
+const FLAG: &str = "register-with-taints";
+const FIELD: &str = "registerWithTaints";
+
+/// The taints that count: those of the last flag, if there is a flag; else those of the configuration.
+pub(crate) fn effective_taints(facts: &Facts, parsed: &Parsed, config: &Map<String, Value>) -> Vec<Taint> {
+    if let Some(settings) = &facts.settings {
+        return settings.taints.clone();
+    }
+    let mut taints = match parsed.last(FLAG) {
+        Some(given) => taints::flag_value(&given.value).unwrap_or_default(),
+        None => taints_of(config.get(FIELD)).into_iter().filter(|taint| taint.check().is_ok()).collect(),
+    };
+    taints.sort();
+    taints.dedup();
+    taints
+}
+
+/// The taints of the configuration, right or wrong.
+fn taints_of(field: Option<&Value>) -> Vec<Taint> {
+    let text = |taint: &Value, key: &str| taint.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let items = field.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let taint = |it: &Value| Taint { key: text(it, "key"), value: text(it, "value"), effect: text(it, "effect") };
+    items.iter().filter(|it| it.is_object()).map(taint).collect()
+}
+
+/// The labels that count: those of all flags together.
+pub(crate) fn effective_labels(facts: &Facts, parsed: &Parsed) -> BTreeMap<String, String> {
+    match &facts.settings {
+        Some(settings) => settings.labels.iter().map(|(key, value, _)| (key.clone(), value.clone())).collect(),
+        None => parsed.map("node-labels"),
+    }
+}
+
+/// Judges taints and labels against what is required.
+pub(crate) fn check(
+    question: &Question,
+    facts: &Facts,
+    parsed: &Parsed,
+    config: &Map<String, Value>,
+    findings: &mut Findings,
+) {
+    let effective = effective_taints(facts, parsed, config);
+    configured_taints(facts, parsed, config, findings);
+    let replaced = replaced_taints(facts, parsed, config, &effective, findings);
+    let mut required = question.required_taints.clone();
+    // A document that asks for the taint in vain was meant to have it.
+    let lost = facts.lost_taints.iter().chain(&replaced);
+    required.extend(lost.clone().map(|(taint, _)| taint).filter(|taint| taint.key == taints::UNREGISTERED).cloned());
+    required.sort();
+    required.dedup();
+    let has_open = facts.arguments.iter().any(|argument| argument.is_open && !argument.text.starts_with('-'));
+    // A flag that is open may hold anything.
+    let is_open =
+        has_open || parsed.last(FLAG).is_some_and(|it| facts.arguments.get(it.index).is_some_and(|it| it.is_open));
+    for taint in required.iter().filter(|taint| !effective.contains(taint)) {
+        let at = facts.lost_taints.iter().chain(&replaced).find(|(other, _)| other == taint);
+        let flag = parsed.last(FLAG).and_then(|given| facts.arguments.get(given.index));
+        let (place, text) = match (at, flag) {
+            (Some((_, place)), _) => (place.clone(), taint.to_string()),
+            (None, Some(argument)) => (argument.place.clone(), argument.text.clone()),
+            (None, None) => (nowhere(question), String::new()),
+        };
+        let severity = if is_open { Severity::Warning } else { Severity::Error };
+        let message = format!("required taint {taint} is not in effect");
+        findings.add_as(severity, &verdicts::KA07, message, place, text);
+    }
+    let labels = effective_labels(facts, parsed);
+    for label in &question.required_labels {
+        let is_there =
+            labels.get(&label.key).is_some_and(|value| label.value.as_ref().is_none_or(|wanted| wanted == value));
+        if !is_there {
+            let value = label.value.as_ref().map(|value| format!("={value}")).unwrap_or_default();
+            let message = format!("required label {}{value} is not in effect", label.key);
+            let severity = if has_open { Severity::Warning } else { Severity::Error };
+            findings.add_as(severity, &verdicts::KA35, message, nowhere(question), "");
+        }
+    }
+}
+
+fn nowhere(question: &Question) -> Place {
+    match (&question.user_data, &question.environment_file, question.kubelet_config.first()) {
+        (Some(user_data), ..) => user_data.anywhere(),
+        (None, Some(file), _) | (None, None, Some(file)) => Place { source: file.name.as_str().into(), line: None },
+        (None, None, None) => Place { source: "input".into(), line: None },
+    }
+}
+
+/// Taints of the configuration that the kubelet refuses. Those of a list that a flag replaces are never read.
+fn configured_taints(facts: &Facts, parsed: &Parsed, config: &Map<String, Value>, findings: &mut Findings) {
+    if parsed.last(FLAG).is_some() {
+        return;
+    }
+    let mut seen: Vec<Taint> = Vec::new();
+    for taint in taints_of(config.get(FIELD)) {
+        let twice = seen.iter().any(|other| (&other.key, &other.effect) == (&taint.key, &taint.effect));
+        if let Err(fault) = taint.check() {
+            findings.add(&verdicts::KA03, fault.to_string(), field_place(facts), format!("{FIELD}: {taint}"));
+        } else if twice {
+            let message = format!("taint {taint} stands twice");
+            findings.add_as(
+                Severity::Warning,
+                &verdicts::KA03,
+                message,
+                field_place(facts),
+                format!("{FIELD}: {taint}"),
+            );
+        }
+        seen.push(taint);
+    }
+}
+
+fn field_place(facts: &Facts) -> Place {
+    let of_layer =
+        |layer: &crate::kubelet::config::Layer| layer.tree.entry(FIELD).map(|(line, _)| layer.source.at(line));
+    facts.layers.iter().rev().find_map(of_layer).unwrap_or_else(|| Place { source: "kubelet".into(), line: None })
+}
+
+/// Taints that stand in a list which another one replaces, and are not in that other one.
+fn replaced_taints(
+    facts: &Facts,
+    parsed: &Parsed,
+    config: &Map<String, Value>,
+    effective: &[Taint],
+    findings: &mut Findings,
+) -> Vec<(Taint, Place)> {
+    let Some(last) = parsed.last(FLAG) else { return Vec::new() };
+    let Some(winner) = facts.arguments.get(last.index) else { return Vec::new() };
+    let mut replaced = Vec::new();
+    for given in parsed.all(FLAG).filter(|given| given.index != last.index) {
+        let Some(argument) = facts.arguments.get(given.index) else { continue };
+        let taints = taints::flag_value(&given.value).unwrap_or_default();
+        replaced.extend(taints.into_iter().map(|taint| (taint, argument.place.clone())));
+    }
+    replaced.extend(taints_of(config.get(FIELD)).into_iter().map(|taint| (taint, field_place(facts))));
+    replaced.retain(|(taint, _)| !effective.contains(taint));
+    if !replaced.is_empty() && !winner.is_open {
+        let lost = replaced.iter().map(|(taint, _)| format!("`{taint}`")).collect::<Vec<_>>().join(", ");
+        let message = format!("the last `--{FLAG}` replaces {lost}");
+        findings.add(&verdicts::KA08, message, winner.place.clone(), &winner.text);
+    }
+    replaced
+}
+
+/// The name that the document gives the node, and whether it may.
+pub(crate) fn name(facts: &Facts, parsed: &Parsed, findings: &mut Findings) -> Option<String> {
+    let of_flag = parsed.last("hostname-override").and_then(|given| {
+        let argument = facts.arguments.get(given.index).filter(|argument| !argument.is_open)?;
+        Some(Stated { text: given.value.clone(), place: argument.place.clone() })
+    });
+    let stated = of_flag.or_else(|| facts.settings.as_ref()?.hostname.clone())?;
+    // The kubelet trims the name and writes it in lower case.
+    let name = stated.text.trim().to_lowercase();
+    if !is_dns_name(&name) {
+        findings.add(&verdicts::AU08, format!("`{name}` is no name of a Node"), stated.place, &stated.text);
+    } else if !facts.has_all_arguments {
+        // The environment file of one machine names that machine; user data goes to many.
+        findings.add(&verdicts::AU05, format!("every node would be named `{name}`"), stated.place, &stated.text);
+    }
+    Some(name)
+}

@@ -1,0 +1,174 @@
+//! Keeping secrets out of everything that is shown.
+//!
+//! User data holds launch tokens, proxies with passwords, keys that somebody should not have put there. A finding quotes
+//! pieces of it, so every text of a finding passes [`clean`]: it hides what is named like a secret, what has the shape
+//! of one, and whatever looks like chance.
+
+use crate::kubelet::{gates, schema};
+
+/// What is shown in place of a secret.
+const HIDDEN: &str = "[hidden]";
+
+/// The longest text that a finding shows.
+const LONGEST: usize = 240;
+
+/// Words that name a secret when they are part of a key.
+const NAMES: [&str; 12] = [
+    "token",
+    "passw",
+    "passphrase",
+    "secret",
+    "authorization",
+    "bearer",
+    "credential=",
+    "apikey",
+    "api-key",
+    "api_key",
+    "accesskey",
+    "private",
+];
+
+/// A text as it may be shown: on one line, shortened, without secrets.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    let flat: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    let mut out = String::new();
+    let mut rest = flat.as_str();
+    while !rest.is_empty() {
+        let blank = rest.len() - rest.trim_start().len();
+        out.push_str(&rest[..blank]);
+        rest = &rest[blank..];
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let (shown, names_secret) = clean_word(word);
+        out.push_str(&shown);
+        // A value in quotes may hold blanks: what is named like a secret hides all that follows it.
+        if (names_secret || word.contains("-----BEGIN")) && !after.trim().is_empty() {
+            if !out.ends_with(HIDDEN) {
+                out.push(' ');
+                out.push_str(HIDDEN);
+            }
+            break;
+        }
+        rest = after;
+    }
+    let mut short: String = out.trim().chars().take(LONGEST).collect();
+    if out.trim().chars().nth(LONGEST).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// A word as it may be shown, and whether it names a secret, so that what follows is one.
+fn clean_word(word: &str) -> (String, bool) {
+    let lower = word.to_lowercase();
+    if let Some(name) = NAMES.iter().filter_map(|name| lower.find(name).map(|at| (at, *name))).min() {
+        let (at, name) = name;
+        // Prose (“its token is missing”) has the bare word; a document has something around it.
+        let is_prose = lower.trim_matches(|char: char| !char.is_alphanumeric()) == name || lower == format!("{name}s");
+        let after = at + name.len();
+        let separator = lower.get(after..).and_then(|rest| rest.find([':', '='])).map(|offset| after + offset);
+        match separator {
+            Some(separator) if lower.len() == word.len() => {
+                let head = word.get(..=separator).unwrap_or_default();
+                return (format!("{}{HIDDEN}", hide_chance(head)), true);
+            }
+            _ if is_prose => {}
+            _ => return (HIDDEN.to_owned(), true),
+        }
+    }
+    // `https://user:password@proxy`
+    if let Some((scheme, rest)) = word.split_once("://")
+        && let Some((_, host)) = rest.rsplit_once('@')
+    {
+        return (format!("{}://{HIDDEN}@{}", hide_chance(scheme), hide_chance(host)), false);
+    }
+    (hide_chance(word), false)
+}
+
+/// Hides runs of letters and digits that nobody chose: keys, hashes, base64.
+fn hide_chance(word: &str) -> String {
+    let mut out = String::new();
+    let mut run = String::new();
+    for char in word.chars() {
+        if char.is_ascii_alphanumeric() || matches!(char, '+') {
+            run.push(char);
+        } else {
+            flush(&mut run, &mut out);
+            out.push(char);
+        }
+    }
+    flush(&mut run, &mut out);
+    out
+}
+
+fn flush(run: &mut String, out: &mut String) {
+    if is_chance(run) && !is_known(run) {
+        if !out.ends_with(HIDDEN) {
+            out.push_str(HIDDEN);
+        }
+    } else {
+        out.push_str(run);
+    }
+    run.clear();
+}
+
+/// Names of fields and gates change their kind of letter often too: they are known.
+fn is_known(run: &str) -> bool {
+    gates::exists(run) || schema::KUBELET.names(run) || schema::NODE_CONFIG.names(run)
+}
+
+/// Whether a run of letters and digits looks drawn rather than written: long and changing its kind of letter at every
+/// other step, or longer than any name.
+fn is_chance(run: &str) -> bool {
+    const SHORTEST: usize = 10;
+    const LONGEST_NAME: usize = 40;
+    if run.len() < SHORTEST {
+        return false;
+    }
+    // An access key of AWS begins with one of these.
+    if ["AKIA", "ASIA", "AROA", "AIDA"].iter().any(|prefix| run.starts_with(prefix)) || run.len() > LONGEST_NAME {
+        return true;
+    }
+    let kind = |byte: u8| match byte {
+        b'0'..=b'9' => 0,
+        b'A'..=b'Z' => 1,
+        _ => 2,
+    };
+    let changes = run.as_bytes().windows(2).filter(|pair| kind(pair[0]) != kind(pair[1])).count();
+    changes * 3 >= run.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clean;
+
+    #[test]
+    fn secrets_are_hidden() {
+        for (text, shown) in [
+            ("launchToken: mlt-4f9aQ2", "launchToken:[hidden]"),
+            ("export HTTPS_PROXY=http://u:hunter2@proxy:3128", "export HTTPS_PROXY=http://[hidden]@proxy:3128"),
+            ("--manifest-url-header=Authorization:Bearer abc", "--manifest-url-header=Authorization:[hidden]"),
+            ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "AWS_SECRET_ACCESS_KEY=[hidden]"),
+            ("key AKIAIOSFODNN7EXAMPLE", "key [hidden]"),
+            ("-----BEGIN RSA PRIVATE KEY----- MIIE", "-----BEGIN [hidden]"),
+            ("certificateAuthority: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t", "certificateAuthority: [hidden]"),
+            ("password: \"two words\" and more", "password:[hidden]"),
+        ] {
+            assert_eq!(clean(text), shown);
+        }
+    }
+
+    #[test]
+    fn words_are_not() {
+        for text in [
+            "--register-with-taints=karpenter.sh/unregistered:NoExecute",
+            "--image-credential-provider-bin-dir=/etc/eks/image-credential-provider",
+            "registerWithTaints imageGCHighThresholdPercent NodeConfig x86_64 ip-10-0-0-1.eu-west-1.compute.internal",
+            "spec.kubelet.config.evictionSoftGracePeriod",
+            "failCgroupV1: kubeAPIQPS m7g.2xlarge topology.kubernetes.io/zone=us-east-1a",
+        ] {
+            assert_eq!(clean(text), text);
+        }
+    }
+}

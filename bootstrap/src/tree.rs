@@ -1,0 +1,326 @@
+//! A document as a tree of values with lines, whatever language it was written in.
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::place::{Lines, line_of};
+
+/// A value and the line, from 1, at which it begins; 0 if nobody knows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Tree {
+    pub(crate) line: usize,
+    pub(crate) node: Node,
+}
+
+/// What a value is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Node {
+    /// A scalar.
+    Scalar(Scalar),
+    /// A list.
+    List(Vec<Tree>),
+    /// Keys with their lines and values, in the order of the document. A key that stands twice is here twice.
+    Map(Vec<(String, usize, Tree)>),
+}
+
+/// A value that has no parts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Scalar {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+}
+
+/// Why a text is not a document of its language.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SyntaxFault {
+    /// The line, from 1, if the parser knows it.
+    pub(crate) line: Option<usize>,
+    /// What the parser says, on one line.
+    pub(crate) reason: String,
+}
+
+impl Tree {
+    /// The value of `key`; the last one counts, as in every decoder that lets a key stand twice. Null counts as absent.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        self.entry(key).map(|(_, value)| value)
+    }
+
+    /// The line of `key`, and its value.
+    pub(crate) fn entry(&self, key: &str) -> Option<(usize, &Self)> {
+        let (_, line, value) = self.entries().iter().rfind(|(other, ..)| other == key)?;
+        (value.node != Node::Scalar(Scalar::Null)).then_some((*line, value))
+    }
+
+    /// The value at the end of a way of keys.
+    pub(crate) fn at(&self, way: &[&str]) -> Option<&Self> {
+        way.iter().try_fold(self, |tree, key| tree.get(key))
+    }
+
+    /// The entries, if this is a map.
+    pub(crate) fn entries(&self) -> &[(String, usize, Self)] {
+        if let Node::Map(entries) = &self.node { entries } else { &[] }
+    }
+
+    /// The items, if this is a list.
+    pub(crate) fn items(&self) -> &[Self] {
+        if let Node::List(items) = &self.node { items } else { &[] }
+    }
+
+    /// The text, if this is text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        if let Node::Scalar(Scalar::Text(text)) = &self.node { Some(text) } else { None }
+    }
+
+    /// `true` or `false`, if this is one of them.
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        if let Node::Scalar(Scalar::Bool(value)) = self.node { Some(value) } else { None }
+    }
+
+    /// The whole number, if this is one.
+    pub(crate) fn integer(&self) -> Option<i64> {
+        if let Node::Scalar(Scalar::Number(number)) = &self.node { number.as_i64() } else { None }
+    }
+
+    /// Whether this is a map.
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self.node, Node::Map(_))
+    }
+
+    /// Whether this is `null`, or nothing.
+    pub(crate) fn is_null(&self) -> bool {
+        self.node == Node::Scalar(Scalar::Null)
+    }
+
+    /// What it is, for people.
+    pub(crate) fn describe(&self) -> &'static str {
+        match &self.node {
+            Node::Scalar(Scalar::Null) => "nothing",
+            Node::Scalar(Scalar::Bool(_)) => "a boolean",
+            Node::Scalar(Scalar::Number(_)) => "a number",
+            Node::Scalar(Scalar::Text(_)) => "text",
+            Node::List(_) => "a list",
+            Node::Map(_) => "a map",
+        }
+    }
+
+    /// The same as JSON.
+    pub(crate) fn to_json(&self) -> Value {
+        match &self.node {
+            Node::Scalar(Scalar::Null) => Value::Null,
+            Node::Scalar(Scalar::Bool(value)) => Value::Bool(*value),
+            Node::Scalar(Scalar::Number(number)) => Value::Number(number.clone()),
+            Node::Scalar(Scalar::Text(text)) => Value::String(text.clone()),
+            Node::List(items) => Value::Array(items.iter().map(Self::to_json).collect()),
+            Node::Map(entries) => {
+                Value::Object(entries.iter().map(|(key, _, value)| (key.clone(), value.to_json())).collect())
+            }
+        }
+    }
+}
+
+// === YAML and JSON ===
+
+/// Nobody writes a NodeConfig deeper than this, and what reads it recurses.
+const DEEPEST: usize = 64;
+
+/// Reads the first document of a YAML or JSON text.
+pub(crate) fn yaml(text: &str) -> Result<Tree, SyntaxFault> {
+    // Enough for any honest text of this size: only repeated aliases make more of it than it holds.
+    let most = text.len().saturating_add(100_000);
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: most,
+            max_nodes: most,
+            max_total_scalar_bytes: most.saturating_mul(2),
+            max_depth: DEEPEST,
+            flow_nesting_limit: DEEPEST,
+        },
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::PassThrough,
+        strict_booleans: true,
+    };
+    let document = first_document(text);
+    match serde_saphyr::from_str_with_options::<Spanned<Tree>>(document, options) {
+        Ok(spanned) => Ok(spanned.value),
+        Err(error) => {
+            let line = error.location().and_then(|at| usize::try_from(at.line()).ok()).filter(|line| *line > 0);
+            let text = error.without_snippet().to_string();
+            let reason = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("unreadable").trim();
+            Err(SyntaxFault { line, reason: reason.split(" at line ").next().unwrap_or(reason).to_owned() })
+        }
+    }
+}
+
+/// What stands before the second `---`: the readers on a node take one document.
+fn first_document(text: &str) -> &str {
+    let mut at = 0;
+    let mut has_content = false;
+    for line in text.split_inclusive('\n') {
+        let opens =
+            line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        if opens && has_content {
+            return &text[..at];
+        }
+        let trimmed = line.trim();
+        has_content |= !opens && !trimmed.is_empty() && !trimmed.starts_with('#');
+        at += line.len();
+    }
+    text
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self { line: 0, node: deserializer.deserialize_any(NodeVisitor)? })
+    }
+}
+
+struct NodeVisitor;
+
+fn scalar<E>(scalar: Scalar) -> Result<Node, E> {
+    Ok(Node::Scalar(scalar))
+}
+
+fn line(location: &serde_saphyr::Location) -> usize {
+    usize::try_from(location.line()).unwrap_or_default()
+}
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        scalar(Scalar::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        scalar(Scalar::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        scalar(Scalar::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        scalar(Scalar::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        scalar(Scalar::Number(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Node, E> {
+        let number = Number::from_f64(value).ok_or_else(|| E::custom("a number is infinite or not a number"))?;
+        scalar(Scalar::Number(number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        scalar(Scalar::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Node, E> {
+        scalar(Scalar::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Spanned { mut value, referenced, .. }) = items.next_element::<Spanned<Tree>>()? {
+            value.line = line(&referenced);
+            list.push(value);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = map.next_key::<Spanned<Tree>>()? {
+            let name = match key.value.node {
+                Node::Scalar(Scalar::Text(text)) => text,
+                Node::Scalar(Scalar::Null) => "null".to_owned(),
+                Node::Scalar(Scalar::Bool(value)) => value.to_string(),
+                Node::Scalar(Scalar::Number(number)) => number.to_string(),
+                Node::List(_) | Node::Map(_) => return Err(A::Error::custom("a key is no text")),
+            };
+            let Spanned { mut value, referenced, .. } = map.next_value::<Spanned<Tree>>()?;
+            value.line = line(&referenced);
+            entries.push((name, line(&key.referenced), value));
+        }
+        Ok(Node::Map(entries))
+    }
+}
+
+// === TOML ===
+
+/// Reads a TOML document.
+pub(crate) fn toml(text: &str) -> Result<Tree, SyntaxFault> {
+    match DeTable::parse(text) {
+        Ok(table) => Ok(Tree { line: 1, node: toml_table(&Lines::new(text), table.get_ref()) }),
+        Err(error) => {
+            let line = error.span().map(|span| line_of(text, span.start));
+            let reason = error.message().lines().next().unwrap_or("unreadable").to_owned();
+            Err(SyntaxFault { line, reason })
+        }
+    }
+}
+
+fn toml_table(lines: &Lines, table: &DeTable<'_>) -> Node {
+    let mut entries: Vec<_> = table
+        .iter()
+        .map(|(key, value)| {
+            let line = lines.of(key.span().start);
+            let tree = Tree { line: lines.of(value.span().start), node: toml_value(lines, value.get_ref()) };
+            (key.get_ref().to_string(), line, tree)
+        })
+        .collect();
+    entries.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+    Node::Map(entries)
+}
+
+fn toml_value(lines: &Lines, value: &DeValue<'_>) -> Node {
+    match value {
+        DeValue::String(value) => Node::Scalar(Scalar::Text(value.to_string())),
+        DeValue::Integer(value) => {
+            let number = i64::from_str_radix(value.as_str(), value.radix()).ok().map(Number::from);
+            number.map_or_else(|| Node::Scalar(Scalar::Text(value.to_string())), |it| Node::Scalar(Scalar::Number(it)))
+        }
+        DeValue::Float(value) => {
+            let number = value.as_str().parse().ok().and_then(Number::from_f64);
+            number.map_or_else(|| Node::Scalar(Scalar::Text(value.to_string())), |it| Node::Scalar(Scalar::Number(it)))
+        }
+        DeValue::Boolean(value) => Node::Scalar(Scalar::Bool(*value)),
+        DeValue::Datetime(value) => Node::Scalar(Scalar::Text(value.to_string())),
+        DeValue::Array(items) => Node::List(
+            items
+                .iter()
+                .map(|item| Tree { line: lines.of(item.span().start), node: toml_value(lines, item.get_ref()) })
+                .collect(),
+        ),
+        DeValue::Table(table) => toml_table(lines, table),
+    }
+}
+
+/// A deep merge as every merge on a node does it: maps are merged, everything else is replaced.
+pub(crate) fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+/// An object of JSON, or an empty one.
+pub(crate) fn object(value: Value) -> Map<String, Value> {
+    if let Value::Object(fields) = value { fields } else { Map::new() }
+}

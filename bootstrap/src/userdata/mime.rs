@@ -1,0 +1,219 @@
+//! MIME as user data has it.
+//!
+//! The tree of parts is mail-parser's. Two programs read it on a node, and they differ: cloud-init (Python's email
+//! package) is forgiving and takes nested parts, nodeadm (Go's mime/multipart) reads the top level only and gives up at
+//! the first header that is none. What would make one of them give up is noted here as [`MimeFault`].
+
+use mail_parser::{MessageParser, MimeHeaders, PartType};
+
+use crate::place::line_of;
+
+/// One part, as it stands in the document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RawPart {
+    /// Media type in lower case; empty if the part names none.
+    pub(super) media_type: String,
+    /// What the part holds, its transfer encoding undone.
+    pub(super) body: Vec<u8>,
+    /// The line of the document, from 1, at which the body begins.
+    pub(super) line: usize,
+    /// Whether a transfer encoding was undone, so that lines are those of the decoded text.
+    pub(super) is_decoded: bool,
+    /// How many multiparts it is inside of: 1 at the top.
+    pub(super) depth: usize,
+}
+
+/// Why a reader gives up or passes something over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MimeFault {
+    /// A line among the headers of a part belongs to its body: no blank line stands between them.
+    HeaderIsBody {
+        /// The line of the document.
+        line: usize,
+    },
+    /// A line among headers has no colon.
+    NoColon {
+        /// The line of the document.
+        line: usize,
+    },
+    /// The header names no boundary, or none of the lines is one.
+    Boundary {
+        /// The line of the document.
+        line: usize,
+    },
+    /// A line looks like a boundary and does not begin at the first column.
+    Indented {
+        /// The line of the document.
+        line: usize,
+    },
+    /// The document does not begin with its headers.
+    LateHeader {
+        /// The line of the first header.
+        line: usize,
+    },
+    /// `MIME-Version` is missing: cloud-init then takes the whole for text it does not know.
+    NoVersion,
+    /// It has MIME headers and is not multipart: nodeadm reads all of it, headers too, as a NodeConfig.
+    NotMultipart,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Mime {
+    pub(super) parts: Vec<RawPart>,
+    pub(super) faults: Vec<MimeFault>,
+}
+
+/// Whether the text is meant to be MIME: by Karpenter's rule (the first thing in it is one of two headers), or because
+/// such a header stands further down, where no reader looks for it.
+pub(super) fn is_meant(text: &str) -> bool {
+    begins(text.trim_start()) || text.lines().take(SEARCHED).any(|line| begins(line.trim_start()) && is_multipart(line))
+}
+
+/// How far down a header is looked for.
+const SEARCHED: usize = 10;
+/// How many parts are looked at: a document of 16 KiB has room for no more that say anything.
+const MOST_PARTS: usize = 256;
+
+fn begins(text: &str) -> bool {
+    let has = |header: &str| text.get(..header.len()).is_some_and(|start| start.eq_ignore_ascii_case(header));
+    has("MIME-Version:") || has("Content-Type:")
+}
+
+fn is_multipart(line: &str) -> bool {
+    line.to_ascii_lowercase().contains("multipart/")
+}
+
+/// Reads a document that is meant to be MIME.
+pub(super) fn read(text: &str) -> Mime {
+    let mut mime = Mime::default();
+    // Go reads headers from the first byte on; cloud-init and Karpenter skip blanks before them.
+    let start = text.len() - text.trim_start().len();
+    let late = text.lines().position(|line| begins(line.trim_start())).unwrap_or_default();
+    if late > 0 || text.lines().next().is_some_and(|line| line.starts_with([' ', '\t'])) {
+        mime.faults.push(MimeFault::LateHeader { line: late + 1 });
+    }
+    let document = &text[start..];
+    let first_line = line_of(text, start);
+    if !document.to_ascii_lowercase().contains("mime-version:") {
+        mime.faults.push(MimeFault::NoVersion);
+    }
+    let Some(message) = MessageParser::default().parse(document.as_bytes()) else {
+        mime.faults.push(MimeFault::Boundary { line: first_line });
+        return mime;
+    };
+    let line_at = |at: u32| first_line + line_of(document, usize::try_from(at).unwrap_or_default()) - 1;
+    let Some(root) = message.parts.first() else { return mime };
+    if !matches!(root.body, PartType::Multipart(_)) {
+        let named = root.content_type().is_some_and(|it| it.c_type.eq_ignore_ascii_case("multipart"));
+        mime.faults.push(if named { MimeFault::Boundary { line: first_line } } else { MimeFault::NotMultipart });
+        if !named {
+            mime.faults.retain(|fault| *fault != MimeFault::NoVersion);
+        }
+    }
+    // Depth first, as they stand; a stack, for nesting has no bound.
+    let mut ahead = vec![(0_u32, 0_usize)];
+    while let Some((index, depth)) = ahead.pop() {
+        let Some(part) = message.parts.get(usize::try_from(index).unwrap_or(usize::MAX)) else { continue };
+        if let PartType::Multipart(inner) = &part.body {
+            ahead.extend(inner.iter().rev().map(|inner| (*inner, depth + 1)));
+        }
+        if matches!(part.body, PartType::Multipart(_)) || mime.parts.len() >= MOST_PARTS {
+            continue;
+        }
+        let media_type = part.content_type().map(|it| match &it.c_subtype {
+            Some(subtype) => format!("{}/{subtype}", it.c_type).to_ascii_lowercase(),
+            None => it.c_type.to_ascii_lowercase(),
+        });
+        let raw = slice(document, part.offset_body, part.offset_end);
+        let encoding = part.content_transfer_encoding().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_decoded = matches!(encoding.as_str(), "base64" | "quoted-printable");
+        let body = if is_decoded { part.contents().to_vec() } else { raw.as_bytes().to_vec() };
+        mime.parts.push(RawPart {
+            media_type: media_type.unwrap_or_default(),
+            body,
+            line: line_at(part.offset_body),
+            is_decoded,
+            depth,
+        });
+    }
+    check_boundaries(document, first_line, &mut mime);
+    mime
+}
+
+fn slice(text: &str, from: u32, to: u32) -> &str {
+    let at = |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+    text.get(at(from)..at(to)).unwrap_or_default()
+}
+
+/// The headers of a part by Go's rules: each has a name and a colon, or continues the one before.
+fn check_headers<'t>(lines: impl Iterator<Item = &'t str>, first_line: usize, faults: &mut Vec<MimeFault>) {
+    for (index, line) in lines.enumerate() {
+        let line_number = first_line + index;
+        if line.trim().is_empty() {
+            break;
+        }
+        if line.starts_with([' ', '\t']) && index > 0 {
+            continue;
+        }
+        let Some((name, _)) = line.split_once(':') else {
+            let is_body = line.trim_start().starts_with("---") || line.starts_with("#!") || line.starts_with('<');
+            faults.push(if is_body {
+                MimeFault::HeaderIsBody { line: line_number }
+            } else {
+                MimeFault::NoColon { line: line_number }
+            });
+            return;
+        };
+        let name = name.trim().to_ascii_lowercase();
+        let is_header = ["content-", "mime-", "x-"].iter().any(|prefix| name.starts_with(prefix))
+            || matches!(name.as_str(), "merge-type" | "number-attachments" | "from" | "to" | "subject" | "date");
+        if !is_header {
+            faults.push(MimeFault::HeaderIsBody { line: line_number });
+            return;
+        }
+    }
+}
+
+/// A boundary that is indented or misspelt is a line of text to everybody.
+fn check_boundaries(document: &str, first_line: usize, mime: &mut Mime) {
+    let Some(boundary) = boundary(document) else {
+        if !mime.faults.iter().any(|fault| matches!(fault, MimeFault::NotMultipart | MimeFault::Boundary { .. })) {
+            mime.faults.push(MimeFault::Boundary { line: first_line });
+        }
+        return;
+    };
+    let opening = format!("--{boundary}");
+    let closing = format!("{opening}--");
+    let mut seen = 0;
+    let lines: Vec<&str> = document.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        if line.starts_with(&opening) {
+            seen += 1;
+            if !line.starts_with(&closing) {
+                let part = lines[index + 1..].iter().take_while(|line| !line.starts_with(&opening));
+                check_headers(part.copied(), first_line + index + 1, &mut mime.faults);
+            }
+        } else if line.trim_start().starts_with(&opening) {
+            mime.faults.push(MimeFault::Indented { line: first_line + index });
+        }
+    }
+    if seen == 0
+        && !mime.faults.iter().any(|fault| matches!(fault, MimeFault::Boundary { .. } | MimeFault::Indented { .. }))
+    {
+        mime.faults.push(MimeFault::Boundary { line: first_line });
+    }
+}
+
+/// The boundary of the outermost multipart.
+fn boundary(document: &str) -> Option<String> {
+    let mut headers = document.lines().take_while(|line| !line.trim().is_empty());
+    let text = headers.by_ref().collect::<Vec<_>>().join(" ");
+    let at = text.to_ascii_lowercase().find("boundary=")? + "boundary=".len();
+    let value = text.get(at..)?.trim_start();
+    let boundary = match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next()?,
+        None => value.split([';', ' ', '\t']).next()?,
+    };
+    (!boundary.is_empty()).then(|| boundary.to_owned())
+}

@@ -1,0 +1,208 @@
+//! User data: what EC2 hands to the instance, taken apart into parts with lines.
+//!
+//! ```text
+//!  bytes ──► encoding ──► mime ──► parts: NodeConfig, shell, cloud-config, TOML, PowerShell, AgentConfig
+//!            base64,      or one part for the whole
+//!            gzip
+//! ```
+
+mod encoding;
+mod mime;
+mod write;
+
+use std::sync::Arc;
+
+pub use self::encoding::{Wrapping, WrappingFault, base64, to_base64};
+pub use self::mime::MimeFault;
+pub use self::write::{OutgoingPart, multipart};
+use crate::place::{Place, Source};
+
+/// The most that EC2 takes, before it is encoded as base64.
+/// Source: EC2 User Guide, "Run commands on your Linux instance at launch".
+pub const LARGEST_USER_DATA: usize = 16_384;
+
+/// The media type of nodeadm's parts.
+pub const NODE_CONFIG_TYPE: &str = "application/node.eks.aws";
+/// The media type of the agent's own part.
+pub const AGENT_CONFIG_TYPE: &str = "application/muster.dev";
+
+/// User data, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserData {
+    /// Its size as EC2 counts it.
+    pub size: usize,
+    /// Wrappings around the whole.
+    pub wrappings: Vec<Wrapping>,
+    /// Why the wrapping could not be taken off.
+    pub wrapping_fault: Option<WrappingFault>,
+    /// Whether it is meant to be MIME.
+    pub is_mime: bool,
+    /// What makes one of the readers of MIME give up.
+    pub mime_faults: Vec<MimeFault>,
+    /// The parts in their order; one for the whole if it is not MIME.
+    pub parts: Vec<Part>,
+    name: Arc<str>,
+    text: String,
+}
+
+/// One part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its number from 1, in the order of the document.
+    pub number: usize,
+    /// What it is.
+    pub kind: PartKind,
+    /// Media type in lower case; empty if none was named.
+    pub media_type: String,
+    /// How many multiparts it is inside of; 0 if the document is not MIME.
+    pub depth: usize,
+    /// Its text, wrappings taken off. Bytes that are no UTF-8 are replaced.
+    pub text: String,
+    /// Where the text stands.
+    pub source: Source,
+    /// Why the wrapping could not be taken off.
+    pub wrapping_fault: Option<WrappingFault>,
+}
+
+/// What a part is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PartKind {
+    /// Nothing at all.
+    Empty,
+    /// A document of nodeadm.
+    NodeConfig,
+    /// A script that cloud-init runs.
+    Shell,
+    /// cloud-init's own configuration, boot hooks and includes.
+    CloudInit,
+    /// Bottlerocket's settings.
+    Toml,
+    /// A script that EC2Launch runs.
+    PowerShell,
+    /// The agent's configuration.
+    AgentConfig,
+    /// Anything else.
+    Other,
+}
+
+impl UserData {
+    /// Reads user data as the instance gets it. `name` is what places call it: `user-data`.
+    #[must_use]
+    pub fn read(bytes: &[u8], name: &str) -> Self {
+        let (content, wrappings, wrapping_fault) = encoding::unwrap(bytes);
+        let text = String::from_utf8_lossy(&content).replace("\r\n", "\n");
+        let is_mime = mime::is_meant(&text);
+        let name: Arc<str> = name.into();
+        let mut read = Self {
+            size: bytes.len(),
+            wrappings,
+            wrapping_fault,
+            is_mime,
+            mime_faults: Vec::new(),
+            parts: Vec::new(),
+            name: Arc::clone(&name),
+            text,
+        };
+        if is_mime {
+            let mime = mime::read(&read.text);
+            read.mime_faults = mime.faults;
+            for (index, raw) in mime.parts.into_iter().enumerate() {
+                let part = Part::read(raw, index + 1, &name);
+                read.parts.push(part);
+            }
+        } else {
+            let kind = kind_of(&read.text, "");
+            let source = Source::whole(Arc::clone(&name));
+            let (media_type, text) = (String::new(), read.text.clone());
+            read.parts.push(Part { number: 1, kind, media_type, depth: 0, text, source, wrapping_fault: None });
+        }
+        read
+    }
+
+    /// The text of the whole, wrappings taken off.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A line of the whole.
+    #[must_use]
+    pub fn at(&self, line: usize) -> Place {
+        Place { source: Arc::clone(&self.name), line: Some(line) }
+    }
+
+    /// The whole.
+    #[must_use]
+    pub fn anywhere(&self) -> Place {
+        Place { source: Arc::clone(&self.name), line: None }
+    }
+
+    /// Parts of one kind.
+    pub fn of_kind(&self, kind: PartKind) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(move |part| part.kind == kind)
+    }
+}
+
+impl Part {
+    fn read(raw: mime::RawPart, number: usize, name: &str) -> Self {
+        let (content, wrappings, wrapping_fault) = encoding::unwrap(&raw.body);
+        let text = String::from_utf8_lossy(&content).into_owned();
+        let is_decoded = raw.is_decoded || !wrappings.is_empty();
+        let source = Source {
+            name: format!("{name} part {number}{}", if is_decoded { " (decoded)" } else { "" }).into(),
+            first_line: if is_decoded { 1 } else { raw.line },
+        };
+        let kind = kind_of(&text, &raw.media_type);
+        Self { number, kind, media_type: raw.media_type, depth: raw.depth, text, source, wrapping_fault }
+    }
+}
+
+/// What a text is: by its media type where one decides (nodeadm goes by nothing else), else by how it begins, as
+/// cloud-init and EC2Launch do it.
+fn kind_of(text: &str, media_type: &str) -> PartKind {
+    match media_type {
+        NODE_CONFIG_TYPE => return PartKind::NodeConfig,
+        AGENT_CONFIG_TYPE => return PartKind::AgentConfig,
+        "text/x-shellscript"
+        | "text/x-shellscript-per-boot"
+        | "text/x-shellscript-per-instance"
+        | "text/x-shellscript-per-once" => return PartKind::Shell,
+        "text/cloud-config"
+        | "text/cloud-boothook"
+        | "text/x-include-url"
+        | "text/upstart-job"
+        | "text/jinja2"
+        | "text/cloud-config-archive"
+        | "text/part-handler" => return PartKind::CloudInit,
+        _ => {}
+    }
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    let first = start.lines().next().unwrap_or_default().to_ascii_lowercase();
+    let is_tagged = |tag: &str| first.starts_with(tag) || text.to_ascii_lowercase().contains(tag);
+    if start.is_empty() {
+        PartKind::Empty
+    } else if first.starts_with("#!") {
+        PartKind::Shell
+    } else if ["#cloud-", "#include", "#upstart-job", "#part-handler", "## template: jinja"]
+        .iter()
+        .any(|mark| first.starts_with(mark))
+    {
+        PartKind::CloudInit
+    } else if is_tagged("<powershell>") || is_tagged("<script>") {
+        PartKind::PowerShell
+    } else if text.lines().any(|line| has_api_version(line, "node.eks.aws/")) {
+        PartKind::NodeConfig
+    } else if text.lines().any(|line| has_api_version(line, "muster.dev/")) && text.contains("AgentConfig") {
+        PartKind::AgentConfig
+    } else if text.lines().any(|line| line.trim_start().starts_with("[settings") || line.starts_with("settings.")) {
+        PartKind::Toml
+    } else {
+        PartKind::Other
+    }
+}
+
+fn has_api_version(line: &str, group: &str) -> bool {
+    let line = line.trim_start().trim_start_matches(['{', '"', ' ']);
+    line.strip_prefix("apiVersion")
+        .is_some_and(|rest| rest.trim_start_matches(['"', ' ', ':', '\'']).starts_with(group))
+}

@@ -1,0 +1,121 @@
+//! Every verdict, once: its code, how much it matters, what it means, what to do, and where that is known from.
+//!
+//! The codes are stable: a dashboard that counts `KA07` today counts it next year. Numbers from 27 (`UD`), 33 (`KA`) and
+//! 11 (`WN`) on name what the catalogue of known failures had no row for.
+
+mod kubelet;
+mod node;
+mod user_data;
+
+use std::fmt::Write;
+
+pub(crate) use self::kubelet::*;
+pub(crate) use self::node::*;
+pub(crate) use self::user_data::*;
+use crate::finding::Severity;
+
+/// What a code means.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its code.
+    pub code: &'static str,
+    /// How much it matters, unless a finding says otherwise.
+    pub severity: Severity,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// Why it happens and what comes of it.
+    pub cause: &'static str,
+    /// What to do.
+    pub fix: &'static str,
+    /// Where this is known from.
+    pub source: &'static str,
+}
+
+/// Declares verdicts and the list of them.
+macro_rules! verdicts {
+    ($all:ident; $($code:ident $severity:ident $title:literal cause $cause:literal fix $fix:literal source $source:literal)*) => {
+        $(
+            #[doc = $title]
+            pub(crate) static $code: Verdict = Verdict {
+                code: stringify!($code),
+                severity: Severity::$severity,
+                title: $title,
+                cause: $cause,
+                fix: $fix,
+                source: $source,
+            };
+        )*
+        pub(super) static $all: &[&Verdict] = &[$(&$code),*];
+    };
+}
+use verdicts;
+
+/// Where the page of [`reference()`] is read.
+pub const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
+
+impl Verdict {
+    /// The page that explains it.
+    #[must_use]
+    pub fn link(&self) -> String {
+        format!("{PAGE}#{}", self.code.to_lowercase())
+    }
+}
+
+/// All of them, in the order of their codes.
+#[must_use]
+pub fn all() -> Vec<&'static Verdict> {
+    let mut all: Vec<_> = [USER_DATA, KUBELET, NODE].concat();
+    all.sort_by_key(|verdict| verdict.code);
+    all
+}
+
+/// `docs/verdicts.md`.
+#[must_use]
+pub fn reference() -> String {
+    let mut text = String::from(
+        "<!-- Written by a test of muster-bootstrap (src/verdicts). Edit the verdicts there. -->\n# Verdicts\n\nWhat \
+         `muster-agent` finds, by code. An `error` means that the node will not join, or joins wrong.\n\nUD user data \
+         · ID identity and metadata · KA kubelet · CR container runtime · NW network · AU names and authorization · WN \
+         Windows.\n\n| code | severity | what |\n|---|---|---|\n",
+    );
+    for verdict in all() {
+        let Verdict { code, severity, title, .. } = verdict;
+        let _ = writeln!(text, "| [{code}](#{}) | {severity} | {title} |", code.to_lowercase());
+    }
+    for Verdict { code, severity, title, cause, fix, source } in all() {
+        let _ = write!(
+            text,
+            "\n## {code}\n\n**{title}** ({severity})\n\nCause: {cause}\n\nFix: {fix}\n\nSource: {source}\n"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/verdicts.md");
+        let current = reference();
+        if std::fs::read_to_string(path).unwrap_or_default() != current {
+            std::fs::write(path, current).unwrap();
+            panic!("docs/verdicts.md was out of date and has been written anew: look at the difference and commit it");
+        }
+    }
+
+    #[test]
+    fn every_code_is_there_once_and_says_what_to_do() {
+        let all = all();
+        for pair in all.windows(2) {
+            assert!(pair[0].code < pair[1].code, "{}", pair[1].code);
+        }
+        for verdict in all {
+            assert_eq!(verdict.code.len(), 4);
+            for text in [verdict.title, verdict.cause, verdict.fix, verdict.source] {
+                assert!(!text.is_empty() && !text.contains('\n'), "{}", verdict.code);
+            }
+        }
+    }
+}

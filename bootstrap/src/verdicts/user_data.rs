@@ -1,0 +1,110 @@
+//! User data: how it is wrapped, what is in it, and who reads it.
+
+use super::{Severity, Verdict, verdicts};
+
+verdicts! { USER_DATA;
+    UD01 Error "no blank line between the headers of a part and its body"
+    cause "The first lines of the body are taken for headers, so the part is cut or lost. nodeadm then finds no NodeConfig it can read."
+    fix "put an empty line between the headers of the part and its body"
+    source "RFC 2046, 5.1; awslabs/amazon-eks-ami#1701"
+
+    UD02 Error "the MIME document is broken"
+    cause "A boundary, a header or the `MIME-Version` line is not where it has to be, so a part is passed over or the whole is taken for plain text."
+    fix "begin the document with `MIME-Version: 1.0` and `Content-Type: multipart/mixed; boundary=\"//\"`, begin each part with `--//` at the first column, and end with `--//--`"
+    source "aws/karpenter-provider-aws#2098, #2009, #5915; canonical/cloud-init#4239"
+
+    UD03 Error "there is no NodeConfig"
+    cause "On AL2023 nodeadm starts the node, and only a NodeConfig tells it which cluster to join."
+    fix "add a part with `Content-Type: application/node.eks.aws` that holds a NodeConfig"
+    source "amazon-eks-ami, nodeadm/internal/configprovider"
+
+    UD04 Error "the NodeConfig cannot be decoded"
+    cause "nodeadm writes a warning for a NodeConfig that it cannot decode, goes on without it, and then fails with `no config in chain`."
+    fix "correct the document at the line named; values must have the types of the NodeConfig API"
+    source "amazon-eks-ami, nodeadm/internal/configprovider/chain.go"
+
+    UD05 Error "the kind or version of the NodeConfig is wrong"
+    cause "nodeadm decodes only kind `NodeConfig` of `node.eks.aws/v1alpha1`."
+    fix "write `apiVersion: node.eks.aws/v1alpha1` and `kind: NodeConfig`"
+    source "terraform-aws-modules/terraform-aws-eks#2985"
+
+    UD06 Error "a field that nobody reads"
+    cause "The name of a field is misspelt, or its case is wrong. nodeadm ignores such fields without a word; Bottlerocket refuses all settings."
+    fix "use the name of the field as it is documented; case counts"
+    source "awslabs/amazon-eks-ami#2123"
+
+    UD07 Error "a part of the cluster's identity is missing"
+    cause "Name, endpoint, certificate authority and service CIDR of the cluster are required; without one of them the node cannot find its cluster."
+    fix "fill in the cluster's name, endpoint, certificate authority and service CIDR"
+    source "amazon-eks-ami, nodeadm/internal/api/validation.go"
+
+    UD08 Error "the service CIDR is not a network"
+    cause "The address of cluster DNS is derived from the service CIDR, so nodeadm stops if it is none."
+    fix "write the cluster's service CIDR, such as `10.100.0.0/16` (`aws eks describe-cluster --query cluster.kubernetesNetworkConfig`)"
+    source "amazon-eks-ami, nodeadm/internal/api"
+
+    UD10 Error "user data of AL2 on AL2023"
+    cause "`/etc/eks/bootstrap.sh` was removed from AL2023; it prints an error and exits with 1."
+    fix "replace the script by a NodeConfig, or launch an AL2 image"
+    source "awslabs/amazon-eks-ami#2426"
+
+    UD17 Error "an option of bootstrap.sh is silently dropped"
+    cause "bootstrap.sh reads its options and their values as separate words. `--option=value` and words after the first value are taken for positional arguments and thrown away, without an error; taints and labels in them are lost."
+    fix "write the option, a blank, and the whole value in quotes: `--kubelet-extra-args '--node-labels=a=b --register-with-taints=c:NoSchedule'`"
+    source "measured on the parser of bootstrap.sh; kubernetes-sigs/karpenter#1635"
+
+    UD18 Error "an option is taken for the name of the cluster"
+    cause "The first positional argument of bootstrap.sh is the name of the cluster. Here it is an option, so the node asks for a token of a cluster that does not exist."
+    fix "write the name of the cluster first: `/etc/eks/bootstrap.sh my-cluster --kubelet-extra-args '…'`"
+    source "terraform-aws-modules/terraform-aws-eks#310"
+
+    UD19 Error "bootstrap.sh is called without a cluster"
+    cause "bootstrap.sh exits with `cluster name is not defined!` when no positional argument names one."
+    fix "add the name of the cluster after `/etc/eks/bootstrap.sh`"
+    source "amazon-eks-ami, AL2 bootstrap.sh"
+
+    UD22 Warning "user data patches a file that the bootstrap writes"
+    cause "bootstrap.sh writes this file anew, or reads it before the change is made: the edit races the boot and is lost."
+    fix "use the bootstrap's own options (`--containerd-config-file`, `--kubelet-extra-args`), or put the change into the image"
+    source "awslabs/amazon-eks-ami#1628"
+
+    UD23 Error "the user data is too large"
+    cause "EC2 takes at most 16,384 bytes of user data and refuses the launch."
+    fix "compress it with gzip (nodeadm and cloud-init read that), or move scripts into the image"
+    source "EC2 User Guide, Run commands at launch"
+
+    UD24 Error "the NodeConfig is inside a nested multipart"
+    cause "nodeadm reads the parts of the outermost multipart only; cloud-init reads all, so the script parts run while the NodeConfig is never seen."
+    fix "make the NodeConfig a part of the outermost multipart"
+    source "eksctl-io/eksctl#7895"
+
+    UD25 Error "a Bottlerocket setting has the wrong type"
+    cause "Bottlerocket refuses all settings when one of them has the wrong type, and the node stays without any."
+    fix "put values of labels and taints in quotes; a taint is a list of `\"value:Effect\"`"
+    source "bottlerocket-os/bottlerocket#2423; settings-sdk, modeled-types/src/kubernetes.rs"
+
+    UD27 Error "the user data is for another family"
+    cause "The image does not run what this document is written for: each family reads its own format only."
+    fix "write the document for the family of the image, or launch an image of the family of the document"
+    source "EKS User Guide, custom AMIs and launch templates"
+
+    UD28 Error "the certificate authority is no certificate"
+    cause "The text is not base64 of a PEM certificate. nodeadm and bootstrap.sh write it to disk unread, and the kubelet fails when it opens it."
+    fix "paste the cluster's `certificateAuthority.data` as it is (`aws eks describe-cluster --query cluster.certificateAuthority.data`)"
+    source "amazon-eks-ami, nodeadm (writes the bytes unverified); aws/eks-hybrid, `failed to parse Cluster CA certificate`"
+
+    UD29 Error "the API server endpoint is not an https URL"
+    cause "The kubelet takes the endpoint as the server of its kubeconfig; without `https://` it speaks plain HTTP to it, or to nobody."
+    fix "write the endpoint as `https://…` (`aws eks describe-cluster --query cluster.endpoint`)"
+    source "client-go, rest.Config"
+
+    UD30 Error "the wrapping of the user data cannot be taken off"
+    cause "It begins like gzip and breaks off, or unpacks to more than any user data holds. Nothing on the node can read it."
+    fix "compress the document anew, and check that the tool that uploads it does not cut or encode it twice"
+    source "amazon-eks-ami, nodeadm/internal/configprovider (`failed to create GZIP reader`)"
+
+    ID09 Warning "a proxy is exported where nodeadm does not see it"
+    cause "nodeadm runs before the scripts of user data, so a proxy that a script exports comes too late for it, and for the kubelet and containerd that it starts."
+    fix "set the proxy in `spec.instance.environment.default` of the NodeConfig"
+    source "awslabs/amazon-eks-ami#2127, #2128"
+}

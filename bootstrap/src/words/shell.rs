@@ -1,0 +1,392 @@
+//! The commands of a shell script with their words, as far as they can be known without running it.
+//!
+//! Quotes, escapes, continuations, comments, here-documents, redirections and operators are those of POSIX.1-2024,
+//! chapter 2. A variable that the script sets to a literal before is put in, and split like one; everything else that
+//! only a shell can know (`$(…)`, arithmetic, unset variables) stays as it is written and marks its word as open.
+
+use std::collections::BTreeMap;
+
+/// A word of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellWord {
+    /// The word after expansion and removal of quotes.
+    pub text: String,
+    /// The line of the script, from 1.
+    pub line: usize,
+    /// Whether a part of it is known only when the script runs.
+    pub is_open: bool,
+}
+
+/// A simple command: its words without redirections and leading assignments.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Command {
+    /// The program and its arguments.
+    pub words: Vec<ShellWord>,
+}
+
+/// More than that a script of user data does not have.
+const MOST_WORDS: usize = 20_000;
+/// A variable longer than this is not put in: a script that doubles one in each line would fill the memory.
+const LONGEST_VALUE: usize = 16_384;
+
+/// The simple commands of a script, in the order in which they stand. Branches are not judged: each is here.
+#[must_use]
+pub fn commands(script: &str) -> Vec<Command> {
+    let mut reader =
+        Reader { chars: script.chars().collect(), at: 0, line: 1, variables: BTreeMap::new(), documents: Vec::new() };
+    let mut commands = Vec::new();
+    let mut current = Command::default();
+    let mut is_assigning = true;
+    let mut count = 0;
+    while count < MOST_WORDS {
+        count += 1;
+        match reader.next() {
+            Token::End => break,
+            Token::Separator => {
+                if !current.words.is_empty() {
+                    commands.push(std::mem::take(&mut current));
+                }
+                is_assigning = true;
+            }
+            Token::Words(words) => {
+                for word in words {
+                    let is_keyword = current.words.is_empty()
+                        && matches!(
+                            word.text.as_str(),
+                            "if" | "then" | "else" | "elif" | "while" | "until" | "do" | "!" | "{" | "time"
+                        );
+                    if is_keyword {
+                        continue;
+                    }
+                    if is_assigning && matches!(word.text.as_str(), "export" | "readonly" | "local" | "declare") {
+                        current.words.push(word);
+                        continue;
+                    }
+                    if is_assigning && let Some((name, value)) = assignment(&word.text) {
+                        if word.is_open {
+                            reader.variables.remove(name);
+                        } else if value.len() <= LONGEST_VALUE {
+                            reader.variables.insert(name.to_owned(), value.to_owned());
+                        }
+                        if !current.words.is_empty() {
+                            current.words.push(word);
+                        }
+                        continue;
+                    }
+                    is_assigning = false;
+                    current.words.push(word);
+                }
+            }
+        }
+    }
+    if !current.words.is_empty() {
+        commands.push(current);
+    }
+    commands
+}
+
+fn assignment(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let mut chars = name.chars();
+    let is_name = chars.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+        && chars.all(|char| char == '_' || char.is_ascii_alphanumeric());
+    is_name.then_some((name, value))
+}
+
+enum Token {
+    Words(Vec<ShellWord>),
+    Separator,
+    End,
+}
+
+struct Reader {
+    chars: Vec<char>,
+    at: usize,
+    line: usize,
+    variables: BTreeMap<String, String>,
+    /// Delimiters of here-documents whose bodies begin at the next line, and whether tabs are stripped from them.
+    documents: Vec<(String, bool)>,
+}
+
+impl Reader {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.chars.get(self.at + ahead).copied()
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let char = self.peek(0)?;
+        self.at += 1;
+        if char == '\n' {
+            self.line += 1;
+        }
+        Some(char)
+    }
+
+    fn next(&mut self) -> Token {
+        loop {
+            match self.peek(0) {
+                None => return Token::End,
+                Some(' ' | '\t' | '\r') => {
+                    self.take();
+                }
+                Some('\\') if self.peek(1) == Some('\n') => {
+                    self.take();
+                    self.take();
+                }
+                Some('#') => {
+                    while self.peek(0).is_some_and(|char| char != '\n') {
+                        self.take();
+                    }
+                }
+                Some('\n') => {
+                    self.take();
+                    self.skip_documents();
+                    return Token::Separator;
+                }
+                Some(';' | '&' | '|' | '(' | ')') => {
+                    // `&>` is a redirection.
+                    if self.peek(0) == Some('&') && self.peek(1) == Some('>') {
+                        self.take();
+                        self.redirection();
+                        continue;
+                    }
+                    self.take();
+                    return Token::Separator;
+                }
+                Some('<' | '>') => self.redirection(),
+                Some(digit) if digit.is_ascii_digit() && matches!(self.peek(1), Some('<' | '>')) => {
+                    self.take();
+                    self.redirection();
+                }
+                Some(_) => return Token::Words(self.word()),
+            }
+        }
+    }
+
+    /// Passes over an operator and its target. Process substitution counts as a target.
+    fn redirection(&mut self) {
+        let mut operator = String::new();
+        while let Some(char) = self.peek(0).filter(|char| matches!(char, '<' | '>' | '&' | '|')) {
+            operator.push(char);
+            self.take();
+        }
+        if operator == "<<" {
+            let strips = self.peek(0) == Some('-');
+            if strips {
+                self.take();
+            }
+            self.blanks();
+            let delimiter: String = self.word().into_iter().map(|word| word.text).collect();
+            self.documents.push((delimiter, strips));
+            return;
+        }
+        if self.peek(0) == Some('(') {
+            self.parenthesis('(', ')');
+            return;
+        }
+        self.blanks();
+        if self.peek(0) == Some('>') || self.peek(0) == Some('<') {
+            // `> >(command)`
+            self.take();
+            if self.peek(0) == Some('(') {
+                self.parenthesis('(', ')');
+            }
+        } else if self.peek(0).is_some_and(|char| !matches!(char, '\n' | ';' | '&' | '|')) {
+            self.word();
+        }
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(0), Some(' ' | '\t')) {
+            self.take();
+        }
+    }
+
+    fn skip_documents(&mut self) {
+        for (delimiter, strips) in std::mem::take(&mut self.documents) {
+            loop {
+                let mut line = String::new();
+                let mut ended = true;
+                while let Some(char) = self.take() {
+                    if char == '\n' {
+                        ended = false;
+                        break;
+                    }
+                    line.push(char);
+                }
+                let line = if strips { line.trim_start_matches('\t') } else { &line };
+                if line == delimiter || ended {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Reads up to the parenthesis or brace that closes the one here, and gives back all of it.
+    fn parenthesis(&mut self, open: char, close: char) -> String {
+        let mut text = String::new();
+        let mut depth = 0_usize;
+        while let Some(char) = self.take() {
+            text.push(char);
+            if char == open {
+                depth += 1;
+            } else if char == close {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    break;
+                }
+            } else if char == '\\' {
+                text.extend(self.take());
+            }
+        }
+        text
+    }
+
+    /// A word; an unquoted variable that is known may make several of it, or none.
+    fn word(&mut self) -> Vec<ShellWord> {
+        let mut words = Vec::new();
+        let mut word = ShellWord { text: String::new(), line: self.line, is_open: false };
+        let mut is_there = false;
+        while let Some(char) = self.peek(0) {
+            match char {
+                ' ' | '\t' | '\n' | '\r' | ';' | '&' | '|' | '<' | '>' | '(' | ')' => break,
+                '\\' => {
+                    self.take();
+                    match self.take() {
+                        Some('\n') | None => {}
+                        Some(escaped) => {
+                            word.text.push(escaped);
+                            is_there = true;
+                        }
+                    }
+                }
+                '\'' => {
+                    self.take();
+                    is_there = true;
+                    while let Some(inner) = self.take().filter(|inner| *inner != '\'') {
+                        word.text.push(inner);
+                    }
+                }
+                '"' => {
+                    self.take();
+                    is_there = true;
+                    self.double_quoted(&mut word);
+                }
+                '$' | '`' => {
+                    let Some(value) = self.expansion(&mut word) else {
+                        is_there = true;
+                        continue;
+                    };
+                    let mut fields = value.split([' ', '\t', '\n']).filter(|field| !field.is_empty());
+                    if value.starts_with([' ', '\t', '\n']) && is_there {
+                        words.push(std::mem::replace(
+                            &mut word,
+                            ShellWord { text: String::new(), line: self.line, is_open: false },
+                        ));
+                        is_there = false;
+                    }
+                    if let Some(first) = fields.next() {
+                        word.text.push_str(first);
+                        is_there = true;
+                    }
+                    for field in fields {
+                        let next = ShellWord { text: field.to_owned(), line: self.line, is_open: false };
+                        words.push(std::mem::replace(&mut word, next));
+                    }
+                }
+                _ => {
+                    self.take();
+                    word.text.push(char);
+                    is_there = true;
+                }
+            }
+        }
+        if is_there {
+            words.push(word);
+        }
+        words
+    }
+
+    fn double_quoted(&mut self, word: &mut ShellWord) {
+        while let Some(char) = self.peek(0) {
+            match char {
+                '"' => {
+                    self.take();
+                    return;
+                }
+                '\\' => {
+                    self.take();
+                    match self.take() {
+                        Some('\n') | None => {}
+                        Some(escaped @ ('"' | '\\' | '$' | '`')) => word.text.push(escaped),
+                        Some(other) => word.text.extend(['\\', other]),
+                    }
+                }
+                '$' | '`' => {
+                    if let Some(value) = self.expansion(word) {
+                        word.text.push_str(&value);
+                    }
+                }
+                _ => {
+                    self.take();
+                    word.text.push(char);
+                }
+            }
+        }
+    }
+
+    /// The value of what `$` or a backquote begins, or `None` if only a shell knows it; then it is in the word as it
+    /// is written.
+    fn expansion(&mut self, word: &mut ShellWord) -> Option<String> {
+        if self.take() == Some('`') {
+            word.is_open = true;
+            while self.take().is_some_and(|char| char != '`') {}
+            word.text.push_str("`…`");
+            return None;
+        }
+        let written = match self.peek(0) {
+            Some('(') => self.parenthesis('(', ')'),
+            Some('{') => self.parenthesis('{', '}'),
+            Some('\'') => {
+                // `$'…'`: the escapes of C, which no user data needs; taken as they are.
+                self.take();
+                let mut text = String::new();
+                while let Some(inner) = self.take().filter(|inner| *inner != '\'') {
+                    text.push(inner);
+                }
+                word.text.push_str(&text);
+                return None;
+            }
+            Some(first) if first == '_' || first.is_ascii_alphabetic() => {
+                let mut name = String::new();
+                while let Some(char) = self.peek(0).filter(|char| *char == '_' || char.is_ascii_alphanumeric()) {
+                    name.push(char);
+                    self.take();
+                }
+                name
+            }
+            Some(special @ ('@' | '*' | '#' | '?' | '!' | '-' | '$' | '0'..='9')) => {
+                self.take();
+                special.to_string()
+            }
+            _ => {
+                word.text.push('$');
+                return None;
+            }
+        };
+        let name = written.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(&written);
+        if let Some(value) = self.variables.get(name) {
+            return Some(value.clone());
+        }
+        word.is_open = true;
+        word.text.push('$');
+        // Blanks and quotes in there are the shell's, not those of whoever splits the value next.
+        let is_plain = !written.contains(|char: char| char.is_whitespace() || matches!(char, '"' | '\'' | '\\'));
+        match written.chars().next() {
+            Some('(') if !is_plain => word.text.push_str("(…)"),
+            Some('{') if !is_plain => word.text.push_str("{…}"),
+            _ => word.text.push_str(&written),
+        }
+        None
+    }
+}

@@ -1,0 +1,344 @@
+//! systemd's reading of environment files, `Environment=` and `ExecStart=`.
+//!
+//! Source: systemd.exec(5) and systemd.service(5); where they are silent, `src/basic/env-file.c`, `extract-word.c` and
+//! `env-util.c` of systemd 252, which AL2023's behaves like. AL2's (219) differs in nothing that is used here.
+
+use super::{Letter, Word, letters};
+
+/// A variable and its value as an environment file or a directive sets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value; letters know where in the file they stood.
+    pub value: Vec<Letter>,
+}
+
+/// A text that systemd refuses, with a warning in the journal that nobody reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// A quote is never closed.
+    #[error("a quote is never closed")]
+    OpenQuote,
+    /// A backslash is followed by nothing that it could stand for.
+    #[error("a backslash stands before a letter that it cannot escape")]
+    Escape,
+}
+
+const WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+const NEWLINE: [char; 2] = ['\n', '\r'];
+
+// === Environment files ===
+
+enum At {
+    BeforeKey,
+    Key,
+    BeforeValue,
+    Value,
+    ValueEscape,
+    SingleQuoted,
+    DoubleQuoted,
+    DoubleQuotedEscape,
+    Comment,
+    CommentEscape,
+}
+
+/// Reads an environment file. A variable that is set twice is here twice; the last one counts.
+///
+/// A quote counts only where a value begins. Inside a value that did not begin with one, quotes are ordinary letters,
+/// and the end of the line ends it: what follows is read as further variables.
+#[must_use]
+pub fn environment_file(text: &str) -> Vec<Variable> {
+    let mut variables = Vec::new();
+    let mut at = At::BeforeKey;
+    let (mut name, mut value) = (String::new(), Vec::new());
+    let mut finish = |name: &mut String, value: &mut Vec<Letter>, is_bare: bool| {
+        if is_bare {
+            while value.last().is_some_and(|letter: &Letter| WHITESPACE.contains(&letter.char)) {
+                value.pop();
+            }
+        }
+        let (taken, value) = (std::mem::take(name), std::mem::take(value));
+        let taken = taken.trim_end_matches(WHITESPACE).to_owned();
+        if is_name(&taken) && is_value(&value) {
+            variables.push(Variable { name: taken, value });
+        }
+    };
+    for letter in letters(text) {
+        let char = letter.char;
+        match at {
+            At::BeforeKey if matches!(char, '#' | ';') => at = At::Comment,
+            At::BeforeKey if WHITESPACE.contains(&char) => {}
+            At::BeforeKey => {
+                at = At::Key;
+                name.push(char);
+            }
+            At::Key if NEWLINE.contains(&char) => {
+                at = At::BeforeKey;
+                name.clear();
+            }
+            At::Key if char == '=' => at = At::BeforeValue,
+            At::Key => name.push(char),
+            At::BeforeValue if NEWLINE.contains(&char) => {
+                at = At::BeforeKey;
+                finish(&mut name, &mut value, false);
+            }
+            At::BeforeValue if char == '\'' => at = At::SingleQuoted,
+            At::BeforeValue if char == '"' => at = At::DoubleQuoted,
+            At::BeforeValue if char == '\\' => at = At::ValueEscape,
+            At::BeforeValue if WHITESPACE.contains(&char) => {}
+            At::BeforeValue => {
+                at = At::Value;
+                value.push(letter);
+            }
+            At::Value if NEWLINE.contains(&char) => {
+                at = At::BeforeKey;
+                finish(&mut name, &mut value, true);
+            }
+            At::Value if char == '\\' => at = At::ValueEscape,
+            At::Value => value.push(letter),
+            At::ValueEscape => {
+                at = At::Value;
+                if !NEWLINE.contains(&char) {
+                    value.push(letter);
+                }
+            }
+            At::SingleQuoted if char == '\'' => at = At::BeforeValue,
+            At::SingleQuoted => value.push(letter),
+            At::DoubleQuoted if char == '"' => at = At::BeforeValue,
+            At::DoubleQuoted if char == '\\' => at = At::DoubleQuotedEscape,
+            At::DoubleQuoted => value.push(letter),
+            At::DoubleQuotedEscape => {
+                at = At::DoubleQuoted;
+                if matches!(char, '"' | '\\' | '`' | '$') {
+                    value.push(letter);
+                } else if char != '\n' {
+                    value.push(Letter { char: '\\', at: letter.at });
+                    value.push(letter);
+                }
+            }
+            At::Comment if char == '\\' => at = At::CommentEscape,
+            At::Comment if NEWLINE.contains(&char) => at = At::BeforeKey,
+            At::Comment => {}
+            At::CommentEscape => at = At::Comment,
+        }
+    }
+    match at {
+        At::Value => finish(&mut name, &mut value, true),
+        At::BeforeValue | At::ValueEscape | At::SingleQuoted | At::DoubleQuoted | At::DoubleQuotedEscape => {
+            finish(&mut name, &mut value, false);
+        }
+        At::BeforeKey | At::Key | At::Comment | At::CommentEscape => {}
+    }
+    variables
+}
+
+fn is_name(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+        && chars.all(|char| char == '_' || char.is_ascii_alphanumeric())
+}
+
+/// Control characters make a value invalid; tabs and line ends do not.
+fn is_value(value: &[Letter]) -> bool {
+    value.iter().all(|letter| !letter.char.is_ascii_control() || matches!(letter.char, '\t' | '\n'))
+}
+
+/// The value that counts.
+#[must_use]
+pub fn last<'v>(variables: &'v [Variable], name: &str) -> Option<&'v Variable> {
+    variables.iter().rfind(|variable| variable.name == name)
+}
+
+// === Words ===
+
+/// Which backslashes a split knows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Escapes {
+    /// A backslash takes the next letter as it is. An open quote or a last backslash is tolerated.
+    Relaxed,
+    /// C's escapes, and nothing else.
+    C,
+}
+
+/// Splits the value of a variable that stands alone in `ExecStart=` (`$ARGS`): at blanks, quotes removed, one level of
+/// backslashes removed, an open quote closed at the end.
+#[must_use]
+pub fn split_value(value: &[Letter]) -> Vec<Word> {
+    // Relaxed splitting refuses nothing.
+    split(value, Escapes::Relaxed).unwrap_or_default()
+}
+
+fn split(value: &[Letter], escapes: Escapes) -> Result<Vec<Word>, Refused> {
+    let mut words = Vec::new();
+    let mut rest = value;
+    loop {
+        let blank = rest.iter().take_while(|letter| WHITESPACE.contains(&letter.char)).count();
+        rest = &rest[blank..];
+        let Some(first) = rest.first() else { return Ok(words) };
+        let (text, after) = word(rest, escapes)?;
+        words.push(Word { text, at: first.at });
+        rest = after;
+    }
+}
+
+fn word(value: &[Letter], escapes: Escapes) -> Result<(String, &[Letter]), Refused> {
+    let mut text = String::new();
+    let mut quote = None;
+    let mut at = 0;
+    while let Some(letter) = value.get(at) {
+        at += 1;
+        match (letter.char, quote) {
+            ('\\', _) => match escapes {
+                Escapes::Relaxed => {
+                    text.extend(value.get(at).map(|next| next.char));
+                    at += 1;
+                }
+                Escapes::C => {
+                    let (char, length) = c_escape(&value[at..]).ok_or(Refused::Escape)?;
+                    text.push(char);
+                    at += length;
+                }
+            },
+            (char, Some(open)) if char == open => quote = None,
+            (char @ ('\'' | '"'), None) => quote = Some(char),
+            (char, None) if WHITESPACE.contains(&char) => return Ok((text, &value[at..])),
+            (char, _) => text.push(char),
+        }
+    }
+    if quote.is_some() && escapes == Escapes::C {
+        return Err(Refused::OpenQuote);
+    }
+    Ok((text, &[]))
+}
+
+/// What stands after a backslash, and how many letters it takes.
+fn c_escape(rest: &[Letter]) -> Option<(char, usize)> {
+    let simple = match rest.first()?.char {
+        'a' => '\u{7}',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'v' => '\u{b}',
+        's' => ' ',
+        char @ ('\\' | '"' | '\'') => char,
+        'x' => return coded(&rest[1..], 2, 16).map(|char| (char, 3)),
+        'u' => return coded(&rest[1..], 4, 16).map(|char| (char, 5)),
+        'U' => return coded(&rest[1..], 8, 16).map(|char| (char, 9)),
+        '0'..='7' => return coded(rest, 3, 8).map(|char| (char, 3)),
+        _ => return None,
+    };
+    Some((simple, 1))
+}
+
+fn coded(rest: &[Letter], digits: usize, radix: u32) -> Option<char> {
+    let text: String = rest.get(..digits)?.iter().map(|letter| letter.char).collect();
+    if !text.chars().all(|char| char.is_digit(radix)) {
+        return None;
+    }
+    u32::from_str_radix(&text, radix).ok().filter(|code| *code != 0).and_then(char::from_u32)
+}
+
+// === Directives ===
+
+/// The right side of `Environment=`: assignments, quoted as words are, specifiers (`%H`) left as they are but for `%%`.
+///
+/// # Errors
+/// The line is broken: systemd then ignores all of it.
+pub fn environment_directive(text: &str) -> Result<Vec<Variable>, Refused> {
+    let mut variables = Vec::new();
+    for word in split(&letters(text), Escapes::C)? {
+        let text = word.text.replace("%%", "%");
+        let Some((name, value)) = text.split_once('=') else { continue };
+        let value = value.chars().map(|char| Letter { char, at: word.at }).collect::<Vec<_>>();
+        if is_name(name) && is_value(&value) {
+            variables.push(Variable { name: name.to_owned(), value });
+        }
+    }
+    Ok(variables)
+}
+
+/// The lines of a unit file that set `key` in `section`, continuations joined. An empty value forgets what came before.
+#[must_use]
+pub fn directives(unit: &str, section: &str, key: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut current = String::new();
+    let mut joined = String::new();
+    for line in unit.lines() {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(continued) = line.strip_suffix('\\') {
+            joined.push_str(continued);
+            joined.push(' ');
+            continue;
+        }
+        joined.push_str(line);
+        let whole = std::mem::take(&mut joined);
+        let whole = whole.trim();
+        if let Some(name) = whole.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            name.clone_into(&mut current);
+        } else if let Some((name, value)) = whole.split_once('=')
+            && current == section
+            && name.trim_end() == key
+        {
+            match value.trim_start() {
+                "" => found.clear(),
+                value => found.push(value.to_owned()),
+            }
+        }
+    }
+    found
+}
+
+/// The arguments of a command line of `ExecStart=`, the program first, with these variables.
+///
+/// # Errors
+/// The line is broken: systemd then refuses the unit.
+pub fn exec_start(line: &str, variables: &[Variable]) -> Result<Vec<Word>, Refused> {
+    let line = line.trim_start_matches(['@', '-', ':', '+', '!', '|']);
+    let mut arguments = Vec::new();
+    for word in split(&letters(line), Escapes::C)? {
+        if word.text == ";" {
+            break;
+        }
+        let mut text = word.text.replace("%%", "%");
+        if text == "\\;" {
+            text = ";".to_owned();
+        }
+        match text.strip_prefix('$').filter(|name| !name.starts_with(['{', '$'])) {
+            Some(name) => {
+                let value = last(variables, name).map(|variable| split_value(&variable.value));
+                arguments.extend(value.unwrap_or_default());
+            }
+            None => arguments.push(Word { text: substitute(&text, variables), at: word.at }),
+        }
+    }
+    Ok(arguments)
+}
+
+/// `${NAME}` inside a word becomes the value as it is, and nothing if it is not set; `$$` is a dollar.
+fn substitute(text: &str, variables: &[Variable]) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        if let Some(after) = after.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+        } else if let Some((name, after)) = after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+            if let Some(variable) = last(variables, name) {
+                out.push_str(&super::text(&variable.value));
+            }
+            rest = after;
+        } else {
+            out.push('$');
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}

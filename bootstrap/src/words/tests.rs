@@ -1,0 +1,108 @@
+//! What systemd 252 and the parser of bootstrap.sh were seen to make of texts.
+
+use super::powershell::{split_command_line, statements};
+use super::shell::commands;
+use super::systemd::{environment_directive, environment_file, exec_start, last, split_value};
+
+fn argv_of_file(file: &str, exec: &str) -> Vec<String> {
+    let variables = environment_file(file);
+    exec_start(exec, &variables).unwrap().into_iter().map(|word| word.text).collect()
+}
+
+fn argv(file: &str) -> Vec<String> {
+    argv_of_file(file, "$ARGS")
+}
+
+/// The rows were measured with systemd 252: an environment file with `ARGS`, and `ExecStart=… $ARGS`.
+#[test]
+fn environment_files_as_systemd_252_splits_them() {
+    let table: &[(&str, &[&str])] = &[
+        (
+            r#"ARGS=--v=2 --node-labels="a=b,c=d" --register-with-taints="k:NoExecute""#,
+            &["--v=2", "--node-labels=a=b,c=d", "--register-with-taints=k:NoExecute"],
+        ),
+        // Why nodeadm does not wrap the value in quotes: the inner ones end the outer, and what follows is fused.
+        (
+            r#"ARGS="--v=2 --node-labels="a=b,c=d" --register-with-taints="k:NoExecute"""#,
+            &["--v=2", "--node-labels=a=b,c=d --register-with-taints=k:NoExecute"],
+        ),
+        (
+            "ARGS=--register-with-taints=a=b:NoSchedule, c=d:NoSchedule",
+            &["--register-with-taints=a=b:NoSchedule,", "c=d:NoSchedule"],
+        ),
+        (r#"ARGS=--register-with-taints=\"k:NoExecute\""#, &["--register-with-taints=k:NoExecute"]),
+        (r#"ARGS=--register-with-taints='"k:NoExecute"'"#, &[r#"--register-with-taints="k:NoExecute""#]),
+        (
+            r#"ARGS=--register-with-taints="k:NoExecute --max-pods=5"#,
+            &["--register-with-taints=k:NoExecute --max-pods=5"],
+        ),
+        ("ARGS=--a=$FOO --b=${BAR}", &["--a=$FOO", "--b=${BAR}"]),
+        ("ARGS=--a=1\n--b=2", &["--a=1"]),
+        ("ARGS=--a=1\\\n --b=2", &["--a=1", "--b=2"]),
+        ("ARGS=", &[]),
+        ("# ARGS=--a\nARGS=--b", &["--b"]),
+        ("ARGS=--a\nARGS=--b", &["--b"]),
+        (" ARGS = --a  ", &["--a"]),
+        ("ARGS='--a --b' --c", &["--a", "--b--c"]),
+        ("export ARGS=--a", &[]),
+    ];
+    for (file, expected) in table {
+        assert_eq!(argv(file), *expected, "{file}");
+    }
+}
+
+#[test]
+fn braces_keep_a_value_in_one_piece() {
+    assert_eq!(argv_of_file("ARGS=--a \"b\"", "${ARGS}"), [r#"--a "b""#]);
+    assert_eq!(argv_of_file("ARGS=x", "/bin/k --y=${ARGS} $$HOME $UNSET ${UNSET}"), ["/bin/k", "--y=x", "$HOME", ""]);
+}
+
+#[test]
+fn drop_ins_as_systemd_252_splits_them() {
+    let argv = |text: &str| {
+        let variables = environment_directive(text).unwrap();
+        let value = last(&variables, "EXTRA").map(|variable| split_value(&variable.value)).unwrap_or_default();
+        value.into_iter().map(|word| word.text).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        argv(r#"'EXTRA=--node-labels="a=b,c=d" --register-with-taints="k:NoExecute"'"#),
+        ["--node-labels=a=b,c=d", "--register-with-taints=k:NoExecute"]
+    );
+    assert_eq!(argv("'EXTRA=--node-labels=pct=%H --x=%%y'"), ["--node-labels=pct=%H", "--x=%y"]);
+    assert_eq!(argv("'EXTRA=--a='b' --c'"), ["--a=b", "--c"]);
+    assert!(environment_directive("'EXTRA=--a").is_err());
+}
+
+fn shell(script: &str) -> Vec<Vec<String>> {
+    commands(script).into_iter().map(|it| it.words.into_iter().map(|word| word.text).collect()).collect()
+}
+
+#[test]
+fn shell_commands() {
+    assert_eq!(
+        shell("#!/bin/bash -xe\nset -e # no\nexec > >(tee /x) 2>&1\nA=b; f \"$A\" '$A' \\\n  c\\ d\n"),
+        [vec!["set", "-e"], vec!["exec"], vec!["f", "b", "$A", "c d"]]
+    );
+    assert_eq!(
+        shell("cat <<EOF > /x\n/etc/eks/bootstrap.sh no\nEOF\ntrue && g || h"),
+        [vec!["cat"], vec!["true"], vec!["g"], vec!["h"]]
+    );
+    assert_eq!(shell("X='a b'; f $X \"$X\" $(id -u) ${Y}"), [vec!["f", "a", "b", "a b", "$(…)", "${Y}"]]);
+    assert!(commands("f $(x)")[0].words[1].is_open);
+}
+
+#[test]
+fn powershell_statements() {
+    let text = "<powershell>\n[string]$F = \"$env:P\\Start-EKSBootstrap.ps1\"\n$c = 'x'\n& $F -EKSClusterName $c `\n  -KubeletExtraArgs '--a=\"b\" it''s' # end\n</powershell>";
+    let statements = statements(text);
+    let call = statements.iter().find(|it| it[0].text == "&").unwrap();
+    let words: Vec<_> = call.iter().map(|word| word.text.as_str()).collect();
+    assert_eq!(words, ["&", "$F", "-EKSClusterName", "x", "-KubeletExtraArgs", "--a=\"b\" it's"]);
+}
+
+#[test]
+fn windows_command_lines() {
+    let split = |line: &str| split_command_line(line).into_iter().map(|word| word.text).collect::<Vec<_>>();
+    assert_eq!(split(r#"--node-labels="k=v,a=b" --max-pods=110"#), ["--node-labels=k=v,a=b", "--max-pods=110"]);
+    assert_eq!(split(r#"--resolv-conf="" a\\b "c\"d" 'e f'"#), ["--resolv-conf=", r"a\\b", "c\"d", "'e", "f'"]);
+}

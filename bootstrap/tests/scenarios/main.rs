@@ -1,0 +1,169 @@
+//! Scenarios: a document that leads to a verdict, and the same document mended.
+//!
+//! Each file `cases/<code>….yaml` says in prose what it is about, and holds two documents: `fail`, which must lead to
+//! the verdict of its name, and `pass`, which must not, and must be without any error. In both, `@CLUSTER@` stands for the
+//! cluster block of a NodeConfig, `@CA@` for a certificate authority, and `@NC@` for the first lines of a NodeConfig.
+//! What is found is in the snapshot beside it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use muster_bootstrap::finding::Severity;
+use muster_bootstrap::kubelet::arguments::FlagSet;
+use muster_bootstrap::kubelet::taints::Taint;
+use muster_bootstrap::node_class::{Launch, user_data};
+use muster_bootstrap::question::File;
+use muster_bootstrap::userdata::{UserData, to_base64};
+use muster_bootstrap::{Question, Report, judge, verdicts};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Scenario {
+    description: String,
+    #[serde(default)]
+    family: Option<String>,
+    #[serde(default)]
+    kubelet_version: Option<String>,
+    #[serde(default)]
+    arch: Option<String>,
+    #[serde(default)]
+    require_taints: Vec<String>,
+    #[serde(default)]
+    require_labels: Vec<String>,
+    /// The documents are `userData` of an EC2NodeClass.
+    #[serde(default)]
+    node_class: bool,
+    fail: Documents,
+    pass: Documents,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Documents {
+    #[serde(default)]
+    user_data: Option<String>,
+    /// Repeats the user data, for documents that are too long to be written down.
+    #[serde(default)]
+    times: Option<usize>,
+    /// Puts these bytes before it.
+    #[serde(default)]
+    prefix: Vec<u8>,
+    #[serde(default)]
+    environment_file: Option<String>,
+    #[serde(default)]
+    kubelet_config: Option<String>,
+    #[serde(default)]
+    kubelet_version: Option<String>,
+}
+
+fn folder() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests", "scenarios", "cases"].iter().collect()
+}
+
+fn certificate_authority() -> String {
+    to_base64(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
+}
+
+fn filled(text: &str) -> String {
+    let cluster = "cluster: {name: shop, apiServerEndpoint: 'https://abc.gr7.eu-west-1.eks.amazonaws.com', \
+                   certificateAuthority: '@CA@', cidr: 10.100.0.0/16}";
+    text.replace("@NC@", "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig")
+        .replace("@CLUSTER@", cluster)
+        .replace("@CA@", &certificate_authority())
+}
+
+fn report(scenario: &Scenario, documents: &Documents) -> Report {
+    let family = scenario.family.as_ref().map(|family| family.parse().unwrap());
+    let text = documents.user_data.as_ref().map(|text| filled(text).repeat(documents.times.unwrap_or(1)));
+    let text = text.map(|text| match scenario.node_class {
+        true => user_data(family.unwrap(), &text, &launch()).unwrap(),
+        false => text,
+    });
+    let bytes = text.map(|text| [documents.prefix.as_slice(), text.as_bytes()].concat());
+    let file = |name: &str, text: &Option<String>| {
+        text.as_ref().map(|text| File { name: name.to_owned(), text: filled(text) })
+    };
+    let version = documents.kubelet_version.as_ref().or(scenario.kubelet_version.as_ref());
+    let mut required_taints: Vec<Taint> = scenario.require_taints.iter().map(|it| it.parse().unwrap()).collect();
+    required_taints.extend(scenario.node_class.then(Taint::unregistered));
+    judge(&Question {
+        user_data: bytes.map(|bytes| UserData::read(&bytes, "user-data")),
+        family,
+        is_of_node_class: scenario.node_class,
+        flags: FlagSet { version: version.map(|it| it.parse().unwrap()), of_binary: None },
+        arch: scenario.arch.as_ref().map(|it| it.parse().unwrap()),
+        required_taints,
+        required_labels: scenario.require_labels.iter().map(|it| it.parse().unwrap()).collect(),
+        environment_file: file("env-file", &documents.environment_file),
+        kubelet_config: file("kubelet-config", &documents.kubelet_config).into_iter().collect(),
+    })
+}
+
+fn launch() -> Launch {
+    Launch {
+        cluster_name: "shop".to_owned(),
+        endpoint: "https://abc.gr7.eu-west-1.eks.amazonaws.com".to_owned(),
+        certificate_authority: certificate_authority(),
+        service_cidr: "10.100.0.0/16".to_owned(),
+        cluster_dns: Some("10.100.0.10".to_owned()),
+        labels: BTreeMap::from([("karpenter.sh/nodepool".to_owned(), "general".to_owned())]),
+        ..Launch::default()
+    }
+}
+
+fn shown(report: &Report) -> String {
+    let mut text = String::new();
+    for finding in &report.findings {
+        writeln!(text, "{} {}: {}", finding.severity, finding.verdict.code, finding.message).unwrap();
+        if let Some(evidence) = &finding.evidence {
+            writeln!(text, "  {}: {}", evidence.place, evidence.text).unwrap();
+        }
+        writeln!(text, "  fix: {}", finding.fix).unwrap();
+    }
+    let effective = &report.effective;
+    writeln!(text, "family {}", effective.family).unwrap();
+    writeln!(text, "arguments {:?}", effective.kubelet_args).unwrap();
+    let taints: Vec<String> = effective.taints.iter().map(ToString::to_string).collect();
+    writeln!(text, "taints {taints:?}").unwrap();
+    text
+}
+
+#[test]
+fn every_case_fails_and_passes() {
+    let mut files: Vec<_> = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut seen = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for path in files.iter().filter(|path| path.extension().is_some_and(|it| it == "yaml")) {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let code = name[..4].to_uppercase();
+        let text = std::fs::read_to_string(path).unwrap();
+        let scenario: Scenario = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(scenario.description.len() > 30, "{name} does not say what it is about");
+        let (failing, passing) = (report(&scenario, &scenario.fail), report(&scenario, &scenario.pass));
+        if !failing.findings.iter().any(|finding| finding.verdict.code == code) {
+            wrong.push(format!("{name} does not lead to {code}:\n{}", shown(&failing)));
+        }
+        if !passing.is_ok() || passing.findings.iter().any(|finding| finding.verdict.code == code) {
+            wrong.push(format!("{name}, mended, is not right:\n{}", shown(&passing)));
+        }
+        for finding in failing.findings.iter().chain(&passing.findings) {
+            assert!(finding.severity != Severity::Error || !finding.fix.is_empty(), "{name}");
+        }
+        seen.insert(code);
+        let mut settings = insta::Settings::clone_current();
+        settings.set_description(scenario.description.trim());
+        settings.set_omit_expression(true);
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_snapshot_path(folder().join("../snapshots"));
+        let both = format!("{}\nmended\n{}", shown(&failing), shown(&passing));
+        settings.bind(|| insta::assert_snapshot!(name, both));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let codes: BTreeSet<String> = verdicts::all().iter().map(|verdict| verdict.code.to_owned()).collect();
+    assert_eq!(seen, codes, "every verdict has a case, and every case a verdict");
+}
