@@ -96,6 +96,9 @@ impl Findings {
     ) {
         // A document of a few kilobytes that is all faults is read no better with ten thousand findings.
         const MOST: usize = 200;
+        if self.0.len() >= MOST {
+            return;
+        }
         let finding = Finding {
             verdict,
             severity,
@@ -103,7 +106,7 @@ impl Findings {
             fix: secrets::clean(fix.unwrap_or(verdict.fix)),
             evidence: Some(Evidence { place, text: secrets::clean(text) }),
         };
-        if self.0.len() < MOST && !self.0.contains(&finding) {
+        if !self.0.contains(&finding) {
             self.0.push(finding);
         }
     }

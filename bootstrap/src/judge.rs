@@ -4,9 +4,11 @@ use crate::facts::{Argument, Facts};
 use crate::families::{al2, al2023, bottlerocket, windows};
 use crate::family::Family;
 use crate::finding::Findings;
+use crate::image;
 use crate::kubelet::arguments;
 use crate::kubelet::config::{Layer, merged, with_flags};
-use crate::place::{Source, line_of, line_text};
+use crate::node_class::{self, Launch};
+use crate::place::{Lines, Place, Source, line_text};
 use crate::question::{File, Question};
 use crate::report::{Effective, Report};
 use crate::rules;
@@ -27,6 +29,19 @@ pub fn judge(question: &Question) -> Report {
         if let Some(arch) = question.arch {
             rules::architecture::check(user_data, arch, &mut findings);
         }
+    }
+    if question.is_of_node_class {
+        // The cluster is not known yet, and what stands for it proves nothing.
+        (facts.cluster_name, facts.endpoint, facts.certificate_authority, facts.service_cidr) =
+            (None, None, None, None);
+    }
+    if let Some((found, path)) = &question.kubelet_arch
+        && let Some(wanted) = question.arch
+    {
+        image::architecture(*found, wanted, path, &mut findings);
+    }
+    if let Some(image) = &question.image {
+        image::check(image, question.arch, &mut findings);
     }
     if let Some(file) = &question.environment_file {
         read_environment(file, &mut facts);
@@ -66,6 +81,34 @@ pub fn judge(question: &Question) -> Report {
     Report { findings: findings.into_sorted(), effective }
 }
 
+/// Judges the user data that Muster and Karpenter make of an EC2NodeClass. The cluster is not known at this time, so what
+/// stands for it in `launch` is neither judged nor shown.
+#[must_use]
+pub fn judge_node_class(mut question: Question, name: &str, custom: &str, launch: &Launch) -> Report {
+    let source = format!("user data of EC2NodeClass `{name}`");
+    let family = question.family.unwrap_or(Family::Custom);
+    question.is_of_node_class = family != Family::Custom;
+    question.family = Some(family);
+    let fault = match node_class::user_data(family, custom, launch) {
+        Ok(text) => {
+            question.user_data = Some(UserData::read(text.as_bytes(), &source));
+            return judge(&question);
+        }
+        Err(fault) => fault,
+    };
+    // What cannot be merged is judged as it is, so that the line is found.
+    question.user_data = Some(UserData::read(custom.as_bytes(), &source));
+    question.required_taints.clear();
+    let mut report = judge(&question);
+    if report.is_ok() {
+        let mut findings = Findings::default();
+        let place = Place { source: source.as_str().into(), line: None };
+        findings.add(&verdicts::UD02, format!("no launch is possible: {fault}"), place, "");
+        report.findings.splice(0..0, findings.into_sorted());
+    }
+    report
+}
+
 fn family(question: &Question) -> Family {
     let detected = question.user_data.as_ref().map(Family::detect);
     question.family.or(detected).unwrap_or(Family::Custom)
@@ -94,9 +137,10 @@ fn read_environment(file: &File, facts: &mut Facts) {
     facts.configures_kubelet = true;
     facts.has_all_arguments = true;
     facts.arguments.clear();
+    let lines = Lines::new(&file.text);
     for name in ["NODEADM_KUBELET_ARGS", "KUBELET_ARGS", "KUBELET_EXTRA_ARGS"] {
         for word in last(&variables, name).map(|variable| split_value(&variable.value)).unwrap_or_default() {
-            let place = source.at(line_of(&file.text, word.at));
+            let place = source.at(lines.of(word.at));
             facts.arguments.push(Argument { text: word.text, place, is_open: false });
         }
     }

@@ -9,6 +9,7 @@
 //!
 //!  EC2NodeClass ──► node_class ──► bytes      what Muster and Karpenter make of its user data
 //!  AgentConfig ◄──► agent_config              the agent's own settings, in a form for each family
+//!  machine ──► image ──► findings             what a machine that becomes an image must have, and must not
 //! ```
 //!
 //! Nothing here does I/O, looks at a clock or depends on the platform: the agent judges a Linux document on Windows.
@@ -24,6 +25,7 @@ mod tree;
 pub mod agent_config;
 pub mod family;
 pub mod finding;
+pub mod image;
 pub mod kubelet;
 pub mod node_class;
 pub mod place;
@@ -35,6 +37,6 @@ pub mod verdicts;
 pub mod words;
 
 pub use self::family::Family;
-pub use self::judge::judge;
+pub use self::judge::{judge, judge_node_class};
 pub use self::question::Question;
 pub use self::report::Report;

@@ -1,8 +1,10 @@
 //! What is asked: documents, and what they have to lead to.
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::family::Family;
+use crate::image::Image;
 use crate::kubelet::arguments::FlagSet;
 use crate::kubelet::taints::Taint;
 use crate::userdata::UserData;
@@ -47,6 +49,8 @@ pub struct Question {
     pub flags: FlagSet,
     /// The architecture of the instances.
     pub arch: Option<Arch>,
+    /// The architecture of a kubelet, and what messages call it.
+    pub kubelet_arch: Option<(Arch, String)>,
     /// Taints that must be in effect.
     pub required_taints: Vec<Taint>,
     /// Labels that must be in effect.
@@ -55,6 +59,8 @@ pub struct Question {
     pub environment_file: Option<File>,
     /// Files of the kubelet's configuration: the file, then drop-ins.
     pub kubelet_config: Vec<File>,
+    /// An image under construction.
+    pub image: Option<Image>,
 }
 
 /// A text that is no label.
@@ -71,6 +77,15 @@ impl FromStr for RequiredLabel {
         let (key, value) = text.split_once('=').map_or((text, None), |(key, value)| (key, Some(value)));
         let is_label = is_label_key(key) && value.is_none_or(is_label_value);
         is_label.then(|| Self { key: key.to_owned(), value: value.map(ToOwned::to_owned) }).ok_or(NotALabel)
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Amd64 => "amd64",
+            Self::Arm64 => "arm64",
+        })
     }
 }
 

@@ -13,7 +13,7 @@ const HIDDEN: &str = "[hidden]";
 const LONGEST: usize = 240;
 
 /// Words that name a secret when they are part of a key.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "token",
     "passw",
     "passphrase",
@@ -26,12 +26,15 @@ const NAMES: [&str; 12] = [
     "api_key",
     "accesskey",
     "private",
+    "-key",
+    "_key",
 ];
 
 /// A text as it may be shown: on one line, shortened, without secrets.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    let flat: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    // What is beyond is never shown; the end of a secret that is cut here is still hidden as one.
+    let flat: String = text.chars().take(LONGEST * 8).map(|char| if char.is_control() { ' ' } else { char }).collect();
     let mut out = String::new();
     let mut rest = flat.as_str();
     while !rest.is_empty() {
@@ -74,14 +77,13 @@ fn clean_word(word: &str) -> (String, bool) {
                 return (format!("{}{HIDDEN}", hide_chance(head)), true);
             }
             _ if is_prose => {}
-            _ => return (HIDDEN.to_owned(), true),
+            _ => return (hide_chance(word), true),
         }
     }
-    // `https://user:password@proxy`
-    if let Some((scheme, rest)) = word.split_once("://")
-        && let Some((_, host)) = rest.rsplit_once('@')
-    {
-        return (format!("{}://{HIDDEN}@{}", hide_chance(scheme), hide_chance(host)), false);
+    // `https://user:password@proxy`, whole or broken off.
+    if let Some((before, host)) = word.rsplit_once('@') {
+        let scheme = before.split_once("://").map(|(scheme, _)| format!("{}://", hide_chance(scheme)));
+        return (format!("{}{HIDDEN}@{}", scheme.unwrap_or_default(), hide_chance(host)), false);
     }
     (hide_chance(word), false)
 }
@@ -118,8 +120,8 @@ fn is_known(run: &str) -> bool {
     gates::exists(run) || schema::KUBELET.names(run) || schema::NODE_CONFIG.names(run)
 }
 
-/// Whether a run of letters and digits looks drawn rather than written: long and changing its kind of letter at every
-/// other step, or longer than any name.
+/// Whether a run of letters and digits looks drawn rather than written: it changes its kind of letter at every other
+/// step, or is longer than any name.
 fn is_chance(run: &str) -> bool {
     const SHORTEST: usize = 10;
     const LONGEST_NAME: usize = 40;
@@ -135,8 +137,14 @@ fn is_chance(run: &str) -> bool {
         b'A'..=b'Z' => 1,
         _ => 2,
     };
-    let changes = run.as_bytes().windows(2).filter(|pair| kind(pair[0]) != kind(pair[1])).count();
-    changes * 3 >= run.len()
+    // From a capital to a small letter is how words begin. Without that, a name in camel case changes at most three
+    // times in ten letters (`EC2NodeCla`), chance four or five times.
+    let changes = |pair: &[u8]| kind(pair[0]) != kind(pair[1]) && (kind(pair[0]), kind(pair[1])) != (1, 2);
+    let is_restless = |window: &[u8]| window.windows(2).filter(|pair| changes(pair)).count() > 3;
+    // Names have a digit or two (`x86`, `EC2NodeClass`); more of them among letters are nobody's choice.
+    let meets_digit = |pair: &[u8]| kind(pair[0]) != kind(pair[1]) && (kind(pair[0]) == 0 || kind(pair[1]) == 0);
+    let is_mixed = |window: &[u8]| window.windows(2).filter(|pair| meets_digit(pair)).count() > 2;
+    run.as_bytes().windows(SHORTEST).any(is_restless) || run.as_bytes().windows(SHORTEST + 2).any(is_mixed)
 }
 
 #[cfg(test)]
@@ -154,6 +162,7 @@ mod tests {
             ("-----BEGIN RSA PRIVATE KEY----- MIIE", "-----BEGIN [hidden]"),
             ("certificateAuthority: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t", "certificateAuthority: [hidden]"),
             ("password: \"two words\" and more", "password:[hidden]"),
+            ("server-key = \"MIIE\"", "server-key [hidden]"),
         ] {
             assert_eq!(clean(text), shown);
         }

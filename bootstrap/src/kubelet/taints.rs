@@ -2,6 +2,7 @@
 //!
 //! Source: `pkg/util/taints` of Kubernetes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -105,6 +106,7 @@ impl FromStr for Taint {
 /// The kubelet exits.
 pub fn flag_value(text: &str) -> Result<Vec<Taint>, TaintFault> {
     let mut taints: Vec<Taint> = Vec::new();
+    let mut seen = BTreeSet::new();
     if text.is_empty() {
         return Ok(taints);
     }
@@ -115,7 +117,7 @@ pub fn flag_value(text: &str) -> Result<Vec<Taint>, TaintFault> {
             continue;
         }
         let taint: Taint = spec.parse()?;
-        if taints.iter().any(|other| (&other.key, &other.effect) == (&taint.key, &taint.effect)) {
+        if !seen.insert((taint.key.clone(), taint.effect.clone())) {
             return Err(TaintFault::Twice(taint.to_string()));
         }
         taints.push(taint);

@@ -1,6 +1,6 @@
 //! What the node registers with: taints, labels, name, provider ID.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -105,12 +105,12 @@ fn configured_taints(facts: &Facts, parsed: &Parsed, config: &Map<String, Value>
     if parsed.last(FLAG).is_some() {
         return;
     }
-    let mut seen: Vec<Taint> = Vec::new();
+    let mut seen = BTreeSet::new();
     for taint in taints_of(config.get(FIELD)) {
-        let twice = seen.iter().any(|other| (&other.key, &other.effect) == (&taint.key, &taint.effect));
+        let is_second = !seen.insert((taint.key.clone(), taint.effect.clone()));
         if let Err(fault) = taint.check() {
             findings.add(&verdicts::KA03, fault.to_string(), field_place(facts), format!("{FIELD}: {taint}"));
-        } else if twice {
+        } else if is_second {
             let message = format!("taint {taint} stands twice");
             findings.add_as(
                 Severity::Warning,
@@ -120,7 +120,6 @@ fn configured_taints(facts: &Facts, parsed: &Parsed, config: &Map<String, Value>
                 format!("{FIELD}: {taint}"),
             );
         }
-        seen.push(taint);
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) fn is_meant(text: &str) -> bool {
 /// How far down a header is looked for.
 const SEARCHED: usize = 10;
 /// How many parts are looked at: a document of 16 KiB has room for no more that say anything.
-const MOST_PARTS: usize = 256;
+const MOST_PARTS: usize = 64;
 
 fn begins(text: &str) -> bool {
     let has = |header: &str| text.get(..header.len()).is_some_and(|start| start.eq_ignore_ascii_case(header));

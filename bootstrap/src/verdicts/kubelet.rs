@@ -88,10 +88,20 @@ verdicts! { KUBELET;
     fix "use AL2023, or set `failCgroupV1: false` until then"
     source "kubernetes/kubernetes#133779"
 
+    KA20 Error "the state of a CPU or memory manager is in the image"
+    cause "The kubelet compares the file with its policy and exits if they differ: `configured policy \"static\" differs from state checkpoint policy \"none\"`."
+    fix "remove the file as the last step of the build"
+    source "bottlerocket-os/bottlerocket#1465; k8s.io/kubernetes, pkg/kubelet/cm/cpumanager"
+
     KA24 Error "something of another architecture"
     cause "A program for another architecture cannot be executed: `exec format error`, systemd status 203/EXEC."
     fix "use the build for the architecture of the instances"
     source "systemd.exec(5), exit codes; execve(2)"
+
+    KA25 Error "the credential provider for images is missing"
+    cause "The kubelet asks it for access to ECR; nodeadm stops without it: `image credential provider binary was not found on path`."
+    fix "install ecr-credential-provider, or build from an EKS image"
+    source "amazon-eks-ami, nodeadm/internal/kubelet"
 
     KA29 Error "cluster DNS is outside of the service network"
     cause "Pods are told to ask an address that no Service of the cluster can have. The node is Ready, and names do not resolve."
@@ -122,4 +132,9 @@ verdicts! { KUBELET;
     cause "The node registers without a label that something waits for."
     fix "add the label to `--node-labels`, once, in one of the flags"
     source "k8s.io/kubernetes, cmd/kubelet/app/options"
+
+    KA36 Error "a program that a node needs is missing"
+    cause "The image lacks it, so the node never starts its kubelet or its containers."
+    fix "install it, or build from an EKS image"
+    source "amazon-eks-ami, AL2023 image layout"
 }

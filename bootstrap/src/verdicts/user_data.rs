@@ -83,6 +83,11 @@ verdicts! { USER_DATA;
     fix "put values of labels and taints in quotes; a taint is a list of `\"value:Effect\"`"
     source "bottlerocket-os/bottlerocket#2423; settings-sdk, modeled-types/src/kubernetes.rs"
 
+    UD26 Error "something of a joined node is in the image"
+    cause "The image was made of a machine that had joined a cluster. Its nodes take themselves for that one, or skip what runs at the first boot only."
+    fix "remove it as the last step of the build, or build from an image that never joined"
+    source "aws/eks-hybrid, validation of leftovers"
+
     UD27 Error "the user data is for another family"
     cause "The image does not run what this document is written for: each family reads its own format only."
     fix "write the document for the family of the image, or launch an image of the family of the document"

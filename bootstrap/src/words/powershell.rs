@@ -22,13 +22,16 @@ pub struct PowerShellWord {
 
 /// More than that a script of user data does not have.
 const MOST_WORDS: usize = 20_000;
-/// A variable longer than this is not put in.
+/// More than this is not put in for variables.
+const MOST_EXPANDED: usize = 1 << 18;
+/// A variable longer than this is not kept.
 const LONGEST_VALUE: usize = 16_384;
 
 /// The statements of a script as words. An assignment of a literal is remembered and put in further down.
 #[must_use]
 pub fn statements(script: &str) -> Vec<Vec<PowerShellWord>> {
-    let mut reader = Reader { chars: script.chars().collect(), at: 0, line: 1, variables: BTreeMap::new() };
+    let mut reader =
+        Reader { chars: script.chars().collect(), at: 0, line: 1, variables: BTreeMap::new(), room: MOST_EXPANDED };
     let mut statements = Vec::new();
     let mut current: Vec<PowerShellWord> = Vec::new();
     for _ in 0..MOST_WORDS {
@@ -54,6 +57,8 @@ struct Reader {
     line: usize,
     /// By name in lower case, for PowerShell does not tell case.
     variables: BTreeMap<String, String>,
+    /// How many bytes of variables may still be put in.
+    room: usize,
 }
 
 impl Reader {
@@ -215,7 +220,8 @@ impl Reader {
         if is_braced && self.peek(0) == Some('}') {
             self.take();
         }
-        if let Some(value) = self.variables.get(&name.to_lowercase()) {
+        if let Some(value) = self.variables.get(&name.to_lowercase()).filter(|value| value.len() <= self.room) {
+            self.room -= value.len();
             let value = value.clone();
             word.text.push_str(&value);
         } else {

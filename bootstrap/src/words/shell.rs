@@ -26,14 +26,22 @@ pub struct Command {
 
 /// More than that a script of user data does not have.
 const MOST_WORDS: usize = 20_000;
-/// A variable longer than this is not put in: a script that doubles one in each line would fill the memory.
+/// More than this is not put in for variables: a script that names a long one ten thousand times would fill the memory.
+const MOST_EXPANDED: usize = 1 << 18;
+/// A variable longer than this is not kept: a script may double one in each line.
 const LONGEST_VALUE: usize = 16_384;
 
 /// The simple commands of a script, in the order in which they stand. Branches are not judged: each is here.
 #[must_use]
 pub fn commands(script: &str) -> Vec<Command> {
-    let mut reader =
-        Reader { chars: script.chars().collect(), at: 0, line: 1, variables: BTreeMap::new(), documents: Vec::new() };
+    let mut reader = Reader {
+        chars: script.chars().collect(),
+        at: 0,
+        line: 1,
+        variables: BTreeMap::new(),
+        documents: Vec::new(),
+        room: MOST_EXPANDED,
+    };
     let mut commands = Vec::new();
     let mut current = Command::default();
     let mut is_assigning = true;
@@ -106,6 +114,8 @@ struct Reader {
     variables: BTreeMap<String, String>,
     /// Delimiters of here-documents whose bodies begin at the next line, and whether tabs are stripped from them.
     documents: Vec<(String, bool)>,
+    /// How many bytes of variables may still be put in.
+    room: usize,
 }
 
 impl Reader {
@@ -375,7 +385,8 @@ impl Reader {
             }
         };
         let name = written.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(&written);
-        if let Some(value) = self.variables.get(name) {
+        if let Some(value) = self.variables.get(name).filter(|value| value.len() <= self.room) {
+            self.room -= value.len();
             return Some(value.clone());
         }
         word.is_open = true;

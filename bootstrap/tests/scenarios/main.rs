@@ -12,10 +12,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use muster_bootstrap::finding::Severity;
+use muster_bootstrap::image::{BINARIES, Image, LEFTOVERS};
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::node_class::{Launch, user_data};
-use muster_bootstrap::question::File;
+use muster_bootstrap::question::{Arch, File};
 use muster_bootstrap::userdata::{UserData, to_base64};
 use muster_bootstrap::{Question, Report, judge, verdicts};
 use serde::Deserialize;
@@ -58,6 +59,31 @@ struct Documents {
     kubelet_config: Option<String>,
     #[serde(default)]
     kubelet_version: Option<String>,
+    #[serde(default)]
+    image: Option<ImageDocument>,
+}
+
+/// What was seen of a machine.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ImageDocument {
+    /// Files that are there and should not be.
+    #[serde(default)]
+    leftovers: Vec<String>,
+    /// Programs that are not there.
+    #[serde(default)]
+    missing: Vec<String>,
+}
+
+impl ImageDocument {
+    fn image(&self) -> Image {
+        let is_named = |names: &[String], path: &str| names.iter().any(|name| name == path);
+        let binary = |path: &&'static str| (*path, (!is_named(&self.missing, path)).then_some(Some(Arch::Amd64)));
+        Image {
+            leftovers: LEFTOVERS.iter().map(|(path, _)| *path).filter(|path| is_named(&self.leftovers, path)).collect(),
+            binaries: BINARIES.iter().map(binary).collect(),
+        }
+    }
 }
 
 fn folder() -> PathBuf {
@@ -96,6 +122,8 @@ fn report(scenario: &Scenario, documents: &Documents) -> Report {
         is_of_node_class: scenario.node_class,
         flags: FlagSet { version: version.map(|it| it.parse().unwrap()), of_binary: None },
         arch: scenario.arch.as_ref().map(|it| it.parse().unwrap()),
+        kubelet_arch: None,
+        image: documents.image.as_ref().map(ImageDocument::image),
         required_taints,
         required_labels: scenario.require_labels.iter().map(|it| it.parse().unwrap()).collect(),
         environment_file: file("env-file", &documents.environment_file),

@@ -1,0 +1,119 @@
+//! What can be typed. Nothing but [`super::inputs`] and the wiring reads these types.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use muster_bootstrap::Family;
+use muster_bootstrap::kubelet::taints::Taint;
+use muster_bootstrap::kubelet::version::Minor;
+use muster_bootstrap::question::{Arch, RequiredLabel};
+
+/// The command line of `muster-agent`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "muster-agent",
+    version,
+    about = "Checks what a node makes of its user data",
+    long_about = "muster-agent finds out why a node will not join its cluster, and says what to do.",
+    after_help = "Exit codes: 0 success; 1 the answer is \"no\"; 2 bad input or usage; 3 the outside world failed.",
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    max_term_width = 110
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what a node would do with this user data, before any node exists
+    ///
+    /// Follows the user data through every program that reads it on the node, and prints what is wrong with it and what
+    /// the kubelet will be told. Only what is given is judged; nothing is written and nothing is asked over the network.
+    /// Exit code 1 means that a node with it would not join, or join wrong.
+    Validate(ValidateArguments),
+}
+
+/// `muster-agent validate`.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArguments {
+    /// User data as the instance gets it; `-` is stdin
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub(crate) user_data: Option<PathBuf>,
+    /// A manifest with an EC2NodeClass: the user data that Muster and Karpenter make of it is judged; `-` is stdin
+    #[arg(short = 'f', long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// AL2, AL2023, Bottlerocket, Windows2019, Windows2022, Windows2025 or Custom [default: read off the document]
+    #[arg(long, value_name = "FAMILY", value_parser = family)]
+    pub(crate) ami_family: Option<Family>,
+    /// The version of the kubelet, such as `1.34`
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    pub(crate) kubelet_version: Option<Minor>,
+    /// A kubelet, which is asked for its version and its flags (`--version`, `--help`)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) kubelet: Option<PathBuf>,
+    /// The architecture of the instances: amd64 or arm64
+    #[arg(long, value_name = "ARCH", value_parser = arch)]
+    pub(crate) arch: Option<Arch>,
+    /// A taint that must be in effect, such as `karpenter.sh/unregistered:NoExecute`; repeatable
+    #[arg(long = "require-taint", value_name = "TAINT", value_parser = taint)]
+    pub(crate) require_taints: Vec<Taint>,
+    /// A label that must be in effect: `key` or `key=value`; repeatable
+    #[arg(long = "require-label", value_name = "LABEL", value_parser = label)]
+    pub(crate) require_labels: Vec<RequiredLabel>,
+    /// The environment file of kubelet.service; it counts instead of the one that the user data leads to
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Option<PathBuf>,
+    /// A file of the kubelet's configuration; repeatable, drop-ins after the file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubelet_config: Vec<PathBuf>,
+    /// Judge this machine too, as an image under construction
+    #[arg(long)]
+    pub(crate) image: bool,
+    /// Touch nothing but the files named
+    #[arg(long, conflicts_with = "image")]
+    pub(crate) offline: bool,
+    /// How to print the result
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_enum,
+        ignore_case = true,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    pub(crate) output: OutputFormat,
+}
+
+/// Formats of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+fn family(text: &str) -> Result<Family, String> {
+    let names = Family::ALL.map(Family::name).join(", ");
+    text.parse().map_err(|_| format!("no such AMI family; there are {names}"))
+}
+
+fn version(text: &str) -> Result<Minor, String> {
+    text.parse().map_err(|_| "write a version such as 1.34 or v1.34.2".to_owned())
+}
+
+fn arch(text: &str) -> Result<Arch, String> {
+    text.parse().map_err(|_| "write amd64 or arm64".to_owned())
+}
+
+fn taint(text: &str) -> Result<Taint, String> {
+    text.parse().map_err(|fault: muster_bootstrap::kubelet::taints::TaintFault| fault.to_string())
+}
+
+fn label(text: &str) -> Result<RequiredLabel, String> {
+    text.parse().map_err(|_| "write `key` or `key=value` as labels are written".to_owned())
+}

@@ -1,0 +1,125 @@
+//! From arguments to a report: files are read, a kubelet and an image are asked, and the pure rules decide.
+
+use std::io::Read;
+use std::path::Path;
+
+use muster_bootstrap::kubelet::arguments::FlagSet;
+use muster_bootstrap::kubelet::taints::Taint;
+use muster_bootstrap::question::File;
+use muster_bootstrap::userdata::UserData;
+use muster_bootstrap::{Question, Report, judge, judge_node_class};
+
+use super::arguments::ValidateArguments;
+use super::failure::Failure;
+use super::image;
+use super::kubelet::{self, Kubelet};
+use super::node_class;
+
+/// More than user data, a manifest or a configuration ever has; a device file has no end.
+const LARGEST: u64 = 1 << 20;
+
+/// Reads everything that the arguments name, and judges it.
+pub(super) fn read(
+    arguments: ValidateArguments,
+    stdin: &mut dyn Read,
+    notes: &mut Vec<String>,
+) -> Result<Report, Failure> {
+    let ValidateArguments {
+        user_data,
+        file,
+        ami_family,
+        kubelet_version,
+        kubelet,
+        arch,
+        require_taints,
+        require_labels,
+        env_file,
+        kubelet_config,
+        image,
+        // Nothing is touched but what is named, with it or without.
+        offline: _,
+        output: _,
+    } = arguments;
+    if user_data.is_none()
+        && file.is_none()
+        && env_file.is_none()
+        && kubelet_config.is_empty()
+        && !image
+        && kubelet.is_none()
+    {
+        let message = "nothing to judge\n\nhint: give --user-data FILE, -f with an EC2NodeClass, --env-file, \
+                       --kubelet-config or --image";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let asked = kubelet.as_deref().map(kubelet::ask).transpose()?.unwrap_or_default();
+    let Kubelet { flags: asked_flags, arch: kubelet_arch } = asked;
+    let mut flags = asked_flags.unwrap_or_default();
+    if let Some(version) = kubelet_version {
+        if flags.version.is_some_and(|of_binary| of_binary != version) {
+            let message = format!(
+                "the kubelet is not {version} but {}\n\nhint: leave --kubelet-version away",
+                flags.version.map(|it| it.to_string()).unwrap_or_default()
+            );
+            return Err(Failure::Usage(message));
+        }
+        flags = FlagSet { version: Some(version), ..flags };
+    }
+    if let Some(version) = flags.version.filter(|version| !version.is_known()) {
+        notes.push(format!(
+            "kubelet {version} is not among the versions known, 1.29 to 1.37: flags that came or went are not judged"
+        ));
+    }
+    let mut question = Question {
+        user_data: None,
+        family: ami_family,
+        is_of_node_class: false,
+        flags,
+        arch,
+        kubelet_arch: kubelet_arch.zip(kubelet.as_ref()).map(|(arch, path)| (arch, path.display().to_string())),
+        required_taints: require_taints,
+        required_labels: require_labels,
+        environment_file: env_file.as_deref().map(|path| text_file(path, stdin)).transpose()?,
+        kubelet_config: kubelet_config.iter().map(|path| text_file(path, stdin)).collect::<Result<_, _>>()?,
+        image: None,
+    };
+    if image {
+        question.image = Some(image::look(Path::new("/")));
+    }
+    if let Some(path) = file {
+        let manifest = text_file(&path, stdin)?;
+        let class = node_class::read(&manifest.name, &manifest.text, notes)?;
+        question.family = Some(question.family.unwrap_or(class.family));
+        question.required_taints.push(Taint::unregistered());
+        return Ok(judge_node_class(question, &class.name, &class.user_data, &class.launch));
+    }
+    if let Some(path) = user_data {
+        let bytes = read_bytes(&path, stdin)?;
+        question.user_data = Some(UserData::read(&bytes, "user-data"));
+    }
+    Ok(judge(&question))
+}
+
+fn name_of(path: &Path) -> String {
+    if path.as_os_str() == "-" { "stdin".to_owned() } else { path.display().to_string() }
+}
+
+fn read_bytes(path: &Path, stdin: &mut dyn Read) -> Result<Vec<u8>, Failure> {
+    let name = name_of(path);
+    let failed = |error| Failure::unreadable(&name, &error);
+    let mut bytes = Vec::new();
+    let limit = LARGEST + 1;
+    if path.as_os_str() == "-" {
+        stdin.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+    } else {
+        std::fs::File::open(path).map_err(failed)?.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+    }
+    if bytes.len() as u64 == limit {
+        return Err(Failure::Usage(format!("`{name}` is larger than 1 MiB\n\nhint: check the name of the file")));
+    }
+    Ok(bytes)
+}
+
+fn text_file(path: &Path, stdin: &mut dyn Read) -> Result<File, Failure> {
+    let bytes = read_bytes(path, stdin)?;
+    Ok(File { name: name_of(path), text: String::from_utf8_lossy(&bytes).into_owned() })
+}

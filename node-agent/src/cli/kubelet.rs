@@ -1,0 +1,104 @@
+//! Asking a kubelet what it is.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use muster_bootstrap::kubelet::arguments::FlagSet;
+use muster_bootstrap::kubelet::flags;
+use muster_bootstrap::question::Arch;
+
+use super::failure::Failure;
+
+/// `kubelet --help` takes a tenth of a second; a disk that is cold takes longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(10);
+/// The help of a kubelet has 50 KB.
+const LONGEST: u64 = 4 << 20;
+
+/// What there is to know of a kubelet.
+#[derive(Debug, Default)]
+pub(super) struct Kubelet {
+    /// Its version and flags; absent if it cannot be run here.
+    pub(super) flags: Option<FlagSet>,
+    /// The architecture that it was built for, if its file says so.
+    pub(super) arch: Option<Arch>,
+}
+
+/// Asks the kubelet at `path`.
+pub(super) fn ask(path: &Path) -> Result<Kubelet, Failure> {
+    let name = path.display().to_string();
+    let arch = architecture(path).map_err(|error| Failure::unreadable(&name, &error))?;
+    // A program of another architecture would only fail to start, or start in an emulator.
+    if arch.is_some_and(|arch| Some(arch) != own()) {
+        return Ok(Kubelet { flags: None, arch });
+    }
+    let failed = |reason: String| {
+        Failure::Outside(format!(
+            "`{name}` does not answer: {reason}\n\nhint: name a kubelet for this machine, or use --kubelet-version"
+        ))
+    };
+    let version = output(path, "--version").map_err(|error| failed(error.to_string()))?;
+    let help = output(path, "--help").map_err(|error| failed(error.to_string()))?;
+    let version = version.lines().find_map(|line| line.parse().ok());
+    let names = flags::of_help(&help);
+    if version.is_none() || !names.contains("kubeconfig") {
+        return Err(failed("it prints neither the version nor the flags of a kubelet".to_owned()));
+    }
+    Ok(Kubelet { flags: Some(FlagSet { version, of_binary: Some(names) }), arch })
+}
+
+fn own() -> Option<Arch> {
+    std::env::consts::ARCH.parse().ok()
+}
+
+/// What a program prints, if it ends in time.
+fn output(path: &Path, argument: &str) -> io::Result<String> {
+    let mut child =
+        Command::new(path).arg(argument).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let Some(stdout) = child.stdout.take() else { return Ok(String::new()) };
+    // A thread reads, for a full pipe would keep the program from ending.
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        stdout.take(LONGEST).read_to_end(&mut text).map(|_| text)
+    });
+    let start = Instant::now();
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{argument} has not ended after 20 s")));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let text = reader.join().map_err(|_| io::Error::other("its output could not be read"))??;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The architecture in the header of an ELF or PE file; `None` for anything else, such as a script.
+pub(super) fn architecture(path: &Path) -> io::Result<Option<Arch>> {
+    let mut header = Vec::new();
+    std::fs::File::open(path)?.take(4096).read_to_end(&mut header)?;
+    let two = |at: usize| header.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    if header.starts_with(b"\x7fELF") {
+        // e_machine, for little-endian files, which both are.
+        return Ok(match two(18) {
+            Some(62) => Some(Arch::Amd64),
+            Some(183) => Some(Arch::Arm64),
+            _ => None,
+        });
+    }
+    if header.starts_with(b"MZ") {
+        let at = header.get(60..64).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+        let at = at
+            .and_then(|at| usize::try_from(at).ok())
+            .filter(|at| header.get(*at..).is_some_and(|it| it.starts_with(b"PE\0\0")));
+        return Ok(match at.and_then(|at| two(at + 4)) {
+            Some(0x8664) => Some(Arch::Amd64),
+            Some(0xaa64) => Some(Arch::Arm64),
+            _ => None,
+        });
+    }
+    Ok(None)
+}

@@ -1,0 +1,70 @@
+//! The one file that knows the whole program: process, environment, terminal, arguments and commands.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use super::arguments::{Arguments, Command, OutputFormat, ValidateArguments};
+use super::document;
+use super::failure::Failure;
+use super::inputs;
+use super::palette::Palette;
+use super::text;
+
+/// Exit code of bad usage.
+const USAGE: u8 = 2;
+
+/// Runs `muster-agent`.
+pub fn main() -> ExitCode {
+    let Arguments { command } = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version come this way too, with exit code 0.
+            let _ = error.print();
+            let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            return if is_help { ExitCode::SUCCESS } else { ExitCode::from(USAGE) };
+        }
+    };
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let colour = !is_set("NO_COLOR") && !is_dumb;
+    let palette = Palette::new(io::stdout().is_terminal() && colour);
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    let Command::Validate(arguments) = command;
+    let result = validate(arguments, palette, &mut stdout).and_then(|outcome| {
+        stdout.flush()?;
+        outcome
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            // What has been printed says why the answer is no.
+            if !matches!(failure, Failure::No) {
+                let _ = writeln!(io::stderr().lock(), "error: {failure}");
+            }
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// Runs `validate`. The outer error is "nothing was printed", the inner one the verdict on what was.
+fn validate(
+    arguments: ValidateArguments,
+    palette: Palette,
+    out: &mut dyn Write,
+) -> Result<Result<(), Failure>, Failure> {
+    let output = arguments.output;
+    let mut notes = Vec::new();
+    let report = inputs::read(arguments, &mut io::stdin().lock(), &mut notes)?;
+    for note in notes {
+        let _ = writeln!(io::stderr().lock(), "note: {note}");
+    }
+    match output {
+        OutputFormat::Json => document::write(out, &report)?,
+        OutputFormat::Table => out.write_all(text::report(&report, palette).as_bytes())?,
+    }
+    Ok(if report.is_ok() { Ok(()) } else { Err(Failure::No) })
+}

@@ -1,0 +1,156 @@
+//! `muster-agent validate` as its users see it: exit codes, text for people, the document for programs, messages.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_muster-agent"))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents"))
+        .env("NO_COLOR", "1")
+        .arg("validate")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that fails early does not read.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn shown(arguments: &[&str]) -> String {
+    let output = run(arguments, "");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    format!("exit code {:?}\n{}{}", output.status.code().unwrap(), text(output.stderr), text(output.stdout))
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(&[arguments, &["-o", "json"]].concat(), "");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["ok"] == true, output.status.code() == Some(0));
+    document
+}
+
+fn codes(document: &Value) -> Vec<&str> {
+    document["findings"].as_array().unwrap().iter().map(|finding| finding["code"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_lost_taint_is_told_to_people() {
+    insta::assert_snapshot!(shown(&[
+        "--user-data",
+        "lost-taint.sh",
+        "--require-taint",
+        "karpenter.sh/unregistered:NoExecute"
+    ]));
+}
+
+#[test]
+fn a_lost_taint_is_told_to_programs() {
+    let document = json(&["--user-data", "lost-taint.sh"]);
+    insta::assert_json_snapshot!(document);
+}
+
+#[test]
+fn a_good_document_says_what_is_in_effect() {
+    insta::assert_snapshot!(shown(&["--user-data", "al2023.mime", "--kubelet-version", "v1.34.2", "--arch", "arm64"]));
+}
+
+#[test]
+fn a_node_class_is_judged_with_what_karpenter_adds() {
+    let document = json(&["-f", "node-class.yaml"]);
+    assert_eq!(codes(&document), ["KA08", "KA07"]);
+    assert_eq!(document["effective"]["amiFamily"], "AL2023");
+    assert_eq!(document["effective"]["clusterName"], Value::Null);
+    let evidence = document["findings"][0]["evidence"]["source"].as_str().unwrap();
+    assert!(evidence.starts_with("user data of EC2NodeClass `general` part 1, line "), "{evidence}");
+}
+
+#[test]
+fn stdin_is_a_file_too() {
+    let output = run(&["--user-data", "-", "--ami-family", "windows2025"], "nothing");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("error WN09"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_kubelet_is_asked_for_its_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubelet = folder.path().join("kubelet");
+    let script = "#!/bin/sh\ncase $1 in --version) echo Kubernetes v1.35.4;; *) printf -- '      --kubeconfig string\\n  -v, --v Level\\n';; esac\n";
+    std::fs::write(&kubelet, script).unwrap();
+    std::fs::set_permissions(&kubelet, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let document = json(&["--user-data", "al2023.mime", "--kubelet", kubelet.to_str().unwrap()]);
+    assert_eq!(codes(&document), ["KA02", "KA02"], "{document}");
+    std::fs::write(&kubelet, "#!/bin/sh\nexit 1\n").unwrap();
+    assert_eq!(run(&["--kubelet", kubelet.to_str().unwrap()], "").status.code(), Some(3));
+}
+
+#[test]
+fn a_kubelet_of_another_architecture_is_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubelet = folder.path().join("kubelet");
+    let machine = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
+    let mut header = b"\x7fELF\x02\x01\x01".to_vec();
+    header.resize(18, 0);
+    header.extend([machine, 0]);
+    std::fs::write(&kubelet, header).unwrap();
+    let own = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+    let document = json(&["--kubelet", kubelet.to_str().unwrap(), "--arch", own]);
+    assert_eq!(codes(&document), ["KA24"]);
+}
+
+#[test]
+fn the_files_of_a_node_are_judged() {
+    let document =
+        json(&["--env-file", "environment", "--kubelet-config", "kubelet.json", "--kubelet-version", "1.35"]);
+    assert_eq!(codes(&document), ["KA01"]);
+    assert_eq!(document["effective"]["maxPods"], 17);
+    assert_eq!(document["effective"]["nodeName"], "ip-10-0-0-1.ec2.internal");
+}
+
+#[test]
+fn bad_usage_has_a_message_and_exit_code_2() {
+    let mut text = String::new();
+    for arguments in [
+        &["--user-data", "none.sh"][..],
+        &["--user-data", "al2023.mime", "--ami-family", "Ubuntu"],
+        &["--user-data", "al2023.mime", "--kubelet-version", "new"],
+        &["--user-data", "al2023.mime", "--require-taint", "a=b"],
+        &["-f", "al2023.mime"],
+        &["-f", "kubelet.json"],
+        &["-f", "bad-class.yaml"],
+        &[],
+    ] {
+        let output = run(arguments, "");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+        text.push_str(&format!(
+            "$ muster-agent validate {}\n{}\n",
+            arguments.join(" "),
+            String::from_utf8(output.stderr).unwrap()
+        ));
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn what_is_not_built_is_not_there() {
+    for command in ["run", "status"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_muster-agent")).arg(command).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn the_same_input_has_the_same_bytes() {
+    let once = run(&["-f", "node-class.yaml", "-o", "json"], "").stdout;
+    assert_eq!(once, run(&["-f", "node-class.yaml", "-o", "json"], "").stdout);
+}
