@@ -52,11 +52,12 @@ pub fn environment_file(text: &str) -> Vec<Variable> {
     let mut variables = Vec::new();
     let mut at = At::BeforeKey;
     let (mut name, mut value) = (String::new(), Vec::new());
-    let mut finish = |name: &mut String, value: &mut Vec<Letter>, is_bare: bool| {
-        if is_bare {
-            while value.last().is_some_and(|letter: &Letter| WHITESPACE.contains(&letter.char)) {
-                value.pop();
-            }
+    // Blanks at the end of a bare value are dropped, but none before the last backslash.
+    let mut kept = 0;
+    let mut finish = |name: &mut String, value: &mut Vec<Letter>, bare_from: Option<usize>| {
+        let is_blank = |letter: &Letter| WHITESPACE.contains(&letter.char);
+        while bare_from.is_some_and(|kept| value.len() > kept) && value.last().is_some_and(is_blank) {
+            value.pop();
         }
         let (taken, value) = (std::mem::take(name), std::mem::take(value));
         let taken = taken.trim_end_matches(WHITESPACE).to_owned();
@@ -77,11 +78,14 @@ pub fn environment_file(text: &str) -> Vec<Variable> {
                 at = At::BeforeKey;
                 name.clear();
             }
-            At::Key if char == '=' => at = At::BeforeValue,
+            At::Key if char == '=' => {
+                at = At::BeforeValue;
+                kept = 0;
+            }
             At::Key => name.push(char),
             At::BeforeValue if NEWLINE.contains(&char) => {
                 at = At::BeforeKey;
-                finish(&mut name, &mut value, false);
+                finish(&mut name, &mut value, None);
             }
             At::BeforeValue if char == '\'' => at = At::SingleQuoted,
             At::BeforeValue if char == '"' => at = At::DoubleQuoted,
@@ -93,15 +97,19 @@ pub fn environment_file(text: &str) -> Vec<Variable> {
             }
             At::Value if NEWLINE.contains(&char) => {
                 at = At::BeforeKey;
-                finish(&mut name, &mut value, true);
+                finish(&mut name, &mut value, Some(kept));
             }
-            At::Value if char == '\\' => at = At::ValueEscape,
+            At::Value if char == '\\' => {
+                at = At::ValueEscape;
+                kept = value.len();
+            }
             At::Value => value.push(letter),
             At::ValueEscape => {
                 at = At::Value;
                 if !NEWLINE.contains(&char) {
                     value.push(letter);
                 }
+                kept = value.len();
             }
             At::SingleQuoted if char == '\'' => at = At::BeforeValue,
             At::SingleQuoted => value.push(letter),
@@ -124,9 +132,9 @@ pub fn environment_file(text: &str) -> Vec<Variable> {
         }
     }
     match at {
-        At::Value => finish(&mut name, &mut value, true),
+        At::Value => finish(&mut name, &mut value, Some(kept)),
         At::BeforeValue | At::ValueEscape | At::SingleQuoted | At::DoubleQuoted | At::DoubleQuotedEscape => {
-            finish(&mut name, &mut value, false);
+            finish(&mut name, &mut value, None);
         }
         At::BeforeKey | At::Key | At::Comment | At::CommentEscape => {}
     }
@@ -182,6 +190,7 @@ fn split(value: &[Letter], escapes: Escapes) -> Result<Vec<Word>, Refused> {
     }
 }
 
+/// The first word, and what comes after it.
 fn word(value: &[Letter], escapes: Escapes) -> Result<(String, &[Letter]), Refused> {
     let mut text = String::new();
     let mut quote = None;

@@ -43,8 +43,9 @@ const SECRETS: [&str; 6] = [
     "MIIEv9IBADANBg7qhkiG9w0BAQ3FAASC",
     "eyJhbGciOiJ9SUzI1NiIsImtpZ5CI6IkQ",
 ];
-/// A piece of a secret that is this long gives it away.
-const PIECE: usize = 12;
+/// A piece of a secret that is this long gives it away. The mutations tear secrets apart and put the pieces where nothing
+/// names them; what is shorter cannot be told from a word.
+const PIECE: usize = 16;
 
 /// No document of a few kilobytes may take longer, on whatever machine.
 const PATIENCE: Duration = Duration::from_secs(20);
