@@ -8,6 +8,8 @@ pub const REGION: &str = "topology.kubernetes.io/region";
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// `on-demand`, `spot` or `reserved`.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+/// The reservation of a node; offerings with the same one draw on the same instances.
+pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// The pool of a node.
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
 /// The instance type of a node.

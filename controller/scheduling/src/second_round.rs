@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::labels::HOSTNAME;
-use crate::model::{BoundPod, Labels, Node, Pod, Problem, Resource, Resources};
+use crate::model::{BoundPod, Labels, Node, Pod, Problem, Resource, Resources, draw};
 use crate::solution::{NewNode, Solution};
 
 /// Nodes that are there (those being deleted left out) and then the planned ones, without the pods of the plan.
@@ -82,15 +82,13 @@ pub(crate) fn problem(
         again.nodes[node].bound.push(BoundPod { name: Arc::clone(name), spec: *spec, counts: true });
     }
     again.pods = left_over.iter().map(|&pod| problem.pods[pod].clone()).collect();
+    draw(&mut again, solution.new_nodes.iter().map(|node| (node.pool, node.instance_type, node.offering)));
     for node in &solution.new_nodes {
         let pool = &mut again.pools[node.pool];
-        let types = &mut again.catalogues[pool.catalogue];
+        let types = &again.catalogues[pool.catalogue];
         pool.usage.add(&types[node.instance_type].capacity);
         pool.usage.add(&[(Resource::new("nodes"), 1)].into_iter().collect());
         pool.missing_replicas = pool.missing_replicas.map(|missing| missing.saturating_sub(1));
-        if types[node.instance_type].offerings[node.offering].reservation_capacity > 0 {
-            types.edit(|types| types[node.instance_type].offerings[node.offering].reservation_capacity -= 1);
-        }
     }
     again
 }

@@ -11,7 +11,14 @@ use super::columns::Columns;
 use super::prices::Pricing;
 use super::signatures::{Signature, allows, lifecycle_labels};
 use crate::labels;
-use crate::model::{Catalogue, NodePool, Operator, Options, PoolState, Problem, Requirement, Requirements};
+use crate::model::{
+    Catalogue, NodePool, Operator, Options, PoolState, Problem, Requirement, Requirements, Reservation,
+    reservations_left,
+};
+
+/// What a node that costs nothing counts as while packing, USD per hour: what it holds is divided by its price, and one
+/// such node is better than two.
+pub(crate) const FREE: f64 = 1e-6;
 
 /// One pool's use of one instance type.
 #[derive(Debug, Clone)]
@@ -31,7 +38,7 @@ pub(crate) struct Shape {
     pub(crate) offering: Vec<u32>,
     /// The least of `price`.
     pub(crate) cheapest: f64,
-    /// Reserved offerings: cell, price, instances left, offering.
+    /// Reserved offerings that have instances left.
     pub(crate) reserved: Vec<Reserved>,
 }
 
@@ -184,7 +191,26 @@ pub(crate) fn build(
             });
         }
     }
+    count_reservations(problem, &mut shapes);
     shapes
+}
+
+/// Gives every reserved way to launch what its reservation as a whole has left.
+fn count_reservations(problem: &Problem, shapes: &mut [Shape]) {
+    if shapes.iter().all(|shape| shape.reserved.is_empty()) {
+        return;
+    }
+    let left = reservations_left(problem);
+    for shape in shapes {
+        let catalogue = problem.pools[shape.pool].catalogue;
+        let offerings = &problem.catalogues[catalogue][shape.instance_type].offerings;
+        for reserved in &mut shape.reserved {
+            let place = (catalogue, shape.instance_type, reserved.offering);
+            let count = left.get(&Reservation::of(&offerings[reserved.offering], place));
+            reserved.count = count.copied().unwrap_or(0).min(reserved.count);
+        }
+        shape.reserved.retain(|reserved| reserved.count > 0);
+    }
 }
 
 /// For every signature and cell, the shapes on which its pods may run.

@@ -164,6 +164,11 @@ impl Catalogue {
         &self.0.sets
     }
 
+    /// Whether some offering, launchable or not, is of reserved capacity.
+    pub(crate) fn reserves(&self) -> bool {
+        self.sets().iter().any(|set| set.reserved)
+    }
+
     /// The launchable offerings of a type, ascending.
     pub(crate) fn offers(&self, instance_type: usize) -> &[Offer] {
         let inner = &*self.0;

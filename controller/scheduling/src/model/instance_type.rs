@@ -57,6 +57,11 @@ impl Offering {
         self.requirements.single(crate::labels::CAPACITY_TYPE)
     }
 
+    /// Whether it is capacity that is paid for already.
+    pub fn reserved(&self) -> bool {
+        self.capacity_type() == Some("reserved")
+    }
+
     /// Available and with a known price.
     pub fn launchable(&self) -> bool {
         self.available && self.price.is_some_and(|price| price.is_finite() && price >= 0.0)

@@ -7,6 +7,7 @@ mod pod;
 mod pool;
 mod requirement;
 mod requirements;
+mod reservation;
 mod resources;
 mod selector;
 
@@ -20,6 +21,7 @@ pub use pod::{
 pub use pool::{DaemonSet, NodePool, PoolState};
 pub use requirement::{Operator, Requirement};
 pub use requirements::{Conflict, Requirements};
+pub(crate) use reservation::{Reservation, draw, reservations_left};
 pub use resources::{Resource, Resources};
 pub use selector::{Effect, LabelSelector, Labels, SelectorOperator, SelectorTerm, Taint, Toleration};
 

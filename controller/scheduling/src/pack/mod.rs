@@ -122,7 +122,8 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution);
     }
-    solution.new_nodes.extend(replicas::missing(problem, options));
+    let replicas = replicas::missing(problem, options, &solution.new_nodes);
+    solution.new_nodes.extend(replicas);
     solution
 }
 

@@ -2,23 +2,51 @@
 
 use std::sync::Arc;
 
-use crate::model::{Options, Pod, PodSpec, PoolState, Problem, Refusal, Resource, Resources, Toleration};
+use crate::model::{
+    Catalogue, NodePool, Options, Pod, PodSpec, PoolState, Problem, Refusal, Reservation, Resource, Resources,
+    Toleration, draw, reservations_left,
+};
 use crate::solution::NewNode;
 
-/// The nodes that static pools lack: the cheapest that the pool allows, as many as its limits allow.
-pub(crate) fn missing(problem: &Problem, options: &Options) -> Vec<NewNode> {
-    let mut nodes = Vec::new();
-    for (number, pool) in problem.pools.iter().enumerate() {
-        let Some(missing) = pool.missing_replicas.filter(|&missing| missing > 0) else { continue };
-        if pool.state != PoolState::Ready {
-            continue;
+/// The nodes that static pools lack: the cheapest that the pool allows, as many as its limits allow; what `planned` nodes
+/// leave of reservations comes first.
+pub(crate) fn missing(problem: &Problem, options: &Options, planned: &[NewNode]) -> Vec<NewNode> {
+    let mut nodes: Vec<NewNode> = Vec::new();
+    let lacks =
+        |pool: &NodePool| pool.state == PoolState::Ready && pool.missing_replicas.is_some_and(|count| count > 0);
+    if !problem.pools.iter().any(lacks) {
+        return nodes;
+    }
+    let mut rest = Problem::default();
+    rest.pools.clone_from(&problem.pools);
+    rest.catalogues.clone_from(&problem.catalogues);
+    let launch = |node: &NewNode| (node.pool, node.instance_type, node.offering);
+    draw(&mut rest, planned.iter().map(launch));
+    for (number, pool) in problem.pools.iter().enumerate().filter(|(_, pool)| lacks(pool)) {
+        let mut missing = i64::from(pool.missing_replicas.unwrap_or(0));
+        let mut usage = pool.usage.clone();
+        while missing > 0 {
+            let Some(mut node) = cheapest(problem, &rest.catalogues, number, options) else { break };
+            node.pool = number;
+            let one = &rest.catalogues[pool.catalogue][node.instance_type];
+            let place = (pool.catalogue, node.instance_type, node.offering);
+            let offering = &one.offerings[node.offering];
+            // A reservation is used up before another type has its turn.
+            let lasts = offering.reserved().then(|| reservations_left(&rest)[&Reservation::of(offering, place)]);
+            let within = pool.limits.as_ref().map_or(i64::MAX, |limits| times(limits, &usage, &one.capacity));
+            let count = missing.min(within).min(lasts.map_or(i64::MAX, i64::from));
+            if count <= 0 {
+                break;
+            }
+            for _ in 0..count {
+                usage.add(&one.capacity);
+                usage.add(&[(Resource::new("nodes"), 1)].into_iter().collect());
+            }
+            missing -= count;
+            let from = nodes.len();
+            nodes.extend((0..count).map(|_| node.clone()));
+            draw(&mut rest, nodes[from..].iter().map(launch));
         }
-        let Some(mut node) = cheapest(problem, number, options) else { continue };
-        node.pool = number;
-        let capacity = &problem.catalogues[pool.catalogue][node.instance_type].capacity;
-        let times = pool.limits.as_ref().map_or(i64::MAX, |limits| times(limits, &pool.usage, capacity));
-        let count = i64::from(missing).min(times.max(0));
-        nodes.extend((0..count).map(|_| node.clone()));
     }
     nodes
 }
@@ -32,11 +60,11 @@ fn times(limits: &Resources, usage: &Resources, capacity: &Resources) -> i64 {
 }
 
 /// The node that the pool would launch for a pod that wants nothing and tolerates everything, without the pod.
-fn cheapest(problem: &Problem, pool: usize, options: &Options) -> Option<NewNode> {
+fn cheapest(problem: &Problem, catalogues: &[Catalogue], pool: usize, options: &Options) -> Option<NewNode> {
     let mut alone = Problem::default();
     alone.specs.clone_from(&problem.specs);
     alone.pools.push(problem.pools[pool].clone());
-    alone.catalogues.clone_from(&problem.catalogues);
+    alone.catalogues = catalogues.to_vec();
     alone.daemons.clone_from(&problem.daemons);
     alone.pools[0].missing_replicas = None;
     alone.pools[0].limits = None;
@@ -54,9 +82,7 @@ fn cheapest(problem: &Problem, pool: usize, options: &Options) -> Option<NewNode
         alone.pods.push(Pod { name: Arc::from(""), spec: alone.specs.len() - 1 });
     }
     alone.pods.push(Pod { name: Arc::from(""), spec: problem.specs.len() });
-    // Which of many replicas a reservation is for, the launch decides.
-    let options = Options { reserved_capacity: false, ..*options };
-    let mut found = super::plan(&alone, &options).new_nodes.pop()?;
+    let mut found = super::plan(&alone, options).new_nodes.pop()?;
     found.pods.clear();
     Some(found)
 }

@@ -1,7 +1,5 @@
 //! Capacity that is paid for already is used before any other, with exact counts instead of pessimistic ones.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
 use super::construct::Opened;
@@ -11,17 +9,7 @@ use super::groups::Grouped;
 use super::shelf::{Classes, Shelf};
 use super::stock::Stock;
 use crate::compile::{Compiled, fits, flexible};
-use crate::model::MinValuesPolicy;
-
-/// The label that names a reservation; offerings with the same one draw on the same instances.
-const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
-
-/// Which instances an offering draws on: by id, or by catalogue, type and offering where it has none.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
-    Id(Arc<str>),
-    Offering(usize, usize, usize),
-}
+use crate::model::{MinValuesPolicy, Reservation};
 
 /// A reserved way to launch a shape.
 #[derive(Debug, Clone, Copy)]
@@ -45,23 +33,24 @@ pub(crate) struct Reservations {
 
 impl Reservations {
     pub(crate) fn new(compiled: &Compiled<'_>) -> Self {
-        let mut ids: FxHashMap<Key, usize> = FxHashMap::default();
+        let mut ids: FxHashMap<Reservation, usize> = FxHashMap::default();
         let (mut entries, mut left) = (Vec::new(), Vec::new());
         let strict = compiled.options.min_values == MinValuesPolicy::Strict;
         let asked: Vec<_> = compiled.problem.pools.iter().map(flexible::asked).collect();
-        for (shape, one) in compiled.shapes.iter().enumerate() {
+        for (shape, one) in compiled.shapes.iter().enumerate().filter(|(_, one)| !one.reserved.is_empty()) {
             // A reservation is of one type: a pool may ask for more choice than that.
-            let own = &compiled.problem.catalogues[compiled.problem.pools[one.pool].catalogue][one.instance_type];
+            let catalogue = compiled.problem.pools[one.pool].catalogue;
+            let own = &compiled.problem.catalogues[catalogue][one.instance_type];
             if strict && flexible::first_miss(&asked[one.pool], std::iter::once(own)).is_some() {
                 continue;
             }
             for reserved in &one.reserved {
-                let reservation = *ids.entry(key_of(compiled, shape, reserved.offering)).or_insert_with(|| {
+                let place = (catalogue, one.instance_type, reserved.offering);
+                let key = Reservation::of(&own.offerings[reserved.offering], place);
+                let reservation = *ids.entry(key).or_insert_with(|| {
                     left.push(reserved.count);
                     left.len() - 1
                 });
-                // Offerings of one reservation may have been described at different moments: the lower count is safe.
-                left[reservation] = left[reservation].min(reserved.count);
                 let (cell, offering, price) = (reserved.cell, reserved.offering, reserved.price);
                 entries.push(Entry { shape, cell, offering, price, reservation });
             }
@@ -159,16 +148,6 @@ impl Reservations {
             }
             headroom.spend(compiled, node.shape, 1);
         }
-    }
-}
-
-fn key_of(compiled: &Compiled<'_>, shape: usize, offering: usize) -> Key {
-    let one = &compiled.shapes[shape];
-    let catalogue = compiled.problem.pools[one.pool].catalogue;
-    let requirements = &compiled.problem.catalogues[catalogue][one.instance_type].offerings[offering].requirements;
-    match requirements.single(RESERVATION_ID) {
-        Some(id) => Key::Id(id.into()),
-        None => Key::Offering(catalogue, one.instance_type, offering),
     }
 }
 

@@ -6,12 +6,9 @@ use super::catalogue::{could_open, opens_for_pods};
 use super::nodes::{Launch, first_min_values_miss};
 use super::specs::joined;
 use super::violation::{Findings, Place, Promise};
-use crate::labels::{ZONE, stable_name};
+use crate::labels::{CAPACITY_RESERVATION_ID, ZONE, stable_name};
 use crate::model::{MinValuesPolicy, Operator, PreferencePolicy, Requirement, Requirements, Resource, Resources};
 use crate::solution::{NewNode, Solution};
-
-/// A reservation, or an offering that stands for one.
-const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 
 /// Checks what the new nodes use together.
 pub(crate) fn check(launch: &mut Launch<'_>, solution: &Solution, launches: &[usize], findings: &mut Findings) {
@@ -86,23 +83,33 @@ fn check_replicas(launch: &Launch<'_>, solution: &Solution, findings: &mut Findi
 
 fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[usize], findings: &mut Findings) {
     let problem = launch.specs.problem;
-    let name = |node: &NewNode, kind: usize, offering: usize| {
-        let catalogue = problem.pools[node.pool].catalogue;
+    // A reservation, or an offering that stands for one.
+    let name = |catalogue: usize, kind: usize, offering: usize| {
         let requirements = &problem.catalogues[catalogue][kind].offerings[offering].requirements;
-        match requirements.single(RESERVATION_ID) {
+        match requirements.single(CAPACITY_RESERVATION_ID) {
             Some(id) => (id, 0, 0, 0),
             None => ("", catalogue, kind, offering),
         }
     };
+    // Where offerings of one reservation do not agree on how many are left, the least count holds.
     let mut left = FxHashMap::default();
+    for (catalogue, types) in problem.catalogues.iter().enumerate() {
+        for (kind, one) in types.iter().enumerate() {
+            for (at, offering) in one.offerings.iter().enumerate() {
+                if offering.capacity_type() == Some("reserved") {
+                    let count = left.entry(name(catalogue, kind, at)).or_insert(i64::MAX);
+                    *count = i64::from(offering.reservation_capacity).min(*count);
+                }
+            }
+        }
+    }
     for (number, node) in solution.new_nodes.iter().enumerate() {
         let pool = &problem.pools[node.pool];
         let offering = &problem.catalogues[pool.catalogue][node.instance_type].offerings[node.offering];
         if offering.capacity_type() != Some("reserved") {
             continue;
         }
-        let capacity = i64::from(offering.reservation_capacity);
-        let left = left.entry(name(node, node.instance_type, node.offering)).or_insert(capacity);
+        let left = left.entry(name(pool.catalogue, node.instance_type, node.offering)).or_insert(0);
         *left -= 1;
         if *left < 0 {
             findings.note(Place::New(number), Promise::Reservations, "its reservation is used up");
@@ -127,7 +134,7 @@ fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[
                 let offering = &offerings[offer.index];
                 offering.price.is_some_and(|price| price < node.price)
                     && node.requirements.intersects(&offering.requirements)
-                    && left.get(&name(node, kind, offer.index)).is_none_or(|left| *left > 0)
+                    && left.get(&name(pool.catalogue, kind, offer.index)).is_some_and(|left| *left > 0)
             });
             if unused.is_some() {
                 findings.note(

@@ -1,0 +1,68 @@
+//! Reserved capacity: which offerings draw on the same instances, and how many are left.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{Offering, Problem};
+use crate::labels;
+
+/// Which instances an offering draws on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Reservation {
+    /// Of this id, whatever the type.
+    Id(Arc<str>),
+    /// Its own, where it has no id: by catalogue, type and offering.
+    Offering(usize, usize, usize),
+}
+
+impl Reservation {
+    /// What the offering draws on that has this place: catalogue, type, number.
+    pub(crate) fn of(offering: &Offering, place: (usize, usize, usize)) -> Self {
+        match offering.requirements.single(labels::CAPACITY_RESERVATION_ID) {
+            Some(id) => Self::Id(id.into()),
+            None => Self::Offering(place.0, place.1, place.2),
+        }
+    }
+}
+
+/// Instances left by reservation. Offerings of one reservation may have been described at different moments or for
+/// different types: as with Karpenter, the least count holds for all of them.
+pub(crate) fn reservations_left(problem: &Problem) -> FxHashMap<Reservation, u32> {
+    let mut left = FxHashMap::default();
+    for (catalogue, types) in problem.catalogues.iter().enumerate().filter(|(_, types)| types.reserves()) {
+        for (number, one) in types.iter().enumerate() {
+            for (at, offering) in one.offerings.iter().enumerate().filter(|(_, offering)| offering.reserved()) {
+                let count = left.entry(Reservation::of(offering, (catalogue, number, at))).or_insert(u32::MAX);
+                *count = offering.reservation_capacity.min(*count);
+            }
+        }
+    }
+    left
+}
+
+/// Takes instances from the reservations of `problem`: one for each entry of `drawn`, which are pool, type and offering.
+pub(crate) fn draw(problem: &mut Problem, drawn: impl Iterator<Item = (usize, usize, usize)>) {
+    let mut taken: FxHashMap<Reservation, u32> = FxHashMap::default();
+    for (pool, instance_type, number) in drawn {
+        let catalogue = problem.pools[pool].catalogue;
+        let offering = &problem.catalogues[catalogue][instance_type].offerings[number];
+        if offering.reserved() {
+            *taken.entry(Reservation::of(offering, (catalogue, instance_type, number))).or_default() += 1;
+        }
+    }
+    if taken.is_empty() {
+        return;
+    }
+    for (catalogue, types) in problem.catalogues.iter_mut().enumerate().filter(|(_, types)| types.reserves()) {
+        types.edit(|types| {
+            for (number, one) in types.iter_mut().enumerate() {
+                for (at, offering) in one.offerings.iter_mut().enumerate().filter(|(_, offering)| offering.reserved()) {
+                    if let Some(taken) = taken.get(&Reservation::of(offering, (catalogue, number, at))) {
+                        offering.reservation_capacity = offering.reservation_capacity.saturating_sub(*taken);
+                    }
+                }
+            }
+        });
+    }
+}
