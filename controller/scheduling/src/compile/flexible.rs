@@ -1,12 +1,15 @@
 //! `minValues`: a launch must leave a choice, so a node is filled only as far as enough other types would hold the same.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
 
+use super::columns::fits;
 use super::shapes::Shape;
-use crate::model::{InstanceType, MinValuesPolicy, NodePool, Options, Problem, Requirement};
+use crate::model::{Catalogue, InstanceType, MinValuesPolicy, NodePool, Options, Problem, Requirement};
 
 /// What one pool asks: labels, and how many values of each.
 type Asked<'a> = Vec<(&'a Arc<str>, usize)>;
@@ -37,53 +40,138 @@ pub(crate) fn first_miss<'a>(
 
 /// Lowers the room of shapes of pools that ask for `minValues` to what enough types have, and takes away what a signature
 /// leaves too few types of. With `BestEffort` nothing is held back.
-pub(crate) fn hold_back(problem: &Problem, options: &Options, shapes: &mut [Shape], admits: &mut [Vec<FixedBitSet>]) {
+pub(crate) fn hold_back(
+    problem: &Problem,
+    options: &Options,
+    kinds: &[(u32, &[i32])],
+    shapes: &mut Vec<Shape>,
+    admits: &mut [Vec<FixedBitSet>],
+) {
     if options.min_values == MinValuesPolicy::BestEffort {
         return;
     }
     for (number, pool) in problem.pools.iter().enumerate() {
         let asked = asked(pool);
-        let own: Vec<usize> = (0..shapes.len()).filter(|&shape| shapes[shape].pool == number).collect();
-        if asked.is_empty() || own.is_empty() {
+        if asked.is_empty() {
             continue;
         }
         let types = &problem.catalogues[pool.catalogue];
+        // What a limit forbids is no choice.
+        let within = |shape: &Shape| pool.allows_one_more(&types[shape.instance_type].capacity);
+        let own: Vec<usize> =
+            (0..shapes.len()).filter(|&shape| shapes[shape].pool == number && within(&shapes[shape])).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let mut choice = Choice::new(&asked, types, own.iter().map(|&shape| shapes[shape].instance_type));
+        let mut admitted: Vec<FixedBitSet> = Vec::with_capacity(admits.len());
         for by_cell in admits.iter_mut() {
-            let admitted = |shape: &&usize| by_cell.iter().any(|set| set.contains(**shape));
-            let left = own.iter().filter(admitted).map(|&shape| &types[shapes[shape].instance_type]);
-            if first_miss(&asked, left).is_some() {
+            let mut somewhere = FixedBitSet::with_capacity(shapes.len());
+            by_cell.iter().for_each(|set| somewhere.union_with(set));
+            if !choice.reached_by((0..own.len()).filter(|&one| somewhere.contains(own[one]))) {
                 by_cell.iter_mut().for_each(|set| own.iter().for_each(|&shape| set.set(shape, false)));
+                somewhere.clear();
+            }
+            admitted.push(somewhere);
+        }
+        let rooms: Vec<Vec<i32>> = own.iter().map(|&shape| shapes[shape].room.clone()).collect();
+        let all: Vec<usize> = (0..own.len()).collect();
+        for (one, &shape) in own.iter().enumerate() {
+            // Too few types in all: nothing can be launched.
+            let room = choice.shared(one, &all, &rooms).unwrap_or_else(|| vec![-1; rooms[one].len()]);
+            let whole = std::mem::replace(&mut shapes[shape].room, room);
+            shapes[shape].whole = Some(whole.into());
+        }
+        // Pods that enough types hold, but none together with its nearest, get a shape that is lowered to those types.
+        for &(signature, sizes) in kinds {
+            let admitted = |one: usize| admitted[signature as usize].contains(own[one]);
+            let holders: Vec<usize> = (0..own.len()).filter(|&one| admitted(one) && fits(sizes, &rooms[one])).collect();
+            let price = |one: usize| shapes[own[one]].cheapest;
+            let cheapest = holders.iter().copied().min_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
+            let Some(base) = cheapest else { continue };
+            let serves =
+                |shape: &Shape, base: usize| fits(sizes, &shape.room) && own.binary_search(&base).is_ok_and(admitted);
+            let mut every = shapes.iter().enumerate().filter(|(_, shape)| shape.pool == number);
+            if every.any(|(at, shape)| serves(shape, shape.twin_of.unwrap_or(at))) {
+                continue;
+            }
+            if let Some(room) = choice.shared(base, &holders, &rooms) {
+                let twin = Shape { room, twin_of: Some(own[base]), ..shapes[own[base]].clone() };
+                for set in admits.iter_mut().flatten() {
+                    set.grow(shapes.len() + 1);
+                    set.set(shapes.len(), set.contains(own[base]));
+                }
+                shapes.push(twin);
             }
         }
-        let type_of = |other: &(f64, usize)| &types[shapes[other.1].instance_type];
-        let lowered: Vec<Option<Vec<i32>>> = own
-            .iter()
-            .map(|&shape| {
-                let room = &shapes[shape].room;
-                let losses = own.iter().map(|&other| (loss(room, &shapes[other].room), other));
-                let (mut together, mut others): (Vec<_>, Vec<_>) = losses.partition(|&(loss, _)| loss <= 1.0);
-                if first_miss(&asked, together.iter().map(type_of)).is_none() {
-                    return Some(room.clone());
+    }
+}
+
+/// Which values the types of a pool have of the labels that it asks to be flexible in.
+struct Choice {
+    /// By label: how many values are enough.
+    least: Vec<usize>,
+    /// By type: label and number of each value.
+    values: Vec<Vec<(usize, usize)>>,
+    /// By label: the values counted so far, and how many.
+    seen: Vec<(FixedBitSet, usize)>,
+}
+
+impl Choice {
+    fn new(asked: &Asked<'_>, types: &Catalogue, own: impl Iterator<Item = usize>) -> Self {
+        let mut numbers: Vec<FxHashMap<Arc<str>, usize>> = vec![FxHashMap::default(); asked.len()];
+        let mut values = Vec::new();
+        for one in own {
+            let mut of_type = Vec::new();
+            for (label, (&(key, _), numbers)) in asked.iter().zip(&mut numbers).enumerate() {
+                let listed = types[one].requirements.get(key).filter(|listed| listed.is_finite());
+                for value in listed.into_iter().flat_map(Requirement::values) {
+                    let next = numbers.len();
+                    of_type.push((label, *numbers.entry(Arc::clone(value)).or_insert(next)));
                 }
-                // The nearest of those that hold less, until they are enough.
-                others.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-                let mut lowered = room.clone();
-                for other in others {
-                    lowered.iter_mut().zip(&shapes[other.1].room).for_each(|(room, &there)| *room = (*room).min(there));
-                    together.push(other);
-                    if first_miss(&asked, together.iter().map(type_of)).is_none() {
-                        return Some(lowered);
-                    }
-                }
-                None
-            })
-            .collect();
-        for (&shape, lowered) in own.iter().zip(lowered) {
-            let one = &mut shapes[shape];
-            // Too few types in all: nothing can be launched.
-            let room = lowered.unwrap_or_else(|| vec![-1; one.room.len()]);
-            one.whole = Some(std::mem::replace(&mut one.room, room).into());
+            }
+            values.push(of_type);
         }
+        let seen = numbers.iter().map(|numbers| (FixedBitSet::with_capacity(numbers.len()), 0)).collect();
+        Self { least: asked.iter().map(|&(_, least)| least).collect(), values, seen }
+    }
+
+    /// Whether some of `types`, as they come, are enough; none is counted yet.
+    fn reached_by(&mut self, mut types: impl Iterator<Item = usize>) -> bool {
+        for (seen, count) in &mut self.seen {
+            seen.clear();
+            *count = 0;
+        }
+        types.any(|one| self.reached_with(one))
+    }
+
+    /// Counts one more type; returns whether they are enough now.
+    fn reached_with(&mut self, one: usize) -> bool {
+        for &(label, value) in &self.values[one] {
+            let (seen, count) = &mut self.seen[label];
+            *count += usize::from(!seen.put(value));
+        }
+        self.seen.iter().zip(&self.least).all(|((_, count), least)| count >= least)
+    }
+
+    /// The room that type number `one` shares with the nearest of `among`, as many as are enough; `None` if all are not.
+    fn shared(&mut self, one: usize, among: &[usize], rooms: &[Vec<i32>]) -> Option<Vec<i32>> {
+        let mut room = rooms[one].clone();
+        let holds_all = |&other: &usize| loss(&rooms[one], &rooms[other]) <= 1.0;
+        if self.reached_by(among.iter().copied().filter(holds_all)) {
+            return Some(room);
+        }
+        // The nearest of those that hold less. Losses are positive, so their bits are in their order.
+        let less = among.iter().map(|&other| (loss(&rooms[one], &rooms[other]), other)).filter(|&(loss, _)| loss > 1.0);
+        let mut less: BinaryHeap<Reverse<(u64, usize)>> =
+            less.map(|(loss, other)| Reverse((loss.to_bits(), other))).collect();
+        while let Some(Reverse((_, other))) = less.pop() {
+            room.iter_mut().zip(&rooms[other]).for_each(|(room, &there)| *room = (*room).min(there));
+            if self.reached_with(other) {
+                return Some(room);
+            }
+        }
+        None
     }
 }
 

@@ -98,7 +98,13 @@ impl<'a> Compiled<'a> {
         let cells = Cells::new(problem, &pools, &signatures, &topology_keys);
         let mut shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);
         let mut admits = shapes::admissions(problem, &cells, &pools, &shapes, &signatures, &daemons);
-        flexible::hold_back(problem, options, &mut shapes, &mut admits);
+        let width = columns.width();
+        let mut kinds: Vec<(u32, u32)> = classes.iter().map(|class| (class.signature, class.request)).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let kinds: Vec<(u32, &[i32])> =
+            kinds.iter().map(|&(signature, request)| (signature, vectors.get(request, width))).collect();
+        flexible::hold_back(problem, options, &kinds, &mut shapes, &mut admits);
         Self {
             problem,
             options,

@@ -30,6 +30,8 @@ pub(crate) struct Shape {
     pub(crate) room: Vec<i32>,
     /// The same before `minValues` lowered it.
     pub(crate) whole: Option<Box<[i32]>>,
+    /// The shape of the same pool and type, from which it differs only in the room that `minValues` leaves.
+    pub(crate) twin_of: Option<usize>,
     /// Daemons that its nodes carry.
     pub(crate) daemons: SmallVec<[u32; 4]>,
     /// USD per hour of the cheapest offering, by cell; infinite where there is none.
@@ -183,6 +185,7 @@ pub(crate) fn build(
                 instance_type: type_index,
                 room: columns.unlimited_room(&left),
                 whole: None,
+                twin_of: None,
                 daemons: on_board,
                 cheapest: priced.price.iter().copied().fold(f64::INFINITY, f64::min),
                 price: priced.price,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Labels, Requirements, Resources, SpecId, Taint};
+use super::{Labels, Requirements, Resource, Resources, SpecId, Taint};
 
 /// A NodePool, with its NodeClass resolved to a set of instance types.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,15 @@ pub struct NodePool {
     pub state: PoolState,
     /// `spec.replicas` less the nodes that exist: for a static pool, how many are missing. Pods never open such nodes.
     pub missing_replicas: Option<u32>,
+}
+
+impl NodePool {
+    /// Whether its limits leave room for one more node of `capacity`.
+    pub(crate) fn allows_one_more(&self, capacity: &Resources) -> bool {
+        let of_node = |resource: &Resource| if resource.name() == "nodes" { 1 } else { capacity.get(resource) };
+        let within = |(resource, limit)| self.usage.get(resource).saturating_add(of_node(resource)) <= limit;
+        self.limits.as_ref().is_none_or(|limits| limits.iter().all(within))
+    }
 }
 
 /// Whether a pool may launch.

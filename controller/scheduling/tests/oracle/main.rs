@@ -8,6 +8,7 @@ mod crowds;
 mod mutations;
 mod order;
 mod random;
+mod refused;
 mod replays;
 mod room;
 mod rules_hold;

@@ -319,7 +319,8 @@ impl Range {
         let types = &compiled.problem.catalogues[compiled.problem.pools[scope.pool].catalogue];
         let mut found: Vec<(usize, usize, f64)> = Vec::new();
         for (shape, one) in compiled.shapes.iter().enumerate() {
-            if one.pool != scope.pool {
+            // Twins are of one type, which a launch names once.
+            if one.pool != scope.pool || one.twin_of.is_some() && scope.reserved.is_none() {
                 continue;
             }
             if scope.narrowed.as_ref().is_some_and(|all| !all.intersects(&types[one.instance_type].requirements)) {
