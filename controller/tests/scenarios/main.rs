@@ -69,6 +69,7 @@ scenarios! {
     self_affinity_zone
     soft_anti_affinity_of_two
     spot_and_on_demand
+    spread_of_few_nodes
     startup_taints
     static_pool
     taints_policy_honor

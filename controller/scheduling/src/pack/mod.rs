@@ -233,7 +233,8 @@ fn settled(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
         }
         best = draft(compiled, grouped, &without);
     }
-    if !best.left.is_empty() {
+    // Whether a node counts for a spread may depend on more than its domain, and is known only now.
+    if !best.left.is_empty() || terrain::counts_some_nodes(grouped) {
         balance::restore(compiled, grouped, &mut best);
     }
     best

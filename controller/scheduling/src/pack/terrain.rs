@@ -92,6 +92,68 @@ fn counting(compiled: &Compiled<'_>, dimension: usize, filter: Option<&Filter>, 
     (0..of.values.len()).filter(|&value| counting.contains(value) && allowed(value)).collect()
 }
 
+/// Per domain rule: values of its label in which no node counts for a spread, whatever is launched there, since the owner's
+/// selector and affinity say no. A node that labels beside those of cells rule out may still be among the rest.
+pub(crate) fn deaf_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Vec<FixedBitSet> {
+    let rules = grouped.rules.domain.iter();
+    rules
+        .map(|rule| {
+            let mut deaf = FixedBitSet::new();
+            let (Some(dimension), Some(filter)) = (compiled.cells.dimension(&rule.key), narrow_filter(&rule.demand))
+            else {
+                return deaf;
+            };
+            let values = compiled.cells.dimensions[dimension].values.len();
+            deaf.grow(values);
+            deaf.insert_range(..);
+            let heard = (0..compiled.cells.len()).filter(|&cell| hears(compiled, filter, cell));
+            heard.filter_map(|cell| compiled.cells.value_index(cell, dimension)).for_each(|value| deaf.remove(value));
+            for one in standing.iter().filter(|one| filter.counts_on(&compiled.problem.nodes[one.node])) {
+                compiled.cells.value_index(one.cell, dimension).into_iter().for_each(|value| deaf.remove(value));
+            }
+            deaf
+        })
+        .collect()
+}
+
+/// Which nodes count for a spread, if not all do.
+fn narrow_filter(demand: &Demand) -> Option<&Filter> {
+    match demand {
+        Demand::Spread { filter: Some(filter), .. } if !filter.every_node => Some(filter),
+        _ => None,
+    }
+}
+
+/// Whether some spread counts some nodes only.
+pub(crate) fn counts_some_nodes(grouped: &Grouped) -> bool {
+    grouped.rules.domain.iter().any(|rule| match &rule.demand {
+        Demand::Spread { filter, .. } => filter.is_some(),
+        Demand::AtMost(_) | Demand::Company => false,
+    })
+}
+
+/// Whether a new node in `cell` may count, as far as its labels are known by that.
+fn hears(compiled: &Compiled<'_>, filter: &Filter, cell: usize) -> bool {
+    let possible = |key: &str, wanted: &Requirement| match compiled.cells.dimension(key) {
+        Some(dimension) => match compiled.cells.value(cell, dimension) {
+            Some(value) => wanted.has(value),
+            None => true,
+        },
+        None => {
+            wanted.allows_absence()
+                || compiled.problem.pools.iter().zip(&compiled.pools).any(|(pool, used)| {
+                    let column = compiled.problem.catalogues[pool.catalogue].column(key);
+                    let of_types = column.map_or(&[][..], |column| &column.distinct);
+                    used.open
+                        && (used.requirements.get(key).is_some_and(|own| own.meets(wanted))
+                            || of_types.iter().flatten().any(|own| own.meets(wanted)))
+                })
+        }
+    };
+    let holds = |term: &Requirements| term.iter().all(|(key, wanted)| possible(key, wanted));
+    holds(&filter.node_selector) && (filter.node_terms.is_empty() || filter.node_terms.iter().any(holds))
+}
+
 /// Whether pods on a new node count for a spread.
 pub(crate) fn counts_on_new(compiled: &Compiled<'_>, filter: &Filter, shape: usize, cell: usize) -> bool {
     let Some(shape) = compiled.shapes.get(shape) else { return true };

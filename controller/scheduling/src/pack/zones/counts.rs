@@ -107,7 +107,7 @@ impl Zoning<'_> {
         for &(rule, count) in &part.targets_domain {
             let at = rule as usize;
             self.counts.total[at] += count * times;
-            if let Some(value) = value_in(self.dimension_of[at]) {
+            if let Some(value) = value_in(self.dimension_of[at]).filter(|&value| !self.deaf[at].contains(value)) {
                 self.counts.targets[at][value] += count * times;
             }
         }

@@ -44,6 +44,8 @@ struct Zoning<'a> {
     grouped: &'a Grouped,
     dimension_of: Vec<usize>,
     counting: Vec<FixedBitSet>,
+    /// Per rule: values in which no node counts for it.
+    deaf: Vec<FixedBitSet>,
     counts: Counts,
     /// Load per dimension and value, as a share of all pending cpu and memory.
     load: Vec<Vec<f64>>,
@@ -74,6 +76,7 @@ pub(crate) fn assign(
         compiled,
         grouped,
         counting: terrain::counting_values(compiled, grouped, standing),
+        deaf: terrain::deaf_values(compiled, grouped, standing),
         counts: bound_counts(compiled, grouped, standing),
         dimension_of,
         load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len()]).collect(),
