@@ -9,9 +9,14 @@ use crate::labels::HOSTNAME;
 use crate::model::{BoundPod, Labels, Node, Pod, Problem, Resource, Resources, draw};
 use crate::solution::{NewNode, Solution};
 
-/// Nodes that are there (those being deleted left out) and then the planned ones, without the pods of the plan.
+/// The nodes that stay, those being deleted left out: by their place in the problem.
+pub(crate) fn staying(problem: &Problem) -> Vec<usize> {
+    (0..problem.nodes.len()).filter(|&node| !problem.nodes[node].deleting).collect()
+}
+
+/// Nodes that stay and then the planned ones, without the pods of the plan.
 pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node> {
-    let there = problem.nodes.iter().filter(|node| !node.deleting).cloned();
+    let there = staying(problem).into_iter().map(|node| problem.nodes[node].clone());
     // Nodes that share their launch differ only in name and pods.
     let mut launched: FxHashMap<(usize, usize, usize, usize), (Labels, Resources)> = FxHashMap::default();
     let planned = solution.new_nodes.iter().enumerate().map(|(number, node)| {
@@ -67,19 +72,20 @@ fn daemons(problem: &Problem, node: &NewNode) -> Resources {
     requests
 }
 
-/// The problem of the pods that are left over.
+/// The problem of the pods that are left over; `planned` says that the others are not on their nodes yet.
 pub(crate) fn problem(
     problem: &Problem,
     solution: &Solution,
     nodes: Vec<Node>,
     places: &[(usize, usize)],
     left_over: &[usize],
+    planned: bool,
 ) -> Problem {
     let mut again = problem.clone();
     again.nodes = nodes;
     for &(pod, node) in places {
         let Pod { name, spec } = &problem.pods[pod];
-        again.nodes[node].bound.push(BoundPod { name: Arc::clone(name), spec: *spec, counts: true });
+        again.nodes[node].bound.push(BoundPod { name: Arc::clone(name), spec: *spec, counts: true, planned });
     }
     again.pods = left_over.iter().map(|&pod| problem.pods[pod].clone()).collect();
     draw(&mut again, solution.new_nodes.iter().map(|node| (node.pool, node.instance_type, node.offering)));

@@ -98,7 +98,7 @@ impl Sorted {
             Fate::Bound(node) => {
                 let owner = pod.owner.as_ref().filter(|owner| &*owner.kind == "DaemonSet");
                 let daemon_set = owner.map(|owner| format!("{}/{}", pod.namespace, owner.name).into());
-                let bound = Bound { pod: BoundPod { name, spec, counts: !pod.deleting }, daemon_set };
+                let bound = Bound { pod: BoundPod { name, spec, counts: !pod.deleting, planned: false }, daemon_set };
                 self.bound.entry(Arc::clone(node)).or_default().push(bound);
             }
             Fate::Pending | Fate::Nowhere => self.wait(model::Pod { name, spec }, &pod.template),

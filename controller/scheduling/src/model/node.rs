@@ -36,4 +36,6 @@ pub struct BoundPod {
     pub spec: SpecId,
     /// Whether it counts for topology: false for terminal and terminating pods.
     pub counts: bool,
+    /// It is of the plan at hand and not there yet: the spreads that it asks for must hold when all are.
+    pub planned: bool,
 }

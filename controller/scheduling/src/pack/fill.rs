@@ -73,10 +73,8 @@ impl<'a> Filler<'a> {
     /// Counts a pod that is on the node already.
     pub(crate) fn preload(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
         for &rule in owns {
-            if self.rules[rule as usize].symmetric {
-                self.touched.push(rule);
-                self.owners[rule as usize] += 1;
-            }
+            self.touched.push(rule);
+            self.owners[rule as usize] += 1;
         }
         for &(rule, count) in targets {
             self.touched.push(rule);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::compile::{Compiled, Part, Rules, Softness, Subject};
 use crate::labels;
@@ -70,10 +70,13 @@ impl Grouped {
             soften_hosts(compiled, reading.hosts, &mut rules, &mut parts);
         }
         let mut bound_parts: Vec<Option<Part>> = vec![None; problem.specs.len()];
-        for bound in problem.nodes.iter().flat_map(|node| &node.bound) {
+        let bound = || problem.nodes.iter().flat_map(|node| &node.bound);
+        let planned: FxHashSet<SpecId> = bound().filter(|bound| bound.planned).map(|bound| bound.spec).collect();
+        for bound in bound() {
             let part = &mut bound_parts[bound.spec];
             if part.is_none() {
-                *part = Some(rules.learn(&problem.specs[bound.spec], false, softness));
+                let asks = planned.contains(&bound.spec);
+                *part = Some(rules.learn(&problem.specs[bound.spec], asks, Softness { spreads: false }));
             }
         }
         let by_subject = rules.by_subject();
@@ -130,7 +133,9 @@ impl Grouped {
             let subject = self.rules.host[rule as usize].subject;
             bound.counts || matches!(self.rules.subjects[subject as usize], Subject::Port(_))
         };
-        let owns = part.owns_host.iter().copied().filter(|&rule| holds(rule)).collect();
+        // A spread only looks when its owner is placed, and that is still to come for planned pods.
+        let lasts = |rule: u32| bound.planned || self.rules.host[rule as usize].symmetric;
+        let owns = part.owns_host.iter().copied().filter(|&rule| holds(rule) && lasts(rule)).collect();
         let targets = part.targets_host.iter().copied().filter(|&(rule, _)| holds(rule)).collect();
         (owns, targets)
     }

@@ -4,9 +4,9 @@
 //! placed, the rest is a problem of its own. What comes of it is taken only if the plan as a whole keeps every promise.
 
 use super::groups::Grouped;
-use super::{Draft, finish, plan};
-use crate::compile::{Compiled, fits};
-use crate::model::{Options, Problem};
+use super::{Draft, balance, finish, plan, terrain};
+use crate::compile::{Compiled, Shape, fits};
+use crate::model::{Problem, Resources};
 use crate::second_round;
 use crate::solution::{Reason, Solution};
 use crate::validate::validate;
@@ -21,7 +21,6 @@ const MOST_CLASSES: usize = 4;
 /// written out.
 pub(crate) fn place(
     compiled: &Compiled<'_>,
-    options: &Options,
     grouped: &Grouped,
     draft: &mut Draft,
     mut solution: Solution,
@@ -29,19 +28,24 @@ pub(crate) fn place(
 ) -> Solution {
     let problem = compiled.problem;
     for _ in 0..LOOKS {
-        let mut left = worth_a_look(compiled, &solution);
+        let mut left = could_be_held(compiled, &solution);
         left.retain(|&pod| problem.spec_of(pod).priority >= least_priority);
         if left.is_empty() {
             break;
         }
         let nodes = second_round::nodes_when_up(problem, &solution);
-        let again = second_round::problem(problem, &solution, nodes, &places(problem, &solution), &left);
-        let found = plan(&again, options);
+        let mut again = second_round::problem(problem, &solution, nodes, &places(problem, &solution), &[], true);
+        find_room(compiled, &again, &mut left);
+        if left.is_empty() {
+            break;
+        }
+        again.pods = left.iter().map(|&pod| problem.pods[pod].clone()).collect();
+        let found = plan(&again, compiled.options);
         if found.existing.is_empty() && found.new_nodes.is_empty() {
             break;
         }
         match merged(compiled, grouped, draft, &solution, &found, &left) {
-            Some((wider, better)) if validate(problem, options, &better).is_empty() => {
+            Some((wider, better)) if validate(problem, compiled.options, &better).is_empty() => {
                 *draft = wider;
                 solution = better;
             }
@@ -53,20 +57,17 @@ pub(crate) fn place(
 
 /// Places pods class by class of priority, so that limits and reservations go to those that matter most; `None` if that
 /// serves nobody, `solution` being the plan that treats all alike.
-pub(crate) fn by_priority(
-    compiled: &Compiled<'_>,
-    options: &Options,
-    grouped: &Grouped,
-    solution: &Solution,
-) -> Option<Solution> {
+pub(crate) fn by_priority(compiled: &Compiled<'_>, grouped: &Grouped, solution: &Solution) -> Option<Solution> {
     let problem = compiled.problem;
     let priority = |pod: usize| problem.spec_of(pod).priority;
-    let wanting = worth_a_look(compiled, solution).into_iter().map(priority).max()?;
-    let all = || (0..problem.pods.len()).map(priority);
-    if all().min()? >= wanting {
+    let wanting = could_be_held(compiled, solution).into_iter().map(priority).max()?;
+    let on_new = solution.new_nodes.iter().flat_map(|node| &node.pods);
+    let placed = on_new.chain(solution.existing.iter().flat_map(|(_, pods)| pods));
+    // Nobody stands in the way of those that are more important.
+    if placed.copied().map(priority).min()? >= wanting {
         return None;
     }
-    let mut classes: Vec<i32> = all().collect();
+    let mut classes: Vec<i32> = (0..problem.pods.len()).map(priority).collect();
     classes.sort_unstable_by_key(|&class| std::cmp::Reverse(class));
     classes.dedup();
     classes.truncate(MOST_CLASSES);
@@ -74,11 +75,12 @@ pub(crate) fn by_priority(
     let lower = |unit: &&u32| grouped.pods(unit).iter().all(|&pod| priority(pod as usize) < classes[0]);
     let without = units.filter(lower).copied().collect();
     let mut draft = super::draft(compiled, grouped, &without);
+    balance::restore(compiled, grouped, &mut draft);
     let mut staged = finish::write(compiled, grouped, &mut draft);
     let last = classes.len() - 1;
     for (number, &class) in classes.iter().enumerate() {
         let least = if number == last { i32::MIN } else { class };
-        staged = place(compiled, options, grouped, &mut draft, staged, least);
+        staged = place(compiled, grouped, &mut draft, staged, least);
     }
     let left = |solution: &Solution| -> Vec<(i32, usize)> {
         let mut left: Vec<i32> = solution.unschedulable.iter().map(|one| priority(one.pod)).collect();
@@ -89,9 +91,9 @@ pub(crate) fn by_priority(
 }
 
 /// Pods left over that some shape or some existing node could hold.
-fn worth_a_look(compiled: &Compiled<'_>, solution: &Solution) -> Vec<usize> {
+fn could_be_held(compiled: &Compiled<'_>, solution: &Solution) -> Vec<usize> {
     let mut known = vec![None; compiled.classes.len()];
-    let standing = super::terrain::standing(compiled);
+    let standing = terrain::standing(compiled);
     let mut left = Vec::new();
     for one in &solution.unschedulable {
         if compiled.problem.spec_of(one.pod).refusal.is_some() {
@@ -112,9 +114,38 @@ fn worth_a_look(compiled: &Compiled<'_>, solution: &Solution) -> Vec<usize> {
     left
 }
 
+/// Keeps in `left` the pods for which there may be room in `again`, where the plan is up: on a node of it, or on one more
+/// within the limits.
+fn find_room(compiled: &Compiled<'_>, again: &Problem, left: &mut Vec<usize>) {
+    let rooms: Vec<Resources> = again.nodes.iter().map(|node| terrain::room_left(again, node)).collect();
+    let opens = |shape: &Shape| {
+        let pool = &again.pools[shape.pool];
+        pool.allows_one_more(&again.catalogues[pool.catalogue][shape.instance_type].capacity)
+    };
+    let opens: Vec<bool> = compiled.shapes.iter().map(opens).collect();
+    let mut known = vec![None; compiled.classes.len()];
+    left.retain(|&pod| {
+        let class = compiled.class_of(pod);
+        *known[class].get_or_insert_with(|| {
+            let of = &compiled.classes[class];
+            let (signature, asked) = (&compiled.signatures[of.signature as usize], &again.specs[of.spec].requests);
+            let admits = &compiled.admits[of.signature as usize];
+            let sizes = compiled.request(class);
+            let mut shapes = compiled.shapes.iter().enumerate().filter(|&(shape, _)| opens[shape]);
+            let mut nodes = again.nodes.iter().zip(&rooms);
+            shapes.any(|(shape, one)| fits(sizes, &one.room) && admits.iter().any(|set| set.contains(shape)))
+                || nodes.any(|(node, room)| {
+                    asked.iter().all(|(resource, amount)| amount <= room.get(resource).max(0))
+                        && signature.tolerates(&node.taints)
+                        && signature.admits_labels(&node.labels)
+                })
+        })
+    });
+}
+
 /// Every placed pod and its node, as [`second_round::nodes_when_up`] numbers them.
 fn places(problem: &Problem, solution: &Solution) -> Vec<(usize, usize)> {
-    let standing: Vec<usize> = (0..problem.nodes.len()).filter(|&node| !problem.nodes[node].deleting).collect();
+    let standing = second_round::staying(problem);
     let position = |node: usize| standing.binary_search(&node).unwrap_or(usize::MAX);
     let on_existing = solution.existing.iter().flat_map(|(node, pods)| {
         let node = position(*node);
@@ -137,7 +168,7 @@ fn merged(
     left: &[usize],
 ) -> Option<(Draft, Solution)> {
     let problem = compiled.problem;
-    let standing: Vec<usize> = (0..problem.nodes.len()).filter(|&node| !problem.nodes[node].deleting).collect();
+    let standing = second_round::staying(problem);
     let mut wider = draft.clone();
     let added = solution.new_nodes.get(wider.opened.len()..)?;
     for (node, pods) in &found.existing {

@@ -114,8 +114,8 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let (grouped, mut draft) = decide(&compiled, true);
     let mut solution = finish::write(&compiled, &grouped, &mut draft);
     if !solution.unschedulable.is_empty() {
-        solution = leftovers::place(&compiled, options, &grouped, &mut draft, solution, i32::MIN);
-        if let Some(fairer) = leftovers::by_priority(&compiled, options, &grouped, &solution) {
+        solution = leftovers::place(&compiled, &grouped, &mut draft, solution, i32::MIN);
+        if let Some(fairer) = leftovers::by_priority(&compiled, &grouped, &solution) {
             solution = fairer;
         }
     }

@@ -5,7 +5,8 @@ use fixedbitset::FixedBitSet;
 use super::groups::Grouped;
 use crate::compile::{Compiled, Demand, Filter, fits};
 use crate::labels;
-use crate::model::Taint;
+use crate::model::{Node, Problem, Requirement, Requirements, Resources, Taint};
+use crate::second_round;
 
 /// An existing node while it is filled.
 #[derive(Debug, Clone)]
@@ -19,24 +20,29 @@ pub(crate) struct Standing {
 /// The existing nodes that take pods, initialized ones first, then by name.
 pub(crate) fn standing(compiled: &Compiled<'_>) -> Vec<Standing> {
     let problem = compiled.problem;
-    let mut order: Vec<usize> = (0..problem.nodes.len()).filter(|&node| !problem.nodes[node].deleting).collect();
+    let mut order = second_round::staying(problem);
     order.sort_by_key(|&node| (!problem.nodes[node].initialized, &problem.nodes[node].name));
     order
         .into_iter()
         .map(|node| {
             let one = &problem.nodes[node];
-            let mut left = one.allocatable.clone();
-            for bound in &one.bound {
-                left.subtract(&problem.specs[bound.spec].requests);
-            }
-            left.subtract(&one.daemon_requests);
             Standing {
                 node,
                 cell: compiled.cells.of_node(&one.labels),
-                room: compiled.columns.room(&left, &one.attach_limits),
+                room: compiled.columns.room(&room_left(problem, one), &one.attach_limits),
             }
         })
         .collect()
+}
+
+/// What bound pods and daemons leave of a node.
+pub(crate) fn room_left(problem: &Problem, node: &Node) -> Resources {
+    let mut left = node.allocatable.clone();
+    for bound in &node.bound {
+        left.subtract(&problem.specs[bound.spec].requests);
+    }
+    left.subtract(&node.daemon_requests);
+    left
 }
 
 /// For every signature of pods, the standing nodes (by position) whose labels and taints it accepts.

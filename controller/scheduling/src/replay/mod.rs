@@ -56,7 +56,7 @@ pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Repl
         empty_nodes: used[existing..].iter().filter(|used| !**used).count(),
     };
     if !left_over.is_empty() {
-        let again = second_round::problem(problem, solution, nodes, &places, &left_over);
+        let again = second_round::problem(problem, solution, nodes, &places, &left_over, false);
         let second = crate::solve(&again, options);
         replay.expected_price += second.new_nodes.iter().map(|node| node.price).sum::<f64>();
         replay.second_nodes = second.new_nodes.len();

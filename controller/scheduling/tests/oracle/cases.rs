@@ -311,6 +311,7 @@ fn node(random: &mut Random, number: usize, size: Size, workloads: &[SpecId]) ->
         name: format!("default/b{number}-{at}").into(),
         spec: *random.pick(workloads),
         counts: !random.chance(15),
+        planned: false,
     });
     let bound = bound.collect();
     Node {

@@ -127,10 +127,7 @@ pub(crate) fn search(scene: &Scene<'_>, glued: &Grouped, known: &Draft) -> Optio
             let mut seat = Seat::new(Some(position), one.cell, one.room.len(), rules);
             let node = &scene.compiled.problem.nodes[one.node];
             for (owns, targets) in node.bound.iter().map(|bound| scene.grouped.bound_on_host(bound)) {
-                for rule in owns {
-                    let symmetric = scene.grouped.rules.host[rule as usize].symmetric;
-                    seat.owners[rule as usize] += i32::from(symmetric);
-                }
+                owns.iter().for_each(|&rule| seat.owners[rule as usize] += 1);
                 targets.iter().for_each(|&(rule, count)| seat.targets[rule as usize] += count);
             }
             seat

@@ -12,8 +12,6 @@ impl Search<'_> {
         let mut counts = self.scene.bound.clone();
         // Values to which some pod was added: what bound pods did to each other is not ours to judge.
         let mut touched: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
-        let mut pending_owners: Vec<Vec<bool>> =
-            counts.targets.iter().map(|values| vec![false; values.len()]).collect();
         for seat in self.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
             let counts_for = |rule: usize| match &rules.domain[rule].demand {
                 Demand::Spread { filter: Some(filter), .. } => self.passes(filter, seat),
@@ -27,7 +25,6 @@ impl Search<'_> {
                         return false;
                     };
                     counts.owners[at][value] += 1;
-                    pending_owners[at][value] = true;
                     touched[at][value] = true;
                 }
                 for &(rule, count) in part.targets_domain.iter().filter(|&&(rule, _)| counts_for(rule as usize)) {
@@ -44,8 +41,9 @@ impl Search<'_> {
             Demand::Spread { required: false, .. } => true,
             Demand::Spread { max_skew, min_domains, .. } => {
                 let fewest = zones::fewest(&counts.targets[at], &self.scene.counting[at], *min_domains);
-                let owned = pending_owners[at].iter().enumerate().filter(|&(_, &owned)| owned);
-                owned.into_iter().all(|(value, _)| counts.targets[at][value] - fewest <= *max_skew)
+                // Owners that were planned before count where a pod was added.
+                let owned = |value: &usize| touched[at][*value] && counts.owners[at][*value] > 0;
+                (0..touched[at].len()).filter(owned).all(|value| counts.targets[at][value] - fewest <= *max_skew)
             }
             Demand::AtMost(limit) => {
                 let mut values = counts.owners[at].iter().zip(&counts.targets[at]).zip(&touched[at]);
