@@ -37,7 +37,7 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
     let ground = Ground::new(&compiled, &grouped, &stock, false);
     let demands = ground.demands(&stock, stock.least_nodes(&grouped.rules.host));
     // Dominated shapes are worth no more than those that beat them, so the undominated ones prove the bound for all.
-    let sources = ground.sources(&ground.basic);
+    let sources = ground.sources(ground.basic);
     let duals = fluid::solve(&sources, &demands);
     let scale = fluid::valid_scale(&duals, &sources, demands.width);
     let fluid = if scale.is_finite() { scale * fluid::value(&duals, &demands) } else { 0.0 };

@@ -14,6 +14,7 @@ mod rules;
 mod shapes;
 mod signatures;
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -54,6 +55,10 @@ pub(crate) struct Compiled<'a> {
     pub(crate) shapes: Vec<Shape>,
     /// `admits[signature][cell]` contains shape.
     pub(crate) admits: Vec<Vec<FixedBitSet>>,
+    /// Shapes worth opening, and the same by ascending price for each cell, once somebody asked.
+    pub(crate) ranked: OnceCell<(Vec<usize>, Vec<Vec<usize>>)>,
+    /// By cell: shapes that can be bought there, and those that can be had there, reservations included; likewise.
+    bought: OnceCell<(Vec<FixedBitSet>, Vec<FixedBitSet>)>,
     /// Exact requests, by class, in column order.
     amounts: Vec<i64>,
 }
@@ -117,8 +122,35 @@ impl<'a> Compiled<'a> {
             pools,
             shapes,
             admits,
+            ranked: OnceCell::new(),
+            bought: OnceCell::new(),
             amounts,
         }
+    }
+
+    /// By cell: shapes that can be bought there.
+    pub(crate) fn bought(&self) -> &[FixedBitSet] {
+        &self.supply().0
+    }
+
+    /// By cell: shapes that can be had there, reservations included.
+    pub(crate) fn offered(&self) -> &[FixedBitSet] {
+        &self.supply().1
+    }
+
+    fn supply(&self) -> &(Vec<FixedBitSet>, Vec<FixedBitSet>) {
+        self.bought.get_or_init(|| {
+            let mut bought = vec![FixedBitSet::with_capacity(self.shapes.len()); self.cells.len()];
+            for (number, shape) in self.shapes.iter().enumerate() {
+                let prices = bought.iter_mut().zip(&shape.price);
+                prices.filter(|(_, price)| price.is_finite()).for_each(|(set, _)| set.insert(number));
+            }
+            let mut offered = bought.clone();
+            for (number, shape) in self.shapes.iter().enumerate() {
+                shape.reserved.iter().for_each(|reserved| offered[reserved.cell].insert(number));
+            }
+            (bought, offered)
+        })
     }
 
     /// The class of a pending pod.

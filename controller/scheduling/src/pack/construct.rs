@@ -7,6 +7,9 @@
 //! A score is remembered as a promise for the nodes after it, which find less to choose from: only the best promise is
 //! filled again, until it stays the best.
 
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
 use super::candidates::{self, Candidate, View};
 use super::exact;
 use super::fill::{Content, Filler, Site, TOPS_UP};
@@ -57,6 +60,45 @@ const MISLED: f64 = 0.2;
 /// That much, as a share of all.
 const WORTH_A_LOOK: f64 = 0.25;
 
+/// What a candidate promises; the highest promise, the first of equals, is the greatest.
+#[derive(Debug, Clone, Copy)]
+struct Promise {
+    value: f64,
+    at: usize,
+}
+
+impl Promise {
+    /// `None` if nothing is promised.
+    fn of(value: f64, at: usize) -> Option<Self> {
+        (value > f64::NEG_INFINITY).then_some(Self { value, at })
+    }
+}
+
+impl Ord for Promise {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.value.total_cmp(&other.value).then(other.at.cmp(&self.at))
+    }
+}
+
+impl PartialOrd for Promise {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Promise {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Promise {}
+
+fn best_promise(candidates: &[Candidate]) -> Option<usize> {
+    let promises = candidates.iter().enumerate().filter_map(|(at, candidate)| Promise::of(candidate.promise, at));
+    promises.max().map(|promise| promise.at)
+}
+
 /// One construction under way.
 pub(crate) struct Yard<'a> {
     pub(crate) ground: &'a Ground<'a>,
@@ -83,7 +125,7 @@ pub(crate) fn construct(
     settings: Settings,
     regime: Regime,
 ) -> Option<Vec<Opened>> {
-    let unlimited = headroom.allows_any(ground.compiled, &ground.basic, stock.left);
+    let unlimited = headroom.allows_any(ground.compiled, ground.basic, stock.left);
     let tiers = ground.tier_of_kind.clone();
     let mut yard = Yard {
         ground,
@@ -172,18 +214,23 @@ impl Yard<'_> {
     }
 
     fn best_of(&mut self, round: &Round, view: &mut View, cell: usize) -> Option<(f64, usize, usize, Content)> {
+        let mut best = best_promise(&view.candidates);
+        // Promises fall with every look, and most often to nothing: those that are left are kept in order.
+        let mut others: Option<BinaryHeap<Promise>> = None;
         loop {
-            let mut best: Option<usize> = None;
-            for (at, candidate) in view.candidates.iter().enumerate() {
-                if candidate.promise > best.map_or(f64::NEG_INFINITY, |best| view.candidates[best].promise) {
-                    best = Some(at);
-                }
-            }
-            let candidate = &mut view.candidates[best?];
+            let at = best?;
+            let candidate = &mut view.candidates[at];
             if let Some((shape, content)) = candidate.content.take() {
                 return Some((candidate.promise, cell, shape, content));
             }
             self.fill(round, &mut view.shelf, candidate, &view.critical, cell);
+            let looked_at = candidate.promise;
+            let others = others.get_or_insert_with(|| {
+                let rest = view.candidates.iter().enumerate().filter(|&(other, _)| other != at);
+                rest.filter_map(|(other, candidate)| Promise::of(candidate.promise, other)).collect()
+            });
+            others.extend(Promise::of(looked_at, at));
+            best = others.pop().map(|promise| promise.at);
         }
     }
 

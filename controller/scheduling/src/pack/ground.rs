@@ -1,7 +1,5 @@
 //! Shapes as construction sees them: dominated ones left out, ranked by price, with the limits of their pools.
 
-use std::rc::Rc;
-
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
@@ -19,9 +17,9 @@ const MOST_ROWS: usize = 40;
 pub(crate) struct Ground<'a> {
     pub(crate) compiled: &'a Compiled<'a>,
     /// Shapes that no other beats in every respect; indices into `compiled.shapes`.
-    pub(crate) basic: Vec<usize>,
+    pub(crate) basic: &'a [usize],
     /// `basic` by ascending price, per cell; only those on offer there.
-    pub(crate) by_price: Vec<Vec<usize>>,
+    pub(crate) by_price: &'a [Vec<usize>],
     /// Group of the fluid program, by kind.
     pub(crate) group_of: Vec<usize>,
     pub(crate) groups: usize,
@@ -37,15 +35,11 @@ impl<'a> Ground<'a> {
     /// With `weighted`, pods are priced by the pools they must be opened in, as the weights of pools demand; without, by
     /// all pools that admit them, as a lower bound must.
     pub(crate) fn new(compiled: &'a Compiled<'a>, grouped: &Grouped, stock: &Stock, weighted: bool) -> Self {
-        let basic = Vec::clone(grouped.basic.get_or_init(|| Rc::new(undominated(compiled, grouped))));
-        let by_price = (0..compiled.cells.len())
-            .map(|cell| {
-                let price = |shape: usize| compiled.shapes[shape].price[cell];
-                let mut offered: Vec<usize> = basic.iter().copied().filter(|&shape| price(shape).is_finite()).collect();
-                offered.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
-                offered
-            })
-            .collect();
+        let (basic, by_price) = compiled.ranked.get_or_init(|| {
+            let basic = undominated(compiled);
+            let by_price = by_price(compiled, &basic);
+            (basic, by_price)
+        });
         let mut position = vec![u32::MAX; compiled.shapes.len()];
         basic.iter().enumerate().for_each(|(at, &shape)| position[shape] = at as u32);
         let mut ground = Self {
@@ -180,25 +174,48 @@ impl<'a> Ground<'a> {
     }
 }
 
+/// The shapes `among` by ascending price, per cell; only those on offer there.
+fn by_price(compiled: &Compiled<'_>, among: &[usize]) -> Vec<Vec<usize>> {
+    let in_cell = |cell: usize| {
+        let price = |shape: usize| compiled.shapes[shape].price[cell];
+        let mut offered: Vec<usize> = among.iter().copied().filter(|&shape| price(shape).is_finite()).collect();
+        offered.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
+        offered
+    };
+    (0..compiled.cells.len()).map(in_cell).collect()
+}
+
 /// Leaves out shapes that another shape of the same pool beats: as much room, as cheap in every cell, admits as much.
-fn undominated(compiled: &Compiled<'_>, grouped: &Grouped) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..compiled.shapes.len())
-        .filter(|&shape| compiled.shapes[shape].cheapest.is_finite() && compiled.shapes[shape].cheapest > 0.0)
-        .collect();
+/// Bundles are admitted where all their pods are, so signatures of pods are all that counts.
+fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
+    let mut order: Vec<usize> =
+        (0..compiled.shapes.len()).filter(|&shape| compiled.shapes[shape].cheapest.is_finite()).collect();
     let key = |shape: usize| &compiled.shapes[shape];
     order.sort_by(|&a, &b| {
         let roomier = key(b).room.cmp(&key(a).room);
         key(a).cheapest.total_cmp(&key(b).cheapest).then(roomier).then(a.cmp(&b))
     });
-    // Which (signature, cell) a shape serves, as one row of bits.
+    // Which (signature, cell) a shape serves, as one row of bits; rows that are alike are compared once.
     let cells = compiled.cells.len();
-    let mut served = vec![FixedBitSet::with_capacity(grouped.admits.len() * cells); compiled.shapes.len()];
-    for (signature, by_cell) in grouped.admits.iter().enumerate() {
+    let mut served = vec![FixedBitSet::with_capacity(compiled.admits.len() * cells); compiled.shapes.len()];
+    for (signature, by_cell) in compiled.admits.iter().enumerate() {
         for (cell, set) in by_cell.iter().enumerate() {
             set.ones().for_each(|shape| served[shape].insert(signature * cells + cell));
         }
     }
     order.retain(|&shape| !served[shape].is_clear());
+    let mut rows: Vec<&FixedBitSet> = Vec::new();
+    let mut row_ids: FxHashMap<&FixedBitSet, usize> = FxHashMap::default();
+    let row_of: Vec<usize> = served
+        .iter()
+        .map(|row| {
+            *row_ids.entry(row).or_insert_with(|| {
+                rows.push(row);
+                rows.len() - 1
+            })
+        })
+        .collect();
+    let mut inside: FxHashMap<(usize, usize), bool> = FxHashMap::default();
     let limited: Vec<bool> = compiled.problem.pools.iter().map(|pool| pool.limits.is_some()).collect();
     let flexible: Vec<bool> = compiled
         .problem
@@ -207,19 +224,22 @@ fn undominated(compiled: &Compiled<'_>, grouped: &Grouped) -> Vec<usize> {
         .map(|pool| pool.requirements.iter().any(|(_, one)| one.min_values.is_some()))
         .collect();
     let mut kept: Vec<usize> = Vec::new();
+    let mut kept_of_pool: Vec<Vec<usize>> = vec![Vec::new(); compiled.problem.pools.len()];
     for &shape in &order {
         let one = key(shape);
         let beaten = !flexible[one.pool]
-            && kept.iter().any(|&other| {
+            && kept_of_pool[one.pool].iter().any(|&other| {
                 let better = key(other);
-                better.pool == one.pool
-                    && one.room.iter().zip(&better.room).all(|(less, more)| less <= more)
+                let (row, of_better) = (row_of[shape], row_of[other]);
+                one.room.iter().zip(&better.room).all(|(less, more)| less <= more)
+                    && (row == of_better
+                        || *inside.entry((row, of_better)).or_insert_with(|| rows[row].is_subset(rows[of_better])))
                     && one.price.iter().zip(&better.price).all(|(more, less)| less <= more)
-                    && served[shape].is_subset(&served[other])
                     && (!limited[one.pool] || limit_use(compiled, shape) >= limit_use(compiled, other))
             });
         if !beaten {
             kept.push(shape);
+            kept_of_pool[one.pool].push(shape);
         }
     }
     kept.sort_unstable();

@@ -41,9 +41,7 @@ pub(crate) struct Grouped {
     pub(crate) bound_parts: Vec<Option<Part>>,
     /// By spec: dimensions of the cells that some domain rule of it is about.
     pub(crate) pinned_of_spec: Vec<FixedBitSet>,
-    /// Shapes worth opening, once somebody asked.
-    pub(crate) basic: OnceCell<Rc<Vec<usize>>>,
-    /// By signature: shapes that can be bought for it in some cell, likewise.
+    /// By signature: shapes that can be bought for it in some cell, once somebody asked.
     offered: OnceCell<Vec<FixedBitSet>>,
     /// By group: cells in which its units can be put somewhere, likewise.
     pub(crate) reaches: OnceCell<Rc<Vec<FixedBitSet>>>,
@@ -115,7 +113,6 @@ impl Grouped {
             first_bundle,
             bound_parts,
             pinned_of_spec,
-            basic: OnceCell::new(),
             offered: OnceCell::new(),
             reaches: OnceCell::new(),
         };
@@ -143,17 +140,11 @@ impl Grouped {
     /// Shapes that can be bought for pods of `signature` in some cell.
     pub(crate) fn offered(&self, compiled: &Compiled<'_>, signature: u32) -> &FixedBitSet {
         let all = self.offered.get_or_init(|| {
-            let priced = |cell: usize| -> FixedBitSet {
-                let shapes = compiled.shapes.iter().enumerate();
-                shapes.filter(|(_, shape)| shape.price[cell].is_finite()).map(|(number, _)| number).collect()
-            };
-            let priced: Vec<FixedBitSet> = (0..compiled.cells.len()).map(priced).collect();
             let of_signature = |by_cell: &Rc<Vec<FixedBitSet>>| {
                 let mut offered = FixedBitSet::with_capacity(compiled.shapes.len());
-                for (admitted, priced) in by_cell.iter().zip(&priced) {
-                    let mut both = admitted.clone();
-                    both.intersect_with(priced);
-                    offered.union_with(&both);
+                for (admitted, bought) in by_cell.iter().zip(compiled.bought()) {
+                    let both = admitted.as_slice().iter().zip(bought.as_slice()).map(|(a, b)| a & b);
+                    offered.as_mut_slice().iter_mut().zip(both).for_each(|(all, both)| *all |= both);
                 }
                 offered
             };
@@ -168,6 +159,12 @@ impl Grouped {
             Some(bundle) => &self.bundles[bundle as usize],
             None => std::slice::from_ref(unit),
         }
+    }
+
+    /// Units that rules about domains look at.
+    pub(crate) fn ruled_by_domains(&self) -> FxHashSet<u32> {
+        let ruled = |group: &&Group| !(group.part.owns_domain.is_empty() && group.part.targets_domain.is_empty());
+        self.groups.iter().filter(ruled).flat_map(|group| group.units.iter().copied()).collect()
     }
 
     /// The signature `of` on these existing nodes and nowhere else.

@@ -225,12 +225,14 @@ fn settled(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
     if grouped.rules.domain.is_empty() {
         return best;
     }
+    let ruled = grouped.ruled_by_domains();
     for _ in 0..SETTLING_ROUNDS {
-        let before = without.len();
-        without.extend(best.left.iter().filter(|(_, reason)| reason.is_none()).map(|&(unit, _)| unit));
-        if without.len() == before {
+        let left = best.left.iter().filter(|(_, reason)| reason.is_none()).map(|&(unit, _)| unit);
+        let left: Vec<u32> = left.filter(|unit| !without.contains(unit)).collect();
+        if !left.iter().any(|unit| ruled.contains(unit)) {
             break;
         }
+        without.extend(left);
         best = draft(compiled, grouped, &without);
     }
     // Whether a node counts for a spread may depend on more than its domain, and is known only now.

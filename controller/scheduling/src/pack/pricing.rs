@@ -48,7 +48,7 @@ const OUTDATED: f64 = 0.9;
 impl Regime {
     /// Split prices, if they tell more of `stock` than fluid ones.
     pub(crate) fn sharper(ground: &Ground<'_>, stock: &Stock, rules: &[HostRule]) -> Self {
-        let sources = ground.sources(&ground.basic);
+        let sources = ground.sources(ground.basic);
         let demands = ground.demands(stock, stock.least_nodes(rules));
         let duals = fluid::solve(&sources, &demands);
         match asks(ground, stock, Start::Fluid(&duals)) {
@@ -65,7 +65,7 @@ impl Regime {
 
 fn asks(ground: &Ground<'_>, stock: &Stock, start: Start<'_>) -> Option<Asks> {
     let width = ground.compiled.columns.width();
-    let sources = ground.sources(&ground.basic);
+    let sources = ground.sources(ground.basic);
     let items = split::items(stock, &ground.group_of, None);
     let split = split::solve(&sources, &items, start, width);
     let values = split.values(&sources, &items, width);
@@ -178,7 +178,7 @@ impl Round {
         let (ground, stock) = (yard.ground, &*yard.stock);
         let width = ground.compiled.columns.width();
         let demands = ground.demands(stock, least);
-        let sources = ground.sources(&ground.basic);
+        let sources = ground.sources(ground.basic);
         let duals = fluid::solve(&sources, &demands);
         let kinds = stock.kinds.iter().enumerate();
         self.values = kinds.map(|(kind, one)| duals.value(ground.group_of[kind], width, &one.sizes)).collect();
@@ -205,14 +205,13 @@ impl Round {
         let Some(duals) = &self.duals else { return vec![1.0; ground.groups * cells] };
         let width = ground.compiled.columns.width();
         let mut homes = vec![0.0_f64; ground.groups * cells];
-        for (cell, offered) in ground.by_price.iter().enumerate() {
-            for &shape in offered {
-                let one = &ground.compiled.shapes[shape];
-                for group in ground.groups_of_shape[shape].ones() {
-                    let pays = (duals.value(group, width, &one.room) + duals.node) / one.price[cell];
-                    let home = &mut homes[group * cells + cell];
-                    *home = home.max(pays);
-                }
+        for &shape in ground.basic {
+            let one = &ground.compiled.shapes[shape];
+            for group in ground.groups_of_shape[shape].ones() {
+                let pays = duals.value(group, width, &one.room) + duals.node;
+                let offered = homes[group * cells..][..cells].iter_mut().zip(&one.price);
+                // Nothing is paid where it is not on offer: there the price is infinite.
+                offered.for_each(|(home, price)| *home = home.max(pays / price));
             }
         }
         homes

@@ -189,6 +189,11 @@ pub(crate) fn prices_differ_by_zone(compiled: &Compiled<'_>) -> bool {
     })
 }
 
+/// Whether something is in all three sets.
+fn three_meet(a: &FixedBitSet, b: &FixedBitSet, c: &FixedBitSet) -> bool {
+    a.as_slice().iter().zip(b.as_slice()).zip(c.as_slice()).any(|((a, b), c)| a & b & c != 0)
+}
+
 /// Cells in which a unit of this signature and size can be put somewhere.
 pub(crate) fn reach(
     compiled: &Compiled<'_>,
@@ -199,15 +204,12 @@ pub(crate) fn reach(
     standing_admits: &[FixedBitSet],
 ) -> FixedBitSet {
     let mut cells = FixedBitSet::with_capacity(compiled.cells.len());
-    for (cell, admitted) in grouped.admits[signature as usize].iter().enumerate() {
-        let fitting = admitted.ones().any(|shape| {
-            let shape = &compiled.shapes[shape];
-            shape.offered(cell) && fits(sizes, &shape.room)
-        });
-        if fitting {
-            cells.insert(cell);
-        }
-    }
+    let fitting: FixedBitSet =
+        compiled.shapes.iter().enumerate().filter(|(_, one)| fits(sizes, &one.room)).map(|(shape, _)| shape).collect();
+    let by_cell = grouped.admits[signature as usize].iter().zip(compiled.offered()).enumerate();
+    cells.extend(
+        by_cell.filter(|(_, (admitted, offered))| three_meet(admitted, offered, &fitting)).map(|(cell, _)| cell),
+    );
     let parts = &grouped.signature_parts[signature as usize];
     for (position, one) in standing.iter().enumerate() {
         let admitted = parts.iter().all(|&part| standing_admits[part as usize].contains(position));
