@@ -45,6 +45,7 @@ scenarios! {
     existing_and_in_flight
     follower
     follower_of_bound
+    free_type
     gpu
     host_ports
     hostname

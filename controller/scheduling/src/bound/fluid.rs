@@ -56,7 +56,7 @@ impl Duals {
     }
 }
 
-/// Solves the fluid program. Sources of price 0 must not be among `sources`.
+/// Solves the fluid program. Every source must have a price above 0.
 pub(crate) fn solve(sources: &[Source<'_>], demands: &Demands) -> Duals {
     let width = demands.width;
     let rows: Vec<usize> = (0..demands.totals.len()).filter(|&row| demands.totals[row] > 0.0).collect();

@@ -10,7 +10,7 @@ pub(crate) mod split;
 
 use fixedbitset::FixedBitSet;
 
-use crate::compile::{Compiled, fits};
+use crate::compile::{Compiled, FREE, fits};
 use crate::model::{MinValuesPolicy, Options, Problem};
 use crate::pack::ground::Ground;
 use crate::pack::groups::{Grouped, Reading};
@@ -43,9 +43,12 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
     let fluid = if scale.is_finite() { scale * fluid::value(&duals, &demands) } else { 0.0 };
     let fluid = (fluid - reservations_worth(&compiled, &ground, &duals, scale, demands.width)).max(0.0);
     let single = dearest_pod(&compiled, &grouped, &stock);
+    // Free nodes were counted as nearly free ones, and there are at most as many as pods.
+    let free = compiled.shapes.iter().any(|shape| shape.cheapest <= FREE);
+    let spared = if free { FREE * stock.left as f64 } else { 0.0 };
     // What a reservation could hold is not known in split prices.
     if compiled.shapes.iter().any(|shape| !shape.reserved.is_empty()) {
-        return fluid.max(single);
+        return (fluid.max(single) - spared).max(0.0);
     }
     let rules = &grouped.rules.host;
     let rule = stock.tightest(rules).map(|(rule, _)| (rule, rules[rule as usize].limit));
@@ -53,7 +56,7 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
     let split = split::solve(&sources, &items, split::Start::Fluid(&duals), demands.width);
     let values = split.values(&sources, &items, demands.width);
     let total: f64 = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
-    fluid.max(total).max(single)
+    (fluid.max(total).max(single) - spared).max(0.0)
 }
 
 /// The cheapest node of the pod for which that is dearest: sharp for a pod or two.

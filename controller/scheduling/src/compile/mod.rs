@@ -22,8 +22,8 @@ use fixedbitset::FixedBitSet;
 
 pub(crate) use cells::Cells;
 pub(crate) use columns::{CPU, Columns, MEMORY, Vectors, fits};
-pub(crate) use rules::{Demand, Filter, HostRule, Part, Rules, Softness, Subject};
-pub(crate) use shapes::{PoolUse, Shape};
+pub(crate) use rules::{Demand, DomainRule, Filter, HostRule, Part, Rules, Softness, Subject};
+pub(crate) use shapes::{FREE, PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};
 
 use crate::labels;

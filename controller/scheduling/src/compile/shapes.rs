@@ -34,7 +34,7 @@ pub(crate) struct Shape {
     pub(crate) twin_of: Option<usize>,
     /// Daemons that its nodes carry.
     pub(crate) daemons: SmallVec<[u32; 4]>,
-    /// USD per hour of the cheapest offering, by cell; infinite where there is none.
+    /// USD per hour of the cheapest offering, at least [`FREE`], by cell; infinite where there is none.
     pub(crate) price: Vec<f64>,
     /// That offering, by cell; spot goes first at equal price.
     pub(crate) offering: Vec<u32>,
@@ -171,7 +171,8 @@ pub(crate) fn build(
             })
             .collect();
         for type_index in types_of_pool(used, types, offering_keys).ones() {
-            let Some(priced) = pricing.of_type(type_index) else { continue };
+            let Some(mut priced) = pricing.of_type(type_index) else { continue };
+            priced.price.iter_mut().for_each(|price| *price = price.max(FREE));
             let mut left = capacity.pick(types.allocatable(type_index));
             let mut on_board = SmallVec::new();
             for (number, (set, amounts)) in carried.iter().enumerate() {

@@ -8,7 +8,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::compile::Compiled;
+use crate::compile::{Compiled, FREE};
 use crate::labels;
 use crate::model::{Operator, PreferencePolicy, Requirement, Requirements, WeightedNodeTerm};
 use crate::pack::construct::Opened;
@@ -335,22 +335,24 @@ impl Range {
             let admitted = |cell: usize| {
                 scope.signatures.iter().all(|&signature| compiled.admits[signature as usize][cell].contains(shape))
             };
+            let offered = |cell: usize| types[one.instance_type].offerings.get(one.offering[cell] as usize);
+            // As offered: while packing, nothing is quite free.
+            let price = |cell: usize| match one.price[cell] {
+                packed if packed > FREE => packed,
+                packed => offered(cell).and_then(|offering| offering.price).unwrap_or(packed),
+            };
             let mut cheapest: Option<usize> = None;
             for &cell in &scope.cells {
                 // At equal price spot goes first.
-                let spot = |cell: usize| {
-                    let offering = types[one.instance_type].offerings.get(one.offering[cell] as usize);
-                    offering.is_some_and(|offering| offering.capacity_type() == Some("spot"))
-                };
+                let spot = |cell: usize| offered(cell).is_some_and(|offering| offering.capacity_type() == Some("spot"));
                 let better = cheapest.is_none_or(|best| {
-                    let (price, least) = (one.price[cell], one.price[best]);
-                    price < least || price == least && spot(cell) && !spot(best)
+                    price(cell) < price(best) || price(cell) == price(best) && spot(cell) && !spot(best)
                 });
                 if one.price[cell].is_finite() && better && admitted(cell) {
                     cheapest = Some(cell);
                 }
             }
-            found.extend(cheapest.map(|cell| (shape, one.offering[cell] as usize, one.price[cell])));
+            found.extend(cheapest.map(|cell| (shape, one.offering[cell] as usize, price(cell))));
         }
         let least = |shape: usize| compiled.shapes[shape].cheapest;
         found.sort_unstable_by(|a, b| {
