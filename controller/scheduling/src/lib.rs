@@ -15,6 +15,7 @@ mod bound;
 mod compile;
 pub mod explain;
 pub mod labels;
+mod logarithm;
 pub mod model;
 pub mod overlay;
 mod pack;

@@ -5,6 +5,7 @@ use super::fill::{Content, FIRST, LATER, NEVER, TOPS_UP};
 use super::pricing::Round;
 use super::shelf::Shelf;
 use crate::compile::fits;
+use crate::logarithm::ln;
 
 /// With so few nodes to go, every shape is tried.
 const LAST_NODES: f64 = 3.0;
@@ -49,7 +50,7 @@ fn merit(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
     let position = yard.ground.position[shape] as usize;
     let price = yard.ground.compiled.shapes[shape].price[cell];
     let mean = if round.nodes > 0.0 { round.total / round.nodes } else { price };
-    let distance = (price / mean).ln().abs();
+    let distance = ln(price / mean).abs();
     match &round.asks {
         Some(asks) => asks.split.shares[position],
         None => round.worth[position] / price - 0.04 * distance + if round.used[position] { 0.05 } else { 0.0 },

@@ -35,7 +35,7 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashSet;
 
-use crate::compile::Compiled;
+use crate::compile::{Compiled, DomainRule};
 use crate::explain::Explainer;
 use crate::model::{Options, PreferencePolicy, Problem};
 use crate::solution::{Reason, Solution};
@@ -199,6 +199,8 @@ fn search_small(
     let standing_admits = terrain::standing_admits(compiled, &standing);
     let counting = terrain::counting_values(compiled, &grouped, &standing);
     let bound = zones::bound_counts(compiled, &grouped, &standing);
+    let dimension = |rule: &DomainRule| compiled.cells.dimension(&rule.key);
+    let dimension_of: Vec<Option<usize>> = grouped.rules.domain.iter().map(dimension).collect();
     let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
     let ground = Ground::new(compiled, &grouped, &stock, true);
     let scene = search::Scene {
@@ -209,6 +211,7 @@ fn search_small(
         standing_admits: &standing_admits,
         counting: &counting,
         bound: &bound,
+        dimension_of: &dimension_of,
     };
     let found = search::search(&scene, glued, known)?;
     Some((grouped, found))

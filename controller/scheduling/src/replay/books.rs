@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::logarithm::ln;
 use crate::model::{Node, Problem};
 use crate::validate::rules::{BY_HOST, Demand, Rules};
 use crate::validate::specs::{Specs, label};
@@ -157,7 +158,7 @@ impl<'a> Books<'a> {
             let about = self.rules.all[rule as usize];
             if let Demand::Spread { max_skew, required: false, .. } = about.demand {
                 let domains = self.accounts[rule as usize].counted.len();
-                wishes.push((rule, (domains as f64 + 2.0).ln(), max_skew as f64 - 1.0));
+                wishes.push((rule, ln(domains as f64 + 2.0), max_skew as f64 - 1.0));
             }
         }
     }

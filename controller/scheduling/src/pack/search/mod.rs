@@ -75,6 +75,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) counting: &'a [FixedBitSet],
     /// What bound pods count for.
     pub(crate) bound: &'a Counts,
+    /// The dimension that each domain rule is about; `None` where no node has its label.
+    pub(crate) dimension_of: &'a [Option<usize>],
 }
 
 struct Search<'a> {

@@ -9,6 +9,9 @@ impl Search<'_> {
     pub(super) fn holds(&self) -> bool {
         let rules = &self.scene.grouped.rules;
         let cells = &self.scene.compiled.cells;
+        let value_in = |rule: usize, cell: usize| {
+            self.scene.dimension_of[rule].and_then(|dimension| cells.value_index(cell, dimension))
+        };
         let mut counts = self.scene.bound.clone();
         // Values to which some pod was added: what bound pods did to each other is not ours to judge.
         let mut touched: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
@@ -20,17 +23,13 @@ impl Search<'_> {
             for part in seat.pieces.iter().map(|&piece| self.pieces[piece as usize].part) {
                 for &rule in &part.owns_domain {
                     let at = rule as usize;
-                    let dimension = cells.dimension(&rules.domain[at].key);
-                    let Some(value) = dimension.and_then(|dimension| cells.value_index(seat.cell, dimension)) else {
-                        return false;
-                    };
+                    let Some(value) = value_in(at, seat.cell) else { return false };
                     counts.owners[at][value] += 1;
                     touched[at][value] = true;
                 }
                 for &(rule, count) in part.targets_domain.iter().filter(|&&(rule, _)| counts_for(rule as usize)) {
                     let at = rule as usize;
-                    let dimension = cells.dimension(&rules.domain[at].key);
-                    if let Some(value) = dimension.and_then(|dimension| cells.value_index(seat.cell, dimension)) {
+                    if let Some(value) = value_in(at, seat.cell) {
                         counts.targets[at][value] += count;
                         touched[at][value] = true;
                     }
@@ -119,7 +118,7 @@ impl Search<'_> {
         on_hosts
             && owned.all(|rule| {
                 let of = &rules.domain[rule as usize];
-                let Some(dimension) = cells.dimension(&of.key).filter(|_| of.demand == Demand::Company) else {
+                let Some(dimension) = scene.dimension_of[rule as usize].filter(|_| of.demand == Demand::Company) else {
                     return of.demand != Demand::Company;
                 };
                 let value_of = |piece: usize| cells.value_index(self.seats[seat_of[piece]].cell, dimension);
