@@ -4,6 +4,7 @@
 //! placed, the rest is a problem of its own. What comes of it is taken only if the plan as a whole keeps every promise.
 
 use super::groups::Grouped;
+use super::reserved::Reservations;
 use super::{Draft, balance, finish, plan, terrain};
 use crate::compile::{Compiled, Shape, fits};
 use crate::model::{Problem, Resources};
@@ -75,7 +76,9 @@ pub(crate) fn by_priority(compiled: &Compiled<'_>, grouped: &Grouped, solution: 
     let lower = |unit: &&u32| grouped.pods(unit).iter().all(|&pod| priority(pod as usize) < classes[0]);
     let without = units.filter(lower).copied().collect();
     let mut draft = super::draft(compiled, grouped, &without);
-    balance::restore(compiled, grouped, &mut draft);
+    if balance::restore(compiled, grouped, &mut draft) {
+        Reservations::reclaim(compiled, grouped, &mut draft.opened);
+    }
     let mut staged = finish::write(compiled, grouped, &mut draft);
     let last = classes.len() - 1;
     for (number, &class) in classes.iter().enumerate() {

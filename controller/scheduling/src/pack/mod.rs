@@ -240,7 +240,9 @@ fn settled(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
     }
     // Whether a node counts for a spread may depend on more than its domain, and is known only now.
     if !best.left.is_empty() || terrain::counts_some_nodes(grouped) {
-        balance::restore(compiled, grouped, &mut best);
+        if balance::restore(compiled, grouped, &mut best) {
+            Reservations::reclaim(compiled, grouped, &mut best.opened);
+        }
     }
     best
 }

@@ -122,6 +122,18 @@ impl Reservations {
         opened
     }
 
+    /// Moves bought nodes onto what others no longer use.
+    pub(crate) fn reclaim(compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Opened]) {
+        let mut reservations = Self::new(compiled);
+        for node in opened.iter() {
+            let used = |entry: &&Entry| entry.shape == node.shape && Some(entry.offering) == node.reserved;
+            if let Some(entry) = reservations.entries.iter().copied().find(|entry| used(&entry)) {
+                reservations.take(&entry);
+            }
+        }
+        reservations.claim(compiled, grouped, opened);
+    }
+
     /// Moves bought nodes onto what is still reserved and holds them: the dearest node first, the cheapest way for it.
     pub(crate) fn claim(&mut self, compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Opened]) {
         if self.entries.is_empty() {

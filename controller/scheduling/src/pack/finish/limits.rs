@@ -14,6 +14,7 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewN
         let uses = Uses::new(limits, types);
         let mut left: Vec<i64> =
             limits.iter().map(|(resource, limit)| limit.saturating_sub(one.usage.get(resource))).collect();
+        keep_planned(compiled, opened, nodes, pool);
         let own = || opened.iter().enumerate().filter(|(_, node)| compiled.shapes[node.shape].pool == pool);
         for (_, node) in own() {
             let planned = uses.of(compiled.shapes[node.shape].instance_type);
@@ -48,6 +49,26 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewN
                 launch_as(new, kept[0], types);
             }
             new.alternatives = kept.into();
+        }
+    }
+}
+
+/// Lets nodes of a limited pool be launched as the type that they were planned as, where another costs the same: what that
+/// one leaves of a limit was not planned with.
+fn keep_planned(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode], pool: usize) {
+    let types = &compiled.problem.catalogues[compiled.problem.pools[pool].catalogue];
+    let own = opened.iter().zip(nodes).filter(|(node, _)| compiled.shapes[node.shape].pool == pool);
+    for (opened, node) in own {
+        let planned = compiled.shapes[opened.shape].instance_type;
+        let at = node.alternatives.iter().position(|&one| one == planned);
+        let Some(at) = at.filter(|&at| at > 0 && opened.reserved.is_none()) else { continue };
+        let mut other = node.clone();
+        launch_as(&mut other, planned, types);
+        if other.price == node.price {
+            let mut alternatives = node.alternatives.to_vec();
+            alternatives[..=at].rotate_right(1);
+            other.alternatives = alternatives.into();
+            *node = other;
         }
     }
 }
