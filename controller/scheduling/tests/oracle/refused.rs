@@ -25,8 +25,11 @@ fn planned(problem: &Problem) -> Solution {
 
 /// Adds a way to launch `one` from reservation `cr-1`, which has `left` instances as far as this type is told.
 fn reserved(one: &mut InstanceType, left: u32) {
-    let requirements =
-        [(ZONE, one_of(["zone-a"])), (CAPACITY_TYPE, one_of(["reserved"])), (CAPACITY_RESERVATION_ID, one_of(["cr-1"]))];
+    let requirements = [
+        (ZONE, one_of(["zone-a"])),
+        (CAPACITY_TYPE, one_of(["reserved"])),
+        (CAPACITY_RESERVATION_ID, one_of(["cr-1"])),
+    ];
     let requirements = requirements.into_iter().collect();
     one.offerings.push(Offering { requirements, price: Some(0.001), available: true, reservation_capacity: left });
     one.requirements.add(CAPACITY_TYPE, one_of(["on-demand", "reserved"]));
@@ -34,7 +37,8 @@ fn reserved(one: &mut InstanceType, left: u32) {
 
 /// How many nodes of a plan are reserved.
 fn reserved_nodes(problem: &Problem, solution: &Solution) -> usize {
-    let offering = |node: &muster_scheduling::NewNode| &problem.catalogues[0][node.instance_type].offerings[node.offering];
+    let offering =
+        |node: &muster_scheduling::NewNode| &problem.catalogues[0][node.instance_type].offerings[node.offering];
     solution.new_nodes.iter().filter(|node| offering(node).reserved()).count()
 }
 
@@ -43,8 +47,10 @@ fn reserved_nodes(problem: &Problem, solution: &Solution) -> usize {
 fn types_of_one_reservation_share_the_least_count() {
     let mut problem = Problem::default();
     let (mut small, mut large) = (kind("small", 2000, 1.0), kind("large", 8000, 4.0));
-    small.requirements = [(INSTANCE_TYPE, one_of(["small"])), (ZONE, one_of(["zone-a", "zone-b"]))].into_iter().collect();
-    large.requirements = [(INSTANCE_TYPE, one_of(["large"])), (ZONE, one_of(["zone-a", "zone-b"]))].into_iter().collect();
+    small.requirements =
+        [(INSTANCE_TYPE, one_of(["small"])), (ZONE, one_of(["zone-a", "zone-b"]))].into_iter().collect();
+    large.requirements =
+        [(INSTANCE_TYPE, one_of(["large"])), (ZONE, one_of(["zone-a", "zone-b"]))].into_iter().collect();
     reserved(&mut small, 2);
     reserved(&mut large, 3);
     problem.catalogues.push([small, large].into_iter().collect());

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Found, Launch, MOST_STEPS, Scene, Search, Seat};
+use super::{Found, Launch, MOST_STEPS, Piece, Scene, Search, Seat};
 use crate::compile::fits;
 use crate::model::PodSpec;
+use crate::pack::ground::Headroom;
 use crate::pack::groups::Group;
 use crate::pack::reserved::Reservations;
 
 /// All ways to launch a node, by cell, cheapest first.
-pub(super) fn launches_at(scene: &Scene<'_>, reservations: &Reservations) -> Vec<Vec<Launch>> {
+pub(super) fn launches_at(scene: &Scene<'_>, reservations: &Reservations, headroom: &Headroom) -> Vec<Vec<Launch>> {
     let bought = scene.ground.by_price.iter().enumerate().map(|(cell, shapes)| {
         let price = |shape: usize| scene.compiled.shapes[shape].price[cell];
-        shapes.iter().map(|&shape| Launch { shape, price: price(shape), reserved: None }).collect()
+        let within = shapes.iter().filter(|&&shape| headroom.allows(scene.compiled, shape));
+        within.map(|&shape| Launch { shape, price: price(shape), reserved: None }).collect()
     });
     let mut launches: Vec<Vec<Launch>> = bought.collect();
     for &entry in &reservations.entries {
@@ -37,15 +39,17 @@ pub(super) fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
             }
         }
     }
-    let pinned: Vec<usize> = group.units.first().map_or(Vec::new(), |&pod| {
-        scene.grouped.pinned_of_spec[compiled.problem.pods[pod as usize].spec].ones().collect()
-    });
-    let alike = |one: usize, other: usize| {
-        let value = |cell: usize, dimension: usize| compiled.cells.value_index(cell, dimension);
-        pinned.iter().all(|&dimension| value(one, dimension) == value(other, dimension))
-    };
-    let reached = |cell: usize| (0..cells).filter(|&other| alike(cell, other)).map(|other| heaviest[other]).max();
+    let Some(&pod) = group.units.first() else { return heaviest };
+    let reached = |cell: usize| (0..cells).filter(|&other| alike(scene, pod, cell, other)).map(|at| heaviest[at]).max();
     (0..cells).map(|cell| reached(cell).unwrap_or(i32::MIN)).collect()
+}
+
+/// Whether the rules between `pod` and others cannot tell these cells apart.
+fn alike(scene: &Scene<'_>, pod: u32, one: usize, other: usize) -> bool {
+    let compiled = scene.compiled;
+    let value = |cell: usize, dimension: usize| compiled.cells.value_index(cell, dimension);
+    let mut pinned = scene.grouped.pinned_of_spec[compiled.problem.pods[pod as usize].spec].ones();
+    pinned.all(|dimension| value(one, dimension) == value(other, dimension))
 }
 
 impl Search<'_> {
@@ -72,9 +76,8 @@ impl Search<'_> {
         // Where limits are used up, lighter pools have their turn.
         let limited = self.headroom.binds();
         let suits = move |shape: usize| {
-            let weight = scene.ground.weight_of(shape);
             fits(&seat.sizes, &scene.compiled.shapes[shape].room)
-                && (limited || members().any(|member| member.tiers[cell] <= weight))
+                && (limited || members().any(|member| member.tiers[cell] <= scene.ground.weight_of(shape)))
                 && members().all(|member| scene.grouped.admits[member.signature as usize][cell].contains(shape))
         };
         self.launches_at[cell].iter().copied().filter(move |launch| suits(launch.shape))
@@ -90,7 +93,7 @@ impl Search<'_> {
         }
         let Some(one) = self.seats.get(seat) else {
             // Which pool a node is of decides whether its pods count for some spreads.
-            if self.holds() {
+            if self.heavier_pools_come_first() && self.holds() {
                 self.keep(price);
             }
             return;
@@ -100,15 +103,20 @@ impl Search<'_> {
             return;
         }
         let heaviest = one.pieces.iter().map(|&piece| self.pieces[piece as usize].tiers[one.cell]).min();
-        let mut launches: Vec<Launch> = self.launches(one).collect();
         let weight = |launch: &Launch| self.scene.ground.weight_of(launch.shape);
         let due = |launch: &Launch| heaviest.is_none_or(|heaviest| weight(launch) >= heaviest);
-        launches.retain(|launch| {
+        let had = |launch: &Launch| {
             launch.reserved.is_none_or(|entry| self.reservations.has(&entry))
                 && self.headroom.allows(self.scene.compiled, launch.shape)
-        });
+        };
+        // What is dearer than the best so far is not looked at, but a heavier pool that is too dear still keeps lighter
+        // ones off.
+        let affordable = |launch: &Launch| self.left.len() < left || price + launch.price < most - 1e-9;
+        let mut launches: Vec<Launch> = self.launches(one).take_while(affordable).filter(had).collect();
         if launches.iter().any(due) {
             launches.retain(due);
+        } else if !launches.is_empty() && self.launches(one).any(|launch| due(&launch) && had(&launch)) {
+            return;
         }
         for launch in launches {
             let (headroom, reservations) = (self.headroom.clone(), self.reservations.clone());
@@ -118,6 +126,32 @@ impl Search<'_> {
             self.buy(seat + 1, price + launch.price);
             (self.headroom, self.reservations) = (headroom, reservations);
         }
+    }
+
+    /// Whether every seat of a lighter pool has a pod for which the limits leave no heavier one, together with the rest.
+    fn heavier_pools_come_first(&self) -> bool {
+        let new = |seat: &&Seat| seat.standing.is_none() && !seat.pieces.is_empty();
+        self.seats.iter().filter(new).all(|seat| {
+            let weight = self.scene.ground.weight_of(seat.shape);
+            seat.pieces.iter().any(|&piece| {
+                let one = &self.pieces[piece as usize];
+                one.tiers[seat.cell] <= weight || self.follows(one) || !self.finds_heavier(one, seat.cell, weight)
+            })
+        })
+    }
+
+    /// Whether a node of a pool above `weight` could still be bought for a pod alone.
+    fn finds_heavier(&self, piece: &Piece<'_>, cell: usize, weight: i32) -> bool {
+        let scene = self.scene;
+        let admits = &scene.grouped.admits[piece.signature as usize];
+        let cells = self.launches_at.iter().enumerate().filter(|&(at, _)| alike(scene, piece.unit, cell, at));
+        let bought = cells.flat_map(|(at, launches)| launches.iter().map(move |launch| (at, launch)));
+        bought.filter(|(_, launch)| launch.reserved.is_none()).any(|(at, launch)| {
+            scene.ground.weight_of(launch.shape) > weight
+                && fits(piece.sizes, &scene.compiled.shapes[launch.shape].room)
+                && admits[at].contains(launch.shape)
+                && self.headroom.allows(scene.compiled, launch.shape)
+        })
     }
 
     pub(super) fn keep(&mut self, price: f64) {

@@ -139,7 +139,7 @@ pub(crate) fn search(scene: &Scene<'_>, glued: &Grouped, known: &Draft) -> Optio
     let mut search = Search {
         scene,
         pieces,
-        launches_at: launch::launches_at(scene, &reservations),
+        launches_at: launch::launches_at(scene, &reservations, &headroom),
         counted: headroom.binds() || !reservations.entries.is_empty(),
         headroom,
         reservations,

@@ -63,13 +63,17 @@ impl Search<'_> {
         terrain::counts_on_new(compiled, filter, seat.shape, seat.cell)
     }
 
+    /// Whether a pod must be where some other is.
+    pub(super) fn follows(&self, piece: &Piece<'_>) -> bool {
+        let rules = &self.scene.grouped.rules.domain;
+        let company = |rule: &u32| rules[*rule as usize].demand == Demand::Company;
+        !piece.part.joins.is_empty() || piece.part.owns_domain.iter().any(company)
+    }
+
     /// Whether the pods can be bound in some order, each finding those whom it must follow: searched over sets of bound
     /// pods.
     pub(super) fn company_comes_first(&self) -> bool {
-        let rules = &self.scene.grouped.rules;
-        let company = |rule: &u32| rules.domain[*rule as usize].demand == Demand::Company;
-        let follows = |piece: &Piece<'_>| !piece.part.joins.is_empty() || piece.part.owns_domain.iter().any(company);
-        if !self.pieces.iter().any(follows) {
+        if !self.pieces.iter().any(|piece| self.follows(piece)) {
             return true;
         }
         let mut seat_of = vec![usize::MAX; self.pieces.len()];
