@@ -239,10 +239,9 @@ fn settled(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
         best = draft(compiled, grouped, &without);
     }
     // Whether a node counts for a spread may depend on more than its domain, and is known only now.
-    if !best.left.is_empty() || terrain::counts_some_nodes(grouped) {
-        if balance::restore(compiled, grouped, &mut best) {
-            Reservations::reclaim(compiled, grouped, &mut best.opened);
-        }
+    let may_be_unbalanced = !best.left.is_empty() || terrain::counts_some_nodes(grouped);
+    if may_be_unbalanced && balance::restore(compiled, grouped, &mut best) {
+        Reservations::reclaim(compiled, grouped, &mut best.opened);
     }
     best
 }
