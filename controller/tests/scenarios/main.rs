@@ -54,6 +54,7 @@ scenarios! {
     limit_of_nodes
     limit_range_and_sidecars
     limits_and_priority
+    limits_and_spread
     match_label_keys
     min_domains
     min_values

@@ -191,6 +191,8 @@ impl Yard<'_> {
                 }
                 // What is pinned to this cell fits nowhere in it; other cells may still have work.
                 (None, Some(cell)) => current.pinned[cell] = 0.0,
+                // The limits of a heavy pool may be used up since pods were told to go there.
+                (None, None) if self.tiers_fell() => round = None,
                 (None, None) => break,
             }
         }
@@ -325,6 +327,11 @@ impl Yard<'_> {
             view.candidates.iter_mut().for_each(|candidate| candidate.content = None);
         }
         value.max(1e-12)
+    }
+
+    /// Whether some kind must now be opened for in lighter pools than when that was last asked.
+    fn tiers_fell(&self) -> bool {
+        !self.unlimited && self.ground.tiers(self.grouped, self.stock, self.headroom) != self.tiers
     }
 
     /// Whether nodes of `shape` may be opened for a kind.
