@@ -7,6 +7,7 @@
 //!  Windows  PowerShell ──► Start-EKSBootstrap.ps1 ──► command line of the service ──► argv
 //! ```
 
+mod cursor;
 pub mod powershell;
 pub mod shell;
 pub mod systemd;

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use super::cursor::{Cursor, LONGEST_VALUE, MOST_EXPANDED, MOST_WORDS};
+
 use super::{Word, letters};
 
 /// A word of a command.
@@ -20,18 +22,10 @@ pub struct PowerShellWord {
     pub is_open: bool,
 }
 
-/// More than that a script of user data does not have.
-const MOST_WORDS: usize = 20_000;
-/// More than this is not put in for variables.
-const MOST_EXPANDED: usize = 1 << 18;
-/// A variable longer than this is not kept.
-const LONGEST_VALUE: usize = 16_384;
-
 /// The statements of a script as words. An assignment of a literal is remembered and put in further down.
 #[must_use]
 pub fn statements(script: &str) -> Vec<Vec<PowerShellWord>> {
-    let mut reader =
-        Reader { chars: script.chars().collect(), at: 0, line: 1, variables: BTreeMap::new(), room: MOST_EXPANDED };
+    let mut reader = Reader { script: Cursor::new(script), variables: BTreeMap::new(), room: MOST_EXPANDED };
     let mut statements = Vec::new();
     let mut current: Vec<PowerShellWord> = Vec::new();
     for _ in 0..MOST_WORDS {
@@ -52,9 +46,7 @@ enum Token {
 }
 
 struct Reader {
-    chars: Vec<char>,
-    at: usize,
-    line: usize,
+    script: Cursor,
     /// By name in lower case, for PowerShell does not tell case.
     variables: BTreeMap<String, String>,
     /// How many bytes of variables may still be put in.
@@ -62,19 +54,6 @@ struct Reader {
 }
 
 impl Reader {
-    fn peek(&self, ahead: usize) -> Option<char> {
-        self.chars.get(self.at + ahead).copied()
-    }
-
-    fn take(&mut self) -> Option<char> {
-        let char = self.peek(0)?;
-        self.at += 1;
-        if char == '\n' {
-            self.line += 1;
-        }
-        Some(char)
-    }
-
     /// Ends a statement: `$name = literal` is remembered.
     fn finish(&mut self, current: &mut Vec<PowerShellWord>, statements: &mut Vec<Vec<PowerShellWord>>) {
         let statement = std::mem::take(current);
@@ -96,32 +75,39 @@ impl Reader {
 
     fn next(&mut self) -> Token {
         loop {
-            match self.peek(0) {
+            match self.script.peek(0) {
                 None => return Token::End,
                 Some(' ' | '\t' | '\r') => {
-                    self.take();
+                    self.script.take();
                 }
                 // A backtick at the end of a line continues it.
-                Some('`') if matches!((self.peek(1), self.peek(2)), (Some('\n'), _) | (Some('\r'), Some('\n'))) => {
-                    while self.take().is_some_and(|char| char != '\n') {}
+                Some('`')
+                    if matches!(
+                        (self.script.peek(1), self.script.peek(2)),
+                        (Some('\n'), _) | (Some('\r'), Some('\n'))
+                    ) =>
+                {
+                    while self.script.take().is_some_and(|char| char != '\n') {}
                 }
-                Some('<') if self.peek(1) == Some('#') => {
-                    while self.peek(0).is_some() && !(self.peek(0) == Some('#') && self.peek(1) == Some('>')) {
-                        self.take();
-                        if self.peek(0) == Some('#') && self.peek(1) == Some('>') {
+                Some('<') if self.script.peek(1) == Some('#') => {
+                    while self.script.peek(0).is_some()
+                        && !(self.script.peek(0) == Some('#') && self.script.peek(1) == Some('>'))
+                    {
+                        self.script.take();
+                        if self.script.peek(0) == Some('#') && self.script.peek(1) == Some('>') {
                             break;
                         }
                     }
-                    self.take();
-                    self.take();
+                    self.script.take();
+                    self.script.take();
                 }
                 Some('#') => {
-                    while self.peek(0).is_some_and(|char| char != '\n') {
-                        self.take();
+                    while self.script.peek(0).is_some_and(|char| char != '\n') {
+                        self.script.take();
                     }
                 }
                 Some('\n' | ';' | '|' | '{' | '}') => {
-                    self.take();
+                    self.script.take();
                     return Token::Separator;
                 }
                 Some(_) => return Token::Word(self.word()),
@@ -130,35 +116,35 @@ impl Reader {
     }
 
     fn word(&mut self) -> PowerShellWord {
-        let mut word = PowerShellWord { text: String::new(), line: self.line, is_quoted: false, is_open: false };
-        while let Some(char) = self.peek(0) {
+        let mut word = PowerShellWord { text: String::new(), line: self.script.line, is_quoted: false, is_open: false };
+        while let Some(char) = self.script.peek(0) {
             match char {
                 ' ' | '\t' | '\r' | '\n' | ';' | '|' => break,
                 '\'' | '\u{2018}' | '\u{2019}' => {
-                    self.take();
+                    self.script.take();
                     word.is_quoted = true;
                     self.single_quoted(&mut word);
                 }
                 '"' | '\u{201c}' | '\u{201d}' => {
-                    self.take();
+                    self.script.take();
                     word.is_quoted = true;
                     self.double_quoted(&mut word);
                 }
                 '`' => {
-                    self.take();
-                    word.text.extend(self.take());
+                    self.script.take();
+                    word.text.extend(self.script.take());
                 }
                 '$' => self.variable(&mut word),
                 '=' if !word.text.starts_with('-') => {
                     // `$a='b'` is an assignment without blanks.
                     if word.text.is_empty() {
-                        self.take();
+                        self.script.take();
                         word.text.push('=');
                     }
                     break;
                 }
                 _ => {
-                    self.take();
+                    self.script.take();
                     word.text.push(char);
                 }
             }
@@ -167,31 +153,31 @@ impl Reader {
     }
 
     fn single_quoted(&mut self, word: &mut PowerShellWord) {
-        while let Some(char) = self.take() {
+        while let Some(char) = self.script.take() {
             if matches!(char, '\'' | '\u{2018}' | '\u{2019}') {
-                if !matches!(self.peek(0), Some('\'' | '\u{2018}' | '\u{2019}')) {
+                if !matches!(self.script.peek(0), Some('\'' | '\u{2018}' | '\u{2019}')) {
                     return;
                 }
-                self.take();
+                self.script.take();
             }
             word.text.push(char);
         }
     }
 
     fn double_quoted(&mut self, word: &mut PowerShellWord) {
-        while let Some(char) = self.peek(0) {
+        while let Some(char) = self.script.peek(0) {
             match char {
                 '"' | '\u{201c}' | '\u{201d}' => {
-                    self.take();
-                    if !matches!(self.peek(0), Some('"' | '\u{201c}' | '\u{201d}')) {
+                    self.script.take();
+                    if !matches!(self.script.peek(0), Some('"' | '\u{201c}' | '\u{201d}')) {
                         return;
                     }
                     word.text.push('"');
-                    self.take();
+                    self.script.take();
                 }
                 '`' => {
-                    self.take();
-                    match self.take() {
+                    self.script.take();
+                    match self.script.take() {
                         Some('n') => word.text.push('\n'),
                         Some('t') => word.text.push('\t'),
                         other => word.text.extend(other),
@@ -199,7 +185,7 @@ impl Reader {
                 }
                 '$' => self.variable(word),
                 _ => {
-                    self.take();
+                    self.script.take();
                     word.text.push(char);
                 }
             }
@@ -207,18 +193,18 @@ impl Reader {
     }
 
     fn variable(&mut self, word: &mut PowerShellWord) {
-        self.take();
+        self.script.take();
         let mut name = String::new();
-        let is_braced = self.peek(0) == Some('{');
+        let is_braced = self.script.peek(0) == Some('{');
         if is_braced {
-            self.take();
+            self.script.take();
         }
-        while let Some(char) = self.peek(0).filter(|char| char.is_alphanumeric() || matches!(char, '_' | ':')) {
+        while let Some(char) = self.script.peek(0).filter(|char| char.is_alphanumeric() || matches!(char, '_' | ':')) {
             name.push(char);
-            self.take();
+            self.script.take();
         }
-        if is_braced && self.peek(0) == Some('}') {
-            self.take();
+        if is_braced && self.script.peek(0) == Some('}') {
+            self.script.take();
         }
         if let Some(value) = self.variables.get(&name.to_lowercase()).filter(|value| value.len() <= self.room) {
             self.room -= value.len();

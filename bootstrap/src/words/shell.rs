@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::cursor::{Cursor, LONGEST_VALUE, MOST_EXPANDED, MOST_WORDS};
+
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellWord {
@@ -24,24 +26,11 @@ pub struct Command {
     pub words: Vec<ShellWord>,
 }
 
-/// More than that a script of user data does not have.
-const MOST_WORDS: usize = 20_000;
-/// More than this is not put in for variables: a script that names a long one ten thousand times would fill the memory.
-const MOST_EXPANDED: usize = 1 << 18;
-/// A variable longer than this is not kept: a script may double one in each line.
-const LONGEST_VALUE: usize = 16_384;
-
 /// The simple commands of a script, in the order in which they stand. Branches are not judged: each is here.
 #[must_use]
 pub fn commands(script: &str) -> Vec<Command> {
-    let mut reader = Reader {
-        chars: script.chars().collect(),
-        at: 0,
-        line: 1,
-        variables: BTreeMap::new(),
-        documents: Vec::new(),
-        room: MOST_EXPANDED,
-    };
+    let mut reader =
+        Reader { script: Cursor::new(script), variables: BTreeMap::new(), documents: Vec::new(), room: MOST_EXPANDED };
     let mut commands = Vec::new();
     let mut current = Command::default();
     let mut is_assigning = true;
@@ -108,9 +97,7 @@ enum Token {
 }
 
 struct Reader {
-    chars: Vec<char>,
-    at: usize,
-    line: usize,
+    script: Cursor,
     variables: BTreeMap<String, String>,
     /// Delimiters of here-documents whose bodies begin at the next line, and whether tabs are stripped from them.
     documents: Vec<(String, bool)>,
@@ -119,53 +106,40 @@ struct Reader {
 }
 
 impl Reader {
-    fn peek(&self, ahead: usize) -> Option<char> {
-        self.chars.get(self.at + ahead).copied()
-    }
-
-    fn take(&mut self) -> Option<char> {
-        let char = self.peek(0)?;
-        self.at += 1;
-        if char == '\n' {
-            self.line += 1;
-        }
-        Some(char)
-    }
-
     fn next(&mut self) -> Token {
         loop {
-            match self.peek(0) {
+            match self.script.peek(0) {
                 None => return Token::End,
                 Some(' ' | '\t' | '\r') => {
-                    self.take();
+                    self.script.take();
                 }
-                Some('\\') if self.peek(1) == Some('\n') => {
-                    self.take();
-                    self.take();
+                Some('\\') if self.script.peek(1) == Some('\n') => {
+                    self.script.take();
+                    self.script.take();
                 }
                 Some('#') => {
-                    while self.peek(0).is_some_and(|char| char != '\n') {
-                        self.take();
+                    while self.script.peek(0).is_some_and(|char| char != '\n') {
+                        self.script.take();
                     }
                 }
                 Some('\n') => {
-                    self.take();
+                    self.script.take();
                     self.skip_documents();
                     return Token::Separator;
                 }
                 Some(';' | '&' | '|' | '(' | ')') => {
                     // `&>` is a redirection.
-                    if self.peek(0) == Some('&') && self.peek(1) == Some('>') {
-                        self.take();
+                    if self.script.peek(0) == Some('&') && self.script.peek(1) == Some('>') {
+                        self.script.take();
                         self.redirection();
                         continue;
                     }
-                    self.take();
+                    self.script.take();
                     return Token::Separator;
                 }
                 Some('<' | '>') => self.redirection(),
-                Some(digit) if digit.is_ascii_digit() && matches!(self.peek(1), Some('<' | '>')) => {
-                    self.take();
+                Some(digit) if digit.is_ascii_digit() && matches!(self.script.peek(1), Some('<' | '>')) => {
+                    self.script.take();
                     self.redirection();
                 }
                 Some(_) => return Token::Words(self.word()),
@@ -176,39 +150,39 @@ impl Reader {
     /// Passes over an operator and its target. Process substitution counts as a target.
     fn redirection(&mut self) {
         let mut operator = String::new();
-        while let Some(char) = self.peek(0).filter(|char| matches!(char, '<' | '>' | '&' | '|')) {
+        while let Some(char) = self.script.peek(0).filter(|char| matches!(char, '<' | '>' | '&' | '|')) {
             operator.push(char);
-            self.take();
+            self.script.take();
         }
         if operator == "<<" {
-            let strips = self.peek(0) == Some('-');
+            let strips = self.script.peek(0) == Some('-');
             if strips {
-                self.take();
+                self.script.take();
             }
             self.blanks();
             let delimiter: String = self.word().into_iter().map(|word| word.text).collect();
             self.documents.push((delimiter, strips));
             return;
         }
-        if self.peek(0) == Some('(') {
+        if self.script.peek(0) == Some('(') {
             self.parenthesis('(', ')');
             return;
         }
         self.blanks();
-        if self.peek(0) == Some('>') || self.peek(0) == Some('<') {
+        if self.script.peek(0) == Some('>') || self.script.peek(0) == Some('<') {
             // `> >(command)`
-            self.take();
-            if self.peek(0) == Some('(') {
+            self.script.take();
+            if self.script.peek(0) == Some('(') {
                 self.parenthesis('(', ')');
             }
-        } else if self.peek(0).is_some_and(|char| !matches!(char, '\n' | ';' | '&' | '|')) {
+        } else if self.script.peek(0).is_some_and(|char| !matches!(char, '\n' | ';' | '&' | '|')) {
             self.word();
         }
     }
 
     fn blanks(&mut self) {
-        while matches!(self.peek(0), Some(' ' | '\t')) {
-            self.take();
+        while matches!(self.script.peek(0), Some(' ' | '\t')) {
+            self.script.take();
         }
     }
 
@@ -217,7 +191,7 @@ impl Reader {
             loop {
                 let mut line = String::new();
                 let mut ended = true;
-                while let Some(char) = self.take() {
+                while let Some(char) = self.script.take() {
                     if char == '\n' {
                         ended = false;
                         break;
@@ -236,7 +210,7 @@ impl Reader {
     fn parenthesis(&mut self, open: char, close: char) -> String {
         let mut text = String::new();
         let mut depth = 0_usize;
-        while let Some(char) = self.take() {
+        while let Some(char) = self.script.take() {
             text.push(char);
             if char == open {
                 depth += 1;
@@ -246,7 +220,7 @@ impl Reader {
                     break;
                 }
             } else if char == '\\' {
-                text.extend(self.take());
+                text.extend(self.script.take());
             }
         }
         text
@@ -255,14 +229,14 @@ impl Reader {
     /// A word; an unquoted variable that is known may make several of it, or none.
     fn word(&mut self) -> Vec<ShellWord> {
         let mut words = Vec::new();
-        let mut word = ShellWord { text: String::new(), line: self.line, is_open: false };
+        let mut word = ShellWord { text: String::new(), line: self.script.line, is_open: false };
         let mut is_there = false;
-        while let Some(char) = self.peek(0) {
+        while let Some(char) = self.script.peek(0) {
             match char {
                 ' ' | '\t' | '\n' | '\r' | ';' | '&' | '|' | '<' | '>' | '(' | ')' => break,
                 '\\' => {
-                    self.take();
-                    match self.take() {
+                    self.script.take();
+                    match self.script.take() {
                         Some('\n') | None => {}
                         Some(escaped) => {
                             word.text.push(escaped);
@@ -271,14 +245,14 @@ impl Reader {
                     }
                 }
                 '\'' => {
-                    self.take();
+                    self.script.take();
                     is_there = true;
-                    while let Some(inner) = self.take().filter(|inner| *inner != '\'') {
+                    while let Some(inner) = self.script.take().filter(|inner| *inner != '\'') {
                         word.text.push(inner);
                     }
                 }
                 '"' => {
-                    self.take();
+                    self.script.take();
                     is_there = true;
                     self.double_quoted(&mut word);
                 }
@@ -291,7 +265,7 @@ impl Reader {
                     if value.starts_with([' ', '\t', '\n']) && is_there {
                         words.push(std::mem::replace(
                             &mut word,
-                            ShellWord { text: String::new(), line: self.line, is_open: false },
+                            ShellWord { text: String::new(), line: self.script.line, is_open: false },
                         ));
                         is_there = false;
                     }
@@ -300,12 +274,12 @@ impl Reader {
                         is_there = true;
                     }
                     for field in fields {
-                        let next = ShellWord { text: field.to_owned(), line: self.line, is_open: false };
+                        let next = ShellWord { text: field.to_owned(), line: self.script.line, is_open: false };
                         words.push(std::mem::replace(&mut word, next));
                     }
                 }
                 _ => {
-                    self.take();
+                    self.script.take();
                     word.text.push(char);
                     is_there = true;
                 }
@@ -318,15 +292,15 @@ impl Reader {
     }
 
     fn double_quoted(&mut self, word: &mut ShellWord) {
-        while let Some(char) = self.peek(0) {
+        while let Some(char) = self.script.peek(0) {
             match char {
                 '"' => {
-                    self.take();
+                    self.script.take();
                     return;
                 }
                 '\\' => {
-                    self.take();
-                    match self.take() {
+                    self.script.take();
+                    match self.script.take() {
                         Some('\n') | None => {}
                         Some(escaped @ ('"' | '\\' | '$' | '`')) => word.text.push(escaped),
                         Some(other) => word.text.extend(['\\', other]),
@@ -338,7 +312,7 @@ impl Reader {
                     }
                 }
                 _ => {
-                    self.take();
+                    self.script.take();
                     word.text.push(char);
                 }
             }
@@ -348,20 +322,20 @@ impl Reader {
     /// The value of what `$` or a backquote begins, or `None` if only a shell knows it; then it is in the word as it
     /// is written.
     fn expansion(&mut self, word: &mut ShellWord) -> Option<String> {
-        if self.take() == Some('`') {
+        if self.script.take() == Some('`') {
             word.is_open = true;
-            while self.take().is_some_and(|char| char != '`') {}
+            while self.script.take().is_some_and(|char| char != '`') {}
             word.text.push_str("`…`");
             return None;
         }
-        let written = match self.peek(0) {
+        let written = match self.script.peek(0) {
             Some('(') => self.parenthesis('(', ')'),
             Some('{') => self.parenthesis('{', '}'),
             Some('\'') => {
                 // `$'…'`: the escapes of C, which no user data needs; taken as they are.
-                self.take();
+                self.script.take();
                 let mut text = String::new();
-                while let Some(inner) = self.take().filter(|inner| *inner != '\'') {
+                while let Some(inner) = self.script.take().filter(|inner| *inner != '\'') {
                     text.push(inner);
                 }
                 word.text.push_str(&text);
@@ -369,14 +343,14 @@ impl Reader {
             }
             Some(first) if first == '_' || first.is_ascii_alphabetic() => {
                 let mut name = String::new();
-                while let Some(char) = self.peek(0).filter(|char| *char == '_' || char.is_ascii_alphanumeric()) {
+                while let Some(char) = self.script.peek(0).filter(|char| *char == '_' || char.is_ascii_alphanumeric()) {
                     name.push(char);
-                    self.take();
+                    self.script.take();
                 }
                 name
             }
             Some(special @ ('@' | '*' | '#' | '?' | '!' | '-' | '$' | '0'..='9')) => {
-                self.take();
+                self.script.take();
                 special.to_string()
             }
             _ => {
