@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Labels, Requirements, Resource, Resources, SpecId, Taint};
+use super::{Labels, Requirements, Resources, SpecId, Taint};
 
 /// A NodePool, with its NodeClass resolved to a set of instance types.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,8 +37,8 @@ pub struct NodePool {
 impl NodePool {
     /// Whether its limits leave room for one more node of `capacity`.
     pub(crate) fn allows_one_more(&self, capacity: &Resources) -> bool {
-        let of_node = |resource: &Resource| if resource.name() == "nodes" { 1 } else { capacity.get(resource) };
-        let within = |(resource, limit)| self.usage.get(resource).saturating_add(of_node(resource)) <= limit;
+        let within =
+            |(resource, limit)| self.usage.get(resource).saturating_add(capacity.against_limit(resource)) <= limit;
         self.limits.as_ref().is_none_or(|limits| limits.iter().all(within))
     }
 }

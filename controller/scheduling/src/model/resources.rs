@@ -65,6 +65,11 @@ impl Resources {
         self.find(resource).map_or(0, |at| self.0[at].1)
     }
 
+    /// What a node of this capacity counts against a pool's limit on `resource`: of `nodes`, one.
+    pub(crate) fn against_limit(&self, resource: &Resource) -> i64 {
+        if resource.name() == "nodes" { 1 } else { self.get(resource) }
+    }
+
     /// Whether `resource` is listed, be it with zero.
     pub fn contains(&self, resource: &Resource) -> bool {
         self.find(resource).is_ok()

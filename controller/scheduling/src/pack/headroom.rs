@@ -78,10 +78,7 @@ impl Headroom {
 }
 
 fn use_of(compiled: &Compiled<'_>, shape: usize, resource: &Resource) -> i64 {
-    if resource.name() == "nodes" {
-        return 1;
-    }
     let one = &compiled.shapes[shape];
     let catalogue = compiled.problem.pools[one.pool].catalogue;
-    compiled.problem.catalogues[catalogue][one.instance_type].capacity.get(resource)
+    compiled.problem.catalogues[catalogue][one.instance_type].capacity.against_limit(resource)
 }

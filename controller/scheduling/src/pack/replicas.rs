@@ -53,9 +53,9 @@ pub(crate) fn missing(problem: &Problem, options: &Options, planned: &[NewNode])
 
 /// How many nodes of `capacity` fit between usage and limits.
 fn times(limits: &Resources, usage: &Resources, capacity: &Resources) -> i64 {
-    let each = |resource: &Resource| if resource.name() == "nodes" { 1 } else { capacity.get(resource) };
-    let bounded = limits.iter().filter(|(resource, _)| each(resource) > 0);
-    let left = bounded.map(|(resource, limit)| limit.saturating_sub(usage.get(resource)) / each(resource));
+    let bounded = limits.iter().map(|(resource, limit)| (resource, limit, capacity.against_limit(resource)));
+    let bounded = bounded.filter(|&(_, _, each)| each > 0);
+    let left = bounded.map(|(resource, limit, each)| limit.saturating_sub(usage.get(resource)) / each);
     left.min().unwrap_or(i64::MAX)
 }
 

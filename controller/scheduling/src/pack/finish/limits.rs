@@ -88,7 +88,7 @@ impl Uses {
         let mut uses = Self { width, amounts: Vec::with_capacity(width * types.len()), most: vec![i64::MIN; width] };
         for one in types {
             for ((resource, _), most) in limits.iter().zip(&mut uses.most) {
-                let amount = if resource.name() == "nodes" { 1 } else { one.capacity.get(resource) };
+                let amount = one.capacity.against_limit(resource);
                 uses.amounts.push(amount);
                 *most = amount.max(*most);
             }
