@@ -98,7 +98,11 @@ fn placed(compiled: &Compiled<'_>, draft: &Draft, group_of: &[usize]) -> Vec<Pla
 fn counts_for(compiled: &Compiled<'_>, grouped: &Grouped, rule: u32, one: &Placed, draft: &Draft) -> bool {
     let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule as usize].demand else { return true };
     match one.opened {
-        Some(number) => terrain::counts_on_new(compiled, filter, draft.opened[number].shape, one.cell),
+        Some(number) => {
+            let node = &draft.opened[number];
+            let pods = node.units.iter().flat_map(|unit| grouped.pods(unit)).copied();
+            terrain::counts_on_new(compiled, grouped, filter, (node.shape, one.cell), pods)
+        }
         None => filter.counts_on(&compiled.problem.nodes[one.node]),
     }
 }

@@ -160,14 +160,34 @@ fn hears(compiled: &Compiled<'_>, filter: &Filter, cell: usize) -> bool {
     holds(&filter.node_selector) && (filter.node_terms.is_empty() || filter.node_terms.iter().any(holds))
 }
 
-/// Whether pods on a new node count for a spread.
-pub(crate) fn counts_on_new(compiled: &Compiled<'_>, filter: &Filter, shape: usize, cell: usize) -> bool {
+/// Whether pods on a new node with `pods` count for a spread.
+pub(crate) fn counts_on_new(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    filter: &Filter,
+    (shape, cell): (usize, usize),
+    pods: impl Iterator<Item = u32> + Clone,
+) -> bool {
     let Some(shape) = compiled.shapes.get(shape) else { return true };
     let pool = &compiled.problem.pools[shape.pool];
     let own = &compiled.problem.catalogues[pool.catalogue][shape.instance_type].requirements;
+    let fixed = |key: &str| own.single(key).or_else(|| compiled.pools[shape.pool].requirements.single(key));
+    // What neither offering, type nor pool decides is on the node only if a pod asks for it.
+    let asked = |key: &str, dimension: usize| {
+        pods.clone().any(|pod| {
+            let id = compiled.problem.pods[pod as usize].spec;
+            let spec = &compiled.problem.specs[id];
+            let mut terms = std::iter::once(&spec.node_selector).chain(&spec.node_terms).chain(&spec.volume_terms);
+            grouped.pinned_of_spec[id].contains(dimension) || terms.any(|term| term.get(key).is_some())
+        })
+    };
     let label = |key: &str| match compiled.cells.dimension(key) {
-        Some(dimension) => compiled.cells.value(cell, dimension),
-        None => own.single(key).or_else(|| compiled.pools[shape.pool].requirements.single(key)),
+        Some(dimension) => {
+            let offered = compiled.cells.offering_keys().iter().any(|known| &**known == key);
+            let decided = offered || fixed(key).is_some() || asked(key, dimension);
+            compiled.cells.value(cell, dimension).filter(|_| decided)
+        }
+        None => fixed(key),
     };
     filter.tolerates(&pool.taints) && (filter.every_node || filter.suits_labels(label))
 }
@@ -189,11 +209,6 @@ pub(crate) fn prices_differ_by_zone(compiled: &Compiled<'_>) -> bool {
     })
 }
 
-/// Whether something is in all three sets.
-fn three_meet(a: &FixedBitSet, b: &FixedBitSet, c: &FixedBitSet) -> bool {
-    a.as_slice().iter().zip(b.as_slice()).zip(c.as_slice()).any(|((a, b), c)| a & b & c != 0)
-}
-
 /// Cells in which a unit of this signature and size can be put somewhere.
 pub(crate) fn reach(
     compiled: &Compiled<'_>,
@@ -204,12 +219,13 @@ pub(crate) fn reach(
     standing_admits: &[FixedBitSet],
 ) -> FixedBitSet {
     let mut cells = FixedBitSet::with_capacity(compiled.cells.len());
-    let fitting: FixedBitSet =
-        compiled.shapes.iter().enumerate().filter(|(_, one)| fits(sizes, &one.room)).map(|(shape, _)| shape).collect();
-    let by_cell = grouped.admits[signature as usize].iter().zip(compiled.offered()).enumerate();
-    cells.extend(
-        by_cell.filter(|(_, (admitted, offered))| three_meet(admitted, offered, &fitting)).map(|(cell, _)| cell),
-    );
+    let mut known: Vec<Option<bool>> = vec![None; compiled.shapes.len()];
+    let mut holds = |shape: usize| *known[shape].get_or_insert_with(|| fits(sizes, &compiled.shapes[shape].room));
+    if (0..compiled.shapes.len()).any(&mut holds) {
+        let by_cell = grouped.admits[signature as usize].iter().zip(compiled.offered()).enumerate();
+        let reached = by_cell.filter(|(_, (admitted, offered))| admitted.intersection(offered).any(&mut holds));
+        cells.extend(reached.map(|(cell, _)| cell));
+    }
     let parts = &grouped.signature_parts[signature as usize];
     for (position, one) in standing.iter().enumerate() {
         let admitted = parts.iter().all(|&part| standing_admits[part as usize].contains(position));

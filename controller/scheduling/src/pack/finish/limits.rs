@@ -14,7 +14,6 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewN
         let uses = Uses::new(limits, types);
         let mut left: Vec<i64> =
             limits.iter().map(|(resource, limit)| limit.saturating_sub(one.usage.get(resource))).collect();
-        keep_planned(compiled, opened, nodes, pool);
         let own = || opened.iter().enumerate().filter(|(_, node)| compiled.shapes[node.shape].pool == pool);
         for (_, node) in own() {
             let planned = uses.of(compiled.shapes[node.shape].instance_type);
@@ -53,17 +52,19 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewN
     }
 }
 
-/// Lets nodes of a limited pool be launched as the type that they were planned as, where another costs the same: what that
-/// one leaves of a limit was not planned with.
-fn keep_planned(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode], pool: usize) {
-    let types = &compiled.problem.catalogues[compiled.problem.pools[pool].catalogue];
-    let own = opened.iter().zip(nodes).filter(|(node, _)| compiled.shapes[node.shape].pool == pool);
-    for (opened, node) in own {
+/// Lets nodes be launched as the type that they were planned as, where another costs the same: what that one leaves of a
+/// limit was not planned with, nor were its labels.
+pub(super) fn keep_planned(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode], all: bool) {
+    for (opened, node) in opened.iter().zip(nodes) {
+        let pool = &compiled.problem.pools[node.pool];
         let planned = compiled.shapes[opened.shape].instance_type;
-        let at = node.alternatives.iter().position(|&one| one == planned);
-        let Some(at) = at.filter(|&at| at > 0 && opened.reserved.is_none()) else { continue };
+        let matters = all || pool.limits.is_some();
+        if !matters || opened.reserved.is_some() || node.instance_type == planned {
+            continue;
+        }
+        let Some(at) = node.alternatives.iter().position(|&one| one == planned) else { continue };
         let mut other = node.clone();
-        launch_as(&mut other, planned, types);
+        launch_as(&mut other, planned, &compiled.problem.catalogues[pool.catalogue]);
         if other.price == node.price {
             let mut alternatives = node.alternatives.to_vec();
             alternatives[..=at].rotate_right(1);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::construct::Opened;
 use super::groups::Grouped;
-use super::{Draft, balance};
+use super::{Draft, balance, terrain};
 use crate::compile::{Compiled, flexible};
 use crate::model::MinValuesPolicy;
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
@@ -18,8 +18,10 @@ use launches::Launches;
 pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft) -> Solution {
     let mut solution = Solution::default();
     let mut writer = Writer::new(compiled, grouped);
+    let counts_some = terrain::counts_some_nodes(grouped);
     loop {
         solution.new_nodes = draft.opened.iter().map(|opened| writer.node(opened)).collect();
+        limits::keep_planned(compiled, &draft.opened, &mut solution.new_nodes, counts_some);
         limits::keep(compiled, &draft.opened, &mut solution.new_nodes);
         // What goes with a node may unbalance the rest.
         if !keep_choice(compiled, draft, &mut solution.new_nodes) || !balance::restore(compiled, grouped, draft) {

@@ -60,7 +60,8 @@ impl Search<'_> {
         if let Some(position) = seat.standing {
             return filter.counts_on(&compiled.problem.nodes[self.scene.standing[position].node]);
         }
-        terrain::counts_on_new(compiled, filter, seat.shape, seat.cell)
+        let pods = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit);
+        terrain::counts_on_new(compiled, self.scene.grouped, filter, (seat.shape, seat.cell), pods)
     }
 
     /// Whether a pod must be where some other is.
