@@ -6,8 +6,10 @@ use super::catalogue::{could_open, opens_for_pods};
 use super::nodes::{Launch, first_min_values_miss};
 use super::specs::joined;
 use super::violation::{Findings, Place, Promise};
-use crate::labels::{CAPACITY_RESERVATION_ID, ZONE, stable_name};
-use crate::model::{MinValuesPolicy, Operator, PreferencePolicy, Requirement, Requirements, Resource, Resources};
+use crate::labels::{CAPACITY_RESERVATION_ID, HOSTNAME, ZONE, stable_name};
+use crate::model::{
+    LabelSelector, MinValuesPolicy, Operator, PreferencePolicy, Problem, Requirement, Requirements, Resource, Resources,
+};
 use crate::solution::{NewNode, Solution};
 
 /// Checks what the new nodes use together.
@@ -149,8 +151,9 @@ fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[
 }
 
 /// A node may be of a lighter pool if one of its pods can use no heavier one. A pod is taken to need the lighter pool
-/// whenever that cannot be ruled out: it follows other pods, or rules about zones may have fixed its zone, or it prefers
-/// some labels, or the heavier pool has a soft taint.
+/// whenever that cannot be ruled out: it follows other pods, or rules about zones may have fixed its zone, or rules about
+/// another label may have fixed what only the lighter pool has, or it prefers some labels, or the heavier pool has a soft
+/// taint.
 fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources], findings: &mut Findings) {
     let problem = launch.specs.problem;
     let mut known: FxHashMap<(usize, usize, String), bool> = FxHashMap::default();
@@ -158,6 +161,7 @@ fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources
         let terms = spec.affinity.iter().chain(&spec.anti_affinity).map(|term| &term.topology_key);
         spec.spread.iter().map(|spread| &spread.topology_key).chain(terms).any(|key| stable_name(key) == ZONE)
     });
+    let labelled = labelled_rules(problem);
     for (number, node) in solution.new_nodes.iter().enumerate() {
         let weight = problem.pools[node.pool].weight;
         let pools = problem.pools.iter().enumerate();
@@ -172,7 +176,8 @@ fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources
             let about = &problem.specs[spec];
             let soft =
                 launch.options.preferences == PreferencePolicy::Respect && !about.preferred_node_terms.is_empty();
-            if soft || !about.affinity.is_empty() {
+            let counted = || labelled.iter().any(|&(owner, selector)| owner == spec || selector.matches(&about.labels));
+            if soft || !about.affinity.is_empty() || counted() {
                 return true;
             }
             !heavier.iter().any(|&pool| {
@@ -189,6 +194,18 @@ fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources
             findings.note(Place::New(number), Promise::Weights, "each of its pods could have had a heavier pool");
         }
     }
+}
+
+/// Rules between pods about labels that are neither zone nor hostname: their owners, and whom they count.
+fn labelled_rules(problem: &Problem) -> Vec<(usize, &LabelSelector)> {
+    let specs = problem.specs.iter().enumerate();
+    let rules = specs.flat_map(|(owner, spec)| {
+        let terms = spec.affinity.iter().chain(&spec.anti_affinity).map(|term| (&term.topology_key, &term.selector));
+        let spreads = spec.spread.iter().map(|spread| (&spread.topology_key, &spread.selector));
+        spreads.chain(terms).map(move |(key, selector)| (owner, key, selector))
+    });
+    let other = rules.filter(|(_, key, _)| ![ZONE, HOSTNAME].contains(&stable_name(key)));
+    other.map(|(owner, _, selector)| (owner, selector)).collect()
 }
 
 fn node_zone(launch: &Launch<'_>, node: &NewNode) -> String {

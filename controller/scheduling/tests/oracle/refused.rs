@@ -5,7 +5,7 @@ use muster_scheduling::model::*;
 use muster_scheduling::{Solution, solve, validate};
 
 use crate::cases::one_of;
-use crate::mutations::{kind, pool};
+use crate::mutations::{kind, pool, problem, spread};
 
 /// A pod of `cpu` millicores and `memory` bytes.
 fn pod(problem: &mut Problem, cpu: i64, memory: i64) {
@@ -98,4 +98,21 @@ fn flexible_pools_take_what_enough_types_hold() {
     assert!(solution.unschedulable.is_empty());
     let large = |node: &&muster_scheduling::NewNode| node.pods.contains(&1) || node.pods.contains(&2);
     assert!(solution.new_nodes.iter().filter(large).all(|node| node.pool == 1), "{:?}", solution.new_nodes);
+}
+
+/// A spread over a label of pools sends pods to the lighter one, which the heavier one's weight does not forbid.
+#[test]
+fn spreads_over_a_label_of_pools_reach_lighter_ones() {
+    let pod = PodSpec { spread: vec![spread("pool")], ..crate::mutations::pod() };
+    let mut problem = problem(&[pod.clone(), pod]);
+    let named = |name: &str, weight: i32| {
+        let mut one = NodePool { weight, ..pool(name) };
+        one.labels.set("pool", name);
+        one.requirements.add("pool", one_of([name]));
+        one
+    };
+    problem.pools = vec![named("heavy", 10), named("light", 0)];
+    let mut pools: Vec<usize> = planned(&problem).new_nodes.iter().map(|node| node.pool).collect();
+    pools.sort_unstable();
+    assert_eq!(pools, [0, 1]);
 }
