@@ -5,7 +5,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::simplex::{self, Column};
+use super::simplex::{Column, Program};
 
 /// A shape as the bound sees it.
 pub(crate) struct Source<'a> {
@@ -56,6 +56,9 @@ impl Duals {
     }
 }
 
+/// Pivots at most; 6–60 are usual.
+const MOST_PIVOTS: usize = 400;
+
 /// Solves the fluid program. Every source must have a price above 0.
 pub(crate) fn solve(sources: &[Source<'_>], demands: &Demands) -> Duals {
     let width = demands.width;
@@ -66,7 +69,8 @@ pub(crate) fn solve(sources: &[Source<'_>], demands: &Demands) -> Duals {
     rows.iter().enumerate().for_each(|(row, &at)| row_of[at] = row);
     let scale: Vec<f64> = rows.iter().map(|&at| 1.0 / demands.totals[at]).collect();
     let prohibitive = 1e3 * sources.iter().map(|source| source.price).fold(0.0, f64::max) * pieces(sources, demands);
-    let solved = simplex::solve(count, prohibitive.max(1.0), |duals| {
+    let mut program = Program::new(&vec![prohibitive.max(1.0); count]);
+    program.solve(MOST_PIVOTS, |duals| {
         let mut best: Option<(f64, usize)> = None;
         for (index, source) in sources.iter().enumerate() {
             let mut worth = node_row.map_or(0.0, |row| duals[row] / demands.least_nodes);
@@ -87,10 +91,8 @@ pub(crate) fn solve(sources: &[Source<'_>], demands: &Demands) -> Duals {
         }
         let (_, index) = best?;
         let source = &sources[index];
-        let mut covers = vec![0.0; count];
-        if let Some(row) = node_row {
-            covers[row] = 1.0 / demands.least_nodes;
-        }
+        let mut covers = Vec::with_capacity(demands.width + 1);
+        covers.extend(node_row.map(|row| (row, 1.0 / demands.least_nodes)));
         for (column, &room) in source.room.iter().enumerate() {
             let mut dearest: Option<(f64, usize)> = None;
             for group in source.groups.ones() {
@@ -100,15 +102,20 @@ pub(crate) fn solve(sources: &[Source<'_>], demands: &Demands) -> Duals {
                 }
             }
             if let Some((_, row)) = dearest {
-                covers[row] = f64::from(room.max(0)) * scale[row];
+                covers.push((row, f64::from(room.max(0)) * scale[row]));
             }
         }
         Some(Column { covers, price: source.price, shape: index })
     });
     let mut unit = vec![0.0; demands.totals.len()];
-    rows.iter().enumerate().for_each(|(row, &at)| unit[at] = solved.duals[row] * scale[row]);
-    let node = node_row.map_or(0.0, |row| solved.duals[row] / demands.least_nodes);
-    Duals { unit, node, used: solved.used }
+    let mut node = 0.0;
+    for (row, dual) in program.duals().enumerate() {
+        match rows.get(row) {
+            Some(&at) => unit[at] = dual * scale[row],
+            None => node = dual / demands.least_nodes,
+        }
+    }
+    Duals { unit, node, used: program.used() }
 }
 
 /// Nodes that one demand can need at most: the largest demand in terms of the smallest room for it.

@@ -5,7 +5,7 @@
 //! resources and is sharp where they do not (burstable and odd types). Both are proven by construction; the larger counts.
 
 pub(crate) mod fluid;
-mod simplex;
+pub(crate) mod simplex;
 pub(crate) mod split;
 
 use fixedbitset::FixedBitSet;

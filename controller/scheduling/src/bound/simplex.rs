@@ -1,86 +1,133 @@
 //! A small linear program: cover demands by shapes at the least price.
 //!
-//! min Σ price·x over columns that are generated on demand, one row per demand, `≥ 1` after scaling. At most some forty
-//! rows, so the inverse of the basis is kept dense. The result is only ever used through a dual that is made valid
-//! afterwards (Farley), so an early stop costs sharpness, never correctness.
+//! min Σ price·x over columns that are generated on demand, one row per demand, `≥ 1` after scaling. At most some hundred
+//! rows, so the inverse of the basis is kept dense. Bounds use the result only through a dual that is made valid afterwards
+//! (Farley), and plans only as a proposal, so an early stop costs sharpness, never correctness.
 
-/// A column that the program asked for: what it covers of each row, and its price.
+/// A column that the program asked for: what it covers, and its price.
 pub(crate) struct Column {
-    pub(crate) covers: Vec<f64>,
+    /// Rows, and how much of each.
+    pub(crate) covers: Vec<(usize, f64)>,
     pub(crate) price: f64,
     /// Whose column it is.
     pub(crate) shape: usize,
 }
 
-/// The outcome.
-#[derive(Debug, Clone)]
-pub(crate) struct Solved {
-    /// Price of one whole demand, by row.
-    pub(crate) duals: Vec<f64>,
-    /// Copies of each shape in the fractional optimum; only those in use.
-    pub(crate) used: Vec<(usize, f64)>,
-}
-
 /// What sits in a basis row.
+#[derive(Debug)]
 enum Basic {
-    /// Nothing yet: an artificial column of prohibitive price.
-    Artificial,
+    /// What covers this row alone.
+    Alone,
     /// More than was demanded.
     Surplus,
     Shape(usize),
 }
 
-/// Pivots at most; 6–60 are usual.
-const MOST_PIVOTS: usize = 400;
+/// A linear program under way: it can be asked again when there are more columns.
+#[derive(Debug)]
+pub(crate) struct Program {
+    rows: usize,
+    basis: Vec<Basic>,
+    /// Of what is in the basis.
+    prices: Vec<f64>,
+    /// Copies of what is in the basis.
+    level: Vec<f64>,
+    inverse: Vec<f64>,
+    /// Price of one whole demand, by row.
+    duals: Vec<f64>,
+    direction: Vec<f64>,
+}
 
-/// Solves over `rows` demands. `price_out` returns the column with the most negative reduced price for the duals given,
-/// or `None` if there is none. `prohibitive` must exceed the price of covering any one demand wholly.
-pub(crate) fn solve(rows: usize, prohibitive: f64, mut price_out: impl FnMut(&[f64]) -> Option<Column>) -> Solved {
-    // Rows are perturbed against cycling, by amounts that differ per row.
-    let mut level: Vec<f64> = (0..rows).map(|row| 1.0 + 1e-9 * (row + 1) as f64).collect();
-    let mut inverse = vec![0.0; rows * rows];
-    (0..rows).for_each(|row| inverse[row * rows + row] = 1.0);
-    let mut basis: Vec<Basic> = (0..rows).map(|_| Basic::Artificial).collect();
-    let mut prices = vec![prohibitive; rows];
-    let mut duals = prices.clone();
-    let mut direction = vec![0.0; rows];
-    for _ in 0..MOST_PIVOTS {
-        duals.iter_mut().enumerate().for_each(|(column, dual)| {
-            *dual = (0..rows).map(|row| prices[row] * inverse[row * rows + column]).sum();
-        });
-        let overpriced = duals.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
-        let (covers, price, entering) = match overpriced {
-            Some((row, &dual)) if dual < -1e-12 => {
-                let mut covers = vec![0.0; rows];
-                covers[row] = -1.0;
-                (covers, 0.0, Basic::Surplus)
-            }
-            _ => match price_out(&duals) {
-                Some(column) => (column.covers, column.price, Basic::Shape(column.shape)),
-                None => break,
-            },
-        };
-        for (row, step) in direction.iter_mut().enumerate() {
-            *step = inverse[row * rows..][..rows].iter().zip(&covers).map(|(a, b)| a * b).sum();
+/// Duals are only corrected, which is quicker, for as many pivots as there are so many rows; then they are found anew.
+const ROWS_A_PIVOT: usize = 40;
+
+impl Program {
+    /// Over as many demands as `alone` has, which holds the price of covering each wholly by what covers nothing else.
+    pub(crate) fn new(alone: &[f64]) -> Self {
+        let rows = alone.len();
+        let mut inverse = vec![0.0; rows * rows];
+        (0..rows).for_each(|row| inverse[row * rows + row] = 1.0);
+        Self {
+            rows,
+            basis: (0..rows).map(|_| Basic::Alone).collect(),
+            prices: alone.to_vec(),
+            // Rows are perturbed against cycling, by amounts that differ per row.
+            level: (0..rows).map(|row| 1.0 + 1e-9 * (row + 1) as f64).collect(),
+            inverse,
+            duals: alone.to_vec(),
+            direction: vec![0.0; rows],
         }
+    }
+
+    /// Goes on until `price_out`, which returns the column with the most negative reduced price for the duals given, knows
+    /// none; for `most_pivots` pivots at most.
+    pub(crate) fn solve(&mut self, most_pivots: usize, mut price_out: impl FnMut(&[f64]) -> Option<Column>) {
+        for step in 0..most_pivots {
+            if step % (self.rows / ROWS_A_PIVOT).max(1) == 0 {
+                self.find_duals();
+            }
+            let overpriced = self.duals.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+            let (column, entering) = match overpriced {
+                Some((row, &dual)) if dual < -1e-12 => {
+                    (Column { covers: vec![(row, -1.0)], price: 0.0, shape: usize::MAX }, Basic::Surplus)
+                }
+                _ => match price_out(&self.duals) {
+                    Some(column) => {
+                        let entering = Basic::Shape(column.shape);
+                        (column, entering)
+                    }
+                    None => break,
+                },
+            };
+            if !self.enter(&column, entering) {
+                break;
+            }
+        }
+    }
+
+    fn find_duals(&mut self) {
+        self.duals.fill(0.0);
+        let rows = self.prices.iter().zip(self.inverse.chunks_exact(self.rows.max(1)));
+        for (&price, inverse) in rows.filter(|(price, _)| **price != 0.0) {
+            self.duals.iter_mut().zip(inverse).for_each(|(dual, &entry)| *dual += price * entry);
+        }
+    }
+
+    /// Whether something made way for the column.
+    fn enter(&mut self, column: &Column, entering: Basic) -> bool {
+        let rows = self.rows;
+        for (step, inverse) in self.direction.iter_mut().zip(self.inverse.chunks_exact(rows)) {
+            *step = column.covers.iter().map(|&(row, covered)| inverse[row] * covered).sum();
+        }
+        let (level, direction) = (&self.level, &self.direction);
         let leaving = (0..rows)
             .filter(|&row| direction[row] > 1e-11)
             .min_by(|&a, &b| (level[a] / direction[a]).total_cmp(&(level[b] / direction[b])));
-        let Some(leaving) = leaving else { break };
-        pivot(&mut inverse, &mut level, &direction, leaving, rows);
-        prices[leaving] = price;
-        basis[leaving] = entering;
+        let Some(leaving) = leaving else { return false };
+        let worth: f64 = column.covers.iter().map(|&(row, covered)| self.duals[row] * covered).sum();
+        pivot(&mut self.inverse, &mut self.level, &self.direction, leaving, rows);
+        let inverse = &self.inverse[leaving * rows..][..rows];
+        let reduced = column.price - worth;
+        self.duals.iter_mut().zip(inverse).for_each(|(dual, &entry)| *dual += reduced * entry);
+        self.prices[leaving] = column.price;
+        self.basis[leaving] = entering;
+        true
     }
-    let used = basis
-        .iter()
-        .zip(&level)
-        .filter_map(|(basic, &copies)| match basic {
+
+    /// Price of one whole demand, by row.
+    pub(crate) fn duals(&self) -> impl Iterator<Item = f64> {
+        self.duals.iter().map(|dual| dual.max(0.0))
+    }
+
+    /// Copies of each shape in the fractional optimum; only those in use.
+    pub(crate) fn used(&self) -> Vec<(usize, f64)> {
+        let copies = self.basis.iter().zip(&self.level);
+        let used = copies.filter_map(|(basic, &copies)| match basic {
             Basic::Shape(shape) if copies > 1e-9 => Some((*shape, copies)),
             _ => None,
-        })
-        .collect();
-    duals.iter_mut().for_each(|dual| *dual = dual.max(0.0));
-    Solved { duals, used }
+        });
+        used.collect()
+    }
 }
 
 fn pivot(inverse: &mut [f64], level: &mut [f64], direction: &[f64], leaving: usize, rows: usize) {
@@ -96,5 +143,38 @@ fn pivot(inverse: &mut [f64], level: &mut [f64], direction: &[f64], leaving: usi
         level[row] = (level[row] - factor * level[leaving]).max(0.0);
         let entries = &mut inverse[row * rows..][..rows];
         entries.iter_mut().zip(&pivot_row).for_each(|(entry, &above)| *entry -= factor * above);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rolls of 10 for 4 pieces of 6, 6 of 4 and 10 of 3; alone, a roll holds 1, 2 or 3 of them.
+    const PIECES: [f64; 3] = [4.0, 6.0, 10.0];
+    const ALONE: [f64; 3] = [4.0, 3.0, 10.0 / 3.0];
+
+    /// Asks for the best of some patterns at a price of 1 each.
+    fn solve(program: &mut Program, patterns: &[[f64; 3]]) -> f64 {
+        program.solve(100, |duals| {
+            let parts = |pattern: &[f64; 3]| (0..3).map(|row| (row, pattern[row] / PIECES[row])).collect::<Vec<_>>();
+            let worth = |at: usize| parts(&patterns[at]).iter().map(|&(row, part)| duals[row] * part).sum::<f64>();
+            let best = (0..patterns.len()).max_by(|&a, &b| worth(a).total_cmp(&worth(b)))?;
+            (worth(best) > 1.0 + 1e-9).then(|| Column { covers: parts(&patterns[best]), price: 1.0, shape: best })
+        });
+        program.duals().sum()
+    }
+
+    #[test]
+    fn more_columns_lower_the_price() {
+        let mut program = Program::new(&ALONE);
+        assert!((solve(&mut program, &[]) - 31.0 / 3.0).abs() < 1e-9);
+        // 6 + 4: four rolls with both leave two of 4.
+        assert!((solve(&mut program, &[[1.0, 1.0, 0.0]]) - (4.0 + 1.0 + 10.0 / 3.0)).abs() < 1e-6);
+        // 6 + 3 and 4 + 3 + 3: what is left over with the large pieces holds small ones.
+        let price = solve(&mut program, &[[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 2.0]]);
+        assert!((price - 8.0).abs() < 1e-6, "{price}");
+        let copies: f64 = program.used().iter().map(|&(_, copies)| copies).sum();
+        assert!(copies > 0.0 && copies <= price + 1e-6);
     }
 }

@@ -16,6 +16,7 @@ use super::fill::{Content, Filler, Site, TOPS_UP};
 use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
 use super::pricing::{Regime, Round};
+use super::recombine::Patterns;
 use super::shelf::{Classes, Shelf};
 use super::stock::Stock;
 use crate::compile::fits;
@@ -113,6 +114,8 @@ pub(crate) struct Yard<'a> {
     pub(crate) unlimited: bool,
     filler: Filler<'a>,
     opened: Vec<Opened>,
+    /// Where what is looked at is noted, if anybody asks for it.
+    seen: Option<&'a mut Patterns>,
 }
 
 /// Opens nodes for all of `stock` that fits one. `None` if a node showed, while the regime was unknown, that fluid prices
@@ -124,6 +127,7 @@ pub(crate) fn construct(
     headroom: &mut Headroom,
     settings: Settings,
     regime: Regime,
+    seen: Option<&mut Patterns>,
 ) -> Option<Vec<Opened>> {
     let unlimited = headroom.allows_any(ground.compiled, ground.basic, stock.left);
     let tiers = ground.tier_of_kind.clone();
@@ -138,6 +142,7 @@ pub(crate) fn construct(
         filler: Filler::new(&grouped.rules.host, stock),
         stock,
         opened: Vec::new(),
+        seen,
     };
     yard.build(regime).then_some(yard.opened)
 }
@@ -266,6 +271,9 @@ impl Yard<'_> {
         let worth = content.iter().map(value).sum::<f64>() + round.node;
         let price = self.ground.compiled.shapes[shape].price[cell];
         candidate.promise = self.settings.regard(worth / price, price, self.ground.cheapest(cell));
+        if let Some(seen) = &mut self.seen {
+            seen.note(self.stock, shape, price, &content);
+        }
         candidate.content = Some((shape, content));
     }
 

@@ -107,6 +107,20 @@ impl<'a> Filler<'a> {
         content
     }
 
+    /// Lots for so many units of each kind, together on one node in `cell`; `None` if there are not enough, or rules keep
+    /// them apart. Their room is the caller's concern.
+    pub(crate) fn exactly(&mut self, stock: &Stock, cell: usize, kinds: &[(u32, u32)]) -> Option<Content> {
+        self.room.clear();
+        let mut wanted = kinds.iter().flat_map(|&(kind, count)| std::iter::repeat_n(kind, count as usize));
+        let complete = wanted.all(|kind| {
+            let lot = self.next_lot(stock, cell, kind);
+            lot.map(|lot| self.place(stock, lot)).is_some()
+        });
+        let content = self.used_lots.iter().map(|&lot| (lot, self.used[lot as usize])).collect();
+        self.reset();
+        complete.then_some(content)
+    }
+
     fn reset(&mut self) {
         for rule in self.touched.drain(..) {
             self.owners[rule as usize] = 0;

@@ -6,6 +6,7 @@
 //!                       ▲                                        once per settings                  │
 //!                       └── again without what was left over ◄── balance ◄──────────────────────────┤
 //!                                                        search (a few pods: every placement) ◄─────┘
+//!   (where prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
 //! then:
 //!   draft ─► finish (launches, limits) ─► leftovers (a second look, priorities) ─► replicas (static pools) ─► Solution
 //! ```
@@ -13,6 +14,7 @@
 mod balance;
 mod candidates;
 mod construct;
+mod drafts;
 mod exact;
 mod existing;
 mod fill;
@@ -23,6 +25,7 @@ pub(crate) mod groups;
 mod headroom;
 mod leftovers;
 pub(crate) mod pricing;
+mod recombine;
 mod replicas;
 mod reserved;
 mod search;
@@ -40,10 +43,10 @@ use crate::explain::Explainer;
 use crate::model::{Options, PreferencePolicy, Problem};
 use crate::solution::{Reason, Solution};
 
-use construct::{Opened, Settings};
+use construct::Opened;
+use drafts::draft;
 use ground::{Ground, Headroom};
 use groups::{Grouped, Reading};
-use pricing::Regime;
 use reserved::Reservations;
 use stock::Stock;
 
@@ -88,25 +91,9 @@ const REPLICA_HOSTS: u32 = 3;
 /// is enough of every workload to fill nodes in each zone (0.2 % on a mixed fleet of 140 nodes).
 const COMPARED_NODES: usize = 60;
 
-/// Ways to fill: few shapes and little regard for scarce columns; many and much; all shapes, the smaller ones first where
-/// they promise nearly the same.
-const PORTFOLIO: [Settings; 3] = [
-    Settings { candidates: 2, floor: 0.15, lean: 0.0 },
-    Settings { candidates: 6, floor: 0.5, lean: 0.0 },
-    Settings { candidates: usize::MAX, floor: 0.5, lean: 0.001 },
-];
-
-/// Plans of more nodes than this are not drafted with smaller ones: of so many, none holds more than a few percent of the
-/// pods, and kube-scheduler fills small nodes less well.
-const FEW_NODES: usize = 20;
-
 /// Drafts whose prices differ by less than this factor are alike. Between them preferred terms decide, and then the number
 /// of nodes: of more, hence smaller ones, losing one hurts less, and kube-scheduler finds more places to choose from.
 const ALIKE: f64 = 1.005;
-
-/// Plans of more nodes than this for every group of shapes gain nothing from a second pass: the last, wasteful nodes of
-/// each group weigh too little.
-const SECOND_PASS_NODES: usize = 150;
 
 /// Packs the pending pods of `problem`.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
@@ -244,62 +231,4 @@ fn settled(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
         Reservations::reclaim(compiled, grouped, &mut best.opened);
     }
     best
-}
-
-/// The cheapest draft under one reading, without some units.
-fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -> Draft {
-    let standing = terrain::standing(compiled);
-    let standing_admits = terrain::standing_admits(compiled, &standing);
-    let zoned = zones::assign(compiled, grouped, &standing, &standing_admits, without);
-    let mut stock = Stock::new(grouped, &zoned, compiled.cells.len());
-    let mut filled = standing;
-    let placed = existing::fill(compiled, grouped, &mut stock, &mut filled, &standing_admits);
-    let ground = Ground::new(compiled, grouped, &stock, true);
-    let reservations = Reservations::new(compiled);
-    let mut best: Option<Draft> = None;
-    let mut regime = Regime::Unknown;
-    let existing: Vec<(usize, Vec<u32>)> = filled
-        .iter()
-        .zip(placed)
-        .filter(|(_, units)| !units.is_empty())
-        .map(|(one, units)| (one.node, units))
-        .collect();
-    let units = grouped.groups.iter().flat_map(|group| &group.units);
-    let set_aside = units.filter(|unit| without.contains(unit)).map(|&unit| (unit, None));
-    let rejected = zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason)));
-    let waiting: Vec<(u32, Option<Reason>)> = rejected.chain(set_aside).collect();
-    for settings in PORTFOLIO.iter().take(compiled.options.passes.max(1)) {
-        let nodes = best.as_ref().map_or(0, |best| best.opened.len());
-        if nodes > SECOND_PASS_NODES * ground.groups || settings.lean > 0.0 && nodes > FEW_NODES {
-            break;
-        }
-        let mut reservations = reservations.clone();
-        let mut rest = stock.clone();
-        let mut headroom = Headroom::new(compiled);
-        let mut opened = reservations.fill(&ground, grouped, &mut rest, &mut headroom);
-        let reserved = matches!(regime, Regime::Unknown).then(|| (rest.clone(), headroom.clone()));
-        let optimal = exact::applies(&ground, &rest, &headroom);
-        let bought = construct::construct(&ground, grouped, &mut rest, &mut headroom, *settings, regime.clone());
-        opened.extend(match (bought, reserved) {
-            (None, Some(reserved)) => {
-                (rest, headroom) = reserved;
-                regime = Regime::sharper(&ground, &rest, &grouped.rules.host);
-                construct::construct(&ground, grouped, &mut rest, &mut headroom, *settings, regime.clone())
-                    .unwrap_or_default()
-            }
-            (bought, _) => bought.unwrap_or_default(),
-        });
-        reservations.claim(compiled, grouped, &mut opened);
-        let mut left = waiting.clone();
-        left.extend(rest.lots.iter().flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
-        let other = Draft { opened, existing: existing.clone(), left };
-        if best.as_ref().is_none_or(|best| other.beats(best)) {
-            best = Some(other);
-        }
-        if optimal || matches!(regime, Regime::Split(_)) {
-            break;
-        }
-        regime = Regime::Fluid;
-    }
-    best.unwrap_or(Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new() })
 }

@@ -43,7 +43,7 @@ impl Asks {
 const SHARPER: f64 = 1.02;
 
 /// Fall of the value of what is left after which split prices are found anew.
-const OUTDATED: f64 = 0.9;
+const OUTDATED: f64 = 0.85;
 
 impl Regime {
     /// Split prices, if they tell more of `stock` than fluid ones.

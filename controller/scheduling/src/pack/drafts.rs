@@ -1,0 +1,159 @@
+//! The drafts of one reading: the same stock, packed in several ways, of which the best is kept.
+
+use rustc_hash::FxHashSet;
+
+use super::construct::{self, Opened, Settings};
+use super::ground::{Ground, Headroom};
+use super::groups::Grouped;
+use super::pricing::Regime;
+use super::recombine::{CHOICES, Choice, Patterns};
+use super::reserved::Reservations;
+use super::stock::Stock;
+use super::{Draft, exact, existing, terrain, zones};
+use crate::compile::Compiled;
+use crate::solution::Reason;
+
+/// Ways to fill: few shapes and little regard for scarce columns; many and much; all shapes, the smaller ones first where
+/// they promise nearly the same.
+const PORTFOLIO: [Settings; 3] = [
+    Settings { candidates: 2, floor: 0.15, lean: 0.0 },
+    Settings { candidates: 6, floor: 0.5, lean: 0.0 },
+    Settings { candidates: usize::MAX, floor: 0.5, lean: 0.001 },
+];
+
+/// Plans of more nodes than this are not drafted with smaller ones: of so many, none holds more than a few percent of the
+/// pods, and kube-scheduler fills small nodes less well.
+const FEW_NODES: usize = 20;
+
+/// Plans of more nodes than this for every group of shapes gain nothing from a second pass: the last, wasteful nodes of
+/// each group weigh too little.
+const SECOND_PASS_NODES: usize = 150;
+
+/// The cheapest draft under one reading, without some units.
+pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -> Draft {
+    let standing = terrain::standing(compiled);
+    let standing_admits = terrain::standing_admits(compiled, &standing);
+    let zoned = zones::assign(compiled, grouped, &standing, &standing_admits, without);
+    let mut stock = Stock::new(grouped, &zoned, compiled.cells.len());
+    let mut filled = standing;
+    let placed = existing::fill(compiled, grouped, &mut stock, &mut filled, &standing_admits);
+    let existing = filled.iter().zip(placed).filter(|(_, units)| !units.is_empty());
+    let units = grouped.groups.iter().flat_map(|group| &group.units);
+    let set_aside = units.filter(|unit| without.contains(unit)).map(|&unit| (unit, None));
+    let rejected = zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason)));
+    let drafting = Drafting {
+        compiled,
+        grouped,
+        ground: &Ground::new(compiled, grouped, &stock, true),
+        stock: &stock,
+        reservations: &Reservations::new(compiled),
+        existing: existing.map(|(one, units)| (one.node, units)).collect(),
+        waiting: rejected.chain(set_aside).collect(),
+    };
+    drafting.best()
+}
+
+/// What the drafts have in common.
+struct Drafting<'a> {
+    compiled: &'a Compiled<'a>,
+    grouped: &'a Grouped,
+    ground: &'a Ground<'a>,
+    /// What new nodes are for.
+    stock: &'a Stock,
+    reservations: &'a Reservations,
+    /// Units on standing nodes.
+    existing: Vec<(usize, Vec<u32>)>,
+    /// Units that no node is looked for.
+    waiting: Vec<(u32, Option<Reason>)>,
+}
+
+/// A draft under way: reserved capacity is used up.
+#[derive(Clone)]
+struct Begun {
+    reservations: Reservations,
+    rest: Stock,
+    headroom: Headroom,
+    opened: Vec<Opened>,
+}
+
+impl<'a> Drafting<'a> {
+    fn best(&self) -> Draft {
+        let begun = self.begin();
+        let optimal = exact::applies(self.ground, &begun.rest, &begun.headroom);
+        let mut best: Option<Draft> = None;
+        let mut regime = Regime::Unknown;
+        for settings in PORTFOLIO.iter().take(self.compiled.options.passes.max(1)) {
+            let nodes = best.as_ref().map_or(0, |best| best.opened.len());
+            if nodes > SECOND_PASS_NODES * self.ground.groups || settings.lean > 0.0 && nodes > FEW_NODES {
+                break;
+            }
+            let mut pass = begun.clone();
+            if !self.construct(&mut pass, *settings, &regime, None) {
+                regime = Regime::sharper(self.ground, &begun.rest, &self.grouped.rules.host);
+                if matches!(regime, Regime::Split(_)) {
+                    return self.best_by_splits(&begun, *settings, &regime);
+                }
+                pass = begun.clone();
+                self.construct(&mut pass, *settings, &regime, None);
+            }
+            let other = self.end(pass);
+            if best.as_ref().is_none_or(|best| other.beats(best)) {
+                best = Some(other);
+            }
+            if optimal {
+                break;
+            }
+            regime = Regime::Fluid;
+        }
+        best.unwrap_or(Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new() })
+    }
+
+    /// Where fluid prices mislead, what was looked at once is chosen from again.
+    fn best_by_splits(&self, begun: &Begun, settings: Settings, regime: &Regime) -> Draft {
+        let unlimited = begun.headroom.allows_any(self.compiled, self.ground.basic, begun.rest.left);
+        let choice = unlimited.then(|| Choice::new(self.ground, self.grouped, &begun.rest)).flatten();
+        let mut seen = Patterns::default();
+        let mut pass = begun.clone();
+        self.construct(&mut pass, settings, regime, choice.is_some().then_some(&mut seen));
+        let mut best = self.end(pass);
+        let Some(mut choice) = choice else { return best };
+        for _ in 0..CHOICES {
+            let mut pass = begun.clone();
+            pass.opened.extend(choice.open(&mut pass.rest, &seen));
+            self.construct(&mut pass, settings, regime, Some(&mut seen));
+            let other = self.end(pass);
+            if other.beats(&best) {
+                best = other;
+            }
+        }
+        best
+    }
+
+    fn begin(&self) -> Begun {
+        let mut begun = Begun {
+            reservations: self.reservations.clone(),
+            rest: self.stock.clone(),
+            headroom: Headroom::new(self.compiled),
+            opened: Vec::new(),
+        };
+        begun.opened = begun.reservations.fill(self.ground, self.grouped, &mut begun.rest, &mut begun.headroom);
+        begun
+    }
+
+    /// Opens nodes for the rest; not if fluid prices turn out to mislead.
+    fn construct(&self, begun: &mut Begun, settings: Settings, regime: &Regime, seen: Option<&mut Patterns>) -> bool {
+        let (rest, headroom) = (&mut begun.rest, &mut begun.headroom);
+        let bought = construct::construct(self.ground, self.grouped, rest, headroom, settings, regime.clone(), seen);
+        let known = bought.is_some();
+        begun.opened.extend(bought.unwrap_or_default());
+        known
+    }
+
+    fn end(&self, mut begun: Begun) -> Draft {
+        begun.reservations.claim(self.compiled, self.grouped, &mut begun.opened);
+        let mut left = self.waiting.clone();
+        let lots = begun.rest.lots.iter();
+        left.extend(lots.flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
+        Draft { opened: begun.opened, existing: self.existing.clone(), left }
+    }
+}

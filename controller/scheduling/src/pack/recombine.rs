@@ -1,0 +1,177 @@
+//! Choosing again among everything that was tried: where small nodes hold two or three pods, no single node tells whether
+//! its content leaves the others good partners.
+//!
+//! Every content that construction looked at is a pattern (kinds and how many of each, on a shape). A linear program over
+//! all of them covers all kinds at the least price; whole copies of what it chooses are opened first, and construction
+//! opens the rest. On an open catalogue of EC2 this takes 2–4 % off the price of deployments.
+//!
+//! ```text
+//!  construct ──► patterns ──► linear program ──► copies ──► opened where their lots are ──► construct the rest
+//!                   ▲                                                                             │
+//!                   └────────────────────── what was looked at for the rest ◄─────────────────────┘
+//! ```
+
+use rustc_hash::FxHashSet;
+
+use super::construct::Opened;
+use super::fill::{Content, Filler};
+use super::ground::Ground;
+use super::groups::Grouped;
+use super::stock::Stock;
+use crate::bound::simplex::{Column, Program};
+
+/// Kinds at most, rows of the linear program: its time grows with their square.
+const MOST_KINDS: usize = 512;
+
+/// A choice is ended after this many pivots for each kind; 1–2 are usual.
+const PIVOTS: usize = 3;
+
+/// What a pattern must be worth beyond its price to be chosen: the last, longest part of the program gains less.
+const WORTHWHILE: f64 = 0.002;
+
+/// A part of a copy that is rounded up.
+const LEAST_PART: f64 = 0.5;
+
+/// How often the choice is made: again among what was looked at for the rest.
+pub(crate) const CHOICES: usize = 2;
+
+/// Content of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Pattern {
+    /// Index in `compiled.shapes`.
+    shape: usize,
+    /// Kinds, ascending, and how many of each.
+    content: Vec<(u32, u32)>,
+}
+
+/// Contents that construction looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns {
+    known: FxHashSet<Pattern>,
+    /// In the order in which they were seen, with the price of their shape there.
+    all: Vec<(Pattern, f64)>,
+}
+
+impl Patterns {
+    pub(crate) fn note(&mut self, stock: &Stock, shape: usize, price: f64, content: &Content) {
+        let mut kinds: Vec<(u32, u32)> =
+            content.iter().map(|&(lot, count)| (stock.lots[lot as usize].kind, count)).collect();
+        kinds.sort_unstable();
+        kinds.dedup_by(|other, first| {
+            let same = other.0 == first.0;
+            first.1 += if same { other.1 } else { 0 };
+            same
+        });
+        let pattern = Pattern { shape, content: kinds };
+        if self.known.insert(pattern.clone()) {
+            self.all.push((pattern, price));
+        }
+    }
+}
+
+/// The cheapest fractional choice among patterns that covers a stock.
+pub(crate) struct Choice<'a> {
+    ground: &'a Ground<'a>,
+    grouped: &'a Grouped,
+    program: Program,
+    /// Row of the program, by kind; `usize::MAX` where nothing is left.
+    row_of: Vec<usize>,
+    /// Units that a row stands for.
+    left: Vec<f64>,
+    /// By pattern: rows, and the part of each that a copy covers.
+    columns: Vec<Vec<(usize, f64)>>,
+}
+
+impl<'a> Choice<'a> {
+    /// `None` if there are too many kinds, or something that no node can hold.
+    pub(crate) fn new(ground: &'a Ground<'a>, grouped: &'a Grouped, stock: &Stock) -> Option<Self> {
+        if stock.kinds.len() > MOST_KINDS {
+            return None;
+        }
+        let kinds: Vec<usize> = (0..stock.kinds.len()).filter(|&kind| stock.left_of_kind[kind] > 0).collect();
+        let mut row_of = vec![usize::MAX; stock.kinds.len()];
+        kinds.iter().enumerate().for_each(|(row, &kind)| row_of[kind] = row);
+        let left: Vec<f64> = kinds.iter().map(|&kind| stock.left_of_kind[kind] as f64).collect();
+        let alone: Vec<f64> = kinds.iter().zip(&left).map(|(&kind, left)| left * alone(ground, stock, kind)).collect();
+        let possible = alone.iter().all(|price| price.is_finite());
+        let program = Program::new(&alone);
+        possible.then(|| Self { ground, grouped, program, row_of, left, columns: Vec::new() })
+    }
+
+    /// Copies of each pattern in use, by its position.
+    fn best(&mut self, patterns: &Patterns) -> Vec<(usize, f64)> {
+        for (pattern, _) in &patterns.all[self.columns.len()..] {
+            let rows = pattern.content.iter().map(|&(kind, count)| (self.row_of[kind as usize], f64::from(count)));
+            let rows = rows.filter(|(row, _)| *row != usize::MAX);
+            self.columns.push(rows.map(|(row, count)| (row, count / self.left[row])).collect());
+        }
+        let columns = &self.columns;
+        self.program.solve(PIVOTS * self.left.len(), |duals| {
+            let worth = |column: &[(usize, f64)]| column.iter().map(|&(row, part)| duals[row] * part).sum::<f64>();
+            let gains = columns.iter().zip(&patterns.all).map(|(column, (_, price))| worth(column) / price);
+            let (at, gain) = gains.enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
+            let column = || Column { covers: columns[at].clone(), price: patterns.all[at].1, shape: at };
+            (gain > 1.0 + WORTHWHILE).then(column)
+        });
+        self.program.used()
+    }
+
+    /// Opens whole copies of the best choice among `patterns`; what they leave is left in `stock`.
+    pub(crate) fn open(&mut self, stock: &mut Stock, patterns: &Patterns) -> Vec<Opened> {
+        let mut opened = Vec::new();
+        let mut filler = Filler::new(&self.grouped.rules.host, stock);
+        let mut chosen = self.best(patterns);
+        // Many copies first: what is rounded up finds least of what it needs.
+        chosen.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        for rounded_up in [false, true] {
+            for &(at, copies) in &chosen {
+                let (pattern, price) = &patterns.all[at];
+                let whole = copies.floor();
+                let times = if rounded_up { usize::from(copies - whole >= LEAST_PART) } else { whole as usize };
+                for _ in 0..times {
+                    let Some((cell, content)) = self.place(stock, &mut filler, pattern, *price) else { break };
+                    let mut units = Vec::with_capacity(content.iter().map(|&(_, count)| count as usize).sum());
+                    for (lot, count) in content {
+                        units.extend_from_slice(stock.take(lot, count as usize));
+                    }
+                    let price = self.ground.compiled.shapes[pattern.shape].price[cell];
+                    opened.push(Opened { shape: pattern.shape, cell, price, units, reserved: None });
+                }
+            }
+        }
+        opened
+    }
+
+    /// The cell, no dearer than `price`, that a copy of `pattern` serves best, and the lots that it takes there: the one
+    /// with most units of its kinds for each of the cells that they can go to.
+    fn place(&self, stock: &Stock, filler: &mut Filler<'_>, pattern: &Pattern, price: f64) -> Option<(usize, Content)> {
+        let shape = &self.ground.compiled.shapes[pattern.shape];
+        let admitted = |cell: usize| {
+            let mut kinds = pattern.content.iter().map(|&(kind, _)| stock.kinds[kind as usize].signature as usize);
+            kinds.all(|signature| self.grouped.admits[signature][cell].contains(pattern.shape))
+        };
+        let waiting = |cell: usize| {
+            let lots = pattern.content.iter().flat_map(|&(kind, _)| stock.lots_at(cell, kind));
+            let lots = lots.map(|&lot| &stock.lots[lot as usize]);
+            lots.map(|lot| lot.left() as f64 / stock.cells_of[lot.mask as usize].len() as f64).sum::<f64>()
+        };
+        let cells = (0..shape.price.len()).filter(|&cell| shape.price[cell] <= price && admitted(cell));
+        let mut cells: Vec<(f64, usize)> = cells.map(|cell| (waiting(cell), cell)).collect();
+        cells.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        cells.into_iter().find_map(|(_, cell)| Some((cell, filler.exactly(stock, cell, &pattern.content)?)))
+    }
+}
+
+/// What one unit of a kind costs at least on nodes that hold nothing else.
+fn alone(ground: &Ground<'_>, stock: &Stock, kind: usize) -> f64 {
+    let sizes = &stock.kinds[kind].sizes;
+    let shapes = ground.basic.iter().filter(|&&shape| ground.groups_of_shape[shape].contains(ground.group_of[kind]));
+    let each = shapes.map(|&shape| {
+        let one = &ground.compiled.shapes[shape];
+        let by_column = one.room.iter().zip(&**sizes).filter(|&(_, &size)| size > 0);
+        let most = by_column.map(|(&room, &size)| room / size).min().unwrap_or(i32::MAX);
+        let most = f64::from(most.max(0)).min(stock.left_of_kind[kind] as f64);
+        if most > 0.0 { one.cheapest / most } else { f64::INFINITY }
+    });
+    each.fold(f64::INFINITY, f64::min)
+}
