@@ -1,0 +1,23 @@
+//! The world that Muster's tests run in: a real control plane, a real EC2, and instances that boot, on one machine.
+//!
+//! ```text
+//!  tests/setup ──► programs ──┐   built once per user, pinned
+//!                             ▼
+//!  suite, `up` ──► world ──► process ──► etcd, API server, … in cluster
+//!                    │          │
+//!                    ▼          ▼
+//!                  ledger    what is about to be made, written down first;
+//!                    │       the next start removes what a dead owner left
+//!                    ▼
+//!              /run/muster-world/w1/ledger
+//! ```
+//!
+//! Everything that a world makes outside of memory goes through [`ledger::Ledger`], so that a SIGKILL at any point is
+//! survivable. All traffic stays on loopback or in network namespaces that the world made.
+
+mod error;
+pub mod ledger;
+pub mod process;
+pub mod programs;
+
+pub use error::{Error, Result};
