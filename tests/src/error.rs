@@ -66,6 +66,17 @@ pub enum Error {
         /// One line for each thing.
         what: Vec<String>,
     },
+    /// A test did not remove what it made.
+    #[error("`{test}` left behind:\n{}\n\nhint: remove it in the test, or mark it with the test's id", what.join("\n"))]
+    Leaked {
+        /// The test.
+        test: String,
+        /// One line for each thing.
+        what: Vec<String>,
+    },
+    /// The shared world could not be started; the daemon's own words.
+    #[error("the shared world: {0}")]
+    Daemon(String),
     /// A certificate could not be made.
     #[error("a certificate could not be made: {0}")]
     Certificate(#[from] rcgen::Error),

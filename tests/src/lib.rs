@@ -15,9 +15,17 @@
 //! Everything that a world makes outside of memory goes through [`ledger::Ledger`], so that a SIGKILL at any point is
 //! survivable. All traffic stays on loopback or in network namespaces that the world made.
 
+pub mod case;
+pub mod cluster;
 mod error;
+pub mod leaks;
 pub mod ledger;
 pub mod process;
 pub mod programs;
+mod random;
+pub mod snapshot;
+pub mod wait;
+pub mod world;
 
+pub use case::{Case, case};
 pub use error::{Error, Result};

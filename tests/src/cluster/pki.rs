@@ -1,0 +1,132 @@
+//! The certificates and keys of one control plane.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use rustix::fs::Mode;
+
+use crate::error::Result;
+
+/// Names under which pods and people reach an API server.
+const NAMES: [&str; 5] =
+    ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+
+/// The folder with the files of a control plane. The servers read them from there; the key of the authority is among
+/// them because kube-controller-manager signs the kubelets' certificates with it.
+#[derive(Debug, Clone)]
+pub(crate) struct Pki {
+    folder: PathBuf,
+}
+
+/// A certificate with its key, as files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Pki {
+    /// Makes the authority, the API server's certificate for `addresses`, and the key of service account tokens.
+    pub(crate) fn create(folder: &Path, addresses: &[IpAddr]) -> Result<Self> {
+        fs::create_dir_all(folder)?;
+        let pki = Self::at(folder);
+        let key = KeyPair::generate()?;
+        write(&pki.ca(), &authority().self_signed(&key)?.pem())?;
+        write(&pki.ca_key(), &key.serialize_pem())?;
+
+        let tokens = KeyPair::generate()?;
+        write(&pki.tokens_key(), &tokens.serialize_pem())?;
+        write(&pki.tokens_public(), &tokens.public_key_pem())?;
+
+        let mut server = CertificateParams::new(NAMES.map(String::from))?;
+        server.subject_alt_names.extend(addresses.iter().map(|address| SanType::IpAddress(*address)));
+        server.distinguished_name = name("kube-apiserver", None);
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        pki.issue("apiserver", server)?;
+        Ok(pki)
+    }
+
+    /// What [`Self::create`] has made there, in this process or in another one.
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// The authority's certificate.
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.folder.join("ca.crt")
+    }
+
+    /// The authority's key.
+    pub(crate) fn ca_key(&self) -> PathBuf {
+        self.folder.join("ca.key")
+    }
+
+    /// What service account tokens are signed with.
+    pub(crate) fn tokens_key(&self) -> PathBuf {
+        self.folder.join("tokens.key")
+    }
+
+    /// What service account tokens are checked with.
+    pub(crate) fn tokens_public(&self) -> PathBuf {
+        self.folder.join("tokens.pub")
+    }
+
+    /// The API server's certificate.
+    pub(crate) fn server(&self) -> Pair {
+        self.pair("apiserver")
+    }
+
+    /// A client certificate for `user` in `group`, in files called `file`.
+    pub(crate) fn client(&self, file: &str, user: &str, group: Option<&str>) -> Result<Pair> {
+        let mut client = CertificateParams::default();
+        client.distinguished_name = name(user, group);
+        client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(file, client)
+    }
+
+    fn issue(&self, file: &str, mut params: CertificateParams) -> Result<Pair> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let issuer = Issuer::new(authority(), KeyPair::from_pem(&fs::read_to_string(self.ca_key())?)?);
+        let own = KeyPair::generate()?;
+        let certificate = params.signed_by(&own, &issuer)?;
+        let pair = self.pair(file);
+        write(&pair.key, &own.serialize_pem())?;
+        write(&pair.certificate, &certificate.pem())?;
+        Ok(pair)
+    }
+
+    fn pair(&self, file: &str) -> Pair {
+        Pair { certificate: self.folder.join(format!("{file}.crt")), key: self.folder.join(format!("{file}.key")) }
+    }
+}
+
+/// What the authority's certificate says. The same each time, so that its key is all that has to be kept.
+fn authority() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = name("muster-world", None);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params
+}
+
+/// Kubernetes reads the user from the common name and its group from the organization.
+fn name(user: &str, group: Option<&str>) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    if let Some(group) = group {
+        name.push(DnType::OrganizationName, group);
+    }
+    name.push(DnType::CommonName, user);
+    name
+}
+
+/// Only the user that runs the world may read a key.
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text)?;
+    rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR).map_err(std::io::Error::from)?;
+    Ok(())
+}
