@@ -38,11 +38,9 @@ fn tidied(mut definition: CustomResourceDefinition) -> CustomResourceDefinition 
 /// Every object has these three; a CRD may say so, and editors then complete them.
 fn declare_object_fields(root: &mut Value) {
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
-    for (field, type_, description) in [
-        ("apiVersion", "string", "Group and version of the kind."),
-        ("kind", "string", "Kind of the object."),
-        ("metadata", "object", "Name, labels and annotations."),
-    ] {
-        properties.insert(field.to_owned(), serde_json::json!({"type": type_, "description": description}));
+    for (field, description) in [("apiVersion", "Group and version of the kind."), ("kind", "Kind of the object.")] {
+        properties.insert(field.to_owned(), serde_json::json!({"type": "string", "description": description}));
     }
+    // Not even a description: the API server refuses a definition that says more of it.
+    properties.insert("metadata".to_owned(), serde_json::json!({"type": "object"}));
 }
