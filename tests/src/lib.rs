@@ -16,6 +16,7 @@
 //! survivable. All traffic stays on loopback or in network namespaces that the world made.
 
 pub mod case;
+pub mod cli;
 pub mod cluster;
 mod error;
 pub mod leaks;

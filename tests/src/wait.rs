@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Resource, ResourceExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
@@ -61,7 +62,7 @@ pub async fn until<K>(
     mut holds: impl FnMut(&K) -> bool,
 ) -> Result<K>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource + Clone + DeserializeOwned + Serialize + Debug + Send + 'static,
 {
     let found = until_all(api, Selection::named(name), most, what, |objects| objects.iter().any(&mut holds)).await?;
     found.into_iter().next().ok_or_else(|| Error::Deadline {
@@ -83,7 +84,7 @@ pub async fn until_all<K>(
     mut holds: impl FnMut(&[K]) -> bool,
 ) -> Result<Vec<K>>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource + Clone + DeserializeOwned + Serialize + Debug + Send + 'static,
 {
     let end = Instant::now() + most;
     let config = Config { label_selector: selection.labels, field_selector: selection.fields, ..Config::default() };
@@ -113,7 +114,7 @@ where
             return Ok(seen);
         }
     }
-    let seen = trouble.unwrap_or_else(|| format!("{seen:#?}"));
+    let seen = trouble.unwrap_or_else(|| shown(seen));
     Err(Error::Deadline { what: what.to_owned(), waited: most, seen })
 }
 
@@ -123,7 +124,7 @@ where
 /// [`Error::Deadline`] with its last version.
 pub async fn until_gone<K>(api: Api<K>, name: &str, most: Duration) -> Result<()>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource + Clone + DeserializeOwned + Serialize + Debug + Send + 'static,
 {
     let what = format!("`{name}` is gone");
     until_all(api, Selection::named(name), most, &what, <[K]>::is_empty).await.map(|_| ())
@@ -142,7 +143,7 @@ pub async fn stays<K>(
     mut holds: impl FnMut(&[K]) -> bool,
 ) -> Result<()>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource + Clone + DeserializeOwned + Serialize + Debug + Send + 'static,
 {
     // A watch that never came about proves nothing.
     let mut looked = false;
@@ -151,9 +152,7 @@ where
         !holds(objects)
     });
     match result.await {
-        Ok(broken) => {
-            Err(Error::Deadline { what: format!("it stays so: {what}"), waited: span, seen: format!("{broken:#?}") })
-        }
+        Ok(broken) => Err(Error::Deadline { what: format!("it stays so: {what}"), waited: span, seen: shown(broken) }),
         Err(error) if looked && error.is_deadline() => Ok(()),
         Err(error) => Err(error),
     }
@@ -177,6 +176,14 @@ where
         }
         tokio::time::sleep(AGAIN).await;
     }
+}
+
+/// As kubectl shows them with `-o json`, without who wrote which field.
+fn shown<K: Resource + Serialize>(mut objects: Vec<K>) -> String {
+    for object in &mut objects {
+        object.meta_mut().managed_fields = None;
+    }
+    serde_json::to_string_pretty(&objects).unwrap_or_else(|error| error.to_string())
 }
 
 /// By namespace and name, so that what a condition sees does not depend on the order of events.

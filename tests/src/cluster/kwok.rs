@@ -2,10 +2,43 @@
 
 use std::path::Path;
 
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
+
 use super::access::Cluster;
 use crate::error::Result;
 use crate::process::{Program, Running, Spawner};
 use crate::programs;
+
+/// A Node that KWOK keeps alive: 4 cores, 16 GiB, room for 110 pods. What `with` says is laid over that.
+///
+/// # Errors
+/// When `with` makes no Node of it.
+pub fn fake_node(name: &str, with: Value) -> Result<Node> {
+    let room = json!({"cpu": "4", "memory": "16Gi", "pods": "110", "ephemeral-storage": "20Gi"});
+    let mut node = json!({
+        "metadata": {
+            "name": name,
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"},
+        },
+        "status": {"allocatable": room, "capacity": room},
+    });
+    lay_over(&mut node, with);
+    Ok(serde_json::from_value(node).map_err(std::io::Error::from)?)
+}
+
+/// As a JSON merge patch, but that null stays null.
+fn lay_over(under: &mut Value, over: Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (key, value) in over {
+                lay_over(under.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (under, over) => *under = over,
+    }
+}
 
 /// KWOK at work for one cluster. It ends with the value.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ mod ports;
 mod servers;
 
 pub use access::{Cluster, Identity, OwnPlace, Place};
-pub use kwok::Kwok;
+pub use kwok::{Kwok, fake_node};
 pub use options::{Network, Options};
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,0 +1,73 @@
+//! What may be typed.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A real cluster and a real EC2 on one machine, for the tests of Muster and for you.
+#[derive(Debug, Parser)]
+#[command(name = "muster-tests", version, max_term_width = 100)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Start a world, say how to use it, and keep it until Ctrl-C or `down`
+    Up(Up),
+    /// End the worlds of `up`, and remove what dead ones left
+    Down(Down),
+    /// Show the worlds of this machine and what each has made
+    Status(Shown),
+    /// Say what this machine lacks, and the command that mends it
+    Doctor(Shown),
+    /// Hold the world that suites share, until the last of them ends
+    #[command(hide = true)]
+    Daemon {
+        /// How its ledger names it
+        owner: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Up {
+    /// Prove each part with one real use, take everything down, and print how long that took
+    #[arg(long)]
+    pub(super) check: bool,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Down {
+    /// Only these, as `w1`; also those of suites
+    #[arg(value_name = "WORLD")]
+    pub(super) worlds: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Shown {
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Output {
+    /// How to print the result [default: table]
+    #[arg(short, long, value_enum, ignore_case = true, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+/// A form of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+impl Output {
+    pub(super) fn resolve(self) -> Format {
+        self.output.unwrap_or(Format::Table)
+    }
+}

@@ -1,0 +1,110 @@
+//! SIGKILL of a world's owner while it starts, while it runs, and while it ends.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use muster_tests::ledger::{Root, WorldState, alive_in, sweep, worlds};
+
+/// A start takes about so long on an idle machine: later kills meet a world that runs.
+const START: Duration = Duration::from_secs(8);
+
+/// `up` as a person would start it.
+fn up() -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster-tests"));
+    command.args(["up", "-o", "json"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.process_group(0).spawn().unwrap()
+}
+
+/// The world of this very process, if it has one by now.
+fn world_of(owner: &Child) -> Option<WorldState> {
+    let pid = owner.id().cast_signed();
+    let states = worlds(&Root::of_this_machine().unwrap()).unwrap();
+    states.into_iter().find(|state| state.header.as_ref().is_some_and(|header| header.process.pid == pid))
+}
+
+fn folder_of(world: &WorldState) -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    std::env::temp_dir().join(format!("muster-world-{user}-{}", world.number))
+}
+
+/// Kills `times` worlds, each a bit later in its life than the one before, and cleans up after each.
+fn kill_and_clean(times: u32) {
+    let root = Root::of_this_machine().unwrap();
+    for round in 0..times {
+        // One random moment in each stretch: spread over all phases, but never twice the same.
+        let mut random = [0_u8; 1];
+        std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom").unwrap(), &mut random).unwrap();
+        let stretch = START / times;
+        let moment = stretch * round + stretch * u32::from(random[0]) / 256;
+        let start = Instant::now();
+        let mut owner = up();
+        // The moment of the kill is what is tested here, so this is no wait for a condition.
+        std::thread::sleep(moment);
+        let world = world_of(&owner);
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        // Its last words may have come between the look and the kill.
+        let world = world_of(&owner).or(world);
+        let swept = sweep(&root).unwrap();
+        let problems: Vec<&String> = swept.iter().flat_map(|swept| &swept.problems).collect();
+        assert!(problems.is_empty(), "killed after {moment:?}: {problems:?}");
+        println!("round {round}: killed after {moment:?}, clean {:?} after the start", start.elapsed());
+        let Some(world) = world else { continue };
+        assert_eq!(alive_in(&root.path().join(&world.number)), [], "killed after {moment:?}");
+        assert!(!folder_of(&world).exists(), "killed after {moment:?}");
+    }
+}
+
+#[test]
+fn a_killed_world_is_cleaned_up_by_the_next_start() {
+    kill_and_clean(5);
+}
+
+#[test]
+#[ignore = "scale tier: takes minutes"]
+fn twenty_killed_worlds_are_cleaned_up() {
+    kill_and_clean(20);
+}
+
+/// Ctrl-C, a closed terminal, and `down` from another one.
+#[test]
+fn a_world_that_is_told_to_end_leaves_nothing() {
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::HUP] {
+        let (mut owner, world) = started();
+        let pid = rustix::process::Pid::from_child(&owner);
+        rustix::process::kill_process(pid, signal).unwrap();
+        assert!(owner.wait().unwrap().success(), "{signal:?}");
+        gone(&world);
+    }
+    let (mut owner, world) = started();
+    let down = Command::new(env!("CARGO_BIN_EXE_muster-tests")).args(["down", &world.number]).output().unwrap();
+    assert!(
+        String::from_utf8_lossy(&down.stdout).contains(&format!("ended world `{}` of up", world.number)),
+        "{down:?}"
+    );
+    assert!(owner.wait().unwrap().success());
+    gone(&world);
+}
+
+/// A world that runs: it has printed how to use it.
+fn started() -> (Child, WorldState) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster-tests"));
+    command.args(["up", "-o", "json"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut owner = command.process_group(0).spawn().unwrap();
+    let document: serde_json::Value = {
+        use serde::Deserialize;
+        let mut reader = serde_json::Deserializer::from_reader(owner.stdout.as_mut().unwrap());
+        serde_json::Value::deserialize(&mut reader).unwrap()
+    };
+    assert!(Path::new(document["kubeconfig"].as_str().unwrap()).is_file());
+    let world = world_of(&owner).unwrap();
+    (owner, world)
+}
+
+fn gone(world: &WorldState) {
+    let root = Root::of_this_machine().unwrap();
+    assert_eq!(alive_in(&root.path().join(&world.number)), []);
+    assert!(!folder_of(world).exists());
+}
