@@ -33,6 +33,9 @@ pub(super) struct Up {
     /// Prove each part with one real use, take everything down, and print how long that took
     #[arg(long)]
     pub(super) check: bool,
+    /// Check so often, and print the median and the longest of each time
+    #[arg(long, requires = "check", default_value_t = 1, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) repeat: u32,
     #[command(flatten)]
     pub(super) output: Output,
 }

@@ -23,29 +23,51 @@ const USE: Duration = Duration::from_secs(60);
 struct Proof {
     part: &'static str,
     what: String,
-    taken: Duration,
+    /// Of each repetition.
+    taken: Vec<Duration>,
     failure: Option<String>,
 }
 
-/// Runs the check. The answer is "no" when anything failed.
-pub(super) async fn run(out: &mut dyn Write, format: Format) -> Result<Verdict> {
+/// Runs the check `times` times. The answer is "no" when anything failed; then it is not repeated any more.
+pub(super) async fn run(out: &mut dyn Write, format: Format, times: u32) -> Result<Verdict> {
+    let mut proofs = once().await?;
+    for _ in 1..times {
+        if !is_well(&proofs) {
+            break;
+        }
+        // Every repetition proves the same in the same order.
+        for (proof, again) in proofs.iter_mut().zip(once().await?) {
+            proof.taken.extend(again.taken);
+            proof.failure = again.failure;
+        }
+    }
+    show(out, format, &mut proofs)?;
+    Ok(if is_well(&proofs) { Verdict::Yes } else { Verdict::No })
+}
+
+fn is_well(proofs: &[Proof]) -> bool {
+    proofs.iter().all(|proof| proof.failure.is_none())
+}
+
+async fn once() -> Result<Vec<Proof>> {
     let start = Instant::now();
     let parts = Parts::start("up --check").await?;
-    let mut proofs: Vec<Proof> = parts
-        .times
-        .iter()
-        .map(|(part, taken)| Proof { part, what: "started".to_owned(), taken: *taken, failure: None })
-        .collect();
+    let started = |(part, taken): &(&'static str, Duration)| Proof {
+        part,
+        what: "started".to_owned(),
+        taken: vec![*taken],
+        failure: None,
+    };
+    let mut proofs: Vec<Proof> = parts.times.iter().map(started).collect();
     let cluster = parts.cluster.clone();
     proofs.push(prove("API server", kubectl_version(&cluster)).await);
     proofs.push(prove("RBAC", rights(&cluster)).await);
     proofs.push(prove("scheduler, controllers, KWOK", deployment(&cluster)).await);
     proofs.push(prove("programs", tools()).await);
-    let down = Instant::now();
-    let failure = parts.end().err().map(|error| error.to_string());
-    proofs.push(Proof { part: "everything", what: "taken down".to_owned(), taken: down.elapsed(), failure });
-    show(out, format, &proofs, start.elapsed())?;
-    Ok(if proofs.iter().all(|proof| proof.failure.is_none()) { Verdict::Yes } else { Verdict::No })
+    let down = prove("everything", async { parts.end().map(|()| "taken down".to_owned()) }).await;
+    proofs.push(down);
+    proofs.push(Proof { part: "all", what: String::new(), taken: vec![start.elapsed()], failure: None });
+    Ok(proofs)
 }
 
 async fn prove(part: &'static str, proof: impl Future<Output = Result<String>>) -> Proof {
@@ -54,32 +76,33 @@ async fn prove(part: &'static str, proof: impl Future<Output = Result<String>>) 
     let taken = start.elapsed();
     progress(&format!("{part}: {:.1} s", taken.as_secs_f64()));
     match outcome {
-        Ok(what) => Proof { part, what, taken, failure: None },
-        Err(error) => Proof { part, what: "failed".to_owned(), taken, failure: Some(error.to_string()) },
+        Ok(what) => Proof { part, what, taken: vec![taken], failure: None },
+        Err(error) => Proof { part, what: "failed".to_owned(), taken: vec![taken], failure: Some(error.to_string()) },
     }
 }
 
-fn show(out: &mut dyn Write, format: Format, proofs: &[Proof], all: Duration) -> Result<()> {
+fn show(out: &mut dyn Write, format: Format, proofs: &mut [Proof]) -> Result<()> {
+    proofs.iter_mut().for_each(|proof| proof.taken.sort());
     if format.is_json() {
+        let seconds = |proof: &Proof| proof.taken.iter().map(Duration::as_secs_f64).collect::<Vec<_>>();
         let items: Vec<_> = proofs
             .iter()
-            .map(|it| json!({"part": it.part, "what": it.what, "seconds": it.taken.as_secs_f64(), "failure": it.failure}))
+            .map(|it| json!({"part": it.part, "what": it.what, "seconds": seconds(it), "failure": it.failure}))
             .collect();
-        let document = json!({
-            "apiVersion": "muster.dev/v1", "kind": "WorldCheck", "seconds": all.as_secs_f64(), "proofs": items,
-        });
+        let document =
+            json!({"apiVersion": "muster.dev/v1", "kind": "WorldCheck", "ok": is_well(proofs), "proofs": items});
         return print_json(out, &document);
     }
-    let seconds = |taken: Duration| format!("{:.1}", taken.as_secs_f64());
-    let mut rows: Vec<[String; 4]> = proofs
+    let seconds = |taken: Option<&Duration>| taken.map_or_else(String::new, |it| format!("{:.1}", it.as_secs_f64()));
+    let rows: Vec<[String; 5]> = proofs
         .iter()
         .map(|it| {
             let verdict = if it.failure.is_none() { "ok" } else { "FAILED" };
-            [it.part.to_owned(), it.what.clone(), verdict.to_owned(), seconds(it.taken)]
+            let (median, longest) = (it.taken.get(it.taken.len() / 2), it.taken.last());
+            [it.part.to_owned(), it.what.clone(), verdict.to_owned(), seconds(median), seconds(longest)]
         })
         .collect();
-    rows.push(["all".to_owned(), String::new(), String::new(), seconds(all)]);
-    table::print(out, ["PART", "PROOF", "VERDICT", "SECONDS"], &rows)?;
+    table::print(out, ["PART", "PROOF", "VERDICT", "SECONDS", "LONGEST"], &rows)?;
     for failure in proofs.iter().filter_map(|proof| Some((proof.part, proof.failure.as_ref()?))) {
         writeln!(out, "\n{}: {}", failure.0, failure.1)?;
     }

@@ -64,7 +64,7 @@ fn run(command: Command) -> Result<Verdict, Error> {
             let runtime = runtime()?;
             let format = arguments.output.resolve();
             if arguments.check {
-                runtime.block_on(check::run(&mut out, format))
+                runtime.block_on(check::run(&mut out, format, arguments.repeat))
             } else {
                 runtime.block_on(up::run(&mut out, format)).map(|()| Verdict::Yes)
             }

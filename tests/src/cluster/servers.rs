@@ -108,7 +108,7 @@ impl Layout<'_> {
     }
 
     pub(super) fn scheduler(&self, kubeconfig: &Path) -> Result<Program> {
-        Ok(self.client("kube-scheduler", kubeconfig)?)
+        self.client("kube-scheduler", kubeconfig)
     }
 
     pub(super) fn controllers(&self, kubeconfig: &Path) -> Result<Program> {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use fs_err as fs;
 
 use crate::cluster::{Cluster, ControlPlane, Options};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Root, Swept, Thing};
 use crate::process::Spawner;
 
@@ -118,6 +118,20 @@ impl Drop for World {
             let _ = self.ledger.close();
         }
     }
+}
+
+/// Makes sure that namespaces, mounts and control groups may be made.
+///
+/// # Errors
+/// [`Error::Missing`] for everyone but root.
+pub fn needs_root() -> Result<()> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(Error::Missing {
+        what: "only root may make network namespaces, mounts and control groups".to_owned(),
+        hint: "run the tests as root, or leave this suite out".to_owned(),
+    })
 }
 
 /// The cluster that [`crate::cluster::GIVEN`] names, or one of ours in `world`.

@@ -2,7 +2,10 @@
 //!
 //! Needs of the world: the control plane, KWOK.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
 mod identities;
 mod planes;
 mod rules;
+mod scale;
 mod workloads;

@@ -9,7 +9,7 @@ use kube::api::{ListParams, PostParams};
 use muster_tests::cluster::{Network, Options};
 use muster_tests::ledger::{Thing, alive_in};
 use muster_tests::process::{Program, Signal};
-use muster_tests::world::{Part, World};
+use muster_tests::world::{Part, World, needs_root};
 use muster_tests::{case, wait};
 use serde_json::json;
 
@@ -80,6 +80,7 @@ fn requests_are_in_the_audit_log_on_demand() {
 /// With machines the servers are in a network namespace: a relay leads in, and nothing of it is on the machine itself.
 #[tokio::test]
 async fn a_plane_in_a_network_of_its_own_is_reached_from_outside() {
+    needs_root().unwrap_or_else(|error| panic!("{error}"));
     let world = World::open("planes suite").unwrap();
     let name = format!("{}-plane", world.number());
     let ip = |arguments: &[&str]| world.spawner().run(&Program::new("ip", "ip").args(arguments)).unwrap();

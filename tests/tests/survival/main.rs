@@ -3,5 +3,11 @@
 //!
 //! Needs of the world: the control plane; root, for the things that only root can make.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed, and says how long it took"
+)]
+
 mod kill;
 mod things;

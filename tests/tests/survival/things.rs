@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Barrier;
 
 use muster_tests::ledger::{Ledger, MARKER, Root, Thing, sweep};
+use muster_tests::world::needs_root;
 
 fn run(command: &[&str]) {
     let status = Command::new(command[0]).args(&command[1..]).status().unwrap();
@@ -24,6 +25,7 @@ fn group(name: &str) -> PathBuf {
 
 #[test]
 fn every_kind_of_thing_is_removed() {
+    needs_root().unwrap_or_else(|error| panic!("{error}"));
     let folder = tempfile::tempdir().unwrap();
     let root = root(folder.path());
     let (ledger, _) = Ledger::open(&root, "all kinds").unwrap();
