@@ -77,6 +77,9 @@ pub enum Error {
     /// The shared world could not be started; the daemon's own words.
     #[error("the shared world: {0}")]
     Daemon(String),
+    /// A world was named that is not there.
+    #[error("no world `{0}` on this machine\n\nhint: `muster-tests status` lists them")]
+    NoWorld(String),
     /// A certificate could not be made.
     #[error("a certificate could not be made: {0}")]
     Certificate(#[from] rcgen::Error),
@@ -89,6 +92,11 @@ impl Error {
     /// Whether the machine lacks something that set-up brings, so that nothing of ours is at fault.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Missing { .. })
+    }
+
+    /// Whether what was typed is at fault.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::NoWorld(_))
     }
 
     /// Whether a deadline passed.

@@ -1,15 +1,16 @@
-//! The world that Muster's tests run in: a real control plane, a real EC2, and instances that boot, on one machine.
+//! The world that Muster's tests run in: a real control plane on one machine, and what tests of it need.
 //!
 //! ```text
 //!  tests/setup ──► programs ──┐   built once per user, pinned
 //!                             ▼
-//!  suite, `up` ──► world ──► process ──► etcd, API server, … in cluster
-//!                    │          │
-//!                    ▼          ▼
-//!                  ledger    what is about to be made, written down first;
-//!                    │       the next start removes what a dead owner left
-//!                    ▼
-//!              /run/muster-world/w1/ledger
+//!  `up` ───────────► world ──► process ──► cluster: etcd, API server, scheduler, controllers, KWOK
+//!                    ▲  │         │                    ▲
+//!  daemon, shared ───┘  ▼         ▼                    │ wait, leaks, snapshot
+//!    ▲                ledger: what is about to be     case: one test, with its namespace, deadline and logs
+//!    │                made, written down first; the    │
+//!    │                next start removes what a        │
+//!    │                dead owner left                  │
+//!    └────────────────── join ─────────────────────────┘
 //! ```
 //!
 //! Everything that a world makes outside of memory goes through [`ledger::Ledger`], so that a SIGKILL at any point is

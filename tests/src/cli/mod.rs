@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
         Ok(Verdict::No) => ExitCode::from(1),
         Err(error) => {
             let _ = writeln!(io::stderr().lock(), "error: {error}");
-            ExitCode::from(3)
+            ExitCode::from(if error.is_usage() { USAGE } else { 3 })
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::arguments::Format;
 use super::{Verdict, print_json, table, up};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ledger::{Root, Swept, WorldState, sweep, worlds};
 use crate::process::Signal;
 
@@ -36,8 +36,9 @@ pub(super) fn status(out: &mut dyn Write, format: Format) -> Result<()> {
 pub(super) fn down(out: &mut dyn Write, only: &[String]) -> Result<Verdict> {
     let root = Root::of_this_machine()?;
     let states = worlds(&root)?;
-    for name in only.iter().filter(|name| !states.iter().any(|state| state.number == **name)) {
-        writeln!(out, "no world `{name}`")?;
+    // Before anything is ended: of a list with a mistake in it nothing is done.
+    if let Some(name) = only.iter().find(|name| !states.iter().any(|state| state.number == **name)) {
+        return Err(Error::NoWorld(name.clone()));
     }
     let mut resisted = false;
     for state in &states {
