@@ -4,7 +4,7 @@ use std::panic::catch_unwind;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use muster_tests::cluster::fake_node;
@@ -113,6 +113,23 @@ fn a_taint_keeps_pods_off_until_it_is_removed() {
         deployments.delete("web", &DeleteParams::foreground()).await.unwrap();
         wait::until_gone(deployments, "web", SOON).await.unwrap();
         remove_node(nodes, &name).await;
+    });
+}
+
+#[test]
+fn a_deadline_says_what_was_seen_last() {
+    case("deadline", &[Part::Cluster], async |case| {
+        let maps: Api<ConfigMap> = Api::namespaced(case.cluster().client(), case.namespace());
+        let map = serde_json::from_value(json!({"metadata": {"name": "seen"}, "data": {"state": "pending"}})).unwrap();
+        maps.create(&PostParams::default(), &map).await.unwrap();
+        let never = wait::until(maps, "seen", Duration::from_secs(1), "its state is done", |map| {
+            map.data.iter().flatten().any(|(_, state)| state == "done")
+        });
+        let error = never.await.unwrap_err();
+        assert!(error.is_deadline());
+        let text = error.to_string();
+        assert!(text.starts_with("its state is done: not so after 1 s; last seen: ["), "{text}");
+        assert!(text.contains(r#""state": "pending""#) && !text.contains("managedFields"), "{text}");
     });
 }
 

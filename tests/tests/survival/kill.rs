@@ -1,5 +1,7 @@
 //! SIGKILL of a world's owner while it starts, while it runs, and while it ends.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,6 +11,9 @@ use muster_tests::ledger::{Root, WorldState, alive_in, sweep, worlds};
 
 /// A start takes about so long on an idle machine: later kills meet a world that runs.
 const START: Duration = Duration::from_secs(8);
+
+/// And an end so long.
+const END: Duration = Duration::from_millis(1500);
 
 /// `up` as a person would start it.
 fn up() -> Child {
@@ -57,15 +62,35 @@ fn kill_and_clean(times: u32) {
     }
 }
 
+/// Kills `times` worlds while they take themselves down.
+fn kill_while_ending(times: u32) {
+    let root = Root::of_this_machine().unwrap();
+    for round in 0..times {
+        let (mut owner, world) = started();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&owner), rustix::process::Signal::TERM).unwrap();
+        let moment = END * round / times;
+        std::thread::sleep(moment);
+        // Gone already, if it was fast.
+        let _ = owner.kill();
+        owner.wait().unwrap();
+        let swept = sweep(&root).unwrap();
+        assert!(swept.iter().all(|swept| swept.problems.is_empty()), "killed {moment:?} into its end: {swept:?}");
+        println!("round {round}: killed {moment:?} into its end");
+        gone(&world);
+    }
+}
+
 #[test]
 fn a_killed_world_is_cleaned_up_by_the_next_start() {
     kill_and_clean(5);
+    kill_while_ending(2);
 }
 
 #[test]
 #[ignore = "scale tier: takes minutes"]
-fn twenty_killed_worlds_are_cleaned_up() {
+fn many_killed_worlds_are_cleaned_up() {
     kill_and_clean(20);
+    kill_while_ending(10);
 }
 
 /// Ctrl-C, a closed terminal, and `down` from another one.
@@ -85,6 +110,35 @@ fn a_world_that_is_told_to_end_leaves_nothing() {
         "{down:?}"
     );
     assert!(owner.wait().unwrap().success());
+    gone(&world);
+}
+
+/// The daemon that suites share knows its users by their connections, which the kernel closes when they are killed.
+#[test]
+fn the_daemon_ends_with_its_last_user() {
+    let root = Root::of_this_machine().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster-tests"));
+    command.args(["daemon", "survival suite"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut daemon = command.process_group(0).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    let (world, mut user) = loop {
+        assert!(Instant::now() < end, "the daemon opens no socket");
+        assert!(daemon.try_wait().unwrap().is_none(), "the daemon has ended");
+        let Some(world) = world_of(&daemon) else { continue };
+        let socket = root.path().join(&world.number).join("socket");
+        if let Ok(user) = UnixStream::connect(socket) {
+            break (world, user);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    user.write_all(b"{\"parts\":[\"kwok\"]}\n").unwrap();
+    let mut answer = String::new();
+    BufReader::new(user.try_clone().unwrap()).read_line(&mut answer).unwrap();
+    assert!(answer.starts_with("{\"ready\":"), "{answer}");
+    assert!(!alive_in(&root.path().join(&world.number)).is_empty());
+
+    drop(user);
+    assert!(daemon.wait().unwrap().success());
     gone(&world);
 }
 
