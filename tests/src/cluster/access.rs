@@ -143,7 +143,10 @@ impl Cluster {
     /// # Errors
     /// [`Error::Command`] with its own words when it does not end with success.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        kubectl(self.kubeconfig(), arguments).await
+        match &self.place.own {
+            Some(own) => kubectl(self.kubeconfig(), &own.folder, arguments).await,
+            None => kubectl(self.kubeconfig(), tempfile::tempdir()?.path(), arguments).await,
+        }
     }
 
     /// Somebody with a client certificate: `user`, in at most one group, with no rights but those that RBAC gives.
@@ -241,7 +244,8 @@ impl Identity {
     /// # Errors
     /// [`Error::Command`] with its own words when it does not end with success.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        kubectl(&self.kubeconfig, arguments).await
+        // Beside the kubeconfig, which lies in the world.
+        kubectl(&self.kubeconfig, self.kubeconfig.parent().unwrap_or(Path::new("/")), arguments).await
     }
 }
 
@@ -252,10 +256,12 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// The process ends with the future: nothing of it is left, so it is not in the ledger.
-async fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Result<String> {
+/// The process ends with the future: nothing of it is left, so it is not in the ledger. What it learns of the server it
+/// keeps in `folder`, not in the home of whoever runs the tests, and that person's preferences are not asked.
+async fn kubectl(kubeconfig: &Path, folder: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(programs::path("kubectl")?);
-    command.arg("--kubeconfig").arg(kubeconfig).args(arguments).env_remove("KUBECONFIG").kill_on_drop(true);
+    command.arg("--kubeconfig").arg(kubeconfig).arg("--cache-dir").arg(folder.join("kubectl"));
+    command.args(arguments).env_remove("KUBECONFIG").env("KUBERC", "off").kill_on_drop(true);
     let output = command.stdin(std::process::Stdio::null()).output().await?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
