@@ -121,9 +121,7 @@ impl Case {
 
     /// Copies the logs of the world to where they stay.
     fn keep_logs(&self) -> Result<PathBuf> {
-        let folder =
-            std::env::var_os(LOGS).map_or_else(|| std::env::temp_dir().join("muster-world-logs"), PathBuf::from);
-        let folder = folder.join(&self.namespace);
+        let folder = kept_logs(&self.namespace);
         fs::create_dir_all(&folder)?;
         for entry in fs::read_dir(&self.shared.logs)? {
             let entry = entry?;
@@ -133,4 +131,10 @@ impl Case {
         }
         Ok(folder)
     }
+}
+
+/// Where the logs are that were kept when the test with this namespace failed.
+pub fn kept_logs(namespace: &str) -> PathBuf {
+    let folder = std::env::var_os(LOGS).map(PathBuf::from);
+    folder.unwrap_or_else(|| std::env::temp_dir().join("muster-world-logs")).join(namespace)
 }

@@ -41,7 +41,7 @@ pub struct Place {
 }
 
 /// What only a control plane of ours has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OwnPlace {
     /// With its files.
@@ -246,6 +246,15 @@ impl Identity {
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         // Beside the kubeconfig, which lies in the world.
         kubectl(&self.kubeconfig, self.kubeconfig.parent().unwrap_or(Path::new("/")), arguments).await
+    }
+}
+
+impl std::fmt::Debug for OwnPlace {
+    /// Without the secret of the bootstrap token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { folder, outside, inside, bootstrap: _ } = self;
+        let mut shown = f.debug_struct("OwnPlace");
+        shown.field("folder", folder).field("outside", outside).field("inside", inside).finish_non_exhaustive()
     }
 }
 

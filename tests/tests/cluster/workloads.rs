@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
+use muster_tests::case::kept_logs;
 use muster_tests::cluster::fake_node;
 use muster_tests::snapshot::{Picture, is_ready};
 use muster_tests::wait::{self, Selection};
@@ -140,12 +141,17 @@ fn a_test_that_leaves_a_node_behind_fails() {
         case("leak", &[Part::Cluster], async |case| {
             let name = case.named("forgotten");
             add_node(case, &name, json!({})).await;
-            *left.lock().unwrap() = Some((case.cluster().clone(), name));
+            *left.lock().unwrap() = Some((case.cluster().clone(), name, case.namespace().to_owned()));
         });
     });
     let message = *outcome.unwrap_err().downcast::<String>().unwrap();
-    let (cluster, name) = left.into_inner().unwrap().unwrap();
+    let (cluster, name, namespace) = left.into_inner().unwrap().unwrap();
     assert!(message.contains(&format!("`leak` left behind:\nNode `{name}`")), "{message}");
+    // What every failed test leaves for whoever looks into it.
+    let logs = kept_logs(&namespace);
+    let requests = std::fs::read_to_string(logs.join("shared-audit.log")).unwrap();
+    assert!(requests.contains(&name));
+    std::fs::remove_dir_all(logs).unwrap();
 
     // Now that it was noticed, for the sake of the others. In a runtime of its own: the case has taken its own along.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
