@@ -1,10 +1,12 @@
-//! The world that Muster's tests run in: a real control plane on one machine, and what tests of it need.
+//! The world that Muster's tests run in: a real control plane and a real EC2 on one machine, and what tests
+//! of them need.
 //!
 //! ```text
 //!  tests/setup ──► programs ──┐   built once per user, pinned
 //!                             ▼
-//!  `up` ───────────► world ──► process ──► cluster: etcd, API server, scheduler, controllers, KWOK
-//!                    ▲  │         │                    ▲
+//!  `up` ───────────► world ──► process ─┬► cluster: etcd, API server, scheduler, controllers, KWOK
+//!                    ▲  │         │     └► ec2: moto, behind a proxy for each test
+//!                    │  │         │                    ▲
 //!  daemon, shared ───┘  ▼         ▼                    │ wait, leaks, snapshot
 //!    ▲                ledger: what is about to be     case: one test, with its namespace, deadline and logs
 //!    │                made, written down first; the    │
@@ -19,6 +21,7 @@
 pub mod case;
 pub mod cli;
 pub mod cluster;
+pub mod ec2;
 mod error;
 pub mod leaks;
 pub mod ledger;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// A real cluster on one machine, for the tests of Muster and for you.
+/// A real cluster and a real EC2 on one machine, for the tests of Muster and for you.
 #[derive(Debug, Parser)]
 #[command(name = "muster-tests", version, max_term_width = 100)]
 pub(super) struct Arguments {

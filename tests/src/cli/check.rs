@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::arguments::Format;
 use super::parts::Parts;
-use super::{Verdict, print_json, progress, table};
+use super::{Verdict, cloud, print_json, progress, table};
 use crate::cluster::{Cluster, fake_node};
 use crate::error::{Error, Result};
 use crate::{programs, wait};
@@ -63,6 +63,7 @@ async fn once() -> Result<Vec<Proof>> {
     proofs.push(prove("API server", kubectl_version(&cluster)).await);
     proofs.push(prove("RBAC", rights(&cluster)).await);
     proofs.push(prove("scheduler, controllers, KWOK", deployment(&cluster)).await);
+    proofs.push(prove("EC2, SSM", cloud::prove(&parts.ec2)).await);
     proofs.push(prove("programs", tools()).await);
     let down = prove("everything", async { parts.end().map(|()| "taken down".to_owned()) }).await;
     proofs.push(down);

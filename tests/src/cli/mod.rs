@@ -12,6 +12,7 @@
 
 mod arguments;
 mod check;
+mod cloud;
 mod doctor;
 mod parts;
 mod table;

@@ -1,8 +1,10 @@
 //! What `up` starts, in order, and what it shows of it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, ControlPlane, Kwok, Options};
+use crate::ec2::{Ec2, Moto};
 use crate::error::Result;
 use crate::world::{World, cluster_in};
 
@@ -15,6 +17,8 @@ pub(super) struct Parts {
     pub(super) cluster: Cluster,
     pub(super) plane: Option<ControlPlane>,
     pub(super) kwok: Kwok,
+    pub(super) moto: Arc<Moto>,
+    pub(super) ec2: Ec2,
     /// How long each part took to start.
     pub(super) times: Vec<(&'static str, Duration)>,
 }
@@ -32,18 +36,23 @@ impl Parts {
         let options = Options { audit: true, ..Options::default() };
         let (cluster, plane) = timed(&mut times, "control plane", cluster_in(&world, &options)).await?;
         let kwok = timed(&mut times, "KWOK", async { Kwok::start(world.spawner(), &cluster) }).await?;
-        Ok(Self { world, cluster, plane, kwok, times })
+        let moto = Arc::new(timed(&mut times, "moto", Moto::start(world.spawner())).await?);
+        let ec2 = timed(&mut times, "EC2", Ec2::start(&moto)).await?;
+        Ok(Self { world, cluster, plane, kwok, moto, ec2, times })
     }
 
     /// Makes sure that every server runs.
     pub(super) fn check(&mut self) -> Result<()> {
         self.kwok.check()?;
+        self.moto.check()?;
         self.plane.as_mut().map_or(Ok(()), ControlPlane::check)
     }
 
     /// Ends the servers in their order and removes the rest.
     pub(super) fn end(self) -> Result<()> {
-        let Self { world, cluster: _, plane, kwok, times: _ } = self;
+        let Self { world, cluster: _, plane, kwok, moto, ec2, times: _ } = self;
+        drop(ec2);
+        drop(moto);
         drop(kwok);
         drop(plane);
         world.close()

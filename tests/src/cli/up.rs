@@ -1,5 +1,6 @@
 //! `up`: a world for a person.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
@@ -46,13 +47,17 @@ pub(super) async fn run(out: &mut dyn Write, format: Format) -> Result<()> {
 }
 
 fn show(out: &mut dyn Write, format: Format, parts: &Parts) -> Result<()> {
-    let Parts { world, cluster, plane, kwok, times: _ } = parts;
-    let servers = || plane.iter().flat_map(|plane| plane.servers()).chain([kwok.server()]);
+    let Parts { world, cluster, plane, kwok, moto, ec2, times: _ } = parts;
+    let person = ec2.environment(&ec2.credentials("person"));
+    let servers = plane.iter().flat_map(|plane| plane.servers()).chain([kwok.server()]);
+    let mut servers: Vec<_> = servers.map(|it| (it.name(), it.id().pid, it.log())).collect();
+    servers.extend(moto.pid().map(|pid| ("moto", pid, moto.log())));
     if format.is_json() {
         let servers: Vec<_> =
-            servers().map(|it| json!({"name": it.name(), "pid": it.id().pid, "log": it.log()})).collect();
+            servers.iter().map(|(name, pid, log)| json!({"name": name, "pid": pid, "log": log})).collect();
         let world = json!({
             "apiVersion": "muster.dev/v1", "kind": "World", "name": world.number(), "kubeconfig": cluster.kubeconfig(),
+            "endpoint": ec2.endpoint(), "environment": person.iter().cloned().collect::<BTreeMap<_, _>>(),
             "folder": world.folder(), "logs": world.logs(), "servers": servers,
         });
         return print_json(out, &world);
@@ -61,11 +66,15 @@ fn show(out: &mut dyn Write, format: Format, parts: &Parts) -> Result<()> {
     writeln!(out, "  kubectl ──► API server ◄── scheduler, controllers")?;
     writeln!(out, "                  │  ▲")?;
     writeln!(out, "                etcd └── KWOK: Nodes with the annotation kwok.x-k8s.io/node: fake\n")?;
-    for server in servers() {
-        writeln!(out, "  {:<32} process {}", server.name(), server.id().pid)?;
+    writeln!(out, "  aws, SDK ──► EC2 with faults ({}/_muster) ──► moto\n", ec2.endpoint())?;
+    for (name, pid, _) in servers {
+        writeln!(out, "  {name:<32} process {pid}")?;
     }
     writeln!(out, "  {:<32} {}\n", "logs", world.logs().display())?;
     writeln!(out, "export KUBECONFIG={}", cluster.kubeconfig().display())?;
+    for (name, value) in person {
+        writeln!(out, "export {name}={value}")?;
+    }
     writeln!(out, "\nCtrl-C, or `muster-tests down`, ends it and leaves nothing behind.")?;
     Ok(())
 }

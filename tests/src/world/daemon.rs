@@ -8,9 +8,10 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
-use super::protocol::{Answer, Ask, Described, Part};
+use super::protocol::{Answer, Ask, Described, MotoPlace, Part};
 use super::{World, cluster_in, shared};
 use crate::cluster::{Cluster, ControlPlane, Kwok, Options};
+use crate::ec2::Moto;
 use crate::error::{Error, Result};
 
 /// How long the daemon stays when nobody uses it: cargo starts one test program after another, and the next one should
@@ -22,6 +23,7 @@ struct Parts {
     world: World,
     cluster: Option<(Cluster, Option<ControlPlane>)>,
     kwok: Option<Kwok>,
+    moto: Option<Moto>,
 }
 
 /// Opens a world for `owner` and serves it until its last user is gone. A user is a connection: the kernel closes it when
@@ -33,7 +35,7 @@ pub async fn serve(owner: &str) -> Result<()> {
     let world = World::open(owner)?;
     let socket = shared::socket(world.ledger().folder());
     let listener = UnixListener::bind(&socket)?;
-    let parts = Arc::new(Mutex::new(Parts { world, cluster: None, kwok: None }));
+    let parts = Arc::new(Mutex::new(Parts { world, cluster: None, kwok: None, moto: None }));
     let (users_tx, mut users_rx) = watch::channel(0_usize);
     loop {
         let is_idle = *users_rx.borrow_and_update() == 0;
@@ -56,6 +58,7 @@ pub async fn serve(owner: &str) -> Result<()> {
     fs_err::remove_file(&socket)?;
     drop(listener);
     let mut parts = parts.lock().await;
+    parts.moto = None;
     parts.kwok = None;
     parts.cluster = None;
     parts.world.ledger().close()
@@ -85,6 +88,21 @@ impl Parts {
     /// Starts what is asked for and does not run yet. What has died in the meantime is an error with its last words: a
     /// server that dies under a test is never restarted in silence.
     async fn provide(&mut self, wanted: &[Part]) -> Result<Described> {
+        if wanted.iter().any(|part| matches!(part, Part::Cluster | Part::Kwok)) {
+            self.provide_cluster(wanted.contains(&Part::Kwok)).await?;
+        }
+        if wanted.contains(&Part::Moto) && self.moto.is_none() {
+            self.moto = Some(Moto::start(self.world.spawner()).await?);
+        }
+        if let Some(moto) = &self.moto {
+            moto.check()?;
+        }
+        let moto = self.moto.as_ref().map(|moto| MotoPlace { port: moto.port(), log: moto.log().to_owned() });
+        let cluster = self.cluster.as_ref().map(|(cluster, _)| cluster.place().clone());
+        Ok(Described { cluster, logs: self.world.logs().to_owned(), moto })
+    }
+
+    async fn provide_cluster(&mut self, with_kwok: bool) -> Result<()> {
         if self.cluster.is_none() {
             let options = Options { audit: true, ..Options::named("shared") };
             self.cluster = Some(cluster_in(&self.world, &options).await?);
@@ -95,12 +113,12 @@ impl Parts {
         if let Some(plane) = plane {
             plane.check()?;
         }
-        if wanted.contains(&Part::Kwok) && self.kwok.is_none() {
+        if with_kwok && self.kwok.is_none() {
             self.kwok = Some(Kwok::start(self.world.spawner(), cluster)?);
         }
         if let Some(kwok) = &mut self.kwok {
             kwok.check()?;
         }
-        Ok(Described { cluster: cluster.place().clone(), logs: self.world.logs().to_owned() })
+        Ok(())
     }
 }

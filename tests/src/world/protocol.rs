@@ -12,8 +12,10 @@ use crate::cluster::Place;
 pub enum Part {
     /// The control plane.
     Cluster,
-    /// KWOK, for nodes without machines.
+    /// KWOK, for nodes without machines; brings the control plane.
     Kwok,
+    /// moto, behind which each test has an EC2 of its own.
+    Moto,
 }
 
 /// A test process to the daemon.
@@ -37,6 +39,17 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Described {
-    pub(super) cluster: Place,
+    /// If the cluster or KWOK was asked for.
+    pub(super) cluster: Option<Place>,
     pub(super) logs: PathBuf,
+    /// If it was asked for.
+    pub(super) moto: Option<MotoPlace>,
+}
+
+/// Where moto is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct MotoPlace {
+    pub(super) port: u16,
+    pub(super) log: PathBuf,
 }

@@ -12,6 +12,7 @@ use fs_err as fs;
 
 use super::protocol::{Answer, Ask, Described, Part};
 use crate::cluster::Cluster;
+use crate::ec2::Moto;
 use crate::error::{Error, Result};
 use crate::ledger::{Root, WorldState, worlds};
 
@@ -36,8 +37,19 @@ impl Shared {
     /// # Errors
     /// What kept it from starting, in the daemon's words.
     pub async fn join(parts: &[Part]) -> Result<Self> {
-        let Described { cluster, logs } = ask(parts)?;
+        let with_cluster = [parts, &[Part::Cluster]].concat();
+        let Described { cluster, logs, moto: _ } = ask(&with_cluster)?;
+        let cluster = cluster.ok_or_else(|| Error::Daemon("it has no cluster".to_owned()))?;
         Ok(Self { cluster: Cluster::at(cluster).await?, logs })
+    }
+
+    /// The moto of the shared world, which is started if nobody uses it yet. Brings no cluster.
+    ///
+    /// # Errors
+    /// What kept it from starting, in the daemon's words.
+    pub fn moto() -> Result<Moto> {
+        let moto = ask(&[Part::Moto])?.moto.ok_or_else(|| Error::Daemon("it has no moto".to_owned()))?;
+        Ok(Moto::at(moto.port, moto.log))
     }
 }
 
