@@ -13,6 +13,9 @@
 //!    │                next start removes what a        │
 //!    │                dead owner left                  │
 //!    └────────────────── join ─────────────────────────┘
+//!
+//!  instances: Site ──► machine: namespaces, systemd, containerd, kubelet, faults, devices
+//!               └────► imds: 169.254.169.254, identity documents, role credentials, notices
 //! ```
 //!
 //! Everything that a world makes outside of memory goes through [`ledger::Ledger`], so that a SIGKILL at any point is
@@ -23,8 +26,11 @@ pub mod cli;
 pub mod cluster;
 pub mod ec2;
 mod error;
+pub mod imds;
+pub mod instances;
 pub mod leaks;
 pub mod ledger;
+pub mod machine;
 pub mod process;
 pub mod programs;
 mod random;

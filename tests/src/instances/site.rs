@@ -1,0 +1,158 @@
+//! All that instances of one world need to become nodes, started in the right order.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::authenticator::{self, Authenticator};
+use super::cloud::CloudController;
+use crate::cluster::{Cluster, ControlPlane, Network, Options};
+use crate::error::Result;
+use crate::imds::proof::RoleCredentials;
+use crate::imds::{Authority, Instance, Metadata, Role, Served};
+use crate::machine::{Fabric, GATEWAY, Image, Machine, Machines, Spec};
+use crate::world::World;
+
+/// The cluster's name, for which tokens are made.
+pub const CLUSTER: &str = "muster";
+
+/// The network of a world with what answers in it. Dropping it ends all.
+#[derive(Debug)]
+pub struct Site {
+    machines: Machines,
+    metadata: Metadata,
+    authenticator: Authenticator,
+    cloud: Option<CloudController>,
+    plane: Option<ControlPlane>,
+    fabric: Arc<Fabric>,
+    world: World,
+    next: AtomicU32,
+}
+
+/// A machine and its metadata. Clones are the same machine; the last one that is dropped pulls its plug.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The machine.
+    pub machine: Arc<Machine>,
+    /// What its metadata service says, and what a test changes of it.
+    pub served: Arc<Served>,
+}
+
+impl Site {
+    /// A network with metadata, without a cluster. `owner` says in a word who it is for.
+    ///
+    /// # Errors
+    /// When it cannot be made, as without root.
+    pub async fn open(owner: &str) -> Result<Self> {
+        let world = World::open(owner)?;
+        let fabric = Arc::new(Fabric::create(world.ledger()).await?);
+        let authority = Authority::create(world.folder().join("identity"))?;
+        let metadata = Metadata::start(&fabric, authority).await?;
+        let authenticator = Authenticator::start(&fabric, CLUSTER).await?;
+        let folder = world.folder().join("machines");
+        let machines = Machines::new(world.spawner().clone(), Arc::clone(&fabric), folder);
+        let next = AtomicU32::new(10);
+        Ok(Self { machines, metadata, authenticator, cloud: None, plane: None, fabric, world, next })
+    }
+
+    /// With a control plane in the network, and a cloud controller beside it.
+    ///
+    /// # Errors
+    /// As [`Self::open`] and [`ControlPlane::start`].
+    pub async fn with_cluster(owner: &str) -> Result<Self> {
+        let mut site = Self::open(owner).await?;
+        let network = Network::Namespace { name: site.fabric.namespace().to_owned(), address: GATEWAY };
+        let token_webhook = Some(authenticator::url());
+        let options = Options { network, token_webhook, ..Options::default() };
+        let plane = site.world.control_plane(&options).await?;
+        site.cloud = Some(CloudController::start(plane.cluster().client()));
+        site.plane = Some(plane);
+        Ok(site)
+    }
+
+    /// The cluster.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn cluster(&self) -> Result<&Cluster> {
+        self.plane.as_ref().map(ControlPlane::cluster).ok_or_else(|| crate::Error::Missing {
+            what: "this site has no cluster".to_owned(),
+            hint: "open it with `Site::with_cluster`".to_owned(),
+        })
+    }
+
+    /// The network.
+    pub fn fabric(&self) -> &Arc<Fabric> {
+        &self.fabric
+    }
+
+    /// The metadata service.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Who lets nodes into the cluster.
+    pub fn authenticator(&self) -> &Authenticator {
+        &self.authenticator
+    }
+
+    /// The world.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// A new instance with an address and a role of its own, for tests without EC2.
+    pub fn instance(&self) -> Instance {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let [_, _, high, low] = number.to_be_bytes();
+        let mut instance = Instance::new(format!("i-0{number:016x}"), Ipv4Addr::new(10, 0, high, low));
+        let credentials = RoleCredentials {
+            access_key_id: format!("ASIA{number:016}"),
+            secret_access_key: format!("secret of {number}"),
+            token: format!("session of {number}"),
+        };
+        instance.role = Some(Role { name: "muster-node".to_owned(), credentials });
+        instance
+    }
+
+    /// Boots `instance` with `image`, its role admitted to the cluster. `change` may alter the machine before.
+    ///
+    /// # Errors
+    /// When the machine cannot be made.
+    pub async fn boot(&self, instance: Instance, image: Image, change: impl FnOnce(&mut Spec)) -> Result<Node> {
+        let mut spec = Spec::new(&instance.instance_id, instance.address, image);
+        spec.host_name.clone_from(&instance.host_name);
+        spec.instance_type.clone_from(&instance.instance_type);
+        change(&mut spec);
+        let plot = self.machines.plot(&spec);
+        self.authenticator.admit(&instance);
+        if let Some(cloud) = &self.cloud {
+            cloud.learn(&instance);
+        }
+        let served = self.metadata.serve(instance, Some(plot.pods()))?;
+        let machine = Arc::new(self.machines.boot(spec, plot).await?);
+        Ok(Node { machine, served })
+    }
+
+    /// Pulls the plug of a node and ends its metadata.
+    ///
+    /// # Errors
+    /// When something of it resists.
+    pub async fn terminate(&self, node: Node) -> Result<()> {
+        let Node { machine, served } = node;
+        machine.terminate().await?;
+        self.authenticator.refuse(&served.instance.instance_id);
+        self.metadata.forget(&served.instance.instance_id);
+        Ok(())
+    }
+
+    /// Ends everything in its order.
+    ///
+    /// # Errors
+    /// [`crate::Error::LeftBehind`] with what resisted.
+    pub fn close(self) -> Result<()> {
+        let Self { machines, metadata, authenticator, cloud, plane, fabric, world, next: _ } = self;
+        drop((cloud, plane, authenticator, metadata, machines, fabric));
+        world.close()
+    }
+}
