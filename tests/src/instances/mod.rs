@@ -7,13 +7,17 @@
 //!         ├ Authenticator      who a kubelet is: the API server asks it about tokens
 //!         ├ CloudController    initializes Nodes, as EKS's does
 //!         └ Machines ─► boot ─► Node (machine, metadata) ─► terminate
+//!
+//!   Ec2 ─ Events ─► Bridge ─ Becomes ─► a machine, a KWOK node, nothing
 //! ```
 
 mod authenticator;
+mod bridge;
 mod cloud;
 mod site;
 pub mod user_data;
 
 pub use authenticator::Authenticator;
+pub use bridge::{Becomes, Bridge};
 pub use cloud::CloudController;
 pub use site::{CLUSTER, Node, Site};
