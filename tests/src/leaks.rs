@@ -18,6 +18,7 @@ use kube::core::ObjectMeta;
 use kube::{Api, ResourceExt};
 
 use crate::cluster::Cluster;
+use crate::ec2::Ec2;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 
@@ -30,6 +31,15 @@ pub struct Item {
     pub name: String,
     /// The values of its labels or tags, where a mark may be.
     pub marks: BTreeSet<String>,
+}
+
+impl Item {
+    /// With one mark more.
+    #[must_use]
+    pub fn marked(mut self, mark: &str) -> Self {
+        self.marks.insert(mark.to_owned());
+        self
+    }
 }
 
 impl fmt::Display for Item {
@@ -80,6 +90,14 @@ pub async fn of_cluster(cluster: &Cluster) -> Result<Vec<Item>> {
     let namespaces = namespaces.list(&all).await?;
     items.extend(namespaces.iter().filter_map(|space| item("Namespace", space.name_any(), &space.metadata)));
     Ok(items)
+}
+
+/// Instances, launch templates and volumes of an account.
+///
+/// # Errors
+/// [`Error::Command`] with EC2's answer when it refuses to list them.
+pub async fn of_ec2(ec2: &Ec2) -> Result<Vec<Item>> {
+    ec2.items().await.map_err(|refused| Error::Command { command: refused.action.to_owned(), answer: refused.message })
 }
 
 /// What a world has made on this machine: processes, network namespaces, mounts, control groups, folders.

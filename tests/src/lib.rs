@@ -38,5 +38,5 @@ pub mod snapshot;
 pub mod wait;
 pub mod world;
 
-pub use case::{Case, case};
+pub use case::{Case, Ground, OnSite, case, on_site, on_site_for};
 pub use error::{Error, Result};

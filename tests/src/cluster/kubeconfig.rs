@@ -8,7 +8,7 @@ use kube::{Client, Config};
 use rustix::fs::Mode;
 use serde_json::{Value, json};
 
-use super::pki::Pair;
+use super::pki::{self, Pair};
 use crate::error::{Error, Result};
 
 /// What its user proves itself with.
@@ -29,7 +29,9 @@ pub(crate) fn write(path: &Path, server: &str, ca: &Path, proof: &Proof<'_>) -> 
     let text = json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "world", "cluster": {"server": server, "certificate-authority": ca}}],
+        "clusters": [{"name": "world", "cluster": {
+            "server": server, "certificate-authority": ca, "tls-server-name": pki::NAME,
+        }}],
         "users": [{"name": "user", "user": user}],
         "contexts": [{"name": "world", "context": {"cluster": "world", "user": "user"}}],
         "current-context": "world",

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use fs_err as fs;
 use futures::try_join;
+use jiff::Timestamp;
 
 use self::kubeconfig::Proof;
 use self::pki::Pki;
@@ -74,10 +75,13 @@ impl ControlPlane {
         let folder = folder.join(&options.name);
         fs::create_dir_all(&folder)?;
         let address = options.network.address();
-        let pki = Pki::create(&folder.join("pki"), &[address, IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(SERVICE)])?;
+        let addresses = [address, IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(SERVICE)];
+        let pki = Pki::create(&folder.join("pki"), &addresses)?;
+        let made = (!options.ahead.is_zero()).then(|| Timestamp::now().saturating_add(options.ahead)).transpose();
+        let dated = made.ok().flatten().map(|made| pki.dated(&addresses, made)).transpose()?;
         let outside = ports::free(spawner.ledger().number())?;
         let port = if options.network.namespace().is_some() { PORT } else { outside };
-        let layout = Layout { folder: &folder, logs: spawner.logs(), pki: &pki, options, port };
+        let layout = Layout { folder: &folder, logs: spawner.logs(), pki: &pki, dated, options, port };
 
         let etcd = spawner.start(&layout.etcd()?)?;
         let mut api_server = spawner.start(&layout.api_server()?)?;

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 /// How a control plane is started.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -15,6 +17,10 @@ pub struct Options {
     /// Where the API server asks about tokens that it does not know itself (`TokenReview` over HTTP), as EKS does for
     /// those of `aws eks get-token`.
     pub token_webhook: Option<String>,
+    /// How far the clock of the API server is ahead of that of the machines (behind, if negative): the certificate that it
+    /// shows to whoever calls it by its address was made that much later, and holds for a year. Clients of the world
+    /// itself call it by a name, and see another.
+    pub ahead: SignedDuration,
     /// How long a node may be silent until it counts as lost. Kubernetes: 50 s.
     pub node_grace: Option<Duration>,
 }
@@ -40,6 +46,7 @@ impl Default for Options {
             network: Network::Loopback,
             audit: false,
             token_webhook: None,
+            ahead: SignedDuration::ZERO,
             node_grace: None,
         }
     }

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use fs_err as fs;
+use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
@@ -15,6 +17,12 @@ use crate::error::Result;
 /// Names under which pods and people reach an API server.
 const NAMES: [&str; 5] =
     ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+
+/// The name by which clients of the world ask for the API server's certificate, whatever address they call.
+pub(crate) const NAME: &str = "kubernetes";
+
+/// How long a certificate with dates holds, as EKS's do.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The folder with the files of a control plane. The servers read them from there; the key of the authority is among
 /// them because kube-controller-manager signs the kubelets' certificates with it.
@@ -43,12 +51,16 @@ impl Pki {
         write(&pki.tokens_key(), &tokens.serialize_pem())?;
         write(&pki.tokens_public(), &tokens.public_key_pem())?;
 
-        let mut server = CertificateParams::new(NAMES.map(String::from))?;
-        server.subject_alt_names.extend(addresses.iter().map(|address| SanType::IpAddress(*address)));
-        server.distinguished_name = name("kube-apiserver", None);
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        pki.issue("apiserver", server)?;
+        pki.issue("apiserver", server(addresses)?)?;
         Ok(pki)
+    }
+
+    /// The API server's certificate again, as one would look that was made at `made` and holds for a year.
+    pub(crate) fn dated(&self, addresses: &[IpAddr], made: Timestamp) -> Result<Pair> {
+        let mut server = server(addresses)?;
+        server.not_before = SystemTime::from(made).into();
+        server.not_after = (SystemTime::from(made) + YEAR).into();
+        self.issue("apiserver-dated", server)
     }
 
     /// What [`Self::create`] has made there, in this process or in another one.
@@ -103,6 +115,15 @@ impl Pki {
     fn pair(&self, file: &str) -> Pair {
         Pair { certificate: self.folder.join(format!("{file}.crt")), key: self.folder.join(format!("{file}.key")) }
     }
+}
+
+/// What the API server's certificate says. rcgen's own dates are those of no clock: from 1975 to 4096.
+fn server(addresses: &[IpAddr]) -> Result<CertificateParams> {
+    let mut server = CertificateParams::new(NAMES.map(String::from))?;
+    server.subject_alt_names.extend(addresses.iter().map(|address| SanType::IpAddress(*address)));
+    server.distinguished_name = name("kube-apiserver", None);
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Ok(server)
 }
 
 /// What the authority's certificate says. The same each time, so that its key is all that has to be kept.

@@ -6,7 +6,7 @@ use fs_err as fs;
 use serde_json::json;
 
 use super::options::{Network, Options};
-use super::pki::Pki;
+use super::pki::{self, Pair, Pki};
 use crate::error::Result;
 use crate::process::Program;
 use crate::programs;
@@ -21,6 +21,8 @@ pub(super) struct Layout<'a> {
     pub(super) folder: &'a Path,
     pub(super) logs: &'a Path,
     pub(super) pki: &'a Pki,
+    /// What the API server shows to whoever asks for no name.
+    pub(super) dated: Option<Pair>,
     pub(super) options: &'a Options,
     pub(super) port: u16,
 }
@@ -56,8 +58,9 @@ impl Layout<'_> {
     }
 
     pub(super) fn api_server(&self) -> Result<Program> {
-        let Options { name: _, network, audit, token_webhook, node_grace: _ } = self.options;
-        let server = self.pki.server();
+        let Options { name: _, network, audit, token_webhook, ahead: _, node_grace: _ } = self.options;
+        let named = self.pki.server();
+        let server = self.dated.as_ref().unwrap_or(&named);
         let kubelet = self.pki.client("kubelet-client", "kube-apiserver-kubelet-client", Some("system:masters"))?;
         let address = network.address().to_string();
         let mut program = self
@@ -83,6 +86,10 @@ impl Layout<'_> {
             .flag("kubelet-preferred-address-types", "InternalIP")
             // It refuses to publish a loopback address for the service `kubernetes`, and complains for ever.
             .flag("endpoint-reconciler-type", "none");
+        if self.dated.is_some() {
+            let pair = format!("{},{}:{}", named.certificate.display(), named.key.display(), pki::NAME);
+            program = program.flag("tls-sni-cert-key", pair);
+        }
         if *audit {
             let policy = self.folder.join("audit-policy.json");
             let rules = json!([{"level": "Metadata", "omitStages": ["RequestReceived"]}]);

@@ -14,9 +14,11 @@ use axum::extract::State;
 use axum::http::Response;
 use axum::response::IntoResponse;
 use http_body_util::BodyExt;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::answer::{Answer, ApiError, Cut};
+use super::clock::later;
 use super::faults::{self, CallFault, Verdict};
 use super::record::Call;
 use super::request::Request;
@@ -120,7 +122,10 @@ async fn answer(shared: &Shared, request: &Request, verdict: &Verdict, request_i
         None => work_once(shared, request, request_id).await,
     };
     let answer = result.unwrap_or_else(|error| error.answer(request.protocol(), request_id));
-    let answer = alter::shuffle(answer, verdict);
+    let mut answer = alter::shuffle(answer, verdict);
+    if let Some(ahead) = verdict.skew() {
+        answer.headers.push(("date".to_owned(), http_date(later(Timestamp::now(), ahead))));
+    }
     shared.clock.sleep(after).await;
     if verdict.has(&CallFault::CutAfter) { None } else { Some(answer) }
 }
@@ -132,10 +137,17 @@ fn refuse(shared: &Shared, request: &Request, verdict: &Verdict) -> Option<ApiEr
         let state = shared.state();
         (state.identities.of_key(&request.access_key).cloned(), state.identities.arn(&request.access_key))
     };
+    // Against the machine's clock, which is the one that callers sign by.
+    let off = verdict.skew().and_then(|ahead| signature::check_age(request, Timestamp::now(), ahead).err());
     let forged = known.and_then(|credentials| signature::check(request, &credentials, now).err());
-    forged
+    off.or(forged)
         .or_else(|| verdict.error(&request.service, &request.iam_action(), &arn))
         .or_else(|| alter::unseen(shared, request))
+}
+
+/// As `Thu, 01 Jan 1970 00:00:00 GMT`.
+fn http_date(time: Timestamp) -> String {
+    time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
 /// A call with a client token does its work once, however often it comes.

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::answer::ApiError;
 use super::clock::later;
+use super::faults;
 use super::identity::Credentials;
 use super::parameters::Parameters;
 use super::request::Request;
@@ -24,12 +25,27 @@ struct Claim {
     expires: Option<Duration>,
 }
 
+/// How far a signature may be from the clock of the service: SigV4's own tolerance.
+const TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
+
+/// Whether the signature is too old, or of the future, for a service whose clock is `ahead` of the caller's.
+pub(super) fn check_age(request: &Request, now: Timestamp, ahead: SignedDuration) -> Result<(), ApiError> {
+    let Some(claim) = claim(request) else { return Ok(()) };
+    let at = time_of(request, &claim)?;
+    let now = later(now, ahead);
+    let age = now.duration_since(at);
+    if age.abs() <= TOLERANCE {
+        return Ok(());
+    }
+    let now = now.strftime("%Y%m%dT%H%M%SZ").to_string();
+    Err(faults::signature_expired(&request.service, &claim.date, &now, age.is_positive()))
+}
+
 /// Whether `credentials` made the signature. A presigned one must hold still; the age of others is not looked at, since a
-/// test moves the proxy's clock and not that of its clients.
+/// test moves the proxy's clock and not that of its clients; where clocks differ on purpose, [`check_age`] is asked.
 pub(super) fn check(request: &Request, credentials: &Credentials, now: Timestamp) -> Result<(), ApiError> {
     let claim = claim(request).ok_or_else(|| mismatch(request))?;
-    let at = jiff::fmt::strtime::parse("%Y%m%dT%H%M%SZ", &claim.date).and_then(|time| time.to_datetime());
-    let at = at.and_then(|time| time.to_zoned(jiff::tz::TimeZone::UTC)).map_err(|_| mismatch(request))?.timestamp();
+    let at = time_of(request, &claim)?;
     let end = claim.expires.and_then(|holds| SignedDuration::try_from(holds).ok()).map(|holds| later(at, holds));
     if end.is_some_and(|end| end < now) {
         let message = format!("Signature expired: {} is now earlier than {now}", claim.date);
@@ -37,6 +53,12 @@ pub(super) fn check(request: &Request, credentials: &Credentials, now: Timestamp
     }
     let ours = signature(request, credentials, &claim, at).ok_or_else(|| mismatch(request))?;
     if ours == claim.signature { Ok(()) } else { Err(mismatch(request)) }
+}
+
+fn time_of(request: &Request, claim: &Claim) -> Result<Timestamp, ApiError> {
+    let at = jiff::fmt::strtime::parse("%Y%m%dT%H%M%SZ", &claim.date).and_then(|time| time.to_datetime());
+    let at = at.and_then(|time| time.to_zoned(jiff::tz::TimeZone::UTC)).map_err(|_| mismatch(request))?;
+    Ok(at.timestamp())
 }
 
 fn claim(request: &Request) -> Option<Claim> {

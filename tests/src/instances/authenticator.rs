@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -32,18 +32,20 @@ pub struct Authenticator {
 #[derive(Debug)]
 struct Known {
     cluster: String,
+    /// How far its clock is ahead of the machines'.
+    ahead: SignedDuration,
     /// By access key.
     instances: RwLock<HashMap<String, Instance>>,
 }
 
 impl Authenticator {
-    /// Serves for the cluster of this name.
+    /// Serves for the cluster of this name. Its clock is `ahead` of the machines'.
     ///
     /// # Errors
     /// When the socket cannot be made.
-    pub async fn start(fabric: &Fabric, cluster: impl Into<String>) -> Result<Self> {
+    pub async fn start(fabric: &Fabric, cluster: impl Into<String>, ahead: SignedDuration) -> Result<Self> {
         let listener = fabric.listen(SocketAddr::from((GATEWAY, PORT))).await?;
-        let known = Arc::new(Known { cluster: cluster.into(), instances: RwLock::default() });
+        let known = Arc::new(Known { cluster: cluster.into(), ahead, instances: RwLock::default() });
         let router = Router::new().route("/authenticate", post(review)).with_state(Arc::clone(&known));
         let server = tokio::spawn(async move {
             let _ends_with_the_listener = axum::serve(listener, router).await;
@@ -104,7 +106,8 @@ impl Known {
         let instance = instances.get(key).ok_or_else(|| format!("access key `{key}` maps to nobody"))?.clone();
         drop(instances);
         let role = instance.role.as_ref().ok_or_else(|| format!("access key `{key}` maps to nobody"))?;
-        proof::check(&query, &role.credentials, &self.cluster, Timestamp::now())?;
+        let now = Timestamp::now().saturating_add(self.ahead).unwrap_or(Timestamp::MAX);
+        proof::check(&query, &role.credentials, &self.cluster, now)?;
         Ok(instance)
     }
 }

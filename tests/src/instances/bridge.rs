@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::PostParams;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -43,25 +43,28 @@ pub struct Bridge {
 #[derive(Debug)]
 struct State {
     site: Arc<Site>,
-    nodes: Mutex<BTreeMap<String, Node>>,
-    /// The instances that EC2 has ended: the end of one can overtake its launch.
-    ended: Mutex<BTreeSet<String>>,
-    /// Why an instance could not become what it should, by its ID.
-    failed: Mutex<BTreeMap<String, String>>,
-    /// Counts changes of the two.
+    became: Mutex<Became>,
+    /// Counts its changes.
     changes: watch::Sender<u64>,
+}
+
+/// By instance ID.
+#[derive(Debug, Default)]
+struct Became {
+    nodes: BTreeMap<String, Node>,
+    /// What EC2 has ended: the end of an instance can overtake its launch.
+    ended: BTreeSet<String>,
+    /// Of those, what is done with.
+    gone: BTreeSet<String>,
+    /// Why an instance could not become what it should, or not end.
+    failed: BTreeMap<String, String>,
 }
 
 impl Bridge {
     /// Follows `ec2` from now on; instances that run already count as launched. `plan` says what becomes of each.
     pub fn start(site: &Arc<Site>, ec2: &Arc<Ec2>, plan: impl Fn(&ec2::Instance) -> Becomes + Send + 'static) -> Self {
-        let state = Arc::new(State {
-            site: Arc::clone(site),
-            nodes: Mutex::default(),
-            ended: Mutex::default(),
-            failed: Mutex::default(),
-            changes: watch::Sender::new(0),
-        });
+        let changes = watch::Sender::new(0);
+        let state = Arc::new(State { site: Arc::clone(site), became: Mutex::default(), changes });
         let (follower, ec2) = (Arc::clone(&state), Arc::clone(ec2));
         let follows = tokio::spawn(async move {
             let mut events = ec2.events();
@@ -89,41 +92,49 @@ impl Bridge {
     /// # Errors
     /// [`Error::Deadline`], with the reason when it could not be made.
     pub async fn node(&self, instance_id: &str, deadline: Duration) -> Result<Node> {
+        let what = format!("`{instance_id}` is a machine");
+        self.find(instance_id, deadline, what, |became| became.nodes.get(instance_id).cloned()).await
+    }
+
+    /// Waits until nothing is left of what this instance became: EC2 has ended it, its plug is pulled, its Node deleted.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`], with the reason when something resisted.
+    pub async fn gone(&self, instance_id: &str, deadline: Duration) -> Result<()> {
+        let what = format!("`{instance_id}` is gone");
+        self.find(instance_id, deadline, what, |became| became.gone.contains(instance_id).then_some(())).await
+    }
+
+    async fn find<T>(
+        &self,
+        instance_id: &str,
+        deadline: Duration,
+        what: String,
+        look: impl Fn(&Became) -> Option<T>,
+    ) -> Result<T> {
         let mut changes = self.state.changes.subscribe();
         let found = async {
             loop {
                 changes.borrow_and_update();
-                if let Some(node) = self.state.nodes().get(instance_id) {
-                    return Some(node.clone());
+                {
+                    let became = self.state.became();
+                    if let Some(found) = look(&became) {
+                        return Some(found);
+                    }
+                    if became.failed.contains_key(instance_id) {
+                        return None;
+                    }
                 }
-                if self.state.failed().contains_key(instance_id) || changes.changed().await.is_err() {
+                if changes.changed().await.is_err() {
                     return None;
                 }
             }
         };
         let found = tokio::time::timeout(deadline, found).await.ok().flatten();
-        found.ok_or_else(|| Error::Deadline {
-            what: format!("`{instance_id}` is a machine"),
-            waited: deadline,
-            seen: self.state.failed().get(instance_id).cloned().unwrap_or_else(|| "no machine".to_owned()),
+        found.ok_or_else(|| {
+            let seen = self.state.became().failed.get(instance_id).cloned();
+            Error::Deadline { what, waited: deadline, seen: seen.unwrap_or_else(|| "nothing of the kind".to_owned()) }
         })
-    }
-
-    /// Waits until nothing is left of what this instance became.
-    ///
-    /// # Errors
-    /// [`Error::Deadline`].
-    pub async fn gone(&self, instance_id: &str, deadline: Duration) -> Result<()> {
-        let mut changes = self.state.changes.subscribe();
-        let gone = changes.wait_for(|_| !self.state.nodes().contains_key(instance_id));
-        match tokio::time::timeout(deadline, gone).await {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Error::Deadline {
-                what: format!("`{instance_id}` is gone"),
-                waited: deadline,
-                seen: "its machine runs".to_owned(),
-            }),
-        }
     }
 }
 
@@ -140,10 +151,7 @@ impl State {
             Becomes::KwokNode => self.create(instance).await,
             Becomes::Nothing => Ok(()),
         };
-        if let Err(error) = done {
-            self.failed().insert(instance.id.clone(), error.to_string());
-        }
-        self.changed();
+        self.note(&instance.id, done);
     }
 
     async fn boot(&self, of: &ec2::Instance, image: Image, role: Option<Role>, account: String) -> Result<()> {
@@ -169,11 +177,19 @@ impl State {
             hop_limit: u8::try_from(of.metadata.hop_limit).unwrap_or(u8::MAX),
         };
         let node = self.site.boot(instance, image, |spec| spec.shape = shape).await?;
-        self.nodes().insert(of.id.clone(), node);
-        if self.ended().contains(&of.id) {
-            self.pull(&of.id).await?;
+        let came_too_late = {
+            let mut became = self.became();
+            if became.ended.contains(&of.id) {
+                Some(node)
+            } else {
+                became.nodes.insert(of.id.clone(), node);
+                None
+            }
+        };
+        match came_too_late {
+            Some(node) => self.site.terminate(node).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     async fn create(&self, instance: &ec2::Instance) -> Result<()> {
@@ -197,44 +213,39 @@ impl State {
             }),
         )?;
         nodes_of(self.site.cluster()?).create(&PostParams::default(), &node).await?;
+        if self.became().ended.contains(&instance.id) {
+            self.site.forget(&instance.private_dns_name).await?;
+        }
         Ok(())
     }
 
     /// Pulls the plug. The Node goes too: EKS's cloud controller deletes those whose instances are terminated.
     async fn end(&self, instance: &ec2::Instance) {
-        self.ended().insert(instance.id.clone());
-        if let Err(error) = self.pull(&instance.id).await {
-            self.failed().insert(instance.id.clone(), error.to_string());
-        }
-        self.changed();
-        if let Ok(cluster) = self.site.cluster() {
-            let _may_never_have_joined =
-                nodes_of(cluster).delete(&instance.private_dns_name, &DeleteParams::default()).await;
-        }
-    }
-
-    async fn pull(&self, instance_id: &str) -> Result<()> {
-        let node = self.nodes().remove(instance_id);
-        match node {
+        let node = {
+            let mut became = self.became();
+            became.ended.insert(instance.id.clone());
+            became.nodes.remove(&instance.id)
+        };
+        let ended = match node {
             Some(node) => self.site.terminate(node).await,
-            None => Ok(()),
+            None => self.site.forget(&instance.private_dns_name).await,
+        };
+        if ended.is_ok() {
+            self.became().gone.insert(instance.id.clone());
         }
+        self.note(&instance.id, ended);
     }
 
-    fn ended(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn changed(&self) {
+    /// Keeps what went wrong, and wakes who waits.
+    fn note(&self, instance_id: &str, done: Result<()>) {
+        if let Err(error) = done {
+            self.became().failed.insert(instance_id.to_owned(), error.to_string());
+        }
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<String, Node>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn failed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn became(&self) -> MutexGuard<'_, Became> {
+        self.became.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

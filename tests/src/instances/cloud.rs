@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::watcher::{Config, watcher};
 use kube::runtime::{WatchStreamExt, watcher::Error as WatchError};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use crate::error::Result;
 use crate::imds::Instance;
 
 /// What a kubelet with `--cloud-provider=external` puts on its Node.
@@ -21,6 +22,7 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 #[derive(Debug)]
 pub struct CloudController {
     known: Arc<Mutex<BTreeMap<String, Instance>>>,
+    nodes: Api<Node>,
     watch: JoinHandle<()>,
 }
 
@@ -29,20 +31,34 @@ impl CloudController {
     pub fn start(client: Client) -> Self {
         let known = Arc::<Mutex<BTreeMap<String, Instance>>>::default();
         let instances = Arc::clone(&known);
+        let nodes: Api<Node> = Api::all(client);
+        let own = nodes.clone();
         let watch = tokio::spawn(async move {
-            let nodes: Api<Node> = Api::all(client);
             let changes = watcher(nodes.clone(), Config::default()).default_backoff().applied_objects();
             let done = changes.try_for_each(|node| initialize(&nodes, node, &instances)).await;
             // A watcher with a back-off only ends with an error that it will not try again.
             drop(done);
         });
-        Self { known, watch }
+        Self { known, nodes: own, watch }
     }
 
     /// Tells it of an instance, by the name of its Node.
     pub fn learn(&self, instance: &Instance) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(instance.host_name.clone(), instance.clone());
+    }
+
+    /// Tells it that the instance with the Node `name` is no more: it deletes the Node.
+    ///
+    /// # Errors
+    /// What the API server said, unless there is no such Node.
+    pub async fn forget(&self, name: &str) -> Result<()> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        match self.nodes.delete(name, &DeleteParams::default()).await {
+            // One that never joined has none.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            deleted => Ok(deleted.map(drop)?),
+        }
     }
 }
 

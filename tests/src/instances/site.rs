@@ -4,6 +4,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use jiff::SignedDuration;
+
 use super::authenticator::{self, Authenticator};
 use super::cloud::CloudController;
 use crate::cluster::{Cluster, ControlPlane, Network, Options};
@@ -11,7 +13,7 @@ use crate::error::Result;
 use crate::imds::proof::RoleCredentials;
 use crate::imds::{Authority, Instance, Metadata, Role, Served};
 use crate::machine::{Fabric, GATEWAY, Image, Machine, Machines, Spec};
-use crate::world::World;
+use crate::world::{World, needs_root};
 
 /// The cluster's name, for which tokens are made.
 pub const CLUSTER: &str = "muster";
@@ -26,6 +28,8 @@ pub struct Site {
     plane: Option<ControlPlane>,
     fabric: Arc<Fabric>,
     world: World,
+    /// How far the clocks of its servers are ahead of the machines'.
+    ahead: SignedDuration,
     next: AtomicU32,
 }
 
@@ -44,15 +48,20 @@ impl Site {
     /// # Errors
     /// When it cannot be made, as without root.
     pub async fn open(owner: &str) -> Result<Self> {
+        Self::open_ahead(owner, SignedDuration::ZERO).await
+    }
+
+    async fn open_ahead(owner: &str, ahead: SignedDuration) -> Result<Self> {
+        needs_root()?;
         let world = World::open(owner)?;
         let fabric = Arc::new(Fabric::create(world.ledger()).await?);
         let authority = Authority::create(world.folder().join("identity"))?;
         let metadata = Metadata::start(&fabric, authority).await?;
-        let authenticator = Authenticator::start(&fabric, CLUSTER).await?;
+        let authenticator = Authenticator::start(&fabric, CLUSTER, ahead).await?;
         let folder = world.folder().join("machines");
         let machines = Machines::new(world.spawner().clone(), Arc::clone(&fabric), folder);
         let next = AtomicU32::new(10);
-        Ok(Self { machines, metadata, authenticator, cloud: None, plane: None, fabric, world, next })
+        Ok(Self { machines, metadata, authenticator, cloud: None, plane: None, fabric, world, ahead, next })
     }
 
     /// With a control plane in the network, and a cloud controller beside it.
@@ -60,10 +69,20 @@ impl Site {
     /// # Errors
     /// As [`Self::open`] and [`ControlPlane::start`].
     pub async fn with_cluster(owner: &str) -> Result<Self> {
-        let mut site = Self::open(owner).await?;
+        Self::with_cluster_ahead(owner, SignedDuration::ZERO).await
+    }
+
+    /// As [`Self::with_cluster`], of which every clock is `ahead` of the machines' (behind, if negative): a machine has no
+    /// clock of its own, so one that is wrong shows in what others say. Metadata and the API server's certificate have
+    /// dates that are off, and kubelets' tokens are older or newer than the authenticator's clock allows.
+    ///
+    /// # Errors
+    /// As [`Self::with_cluster`].
+    pub async fn with_cluster_ahead(owner: &str, ahead: SignedDuration) -> Result<Self> {
+        let mut site = Self::open_ahead(owner, ahead).await?;
         let network = Network::Namespace { name: site.fabric.namespace().to_owned(), address: GATEWAY };
         let token_webhook = Some(authenticator::url());
-        let options = Options { network, token_webhook, ..Options::default() };
+        let options = Options { network, token_webhook, ahead, audit: true, ..Options::default() };
         let plane = site.world.control_plane(&options).await?;
         site.cloud = Some(CloudController::start(plane.cluster().client()));
         site.plane = Some(plane);
@@ -130,11 +149,12 @@ impl Site {
             cloud.learn(&instance);
         }
         let served = self.metadata.serve(instance, Some(plot.pods()))?;
+        served.shift_clock(self.ahead);
         let machine = Arc::new(self.machines.boot(spec, plot).await?);
         Ok(Node { machine, served })
     }
 
-    /// Pulls the plug of a node and ends its metadata.
+    /// Pulls the plug of a node and ends its metadata. Its Node goes too, as EKS's cloud controller sees to it.
     ///
     /// # Errors
     /// When something of it resists.
@@ -143,7 +163,15 @@ impl Site {
         machine.terminate().await?;
         self.authenticator.refuse(&served.instance.instance_id);
         self.metadata.forget(&served.instance.instance_id);
-        Ok(())
+        self.forget(&served.instance.host_name).await
+    }
+
+    /// Lets the cloud controller delete the Node of an instance that is no more.
+    pub(super) async fn forget(&self, node: &str) -> Result<()> {
+        match &self.cloud {
+            Some(cloud) => cloud.forget(node).await,
+            None => Ok(()),
+        }
     }
 
     /// Ends everything in its order.
@@ -151,7 +179,7 @@ impl Site {
     /// # Errors
     /// [`crate::Error::LeftBehind`] with what resisted.
     pub fn close(self) -> Result<()> {
-        let Self { machines, metadata, authenticator, cloud, plane, fabric, world, next: _ } = self;
+        let Self { machines, metadata, authenticator, cloud, plane, fabric, world, ahead: _, next: _ } = self;
         drop((cloud, plane, authenticator, metadata, machines, fabric));
         world.close()
     }

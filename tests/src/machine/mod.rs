@@ -113,6 +113,8 @@ impl Machines {
     /// When a part of it cannot be made, as without root. What was made stays in the ledger.
     pub async fn boot(&self, spec: Spec, plot: Plot) -> Result<Machine> {
         let Plot { number, addresses } = plot;
+        // What a test can have wrong, before anything is made.
+        spec.image.layers()?;
         let ledger = Arc::clone(self.spawner.ledger());
         let name = format!("{}-m{number}", ledger.number());
         let folder = self.folder.join(format!("m{number}"));

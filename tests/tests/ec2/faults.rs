@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_sdk_ec2::config::retry::RetryConfig;
 use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ec2::types::{InstanceStateName, InstanceType};
 use muster_tests::ec2::{Calls, CapacityType, Pool, Rule};
@@ -265,4 +266,35 @@ async fn a_pool_may_refuse_with_any_code() {
         "fault": { "refused": { "status": 400, "code": "VcpuLimitExceeded", "message": "You have requested too much" } } }"#;
     world.ec2.faults().set(serde_json::from_str::<Rule>(rule).unwrap());
     assert_eq!(refused(&world.fleet(&[M5A], 1).send().await), ["m5.large us-east-1a: VcpuLimitExceeded"]);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_off() {
+    let world = Fixture::start().await;
+    // Within the tolerance the header is all that shows it.
+    let rule = world.ec2.faults().skewed(Calls::any(), 240);
+    world.once.describe_subnets().send().await.unwrap();
+    world.ec2.faults().lift(rule);
+
+    for (ahead, words) in [(900, "expired: "), (-900, "not yet current: ")] {
+        let rule = world.ec2.faults().skewed(Calls::any(), ahead);
+        let error = world.once.describe_subnets().send().await.unwrap_err();
+        assert_eq!((error.code(), error.message()), (Some("RequestExpired"), Some("Request has expired.")));
+        let date = error.raw_response().unwrap().headers().get("date").unwrap();
+        let date = jiff::fmt::rfc2822::parse(date).unwrap().timestamp();
+        let off = date.duration_since(jiff::Timestamp::now()).as_secs();
+        assert!((off - ahead).abs() <= 60, "{off} s");
+        let controller = world.ec2.credentials("controller");
+        let sts = client!(aws_sdk_sts, world.ec2, controller, retry: RetryConfig::disabled());
+        let error = sts.get_caller_identity().send().await.unwrap_err();
+        assert_eq!(error.code(), Some("SignatureDoesNotMatch"));
+        assert!(error.message().unwrap().contains(words), "{error:?}");
+        // The SDK reads the header, and signs its second try by the clock of the service.
+        let before = world.ec2.calls().of("GetCallerIdentity").failed("SignatureDoesNotMatch").len();
+        client!(aws_sdk_sts, world.ec2, controller).get_caller_identity().send().await.unwrap();
+        let calls = world.ec2.calls().of("GetCallerIdentity");
+        assert_eq!(calls.failed("SignatureDoesNotMatch").len(), before + 1);
+        world.ec2.faults().lift(rule);
+    }
+    world.once.describe_subnets().send().await.unwrap();
 }

@@ -10,10 +10,12 @@
 )]
 
 mod bare;
+mod custom;
 mod killed;
 mod many;
 mod metadata;
 mod node;
+mod wrong;
 
 use std::time::Duration;
 

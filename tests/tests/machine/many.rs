@@ -8,6 +8,7 @@ use muster_tests::instances::user_data::{self, NodeConfig};
 use muster_tests::instances::{Node, Site};
 use muster_tests::machine::Image;
 use muster_tests::wait::{self, Selection};
+use muster_tests::{Ground, on_site};
 
 use super::{MOST, node::is_ready};
 
@@ -52,36 +53,40 @@ fn available() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn three_at_once_and_each_is_a_node_of_its_own() {
-    let site = Site::with_cluster("three").await.unwrap();
-    together(&site, 3).await;
-    site.close().unwrap();
+#[test]
+fn three_at_once_and_each_is_a_node_of_its_own() {
+    on_site("three", Ground::Cluster, async |case| {
+        let site = case.site();
+        together(site, 3).await;
+    });
 }
 
 /// Scale: ten at once, and nine one after the other for a median.
-#[tokio::test(flavor = "multi_thread")]
+#[test]
 #[ignore = "scale"]
-async fn ten_at_once_and_nine_in_a_row() {
-    let site = Site::with_cluster("ten").await.unwrap();
-    together(&site, 10).await;
-    site.cluster().unwrap().kubectl(&["delete", "nodes", "--all"]).await.unwrap();
-    let api: Api<KubeNode> = Api::all(site.cluster().unwrap().client());
-    let (mut ready, mut gone) = (Vec::new(), Vec::new());
-    for _ in 0..9 {
-        let start = Instant::now();
-        let node = launch(&site).await;
-        wait::until(api.clone(), &node.served.instance.host_name, MOST, "the node is Ready", is_ready).await.unwrap();
-        ready.push(start.elapsed());
-        let start = Instant::now();
-        site.terminate(node).await.unwrap();
-        gone.push(start.elapsed());
-    }
-    ready.sort();
-    gone.sort();
-    println!(
-        "one: Ready after {:?} (median of 9, {:?} to {:?}), gone after {:?}",
-        ready[4], ready[0], ready[8], gone[4]
-    );
-    site.close().unwrap();
+fn ten_at_once_and_nine_in_a_row() {
+    on_site("ten", Ground::Cluster, async |case| {
+        let site = case.site();
+        together(site, 10).await;
+        site.cluster().unwrap().kubectl(&["delete", "nodes", "--all"]).await.unwrap();
+        let api: Api<KubeNode> = Api::all(site.cluster().unwrap().client());
+        let (mut ready, mut gone) = (Vec::new(), Vec::new());
+        for _ in 0..9 {
+            let start = Instant::now();
+            let node = launch(site).await;
+            wait::until(api.clone(), &node.served.instance.host_name, MOST, "the node is Ready", is_ready)
+                .await
+                .unwrap();
+            ready.push(start.elapsed());
+            let start = Instant::now();
+            site.terminate(node).await.unwrap();
+            gone.push(start.elapsed());
+        }
+        ready.sort();
+        gone.sort();
+        println!(
+            "one: Ready after {:?} (median of 9, {:?} to {:?}), gone after {:?}",
+            ready[4], ready[0], ready[8], gone[4]
+        );
+    });
 }

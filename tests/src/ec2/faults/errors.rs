@@ -113,6 +113,20 @@ pub(in crate::ec2) fn throttled(service: &str) -> Error {
     }
 }
 
+/// A signature that is too far from the service's clock.
+pub(in crate::ec2) fn signature_expired(service: &str, signed: &str, now: &str, is_past: bool) -> Error {
+    let (what, order, end) = match is_past {
+        true => ("expired", "now earlier", "-"),
+        false => ("not yet current", "still later", "+"),
+    };
+    let message = format!("Signature {what}: {signed} is {order} than {now} ({now} {end} 5 min.)");
+    match service {
+        "ec2" => Error::new(400, "RequestExpired", "Request has expired."),
+        "iam" | "sts" => Error::new(403, "SignatureDoesNotMatch", message),
+        _ => Error::new(403, "InvalidSignatureException", message),
+    }
+}
+
 pub(in crate::ec2) fn no_instance(id: &str) -> Error {
     Error::new(400, "InvalidInstanceID.NotFound", format!("The instance ID '{id}' does not exist"))
 }

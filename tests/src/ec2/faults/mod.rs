@@ -61,6 +61,12 @@ pub enum CallFault {
     Duplicated,
     /// The items of the answer's lists come in reverse.
     Reordered,
+    /// The clocks differ: that of the service is ahead of the caller's by so much (behind, if negative). Its `Date` header
+    /// says so, and signatures that are more than five minutes off are refused.
+    Skewed {
+        /// Seconds.
+        ahead: i64,
+    },
 }
 
 /// What happens to a launch from a pool.
@@ -204,6 +210,11 @@ impl Faults {
     /// Items of the answers come in reverse.
     pub fn reordered(&self, calls: Calls) -> RuleId {
         self.call(calls, CallFault::Reordered)
+    }
+
+    /// The service's clock is ahead of the caller's by so many seconds, or behind.
+    pub fn skewed(&self, calls: Calls, ahead: i64) -> RuleId {
+        self.call(calls, CallFault::Skewed { ahead })
     }
 
     /// Turns on EC2's token buckets, full, one for each action and region, refilled by the proxy's clock.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::select::Place;
 use super::{ApiError, CallFault, LaunchFault, Rule, RuleId, errors};
 
@@ -143,6 +145,14 @@ impl Verdict {
             CallFault::Unauthorized => Some(errors::unauthorized(service, iam_action, arn)),
             CallFault::Throttled => Some(errors::throttled(service)),
             CallFault::Error { status, code, message } => Some(ApiError::new(*status, code, message)),
+            _ => None,
+        })
+    }
+
+    /// How far the service's clock is ahead of the caller's, if a rule says so.
+    pub(in crate::ec2) fn skew(&self) -> Option<SignedDuration> {
+        self.faults.iter().find_map(|(_, fault)| match fault {
+            CallFault::Skewed { ahead } => Some(SignedDuration::from_secs(*ahead)),
             _ => None,
         })
     }

@@ -1,0 +1,117 @@
+//! A test with machines, in a world of its own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use tokio::sync::OnceCell;
+
+use super::{Stage, logs};
+use crate::cluster::Cluster;
+use crate::ec2::Ec2;
+use crate::error::Result;
+use crate::instances::Site;
+use crate::leaks::{self, Item};
+use crate::world::Shared;
+
+/// What machines of a test stand on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// A network with metadata.
+    Network,
+    /// That, and a cluster in it.
+    Cluster,
+    /// As [`Ground::Cluster`], of which every clock is so far ahead of the machines'.
+    ClusterAhead(SignedDuration),
+}
+
+/// What a test with machines has while it runs.
+#[derive(Debug)]
+pub struct OnSite {
+    name: String,
+    title: String,
+    site: Arc<Site>,
+    ec2: OnceCell<Arc<Ec2>>,
+    before: Vec<Item>,
+}
+
+impl OnSite {
+    pub(super) async fn begin(name: &str, ground: Ground) -> Result<Self> {
+        let site = match ground {
+            Ground::Network => Site::open(name).await?,
+            Ground::Cluster => Site::with_cluster(name).await?,
+            Ground::ClusterAhead(ahead) => Site::with_cluster_ahead(name, ahead).await?,
+        };
+        let title = format!("{name}-t{}", crate::random::text(3)?);
+        let mut before = leaks::of_ledger(site.world().ledger());
+        if let Ok(cluster) = site.cluster() {
+            before.extend(leaks::of_cluster(cluster).await?);
+        }
+        Ok(Self { name: name.to_owned(), title, site: Arc::new(site), ec2: OnceCell::new(), before })
+    }
+
+    /// A name that no other test has: that of the folder for its logs.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Where machines boot.
+    pub fn site(&self) -> &Arc<Site> {
+        &self.site
+    }
+
+    /// The cluster.
+    ///
+    /// # Errors
+    /// When the test asked for [`Ground::Network`] alone.
+    pub fn cluster(&self) -> Result<&Cluster> {
+        self.site.cluster()
+    }
+
+    /// An EC2 of this test's own.
+    ///
+    /// # Errors
+    /// What kept moto from starting.
+    pub async fn ec2(&self) -> Result<&Arc<Ec2>> {
+        let make = async || Ok(Arc::new(Ec2::start(&Arc::new(Shared::moto()?)).await?));
+        self.ec2.get_or_try_init(make).await
+    }
+}
+
+impl Stage for OnSite {
+    fn title(&self) -> &str {
+        self.title()
+    }
+
+    async fn end(&self) -> Result<()> {
+        let mut now = leaks::of_ledger(self.site.world().ledger());
+        if let Ok(cluster) = self.site.cluster() {
+            now.extend(leaks::of_cluster(cluster).await?);
+        }
+        if let Some(ec2) = self.ec2.get() {
+            now.extend(leaks::of_ec2(ec2).await?);
+        }
+        // The world is this test's alone, and so is all that is in it.
+        leaks::none(&self.name, "", &self.before, &now)
+    }
+
+    async fn keep_logs(&self, folder: &Path) -> Result<()> {
+        logs::copy(self.site.world().logs(), folder)?;
+        let ec2 = self.ec2.get();
+        if let Some(ec2) = ec2 {
+            logs::write_calls(ec2, folder)?;
+        }
+        match self.site.cluster() {
+            Ok(cluster) => logs::write_picture(cluster, ec2.map(Arc::as_ref), "", folder).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn close(self) -> Result<()> {
+        match Arc::into_inner(self.site) {
+            Some(site) => tokio::task::spawn_blocking(move || site.close()).await.map_err(std::io::Error::other)?,
+            // A task of a bridge that was aborted still holds it: the world goes with that task.
+            None => Ok(()),
+        }
+    }
+}
