@@ -28,6 +28,7 @@ pub mod conditions;
 pub mod duration;
 pub mod events;
 pub mod labels;
+pub mod likeness;
 pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodeoverlay;

@@ -5,6 +5,7 @@ mod text;
 
 use std::io::Write;
 
+use muster_api::likeness;
 use muster_scheduling::explain::{Explainer, PlacedOn};
 use muster_scheduling::model::Problem;
 
@@ -96,10 +97,8 @@ fn explain_node(
 
 /// The message for a name that nothing has, with the nearest ones.
 fn not_found<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>, remark: &str) -> Failure {
-    let mut similar: Vec<(f64, &str)> = known.map(|other| (strsim::jaro_winkler(name, other), other)).collect();
-    similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    let similar = similar.iter().filter(|(likeness, _)| *likeness > 0.8).take(SIMILAR);
-    let names: Vec<String> = similar.map(|(_, other)| format!("`{other}`")).collect();
+    let similar = likeness::similar(known, name).into_iter().take(SIMILAR);
+    let names: Vec<String> = similar.map(|other| format!("`{other}`")).collect();
     let hint =
         if names.is_empty() { remark.to_owned() } else { format!("did you mean {}? ({remark})", names.join(", ")) };
     Failure::Usage(format!("there is no {kind} `{name}` in the input\n\nhint: {hint}"))

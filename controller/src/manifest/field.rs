@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
+use muster_api::likeness::nearest_of;
 use muster_aws::quantity::{self, QuantityError};
 use muster_scheduling::model::{Labels, Resource, Resources};
 
@@ -241,24 +242,13 @@ impl<'p> Field<'p> {
         let Tree::Map(entries) = self.tree else { return };
         for (key, tree) in entries.iter().filter(|(key, _)| !known.contains(&&**key)) {
             let child = Field { tree, step: Step::Key(key), parent: Some(self), unknown: self.unknown };
-            let found = UnknownField { path: child.to_string(), nearest: nearest(key, known).map(Cow::Borrowed) };
+            let found = UnknownField {
+                path: child.to_string(),
+                nearest: nearest_of(known.iter().copied(), key).map(Cow::Borrowed),
+            };
             self.unknown.0.borrow_mut().push(found);
         }
     }
-}
-
-/// The known name that looks most like `name`, if any does.
-pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    const ALIKE: f64 = 0.8;
-    // Longer ones are no slip of the finger, and comparing is quadratic.
-    const LONGEST: usize = 64;
-    if name.len() > LONGEST {
-        return None;
-    }
-    let lower = name.to_lowercase();
-    let likeness = |known: &str| strsim::jaro_winkler(&lower, &known.to_lowercase());
-    let best = known.iter().map(|known| (likeness(known), *known)).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 >= ALIKE).then_some(best.1)
 }
 
 impl fmt::Display for Field<'_> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_api::likeness::nearest_of;
 use muster_scheduling::labels::ZONE;
 use muster_scheduling::model::{Refusal, Requirements};
 
@@ -21,18 +22,8 @@ impl From<Unusable> for Refusal {
 /// A driver for EC2, where another one is of no use.
 const USE_EBS: &str = "use a storage class with provisioner `ebs.csi.aws.com`, whose volumes EC2 instances can attach";
 
-/// Likeness from which on a name is offered for another one.
-const LIKE: f64 = 0.85;
-
 fn unusable(why: String, fix: impl Into<String>) -> Unusable {
     Unusable { why, fix: fix.into() }
-}
-
-/// The name among `known` that is most like `name`.
-fn like<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let measured = known.map(|other| (strsim::jaro_winkler(name, other), other));
-    let near = measured.filter(|(likeness, _)| *likeness >= LIKE);
-    near.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(a.1))).map(|(_, other)| other)
 }
 
 pub(super) fn plugin(volume: &str, plugin: &str) -> Unusable {
@@ -45,7 +36,7 @@ pub(super) fn no_claim<'k>(path: &str, known: impl Iterator<Item = &'k Arc<str>>
     let named = |claim: &'k Arc<str>| claim.split_once('/').map(|(namespace, name)| (namespace, name, claim));
     let elsewhere = known.clone().filter_map(named).find(|(_, other, _)| *other == name).map(|(_, _, claim)| claim);
     let neighbours = known.filter_map(named).filter(|(other, ..)| *other == namespace).map(|(_, name, _)| name);
-    let fix = match (elsewhere, like(name, neighbours)) {
+    let fix = match (elsewhere, nearest_of(neighbours, name)) {
         (Some(other), _) => {
             format!("a claim of this name is `{other}`: a pod can only use claims of its own namespace")
         }
@@ -108,7 +99,7 @@ pub(super) fn no_default_class(path: &str) -> Unusable {
 }
 
 pub(super) fn no_class<'k>(path: &str, class: &str, known: impl Iterator<Item = &'k Arc<str>>) -> Unusable {
-    let fix = match like(class, known.map(|name| &**name)) {
+    let fix = match nearest_of(known.map(|name| &**name), class) {
         Some(other) => {
             format!("did you mean `{other}`? a claim's class cannot be changed: delete the claim and create it anew")
         }

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::path::Path;
 use super::structure::type_name;
-use super::unknown::nearest_of;
 use super::{ErrorKind, FieldError, UnknownField, names};
+use crate::likeness::nearest_of;
 
 /// Fields of `metadata` and the types they have.
 const FIELDS: [(&str, FieldType); 15] = [

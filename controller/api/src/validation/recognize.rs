@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::schema::KindSchema;
-use super::unknown::nearest_of;
 use crate::crds::crds;
+use crate::likeness::nearest_of;
 
 /// Groups whose kinds are ours, with their one version.
 const GROUPS: [&str; 3] = ["autoscaling.x-k8s.io", "karpenter.k8s.aws", "karpenter.sh"];

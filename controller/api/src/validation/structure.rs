@@ -8,6 +8,7 @@ use super::path::Path;
 use super::rule::{Outcome, cel_value};
 use super::schema::{ListType, Node, NodeType};
 use super::{ErrorKind, FieldError, UnknownField, unknown};
+use crate::likeness::nearest_of;
 use crate::patterns;
 
 /// Largest whole number that a floating-point number of JSON can hold without loss.
@@ -272,7 +273,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
 /// A hint at the choice that looks most like `value`.
 fn meant(node: &Node, value: &Value) -> String {
     let choices = node.choices.iter().filter_map(Value::as_str);
-    let nearest = value.as_str().and_then(|text| unknown::nearest_of(choices, text));
+    let nearest = value.as_str().and_then(|text| nearest_of(choices, text));
     nearest.map_or_else(String::new, |choice| format!("\n\nhint: did you mean `{choice}`?"))
 }
 
