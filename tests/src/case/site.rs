@@ -108,10 +108,11 @@ impl Stage for OnSite {
     }
 
     async fn close(self) -> Result<()> {
+        let ledger = Arc::clone(self.site.world().ledger());
         match Arc::into_inner(self.site) {
             Some(site) => tokio::task::spawn_blocking(move || site.close()).await.map_err(std::io::Error::other)?,
-            // A task of a bridge that was aborted still holds it: the world goes with that task.
-            None => Ok(()),
+            // A task of a bridge that was aborted still holds it.
+            None => tokio::task::spawn_blocking(move || ledger.close()).await.map_err(std::io::Error::other)?,
         }
     }
 }

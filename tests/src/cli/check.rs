@@ -10,10 +10,13 @@ use kube::api::PostParams;
 use serde_json::json;
 
 use super::arguments::Format;
-use super::parts::Parts;
-use super::{Verdict, cloud, print_json, progress, table};
+use super::parts::{Ground, Parts};
+use super::{Verdict, cloud, machines, print_json, progress, table};
 use crate::cluster::{Cluster, fake_node};
+use crate::ec2::Ec2;
 use crate::error::{Error, Result};
+use crate::instances::Bridge;
+use crate::machine::BUSYBOX;
 use crate::{programs, wait};
 
 /// How long one use may take, on a machine that builds on all cores.
@@ -29,14 +32,14 @@ struct Proof {
 }
 
 /// Runs the check `times` times. The answer is "no" when anything failed; then it is not repeated any more.
-pub(super) async fn run(out: &mut dyn Write, format: Format, times: u32) -> Result<Verdict> {
-    let mut proofs = once().await?;
+pub(super) async fn run(out: &mut dyn Write, format: Format, times: u32, machines: u32) -> Result<Verdict> {
+    let mut proofs = once(machines).await?;
     for _ in 1..times {
         if !is_well(&proofs) {
             break;
         }
         // Every repetition proves the same in the same order.
-        for (proof, again) in proofs.iter_mut().zip(once().await?) {
+        for (proof, again) in proofs.iter_mut().zip(once(machines).await?) {
             proof.taken.extend(again.taken);
             proof.failure = again.failure;
         }
@@ -49,9 +52,9 @@ fn is_well(proofs: &[Proof]) -> bool {
     proofs.iter().all(|proof| proof.failure.is_none())
 }
 
-async fn once() -> Result<Vec<Proof>> {
+async fn once(machines: u32) -> Result<Vec<Proof>> {
     let start = Instant::now();
-    let parts = Parts::start("up --check").await?;
+    let parts = Parts::start("up --check", machines > 0).await?;
     let started = |(part, taken): &(&'static str, Duration)| Proof {
         part,
         what: "started".to_owned(),
@@ -64,8 +67,11 @@ async fn once() -> Result<Vec<Proof>> {
     proofs.push(prove("RBAC", rights(&cluster)).await);
     proofs.push(prove("scheduler, controllers, KWOK", deployment(&cluster)).await);
     proofs.push(prove("EC2, SSM", cloud::prove(&parts.ec2)).await);
+    if let Ground::Site(_, bridge) = &parts.ground {
+        proofs.push(prove("machines, metadata", machine(&cluster, &parts.ec2, bridge, machines.max(1))).await);
+    }
     proofs.push(prove("programs", tools()).await);
-    let down = prove("everything", async { parts.end().map(|()| "taken down".to_owned()) }).await;
+    let down = prove("everything", async { parts.end().await.map(|()| "taken down".to_owned()) }).await;
     proofs.push(down);
     proofs.push(Proof { part: "all", what: String::new(), taken: vec![start.elapsed()], failure: None });
     Ok(proofs)
@@ -154,6 +160,31 @@ async fn deployment(cluster: &Cluster) -> Result<String> {
     })
     .await?;
     Ok("three replicas run on a KWOK node".to_owned())
+}
+
+/// A fleet boots and joins; a pod runs on the first machine; what is terminated is gone.
+async fn machine(cluster: &Cluster, ec2: &Ec2, bridge: &Bridge, count: u32) -> Result<String> {
+    let who = ec2.credentials("check");
+    let start = Instant::now();
+    let nodes = machines::launch(ec2, &who, cluster, bridge, count).await?;
+    let ready = start.elapsed();
+    let first = nodes.first().ok_or_else(|| Error::Daemon("a fleet without instances".to_owned()))?;
+    let overrides = json!({"spec": {"nodeName": first.served.instance.host_name}}).to_string();
+    let run = ["run", "check", "--image", BUSYBOX, "--overrides", &overrides];
+    cluster.kubectl(&[&run[..], &["--", "sh", "-c", "echo hello; sleep 3600"]].concat()).await?;
+    cluster.kubectl(&["wait", "pod/check", "--for=condition=Ready", "--timeout=60s"]).await?;
+    let logs = cluster.kubectl(&["logs", "check"]).await?;
+    let said = cluster.kubectl(&["exec", "check", "--", "cat", "/etc/hostname"]).await?;
+    if (logs.trim(), said.trim()) != ("hello", "check") {
+        return Err(Error::Command { command: "kubectl logs, exec".into(), answer: format!("{logs:?}, {said:?}") });
+    }
+    let ids: Vec<String> = nodes.iter().map(|node| node.machine.spec().instance_id.clone()).collect();
+    for id in &ids {
+        cloud::terminate(ec2, &who, id).await?;
+        bridge.gone(id, USE).await?;
+    }
+    let each = if count == 1 { "a fleet joins".to_owned() } else { format!("a fleet of {count} joins") };
+    Ok(format!("{each} in {:.1} s; kubectl logs and exec; terminated, gone", ready.as_secs_f64()))
 }
 
 /// Every program of set-up is there.

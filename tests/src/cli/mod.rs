@@ -14,6 +14,7 @@ mod arguments;
 mod check;
 mod cloud;
 mod doctor;
+mod machines;
 mod parts;
 mod table;
 mod up;
@@ -65,9 +66,9 @@ fn run(command: Command) -> Result<Verdict, Error> {
             let runtime = runtime()?;
             let format = arguments.output.resolve();
             if arguments.check {
-                runtime.block_on(check::run(&mut out, format, arguments.repeat))
+                runtime.block_on(check::run(&mut out, format, arguments.repeat, arguments.machines))
             } else {
-                runtime.block_on(up::run(&mut out, format)).map(|()| Verdict::Yes)
+                runtime.block_on(up::run(&mut out, format, arguments.machines)).map(|()| Verdict::Yes)
             }
         }
         Command::Down(arguments) => worlds::down(&mut out, &arguments.worlds),

@@ -43,6 +43,11 @@ pub(super) struct Image {
     version: String,
 }
 
+/// The family of a public image: `al2023`, `al2`, `bottlerocket`, `windows2022`, …
+pub fn family_of(image: &str) -> Option<&'static str> {
+    ALL.iter().find(|it| it.id == image).map(|it| it.family.as_str())
+}
+
 /// What is published so far.
 #[derive(Debug, Default)]
 pub(in crate::ec2) struct Releases {

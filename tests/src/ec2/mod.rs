@@ -44,7 +44,7 @@ mod xml;
 pub use clock::Clock;
 pub use faults::{CallFault, Calls, CapacityType, Faults, LaunchFault, Pool, Rule, RuleId};
 pub use identity::Credentials;
-pub use images::KUBERNETES;
+pub use images::{KUBERNETES, family_of};
 pub use instances::{Event, Events, Instance, LaunchTemplate, MetadataOptions, StateReason};
 pub use moto::Moto;
 pub use record::{Call, Record};

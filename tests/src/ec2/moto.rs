@@ -15,7 +15,7 @@ use super::answer::{Answer, ApiError};
 use super::request::Request;
 use super::{faults, images, lock};
 use crate::error::Result;
-use crate::process::{Program, Running, Spawner};
+use crate::process::{Program, Running, Spawner, Summary};
 use crate::{programs, wait};
 
 /// The client that carries calls from a proxy to moto.
@@ -85,8 +85,8 @@ impl Moto {
     }
 
     /// Its process, if this process holds it.
-    pub fn pid(&self) -> Option<i32> {
-        lock(&self.running).as_ref().map(|running| running.id().pid)
+    pub fn summary(&self) -> Option<Summary> {
+        lock(&self.running).as_ref().map(Running::summary)
     }
 
     /// What it writes to.

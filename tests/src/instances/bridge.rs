@@ -32,6 +32,28 @@ pub enum Becomes {
     Nothing,
 }
 
+impl Becomes {
+    /// The tag by which a launch can say what becomes of it: `machine`, `kwok` or `nothing`.
+    pub const TAG: &str = "becomes";
+
+    /// What its tag says; without one what its image is: public images of AL2023 and AL2 for this host's architecture boot,
+    /// all others never join.
+    pub fn of(instance: &ec2::Instance) -> Self {
+        let boots = instance.architecture == std::env::consts::ARCH;
+        let image = match ec2::family_of(&instance.image) {
+            Some("al2") => Image::Al2,
+            _ => Image::Al2023,
+        };
+        match instance.tags.get(Self::TAG).map(String::as_str) {
+            Some("machine") => Self::Machine(image),
+            Some("kwok") => Self::KwokNode,
+            Some(_) => Self::Nothing,
+            None if boots && matches!(ec2::family_of(&instance.image), Some("al2" | "al2023")) => Self::Machine(image),
+            None => Self::Nothing,
+        }
+    }
+}
+
 /// Follows the instances of one EC2. Dropping it ends what they became.
 #[derive(Debug)]
 pub struct Bridge {
@@ -103,6 +125,23 @@ impl Bridge {
     pub async fn gone(&self, instance_id: &str, deadline: Duration) -> Result<()> {
         let what = format!("`{instance_id}` is gone");
         self.find(instance_id, deadline, what, |became| became.gone.contains(instance_id).then_some(())).await
+    }
+
+    /// The machines that there are.
+    pub fn nodes(&self) -> Vec<Node> {
+        self.state.became().nodes.values().cloned().collect()
+    }
+
+    /// Follows no more, and pulls the plugs of all machines at once.
+    ///
+    /// # Errors
+    /// The first that resists; the others are gone.
+    pub async fn end(mut self) -> Result<()> {
+        self.follows.abort();
+        let _aborted = (&mut self.follows).await;
+        let nodes = std::mem::take(&mut self.state.became().nodes);
+        let ends = nodes.into_values().map(|node| self.state.site.terminate(node));
+        futures::future::join_all(ends).await.into_iter().collect()
     }
 
     async fn find<T>(

@@ -1,8 +1,8 @@
 //! All that instances of one world need to become nodes, started in the right order.
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::SignedDuration;
 
@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::imds::proof::RoleCredentials;
 use crate::imds::{Authority, Instance, Metadata, Role, Served};
 use crate::machine::{Fabric, GATEWAY, Image, Machine, Machines, Spec};
+use crate::process::{Running, Summary};
 use crate::world::{World, needs_root};
 
 /// The cluster's name, for which tokens are made.
@@ -25,7 +26,8 @@ pub struct Site {
     metadata: Metadata,
     authenticator: Authenticator,
     cloud: Option<CloudController>,
-    plane: Option<ControlPlane>,
+    cluster: Option<Cluster>,
+    plane: Option<Mutex<ControlPlane>>,
     fabric: Arc<Fabric>,
     world: World,
     /// How far the clocks of its servers are ahead of the machines'.
@@ -61,7 +63,18 @@ impl Site {
         let folder = world.folder().join("machines");
         let machines = Machines::new(world.spawner().clone(), Arc::clone(&fabric), folder);
         let next = AtomicU32::new(10);
-        Ok(Self { machines, metadata, authenticator, cloud: None, plane: None, fabric, world, ahead, next })
+        Ok(Self {
+            machines,
+            metadata,
+            authenticator,
+            cloud: None,
+            cluster: None,
+            plane: None,
+            fabric,
+            world,
+            ahead,
+            next,
+        })
     }
 
     /// With a control plane in the network, and a cloud controller beside it.
@@ -80,13 +93,39 @@ impl Site {
     /// As [`Self::with_cluster`].
     pub async fn with_cluster_ahead(owner: &str, ahead: SignedDuration) -> Result<Self> {
         let mut site = Self::open_ahead(owner, ahead).await?;
-        let network = Network::Namespace { name: site.fabric.namespace().to_owned(), address: GATEWAY };
-        let token_webhook = Some(authenticator::url());
-        let options = Options { network, token_webhook, ahead, audit: true, ..Options::default() };
-        let plane = site.world.control_plane(&options).await?;
-        site.cloud = Some(CloudController::start(plane.cluster().client()));
-        site.plane = Some(plane);
+        site.start_cluster().await?;
         Ok(site)
+    }
+
+    /// Starts a control plane in the network, and a cloud controller beside it.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::start`].
+    pub async fn start_cluster(&mut self) -> Result<()> {
+        let network = Network::Namespace { name: self.fabric.namespace().to_owned(), address: GATEWAY };
+        let token_webhook = Some(authenticator::url());
+        let options = Options { network, token_webhook, ahead: self.ahead, audit: true, ..Options::default() };
+        let plane = self.world.control_plane(&options).await?;
+        self.cloud = Some(CloudController::start(plane.cluster().client()));
+        self.cluster = Some(plane.cluster().clone());
+        self.plane = Some(Mutex::new(plane));
+        Ok(())
+    }
+
+    /// The servers of the control plane, if there is one.
+    pub fn servers(&self) -> Vec<Summary> {
+        let Some(plane) = &self.plane else { return Vec::new() };
+        let plane = plane.lock().unwrap_or_else(PoisonError::into_inner);
+        plane.servers().iter().map(Running::summary).collect()
+    }
+
+    /// Makes sure that all servers run.
+    ///
+    /// # Errors
+    /// [`crate::Error::Ended`] with the last lines of the first that does not.
+    pub fn check(&self) -> Result<()> {
+        let Some(plane) = &self.plane else { return Ok(()) };
+        plane.lock().unwrap_or_else(PoisonError::into_inner).check()
     }
 
     /// The cluster.
@@ -94,7 +133,7 @@ impl Site {
     /// # Errors
     /// When there is none.
     pub fn cluster(&self) -> Result<&Cluster> {
-        self.plane.as_ref().map(ControlPlane::cluster).ok_or_else(|| crate::Error::Missing {
+        self.cluster.as_ref().ok_or_else(|| crate::Error::Missing {
             what: "this site has no cluster".to_owned(),
             hint: "open it with `Site::with_cluster`".to_owned(),
         })
@@ -179,7 +218,7 @@ impl Site {
     /// # Errors
     /// [`crate::Error::LeftBehind`] with what resisted.
     pub fn close(self) -> Result<()> {
-        let Self { machines, metadata, authenticator, cloud, plane, fabric, world, ahead: _, next: _ } = self;
+        let Self { machines, metadata, authenticator, cloud, cluster: _, plane, fabric, world, .. } = self;
         drop((cloud, plane, authenticator, metadata, machines, fabric));
         world.close()
     }

@@ -183,6 +183,11 @@ impl Machine {
         self.voice.journal()
     }
 
+    /// Its PID 1, by its number outside: `nsenter --all --target PID` leads in. None when it does not run.
+    pub fn pid(&self) -> Option<i32> {
+        self.power().init().map(|init| init.pid)
+    }
+
     /// Waits until systemd has reached its default target.
     ///
     /// # Errors

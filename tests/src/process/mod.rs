@@ -16,7 +16,7 @@ mod running;
 mod spawning;
 
 pub use program::Program;
-pub use running::{Ending, Running};
+pub use running::{Ending, Running, Summary};
 pub use rustix::process::Signal;
 
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fs_err as fs;
 use rustix::process::Signal;
+use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, ProcessId};
@@ -25,6 +26,17 @@ pub struct Running {
     number: u64,
     ledger: Arc<Ledger>,
     log: PathBuf,
+}
+
+/// A process as a person is told of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Its name in the ledger.
+    pub name: String,
+    /// Its number.
+    pub pid: i32,
+    /// What it writes to.
+    pub log: PathBuf,
 }
 
 /// How a process ended when it was told to.
@@ -58,6 +70,11 @@ impl Running {
     /// The process.
     pub fn id(&self) -> ProcessId {
         self.id
+    }
+
+    /// What a person is told.
+    pub fn summary(&self) -> Summary {
+        Summary { name: self.name.clone(), pid: self.id.pid, log: self.log.clone() }
     }
 
     /// What it writes to.

@@ -1,5 +1,5 @@
 //! Large numbers; run by hand, figures in `README.md`:
-//! `cargo test --release -p muster-tests --test ec2 -- --ignored --nocapture`.
+//! `cargo test -p muster-tests --test ec2 -- --ignored --nocapture`.
 
 use std::time::Instant;
 

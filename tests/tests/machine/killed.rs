@@ -11,10 +11,16 @@ use muster_tests::machine::Image;
 /// A start takes about so long on a busy machine: later kills meet machines that run.
 const START: Duration = Duration::from_secs(3);
 
+/// Set for the process that is killed.
+const OWNER: &str = "MUSTER_TEST_OWNER";
+
 /// Not a test of its own: the process that the others kill.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the owner that is killed, started by the tests of this file"]
 async fn owner() {
+    if std::env::var_os(OWNER).is_none() {
+        return;
+    }
     let site = Site::open("killed").await.unwrap();
     let boot = || site.boot(site.instance(), Image::Bare, |_| {});
     let _machines = tokio::try_join!(boot(), boot()).unwrap();
@@ -35,7 +41,11 @@ fn kill_and_clean(times: u32) {
         std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom").unwrap(), &mut random).unwrap();
         let moment = START / times * round + START / times * u32::from(random[0]) / 256;
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["killed::owner", "--exact", "--ignored"]).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .args(["killed::owner", "--exact", "--ignored"])
+            .env(OWNER, "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         let mut owner = command.stderr(Stdio::null()).spawn().unwrap();
         // The moment of the kill is what is tested here, so this is no wait for a condition.
         std::thread::sleep(moment);

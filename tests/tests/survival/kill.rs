@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use muster_tests::ledger::{Root, WorldState, alive_in, sweep, worlds};
 
-/// A start takes about so long on an idle machine: later kills meet a world that runs.
-const START: Duration = Duration::from_secs(8);
+/// A start takes about so long on an idle machine: later kills meet a world that runs, with a machine in it.
+const START: Duration = Duration::from_secs(12);
 
 /// And an end so long.
 const END: Duration = Duration::from_millis(1500);
@@ -18,7 +18,11 @@ const END: Duration = Duration::from_millis(1500);
 /// `up` as a person would start it.
 fn up() -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster-tests"));
-    command.args(["up", "-o", "json"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(["up", "--machines", "1", "-o", "json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.process_group(0).spawn().unwrap()
 }
 
@@ -57,8 +61,7 @@ fn kill_and_clean(times: u32) {
         assert!(problems.is_empty(), "killed after {moment:?}: {problems:?}");
         println!("round {round}: killed after {moment:?}, clean {:?} after the start", start.elapsed());
         let Some(world) = world else { continue };
-        assert_eq!(alive_in(&root.path().join(&world.number)), [], "killed after {moment:?}");
-        assert!(!folder_of(&world).exists(), "killed after {moment:?}");
+        gone(&world);
     }
 }
 
@@ -66,7 +69,7 @@ fn kill_and_clean(times: u32) {
 fn kill_while_ending(times: u32) {
     let root = Root::of_this_machine().unwrap();
     for round in 0..times {
-        let (mut owner, world) = started();
+        let (mut owner, world) = started(1);
         rustix::process::kill_process(rustix::process::Pid::from_child(&owner), rustix::process::Signal::TERM).unwrap();
         let moment = END * round / times;
         std::thread::sleep(moment);
@@ -96,14 +99,14 @@ fn many_killed_worlds_are_cleaned_up() {
 /// Ctrl-C, a closed terminal, and `down` from another one.
 #[test]
 fn a_world_that_is_told_to_end_leaves_nothing() {
-    for signal in [rustix::process::Signal::INT, rustix::process::Signal::HUP] {
-        let (mut owner, world) = started();
+    for (signal, machines) in [(rustix::process::Signal::INT, 2), (rustix::process::Signal::HUP, 0)] {
+        let (mut owner, world) = started(machines);
         let pid = rustix::process::Pid::from_child(&owner);
         rustix::process::kill_process(pid, signal).unwrap();
         assert!(owner.wait().unwrap().success(), "{signal:?}");
         gone(&world);
     }
-    let (mut owner, world) = started();
+    let (mut owner, world) = started(0);
     let down = Command::new(env!("CARGO_BIN_EXE_muster-tests")).args(["down", &world.number]).output().unwrap();
     assert!(
         String::from_utf8_lossy(&down.stdout).contains(&format!("ended world `{}` of up", world.number)),
@@ -142,10 +145,14 @@ fn the_daemon_ends_with_its_last_user() {
     gone(&world);
 }
 
-/// A world that runs: it has printed how to use it.
-fn started() -> (Child, WorldState) {
+/// A world that runs, with so many machines: it has printed how to use it.
+fn started(machines: usize) -> (Child, WorldState) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster-tests"));
-    command.args(["up", "-o", "json"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(["up", "-o", "json", "--machines", &machines.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut owner = command.process_group(0).spawn().unwrap();
     let document: serde_json::Value = {
         use serde::Deserialize;
@@ -153,6 +160,10 @@ fn started() -> (Child, WorldState) {
         serde_json::Value::deserialize(&mut reader).unwrap()
     };
     assert!(Path::new(document["kubeconfig"].as_str().unwrap()).is_file());
+    let list = document["machines"].as_array().unwrap();
+    assert_eq!(list.len(), machines);
+    let runs = |machine: &serde_json::Value| Path::new("/proc").join(machine["pid"].to_string()).is_dir();
+    assert!(list.iter().all(runs), "{list:?}");
     let world = world_of(&owner).unwrap();
     (owner, world)
 }
@@ -161,4 +172,16 @@ fn gone(world: &WorldState) {
     let root = Root::of_this_machine().unwrap();
     assert_eq!(alive_in(&root.path().join(&world.number)), []);
     assert!(!folder_of(world).exists());
+    let prefix = format!("{}-", world.number);
+    let found = |folder: &Path| -> Vec<String> {
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        names.filter_map(|entry| entry.file_name().into_string().ok()).filter(|it| it.starts_with(&prefix)).collect()
+    };
+    assert_eq!(found("/run/netns".as_ref()), [""; 0], "network namespaces");
+    for hierarchy in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
+        assert_eq!(found(&hierarchy.path()), [""; 0], "control groups");
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let folder = folder_of(world);
+    assert!(!mounts.contains(&format!("{}/", folder.display())), "{mounts}");
 }
