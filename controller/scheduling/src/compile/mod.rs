@@ -13,10 +13,9 @@ mod prices;
 mod rules;
 mod shapes;
 mod signatures;
+mod topology;
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
@@ -25,8 +24,8 @@ pub(crate) use columns::{CPU, Columns, MEMORY, Vectors, fits};
 pub(crate) use rules::{Demand, DomainRule, Filter, HostRule, Part, Rules, Softness, Subject};
 pub(crate) use shapes::{FREE, PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};
+pub(crate) use topology::TopologyKeys;
 
-use crate::labels;
 use crate::model::{Options, Problem, SpecId};
 
 /// Pods of one spec.
@@ -50,6 +49,7 @@ pub(crate) struct Compiled<'a> {
     /// By spec; `u32::MAX` where no pending pod has it.
     pub(crate) class_of_spec: Vec<u32>,
     pub(crate) signatures: Vec<Signature>,
+    pub(crate) topology_keys: TopologyKeys,
     pub(crate) cells: Cells,
     pub(crate) pools: Vec<PoolUse>,
     pub(crate) shapes: Vec<Shape>,
@@ -99,8 +99,8 @@ impl<'a> Compiled<'a> {
             .collect();
         let pools: Vec<PoolUse> =
             problem.pools.iter().map(|pool| PoolUse::new(pool, problem.catalogues.get(pool.catalogue))).collect();
-        let topology_keys = topology_keys(problem, &used_specs);
-        let cells = Cells::new(problem, &pools, &signatures, &topology_keys);
+        let topology_keys = TopologyKeys::new(problem, &pools, &used_specs);
+        let cells = Cells::new(problem, &pools, &signatures, &topology_keys.all());
         let mut shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);
         let mut admits = shapes::admissions(problem, &cells, &pools, &shapes, &signatures, &daemons);
         let width = columns.width();
@@ -118,6 +118,7 @@ impl<'a> Compiled<'a> {
             classes,
             class_of_spec,
             signatures,
+            topology_keys,
             cells,
             pools,
             shapes,
@@ -179,25 +180,4 @@ impl<'a> Compiled<'a> {
     pub(crate) fn request(&self, class: usize) -> &[i32] {
         self.vectors.get(self.classes[class].request, self.columns.width())
     }
-}
-
-/// Every label that some pending pod spreads over or that terms of any pod are about.
-fn topology_keys(problem: &Problem, pending: &[SpecId]) -> BTreeSet<Arc<str>> {
-    let mut keys = BTreeSet::new();
-    for &spec in pending {
-        let spec = &problem.specs[spec];
-        keys.extend(spec.spread.iter().map(|one| &one.topology_key).cloned());
-        keys.extend(spec.affinity.iter().chain(&spec.anti_affinity).map(|term| &term.topology_key).cloned());
-        let soft = spec.preferred_affinity.iter().chain(&spec.preferred_anti_affinity);
-        keys.extend(soft.map(|one| &one.term.topology_key).cloned());
-        for preferred in &spec.preferred_node_terms {
-            let decided = |key: &&Arc<str>| [labels::ZONE, labels::CAPACITY_TYPE].contains(&&***key);
-            keys.extend(preferred.term.iter().map(|(key, _)| key).filter(decided).cloned());
-        }
-    }
-    for bound in problem.nodes.iter().flat_map(|node| &node.bound) {
-        keys.extend(problem.specs[bound.spec].anti_affinity.iter().map(|term| &term.topology_key).cloned());
-    }
-    keys.remove(labels::HOSTNAME);
-    keys
 }

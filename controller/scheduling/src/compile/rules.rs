@@ -122,15 +122,15 @@ pub(crate) struct Rules {
 }
 
 /// How preferred terms take part in a pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Softness {
-    /// `ScheduleAnyway` spreads over labels other than the hostname count as required.
-    pub(crate) spreads: bool,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Softness<'a> {
+    /// `ScheduleAnyway` spreads over these labels count as required.
+    pub(crate) spreads: Option<&'a BTreeSet<Arc<str>>>,
 }
 
 impl Rules {
     /// Learns the rules that `spec` owns; `pending` pods own all of theirs, bound ones only what they hold against others.
-    pub(crate) fn learn(&mut self, spec: &PodSpec, pending: bool, softness: Softness) -> Part {
+    pub(crate) fn learn(&mut self, spec: &PodSpec, pending: bool, softness: Softness<'_>) -> Part {
         let mut part = Part::default();
         for term in &spec.anti_affinity {
             let subject = self.subject_of(term);
@@ -156,7 +156,7 @@ impl Rules {
         part
     }
 
-    fn learn_pending(&mut self, spec: &PodSpec, softness: Softness, part: &mut Part) {
+    fn learn_pending(&mut self, spec: &PodSpec, softness: Softness<'_>, part: &mut Part) {
         for term in &spec.affinity {
             let subject = self.subject_of(term);
             if &*term.topology_key == labels::HOSTNAME {
@@ -176,7 +176,7 @@ impl Rules {
                     let limit = spread.max_skew.max(1);
                     part.owns_host.push(self.host_rule(HostRule { subject, limit, symmetric: false }));
                 }
-            } else if spread.required || softness.spreads {
+            } else if spread.required || softness.spreads.is_some_and(|keys| keys.contains(&spread.topology_key)) {
                 let key = Arc::clone(&spread.topology_key);
                 let demand = spread_demand(spec, spread);
                 part.owns_domain.push(self.domain_rule(DomainRule { subject, key, demand }));

@@ -60,7 +60,7 @@ impl Grouped {
     /// `glued`: pods that must share a node are made one unit each.
     pub(crate) fn new(compiled: &Compiled<'_>, reading: &Reading, glued: bool) -> Self {
         let problem = compiled.problem;
-        let softness = Softness { spreads: reading.spreads };
+        let softness = Softness { spreads: reading.spreads.then_some(&compiled.topology_keys.preferred) };
         let mut rules = Rules::default();
         let mut parts: Vec<Part> =
             compiled.classes.iter().map(|class| rules.learn(&problem.specs[class.spec], true, softness)).collect();
@@ -74,7 +74,7 @@ impl Grouped {
             let part = &mut bound_parts[bound.spec];
             if part.is_none() {
                 let asks = planned.contains(&bound.spec);
-                *part = Some(rules.learn(&problem.specs[bound.spec], asks, Softness { spreads: false }));
+                *part = Some(rules.learn(&problem.specs[bound.spec], asks, Softness::default()));
             }
         }
         let by_subject = rules.by_subject();
@@ -223,10 +223,11 @@ pub(crate) fn prefers_hosts(compiled: &Compiled<'_>) -> bool {
     compiled.classes.iter().any(|class| own_host_preferences(&compiled.problem.specs[class.spec]).next().is_some())
 }
 
-/// Whether some pending pod has a spread that only asks.
+/// Whether some pending pod has a spread that only asks, and is looked at.
 pub(crate) fn prefers_spread(compiled: &Compiled<'_>) -> bool {
     let specs = compiled.classes.iter().map(|class| &compiled.problem.specs[class.spec]);
-    specs.flat_map(|spec| &spec.spread).any(|spread| !spread.required && &*spread.topology_key != labels::HOSTNAME)
+    let keys = &compiled.topology_keys.preferred;
+    specs.flat_map(|spec| &spec.spread).any(|spread| !spread.required && keys.contains(&spread.topology_key))
 }
 
 /// What a pod prefers about hosts and its own workload: preferred anti-affinity, and spreads over hosts that only ask.

@@ -1,0 +1,109 @@
+//! Rules over a label with many values, such as the instance type: each value is a domain.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use muster_scheduling::model::*;
+use muster_scheduling::{Solution, labels, lower_bound, solve, validate};
+
+const GI: i64 = 1 << 30;
+const TYPES: i64 = 60;
+
+fn amounts(cpu: i64, memory: i64, pods: i64) -> Resources {
+    Resources::from_iter([(Resource::Cpu, cpu), (Resource::Memory, memory), (Resource::Pods, pods)])
+}
+
+fn one(value: &str) -> Requirement {
+    Requirement::new(Operator::In, [value])
+}
+
+/// A type of `cpu` cores, in three zones. By name, the dearest comes first.
+fn instance_type(cpu: i64) -> InstanceType {
+    let name = format!("t{:02}", TYPES - cpu);
+    let offering = |zone: &str| Offering {
+        requirements: [(labels::ZONE, one(zone)), (labels::CAPACITY_TYPE, one("on-demand"))].into_iter().collect(),
+        price: Some(0.05 * cpu as f64),
+        available: true,
+        reservation_capacity: 0,
+    };
+    InstanceType {
+        requirements: [
+            (labels::INSTANCE_TYPE, one(&name)),
+            (labels::ZONE, Requirement::new(Operator::In, ["a", "b", "c"])),
+            (labels::CAPACITY_TYPE, one("on-demand")),
+        ]
+        .into_iter()
+        .collect(),
+        name: name.into(),
+        capacity: amounts(cpu * 1000, cpu * 4 * GI, 110),
+        overhead: Resources::new(),
+        offerings: ["a", "b", "c"].map(offering).into(),
+    }
+}
+
+fn own() -> LabelSelector {
+    LabelSelector::Terms(vec![SelectorTerm {
+        key: "app".into(),
+        operator: SelectorOperator::In,
+        values: vec!["web".into()],
+    }])
+}
+
+fn spread(key: &str, required: bool) -> SpreadConstraint {
+    SpreadConstraint {
+        topology_key: key.into(),
+        max_skew: 1,
+        min_domains: None,
+        selector: own(),
+        required,
+        honor_affinity: true,
+        honor_taints: false,
+    }
+}
+
+/// `replicas` pods of half a core, all of them as `shape` makes them.
+fn workload(replicas: usize, shape: impl FnOnce(&mut PodSpec)) -> Problem {
+    let mut problem = Problem::default();
+    problem.catalogues.push((1..=TYPES).map(instance_type).collect());
+    problem.pools.push(NodePool {
+        name: "general".into(),
+        weight: 0,
+        requirements: Requirements::new(),
+        labels: Labels::default(),
+        annotations: Labels::default(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        limits: None,
+        usage: Resources::new(),
+        catalogue: 0,
+        state: PoolState::Ready,
+        missing_replicas: None,
+    });
+    let mut spec = PodSpec::unconstrained("default", amounts(500, GI, 1));
+    spec.labels = Labels::from_iter([("app", "web")]);
+    shape(&mut spec);
+    let spec = problem.intern(spec);
+    problem.pods = (0..replicas).map(|pod| Pod { name: format!("default/web-{pod}").into(), spec }).collect();
+    problem
+}
+
+/// The plan, which keeps its promises, and its price.
+#[track_caller]
+fn planned(problem: &Problem) -> (Solution, f64) {
+    let solution = solve(problem, &Options::default());
+    let violations = validate(problem, &Options::default(), &solution);
+    assert!(violations.is_empty(), "{}", violations[0]);
+    let price = solution.new_nodes.iter().map(|node| node.price).sum();
+    assert!(lower_bound(problem, &Options::default(), &solution) <= price + 1e-9);
+    assert_eq!(solution.unschedulable.len(), 0);
+    (solution, price)
+}
+
+#[test]
+fn a_preferred_spread_over_types_costs_nothing() {
+    let zones = |spec: &mut PodSpec| spec.spread = vec![spread(labels::ZONE, true)];
+    let both =
+        |spec: &mut PodSpec| spec.spread = vec![spread(labels::ZONE, true), spread(labels::INSTANCE_TYPE, false)];
+    let (without, price) = planned(&workload(20, zones));
+    let (with, same) = planned(&workload(20, both));
+    assert!((price - same).abs() < 1e-9, "{price} without, {same} with");
+    assert_eq!(without.new_nodes.len(), with.new_nodes.len());
+}
