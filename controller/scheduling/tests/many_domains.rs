@@ -59,6 +59,11 @@ fn spread(key: &str, required: bool) -> SpreadConstraint {
     }
 }
 
+fn apart(key: &str) -> AffinityTerm {
+    let namespaces = NamespaceScope::Only(["default".into()].into());
+    AffinityTerm { topology_key: key.into(), selector: own(), namespaces }
+}
+
 /// `replicas` pods of half a core, all of them as `shape` makes them.
 fn workload(replicas: usize, shape: impl FnOnce(&mut PodSpec)) -> Problem {
     let mut problem = Problem::default();
@@ -106,4 +111,35 @@ fn a_preferred_spread_over_types_costs_nothing() {
     let (with, same) = planned(&workload(20, both));
     assert!((price - same).abs() < 1e-9, "{price} without, {same} with");
     assert_eq!(without.new_nodes.len(), with.new_nodes.len());
+}
+
+/// The sum of the `count` cheapest prices.
+fn cheapest(count: i64) -> f64 {
+    (1..=count).map(|cpu| 0.05 * cpu as f64).sum()
+}
+
+#[test]
+fn replicas_on_types_of_their_own_take_the_cheapest_types() {
+    let (spread, price) = planned(&workload(20, |spec| spec.spread = vec![spread(labels::INSTANCE_TYPE, true)]));
+    assert!((price - cheapest(20)).abs() < 1e-9, "{price} on {} nodes", spread.new_nodes.len());
+    let (_, price) = planned(&workload(20, |spec| spec.anti_affinity = vec![apart(labels::INSTANCE_TYPE)]));
+    assert!((price - cheapest(20)).abs() < 1e-9, "{price}");
+}
+
+#[test]
+fn replicas_of_one_type_take_one_that_suits_them_together() {
+    let (_, price) = planned(&workload(20, |spec| spec.affinity = vec![apart(labels::INSTANCE_TYPE)]));
+    assert!((price - 0.5).abs() < 1e-9, "{price}, and ten cores cost 0.5");
+}
+
+#[test]
+fn a_type_is_chosen_that_is_on_offer_where_the_zone_must_be() {
+    let both = |spec: &mut PodSpec| spec.spread = vec![spread(labels::INSTANCE_TYPE, true), spread(labels::ZONE, true)];
+    let mut problem = workload(20, both);
+    problem.catalogues[0].edit(|types| {
+        types.iter_mut().filter(|one| one.capacity.get(&Resource::Cpu) < 15_000).for_each(|one| {
+            one.offerings.truncate(2);
+        });
+    });
+    planned(&problem);
 }

@@ -4,6 +4,7 @@
 //! capacity type, a label that a pool leaves open). A cell is one value for every dimension. Where nobody asks there is
 //! one cell and no dimension, so that workloads without zones cost nothing.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -55,6 +56,8 @@ pub(crate) struct Cells {
     offering_keys: Vec<Arc<str>>,
     /// By catalogue.
     openings: Vec<Openings>,
+    /// By dimension and value, once somebody asked.
+    by_value: OnceCell<Vec<Vec<FixedBitSet>>>,
 }
 
 /// What the types of a catalogue say of the dimensions: those that say the same are one class.
@@ -107,6 +110,7 @@ impl Cells {
             ids: FxHashMap::default(),
             offering_keys,
             openings: Vec::new(),
+            by_value: OnceCell::new(),
         };
         let mut values: Vec<BTreeSet<Arc<str>>> = keys.iter().map(|key| mentioned[key].clone()).collect();
         for node in &problem.nodes {
@@ -245,6 +249,21 @@ impl Cells {
     /// The same as an index into the dimension's values.
     pub(crate) fn value_index(&self, cell: usize, dimension: usize) -> Option<usize> {
         self.cells[cell][dimension].map(|number| number as usize)
+    }
+
+    /// The cells with each value of a dimension.
+    pub(crate) fn by_value(&self, dimension: usize) -> &[FixedBitSet] {
+        let sets = self.by_value.get_or_init(|| {
+            let none = FixedBitSet::with_capacity(self.cells.len());
+            let of = |dimension: &Dimension| vec![none.clone(); dimension.values.len()];
+            let mut sets: Vec<Vec<FixedBitSet>> = self.dimensions.iter().map(of).collect();
+            for (cell, values) in self.cells.iter().enumerate() {
+                let known = sets.iter_mut().zip(values).filter_map(|(sets, value)| sets.get_mut((*value)? as usize));
+                known.for_each(|set| set.insert(cell));
+            }
+            sets
+        });
+        &sets[dimension]
     }
 
     /// The dimension of `key`.

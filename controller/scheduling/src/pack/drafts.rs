@@ -9,6 +9,7 @@ use super::pricing::Regime;
 use super::recombine::{CHOICES, Choice, Patterns};
 use super::reserved::Reservations;
 use super::stock::Stock;
+use super::zones::Taste;
 use super::{Draft, exact, existing, terrain, zones};
 use crate::compile::Compiled;
 use crate::solution::Reason;
@@ -30,10 +31,10 @@ const FEW_NODES: usize = 20;
 const SECOND_PASS_NODES: usize = 150;
 
 /// The cheapest draft under one reading, without some units.
-pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>) -> Draft {
+pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>, taste: Taste) -> Draft {
     let standing = terrain::standing(compiled);
     let standing_admits = terrain::standing_admits(compiled, &standing);
-    let zoned = zones::assign(compiled, grouped, &standing, &standing_admits, without);
+    let zoned = zones::assign(compiled, grouped, &standing, &standing_admits, without, taste);
     let mut stock = Stock::new(grouped, &zoned, compiled.cells.len());
     let mut filled = standing;
     let placed = existing::fill(compiled, grouped, &mut stock, &mut filled, &standing_admits);
@@ -50,7 +51,7 @@ pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHash
         existing: existing.map(|(one, units)| (one.node, units)).collect(),
         waiting: rejected.chain(set_aside).collect(),
     };
-    drafting.best()
+    Draft { tasted: zoned.tasted, ..drafting.best() }
 }
 
 /// What the drafts have in common.
@@ -105,7 +106,7 @@ impl<'a> Drafting<'a> {
             }
             regime = Regime::Fluid;
         }
-        best.unwrap_or(Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new() })
+        best.unwrap_or_default()
     }
 
     /// Where fluid prices mislead, what was looked at once is chosen from again.
@@ -154,6 +155,6 @@ impl<'a> Drafting<'a> {
         let mut left = self.waiting.clone();
         let lots = begun.rest.lots.iter();
         left.extend(lots.flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
-        Draft { opened: begun.opened, existing: self.existing.clone(), left }
+        Draft { opened: begun.opened, existing: self.existing.clone(), left, tasted: false }
     }
 }

@@ -4,8 +4,8 @@
 //! placed, the rest is a problem of its own. What comes of it is taken only if the plan as a whole keeps every promise.
 
 use super::groups::Grouped;
-use super::reserved::Reservations;
-use super::{Draft, balance, finish, plan, terrain};
+use super::zones::Taste;
+use super::{Draft, finish, plan, terrain};
 use crate::compile::{Compiled, Shape, fits};
 use crate::model::{Problem, Resources};
 use crate::second_round;
@@ -75,26 +75,27 @@ pub(crate) fn by_priority(compiled: &Compiled<'_>, grouped: &Grouped, solution: 
     let units = grouped.groups.iter().flat_map(|group| &group.units);
     let lower = |unit: &&u32| grouped.pods(unit).iter().all(|&pod| priority(pod as usize) < classes[0]);
     let without = units.filter(lower).copied().collect();
-    let mut draft = super::draft(compiled, grouped, &without);
-    if balance::restore(compiled, grouped, &mut draft) {
-        Reservations::reclaim(compiled, grouped, &mut draft.opened);
-    }
+    let mut draft = super::draft(compiled, grouped, &without, Taste::Cheapest);
+    draft.settle(compiled, grouped);
     let mut staged = finish::write(compiled, grouped, &mut draft);
     let last = classes.len() - 1;
     for (number, &class) in classes.iter().enumerate() {
         let least = if number == last { i32::MIN } else { class };
         staged = place(compiled, grouped, &mut draft, staged, least);
     }
-    let left = |solution: &Solution| -> Vec<(i32, usize)> {
-        let mut left: Vec<i32> = solution.unschedulable.iter().map(|one| priority(one.pod)).collect();
-        left.sort_unstable_by_key(|&class| std::cmp::Reverse(class));
-        left.chunk_by(|a, b| a == b).map(|alike| (alike[0], alike.len())).collect()
-    };
-    (left(&staged) < left(solution)).then_some(staged)
+    (left_by_priority(compiled, &staged) < left_by_priority(compiled, solution)).then_some(staged)
+}
+
+/// How many pods of each priority are left over, the highest first: of two plans the lesser serves better.
+pub(crate) fn left_by_priority(compiled: &Compiled<'_>, solution: &Solution) -> Vec<(i32, usize)> {
+    let left = solution.unschedulable.iter().map(|one| compiled.problem.spec_of(one.pod).priority);
+    let mut left: Vec<i32> = left.collect();
+    left.sort_unstable_by_key(|&class| std::cmp::Reverse(class));
+    left.chunk_by(|a, b| a == b).map(|alike| (alike[0], alike.len())).collect()
 }
 
 /// Pods left over that some shape or some existing node could hold.
-fn could_be_held(compiled: &Compiled<'_>, solution: &Solution) -> Vec<usize> {
+pub(crate) fn could_be_held(compiled: &Compiled<'_>, solution: &Solution) -> Vec<usize> {
     let mut known = vec![None; compiled.classes.len()];
     let standing = terrain::standing(compiled);
     let mut left = Vec::new();

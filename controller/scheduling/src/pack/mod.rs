@@ -8,7 +8,7 @@
 //!                                                        search (a few pods: every placement) ◄─────┘
 //!   (where prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
 //! then:
-//!   draft ─► finish (launches, limits) ─► leftovers (a second look, priorities) ─► replicas (static pools) ─► Solution
+//!   draft ─► finish (launches, limits) ─► scarce (pods left: second looks, other ways, priorities) ─► replicas (static pools) ─► Solution
 //! ```
 
 mod balance;
@@ -28,6 +28,7 @@ pub(crate) mod pricing;
 mod recombine;
 mod replicas;
 mod reserved;
+mod scarce;
 mod search;
 mod shelf;
 pub(crate) mod stock;
@@ -49,15 +50,18 @@ use ground::{Ground, Headroom};
 use groups::{Grouped, Reading};
 use reserved::Reservations;
 use stock::Stock;
+use zones::Taste;
 
 /// A plan before it is written out.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Draft {
     pub(crate) opened: Vec<Opened>,
     /// Units on standing nodes: index of the node in the problem, its units.
     pub(crate) existing: Vec<(usize, Vec<u32>)>,
     /// Units left over, with the kind of rule at fault where one is known.
     pub(crate) left: Vec<(u32, Option<Reason>)>,
+    /// Domains might have been decided otherwise.
+    pub(crate) tasted: bool,
 }
 
 impl Draft {
@@ -74,6 +78,13 @@ impl Draft {
             Ordering::Equal if least > ALIKE * price => true,
             Ordering::Equal => (known.opened.len(), price) < (self.opened.len(), least),
             fewer => fewer == Ordering::Less,
+        }
+    }
+
+    /// Takes out what rules about domains no longer allow.
+    fn settle(&mut self, compiled: &Compiled<'_>, grouped: &Grouped) {
+        if balance::restore(compiled, grouped, self) {
+            Reservations::reclaim(compiled, grouped, &mut self.opened);
         }
     }
 
@@ -98,13 +109,10 @@ const ALIKE: f64 = 1.005;
 /// Packs the pending pods of `problem`.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
-    let (grouped, mut draft) = decide(&compiled, true);
+    let (grouped, mut draft) = decide(&compiled, Taste::Cheapest, true);
     let mut solution = finish::write(&compiled, &grouped, &mut draft);
     if !solution.unschedulable.is_empty() {
-        solution = leftovers::place(&compiled, &grouped, &mut draft, solution, i32::MIN);
-        if let Some(fairer) = leftovers::by_priority(&compiled, &grouped, &solution) {
-            solution = fairer;
-        }
+        solution = scarce::place(&compiled, grouped, draft, solution);
     }
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution);
@@ -117,29 +125,35 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
 /// The same in one go and without explanations.
 fn plan(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
-    let (grouped, mut draft) = decide(&compiled, false);
+    let (mut grouped, mut draft) = decide(&compiled, Taste::Cheapest, false);
+    if draft.tasted && !draft.left.is_empty() {
+        let (others, other) = decide(&compiled, Taste::Emptiest, false);
+        if other.pods_left(&others) < draft.pods_left(&grouped) {
+            (grouped, draft) = (others, other);
+        }
+    }
     finish::write(&compiled, &grouped, &mut draft)
 }
 
 /// With `compares`, what honouring preferred terms costs is looked at.
-fn decide(compiled: &Compiled<'_>, compares: bool) -> (Grouped, Draft) {
+fn decide(compiled: &Compiled<'_>, taste: Taste, compares: bool) -> (Grouped, Draft) {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
     let hosts = if respects && groups::prefers_hosts(compiled) { REPLICA_HOSTS } else { 0 };
     let nothing = Reading { spreads: false, hosts: 0 };
     let first = Reading { spreads: respects && groups::prefers_spread(compiled), hosts };
-    let (mut grouped, mut best) = read(compiled, &first);
+    let (mut grouped, mut best) = read(compiled, &first, taste);
     if !compares {
         return (grouped, best);
     }
     if first.spreads && (best.opened.len() <= COMPARED_NODES || terrain::prices_differ_by_zone(compiled)) {
-        let (plain, other) = read(compiled, &Reading { spreads: false, hosts });
+        let (plain, other) = read(compiled, &Reading { spreads: false, hosts }, taste);
         if (other.pods_left(&plain), other.price() * ALIKE) < (best.pods_left(&grouped), best.price()) {
             (grouped, best) = (plain, other);
         }
     }
     // What is only asked for keeps no pod pending.
     if first != nothing && !best.left.is_empty() {
-        let (plain, other) = read(compiled, &nothing);
+        let (plain, other) = read(compiled, &nothing, taste);
         if other.pods_left(&plain) < best.pods_left(&grouped) {
             (grouped, best) = (plain, other);
         }
@@ -147,9 +161,9 @@ fn decide(compiled: &Compiled<'_>, compares: bool) -> (Grouped, Draft) {
     (grouped, best)
 }
 
-fn read(compiled: &Compiled<'_>, reading: &Reading) -> (Grouped, Draft) {
+fn read(compiled: &Compiled<'_>, reading: &Reading, taste: Taste) -> (Grouped, Draft) {
     let grouped = Grouped::new(compiled, reading, true);
-    let draft = settled(compiled, &grouped);
+    let draft = settled(compiled, &grouped, taste);
     if compiled.problem.pods.len() <= search::MOST_PODS
         && let Some(found) = search_small(compiled, reading, &grouped, &draft)
     {
@@ -201,7 +215,7 @@ fn search_small(
         dimension_of: &dimension_of,
     };
     let found = search::search(&scene, glued, known)?;
-    Some((grouped, found))
+    Some((grouped, Draft { tasted: known.tasted, ..found }))
 }
 
 /// Rounds in which pods that found no node are taken out of the counts of the rest.
@@ -209,9 +223,9 @@ const SETTLING_ROUNDS: usize = 3;
 
 /// A draft in which no pod counts on one that was left over: where domains were decided with pods that then found no node
 /// (limits, mostly), they are decided again without them.
-fn settled(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
+fn settled(compiled: &Compiled<'_>, grouped: &Grouped, taste: Taste) -> Draft {
     let mut without: FxHashSet<u32> = FxHashSet::default();
-    let mut best = draft(compiled, grouped, &without);
+    let mut best = draft(compiled, grouped, &without, taste);
     if grouped.rules.domain.is_empty() {
         return best;
     }
@@ -223,12 +237,11 @@ fn settled(compiled: &Compiled<'_>, grouped: &Grouped) -> Draft {
             break;
         }
         without.extend(left);
-        best = draft(compiled, grouped, &without);
+        best = draft(compiled, grouped, &without, taste);
     }
     // Whether a node counts for a spread may depend on more than its domain, and is known only now.
-    let may_be_unbalanced = !best.left.is_empty() || terrain::counts_some_nodes(grouped);
-    if may_be_unbalanced && balance::restore(compiled, grouped, &mut best) {
-        Reservations::reclaim(compiled, grouped, &mut best.opened);
+    if !best.left.is_empty() || terrain::counts_some_nodes(grouped) {
+        best.settle(compiled, grouped);
     }
     best
 }

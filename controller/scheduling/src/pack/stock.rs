@@ -178,7 +178,8 @@ impl Stock {
         anywhere.insert_range(..);
         let groups = grouped.groups.iter().enumerate();
         let placed = groups.map(|(group, one)| Placed { group, mask: 0, units: one.units.clone() }).collect();
-        let stock = Self::new(grouped, &Zoned { placed, masks: vec![anywhere], rejected: Vec::new() }, cells);
+        let stock =
+            Self::new(grouped, &Zoned { placed, masks: vec![anywhere], rejected: Vec::new(), tasted: false }, cells);
         let kind_of = |group: &Group| {
             let same = |kind: &Kind| kind.signature == group.signature && kind.sizes == group.sizes;
             stock.kinds.iter().position(same).unwrap_or(0) as u32

@@ -289,7 +289,7 @@ impl Search<'_> {
     }
 
     fn draft(&self, found: &Found) -> Draft {
-        let mut draft = Draft { opened: Vec::new(), existing: Vec::new(), left: Vec::new() };
+        let mut draft = Draft::default();
         for seat in found.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
             let units: Vec<u32> = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit).collect();
             match seat.standing {

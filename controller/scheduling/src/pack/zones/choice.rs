@@ -1,13 +1,16 @@
 //! Which value a unit takes: what the rules allow, and of that what suits it best.
 
+use std::rc::Rc;
+
 use fixedbitset::FixedBitSet;
 
-use super::{Intruder, Zoned, Zoning};
+use super::contest::{Claim, Contest, Cost};
+use super::{Intruder, Taste, Zoned, Zoning};
 use crate::compile::Demand;
 use crate::solution::Reason;
 
-/// How little a value suits a unit: unbalances others, targets of its own rules there, of others' rules, load, number.
-type Claim = (bool, i64, i64, f64, usize);
+/// Values tried for one unit, over all dimensions: what suits it best in one may leave nothing in the next.
+const MOST_TRIALS: usize = 256;
 
 impl Zoning<'_> {
     /// Chooses a value per dimension for one unit of `group`, and counts it.
@@ -16,81 +19,56 @@ impl Zoning<'_> {
         unit: u32,
         group: usize,
         reach: &FixedBitSet,
-        dimensions: &[usize],
+        dimensions: &[(usize, Rc<[Cost]>)],
         share: f64,
     ) -> Option<FixedBitSet> {
-        let mut mask = reach.clone();
-        let mut chosen: Vec<(usize, usize)> = Vec::with_capacity(dimensions.len());
-        let mut intrudes = false;
-        for &dimension in dimensions {
-            let values = self.compiled.cells.dimensions[dimension].values.len();
-            let mut best: Option<(Claim, FixedBitSet)> = None;
-            for value in 0..values {
-                let mut cells = FixedBitSet::with_capacity(mask.len());
-                let inside =
-                    mask.ones().filter(|&cell| self.compiled.cells.value_index(cell, dimension) == Some(value));
-                cells.extend(inside);
-                if cells.is_clear() || !self.allowed(group, dimension, value) {
-                    continue;
-                }
-                let (owned, targeted) = self.counts_at(group, dimension, value);
-                let key =
-                    (self.unbalances(group, dimension, value), owned, targeted, self.load[dimension][value], value);
-                if best.as_ref().is_none_or(|(least, _)| key.partial_cmp(least) == Some(std::cmp::Ordering::Less)) {
-                    best = Some((key, cells));
-                }
-            }
-            let ((unbalances, .., value), cells) = best?;
-            intrudes |= unbalances;
-            chosen.push((dimension, value));
-            mask = cells;
-        }
+        let contests: Vec<Contest> =
+            dimensions.iter().map(|(dimension, costs)| self.contest(group, *dimension, costs)).collect();
+        let mut best: Vec<Claim> = Vec::with_capacity(contests.len());
+        let mut trials = MOST_TRIALS;
+        let found = self.descend(&contests, reach.clone(), &mut best, &mut trials);
+        self.tasted |= trials + contests.len() < MOST_TRIALS;
+        let mask = found?;
+        let chosen: Vec<(usize, usize)> =
+            contests.iter().zip(&best).map(|(contest, claim)| (contest.dimension, claim.5)).collect();
         self.count(group, &chosen, share);
-        if intrudes {
+        if best.iter().any(|claim| claim.0) {
             self.intruders.push(Intruder { unit, group, chosen });
         }
         Some(mask)
     }
 
-    /// Whether the required rules let a unit of `group` into `value`.
-    fn allowed(&self, group: usize, dimension: usize, value: usize) -> bool {
-        let part = &self.grouped.groups[group].part;
-        let counted =
-            |rule: u32| part.targets_domain.iter().find(|&&(target, _)| target == rule).map_or(0, |&(_, count)| count);
-        let owned = part.owns_domain.iter().copied().filter(|&rule| self.dimension_of[rule as usize] == dimension);
-        for rule in owned {
-            let at = rule as usize;
-            let there = self.counts.targets[at][value];
-            let own = counted(rule);
-            let holds = match &self.grouped.rules.domain[at].demand {
-                Demand::Spread { required: false, .. } => true,
-                Demand::Spread { max_skew, min_domains, .. } => {
-                    there + own - self.fewest(at, *min_domains) <= *max_skew
-                }
-                Demand::AtMost(limit) => there + own <= *limit,
-                Demand::Company => there > 0 || (own > 0 && self.counts.total[at] == 0),
-            };
-            if !holds {
-                return false;
-            }
+    /// The cells of `mask` in the best values that can be had together.
+    fn descend(
+        &self,
+        contests: &[Contest],
+        mask: FixedBitSet,
+        best: &mut Vec<Claim>,
+        trials: &mut usize,
+    ) -> Option<FixedBitSet> {
+        let Some((contest, others)) = contests.split_first() else { return Some(mask) };
+        let mut claims = contest.claims(self, &mask);
+        let order = |a: &Claim, b: &Claim| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal);
+        if others.is_empty() {
+            let least = claims.into_iter().min_by(order);
+            claims = least.into_iter().collect();
+        } else {
+            claims.sort_unstable_by(order);
         }
-        // What others own here must still hold when this unit has come.
-        let mut targeted =
-            part.targets_domain.iter().filter(|&&(rule, _)| self.dimension_of[rule as usize] == dimension);
-        targeted.all(|&(rule, count)| match self.grouped.rules.domain[rule as usize].demand {
-            Demand::AtMost(limit) if self.counts.owners[rule as usize][value] > 0 => {
-                self.counts.targets[rule as usize][value] + count <= limit
+        if self.taste == Taste::Emptiest {
+            claims.truncate(1);
+        }
+        for claim in claims {
+            *trials = trials.checked_sub(1)?;
+            let mut inside = mask.clone();
+            inside.intersect_with(&self.compiled.cells.by_value(contest.dimension)[claim.5]);
+            best.push(claim);
+            if let Some(found) = self.descend(others, inside, best, trials) {
+                return Some(found);
             }
-            _ => true,
-        })
-    }
-
-    /// Whether a spread that others own in `value` does not hold, for now, with a unit of `group` there.
-    fn unbalances(&self, group: usize, dimension: usize, value: usize) -> bool {
-        let part = &self.grouped.groups[group].part;
-        let others = part.targets_domain.iter().filter(|(rule, _)| !part.owns_domain.contains(rule));
-        let mut others = others.filter(|&&(rule, _)| self.dimension_of[rule as usize] == dimension);
-        others.any(|&(rule, count)| self.skewed(rule as usize, value, count))
+            best.pop();
+        }
+        None
     }
 
     /// Whether a required spread that somebody owns in `value` does not hold there with `more` targets.

@@ -78,20 +78,6 @@ impl Zoning<'_> {
         fewest(&self.counts.targets[rule], &self.counting[rule], min_domains)
     }
 
-    /// Targets in `value` of the rules that `group` owns, and of all that count it; company is not counted.
-    pub(super) fn counts_at(&self, group: usize, dimension: usize, value: usize) -> (i64, i64) {
-        let part = &self.grouped.groups[group].part;
-        let spreads = |rule: u32| {
-            self.dimension_of[rule as usize] == dimension
-                && self.grouped.rules.domain[rule as usize].demand != Demand::Company
-        };
-        let targets = |rule: u32| i64::from(self.counts.targets[rule as usize][value]);
-        let owned = part.owns_domain.iter().copied().filter(|&rule| spreads(rule)).map(targets).sum();
-        let targeted =
-            part.targets_domain.iter().map(|&(rule, _)| rule).filter(|&rule| spreads(rule)).map(targets).sum();
-        (owned, targeted)
-    }
-
     /// Counts a unit of `group`, and its `share` of the load, where it went.
     pub(super) fn count(&mut self, group: usize, chosen: &[(usize, usize)], share: f64) {
         for &(dimension, value) in chosen {

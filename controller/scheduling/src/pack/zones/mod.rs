@@ -3,10 +3,12 @@
 //!
 //! Order: groups that can go to one value only; founders of affinity groups, largest first; owners of spreads, the rule
 //! with the fewest targets first (an app before its tier); pods that are only targets. Each pod takes the allowed value
-//! with the fewest targets over the rules it owns, then over those that merely count it, then with the least load.
+//! with the fewest targets over the rules it owns, then over those that merely count it, then the cheapest, then that with
+//! the least load.
 //! Deciding all rules at once, by the sum of counts, breaks overlapping selectors; this order does not.
 
 mod choice;
+mod contest;
 mod counts;
 
 use std::rc::Rc;
@@ -19,6 +21,7 @@ use super::terrain::{self, Standing};
 use crate::compile::{CPU, Compiled, Demand, MEMORY};
 use crate::solution::Reason;
 
+use contest::Cost;
 pub(crate) use counts::{Counts, bound_counts, dimensions, fewest};
 
 /// Units that are interchangeable and share a set of cells.
@@ -37,18 +40,36 @@ pub(crate) struct Zoned {
     pub(crate) masks: Vec<FixedBitSet>,
     /// Units that no value suits, with the kind of rule at fault.
     pub(crate) rejected: Vec<(u32, Reason)>,
+    /// The other taste might have decided otherwise.
+    pub(crate) tasted: bool,
+}
+
+/// Which of two values goes first where the rules see no difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taste {
+    /// The cheaper one; and where what suits best in one label leaves nothing in the next, what comes after it.
+    Cheapest,
+    /// The one with less load, and the best or nothing: limits and existing nodes may not have room for all that goes to
+    /// the cheapest, and who squeezes in may leave others no place.
+    Emptiest,
 }
 
 struct Zoning<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
+    standing: &'a [Standing],
+    standing_admits: &'a [FixedBitSet],
     dimension_of: Vec<usize>,
     counting: Vec<FixedBitSet>,
     /// Per rule: values in which no node counts for it.
     deaf: Vec<FixedBitSet>,
     counts: Counts,
+    taste: Taste,
+    tasted: bool,
     /// Load per dimension and value, as a share of all pending cpu and memory.
     load: Vec<Vec<f64>>,
+    /// What values of a dimension cost.
+    costs: FxHashMap<contest::Asked, Rc<[Cost]>>,
     masks: Vec<FixedBitSet>,
     mask_ids: FxHashMap<FixedBitSet, u32>,
     /// Units that went where they unbalance a spread of others.
@@ -70,23 +91,29 @@ pub(crate) fn assign(
     standing: &[Standing],
     standing_admits: &[FixedBitSet],
     without: &FxHashSet<u32>,
+    taste: Taste,
 ) -> Zoned {
     let dimension_of = dimensions(compiled, grouped);
     let mut zoning = Zoning {
         compiled,
         grouped,
+        standing,
+        standing_admits,
         counting: terrain::counting_values(compiled, grouped, standing),
         deaf: terrain::deaf_values(compiled, grouped, standing),
         counts: bound_counts(compiled, grouped, standing),
         dimension_of,
+        taste,
+        tasted: false,
         load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len()]).collect(),
+        costs: FxHashMap::default(),
         masks: Vec::new(),
         mask_ids: FxHashMap::default(),
         intruders: Vec::new(),
     };
     let totals = total_sizes(grouped, compiled.columns.width());
-    let reaches = Rc::clone(grouped.reaches.get_or_init(|| Rc::new(zoning.reaches(standing, standing_admits))));
-    let mut zoned = Zoned { placed: Vec::new(), masks: Vec::new(), rejected: Vec::new() };
+    let reaches = Rc::clone(grouped.reaches.get_or_init(|| Rc::new(zoning.reaches())));
+    let mut zoned = Zoned { placed: Vec::new(), masks: Vec::new(), rejected: Vec::new(), tasted: false };
     let mut waiting = zoning.order(&reaches, &totals);
     while !waiting.is_empty() {
         let mut deferred = Vec::new();
@@ -109,7 +136,15 @@ pub(crate) fn assign(
     }
     zoning.turn_away(&mut zoned);
     zoned.masks = zoning.masks;
+    zoned.tasted = zoning.tasted;
     zoned
+}
+
+/// Whether there is a choice between costs.
+fn differ(costs: &[Cost]) -> bool {
+    let mut real = costs.iter().filter(|(_, price)| price.is_finite());
+    let first = real.next();
+    real.any(|cost| Some(cost) != first)
 }
 
 fn total_sizes(grouped: &Grouped, width: usize) -> Vec<f64> {
@@ -123,7 +158,7 @@ fn total_sizes(grouped: &Grouped, width: usize) -> Vec<f64> {
 }
 
 impl Zoning<'_> {
-    fn reaches(&self, standing: &[Standing], standing_admits: &[FixedBitSet]) -> Vec<FixedBitSet> {
+    fn reaches(&self) -> Vec<FixedBitSet> {
         let mut known: FxHashMap<(u32, &[i32]), FixedBitSet> = FxHashMap::default();
         let groups = self.grouped.groups.iter();
         groups
@@ -137,8 +172,8 @@ impl Zoning<'_> {
                     self.grouped,
                     group.signature,
                     &group.sizes,
-                    standing,
-                    standing_admits,
+                    self.standing,
+                    self.standing_admits,
                 );
                 known.insert(key, reach.clone());
                 reach
@@ -230,6 +265,9 @@ impl Zoning<'_> {
             zoned.rejected.extend(units.map(|&unit| (unit, reason)));
             return;
         }
+        let dimensions: Vec<(usize, Rc<[Cost]>)> =
+            dimensions.into_iter().map(|dimension| (dimension, self.costs(group, reach, dimension))).collect();
+        self.tasted |= dimensions.iter().any(|(_, costs)| differ(costs));
         let share = self.share(group, totals);
         let first = zoned.placed.len();
         for &unit in of.units.iter().filter(|unit| !without.contains(unit)) {

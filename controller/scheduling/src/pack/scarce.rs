@@ -1,0 +1,48 @@
+//! When pods stay pending: other ways to decide, of which the one that serves most is taken.
+//!
+//! ```text
+//! plan that leaves pods ─► second looks ───► domains by load instead of price ───► the better ─► class by class
+//! ```
+
+use super::groups::Grouped;
+use super::zones::Taste;
+use super::{Draft, decide, finish, leftovers};
+use crate::compile::Compiled;
+use crate::solution::Solution;
+use crate::validate::validate;
+
+/// What a plan leaves: pods by class of priority, the highest first, and the price of what it does not leave.
+type Left = (Vec<(i32, usize)>, f64);
+
+fn left(compiled: &Compiled<'_>, solution: &Solution) -> Left {
+    (leftovers::left_by_priority(compiled, solution), solution.new_nodes.iter().map(|node| node.price).sum())
+}
+
+/// The plan that leaves fewest of the pods that matter most; `solution` is `draft` written out.
+pub(crate) fn place(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft, solution: Solution) -> Solution {
+    let by_price = leftovers::place(compiled, &grouped, &mut draft, solution, i32::MIN);
+    let (mut best, mut best_grouped) = (by_price, grouped);
+    if leftovers::could_be_held(compiled, &best).is_empty() {
+        return best;
+    }
+    let mut found: Vec<(Grouped, Solution)> = Vec::new();
+    if draft.tasted {
+        let (grouped, draft) = decide(compiled, Taste::Emptiest, true);
+        found.push(written(compiled, grouped, draft));
+    }
+    // Limits and rules together go to the edge of what is promised: what falls over it is not taken.
+    let holds = |solution: &Solution| validate(compiled.problem, compiled.options, solution).is_empty();
+    let mut stands = found.is_empty() || holds(&best);
+    for (grouped, solution) in found {
+        if (!stands || left(compiled, &solution) < left(compiled, &best)) && holds(&solution) {
+            (best_grouped, best, stands) = (grouped, solution, true);
+        }
+    }
+    leftovers::by_priority(compiled, &best_grouped, &best).unwrap_or(best)
+}
+
+fn written(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft) -> (Grouped, Solution) {
+    let solution = finish::write(compiled, &grouped, &mut draft);
+    let solution = leftovers::place(compiled, &grouped, &mut draft, solution, i32::MIN);
+    (grouped, solution)
+}

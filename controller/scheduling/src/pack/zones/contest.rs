@@ -1,0 +1,164 @@
+//! Between which values of one label the units of a group choose, and what each has for it.
+
+use std::rc::Rc;
+
+use fixedbitset::FixedBitSet;
+use smallvec::SmallVec;
+
+use super::{Taste, Zoning};
+use crate::compile::{Demand, fits};
+
+/// A rule, and how many of its targets one unit is.
+type Aim = (usize, i32);
+
+/// How dear a value is: pools of less weight come later, then USD per hour for the units that go there together.
+pub(super) type Cost = (i32, f64);
+
+/// Whose costs: signature, sizes, units that go together, dimension.
+pub(super) type Asked = (u32, Rc<[i32]>, usize, usize);
+
+/// How little a value suits a unit: unbalances others, targets of its own rules there, of others' rules, cost, load,
+/// number.
+pub(super) type Claim = (bool, i64, i64, Cost, f64, usize);
+
+/// What the rules about one dimension make of its values for one unit.
+pub(super) struct Contest {
+    pub(super) dimension: usize,
+    /// Owned rules that a value with more targets than this breaks.
+    ceilings: SmallVec<[Aim; 2]>,
+    /// Owned rules that ask for company, and whether a unit is company to itself.
+    company: SmallVec<[(usize, bool); 1]>,
+    /// Rules of others that a value with an owner and more targets than this breaks.
+    barriers: SmallVec<[Aim; 2]>,
+    /// Spreads of others that a value with an owner and more targets than this unbalances.
+    balances: SmallVec<[Aim; 2]>,
+    /// Owned rules, and those that count a unit; none that asks for company.
+    owned: SmallVec<[usize; 2]>,
+    targeted: SmallVec<[usize; 2]>,
+    /// By value.
+    costs: Rc<[Cost]>,
+}
+
+impl Contest {
+    fn claim(&self, zoning: &Zoning<'_>, value: usize) -> Option<Claim> {
+        let counts = &zoning.counts;
+        let targets = |rule: usize| counts.targets[rule][value];
+        let keeps = self.ceilings.iter().all(|&(rule, most)| targets(rule) <= most)
+            && self.company.iter().all(|&(rule, own)| targets(rule) > 0 || own && counts.total[rule] == 0)
+            && self.barriers.iter().all(|&(rule, most)| counts.owners[rule][value] == 0 || targets(rule) <= most);
+        if !keeps {
+            return None;
+        }
+        let unbalances =
+            self.balances.iter().any(|&(rule, most)| counts.owners[rule][value] > 0 && targets(rule) > most);
+        let sum = |rules: &[usize]| rules.iter().map(|&rule| i64::from(targets(rule))).sum::<i64>();
+        let load = zoning.load[self.dimension][value];
+        let cost = if zoning.taste == Taste::Cheapest { self.costs[value] } else { (0, 0.0) };
+        Some((unbalances, sum(&self.owned), sum(&self.targeted), cost, load, value))
+    }
+
+    /// What the values of which there are cells in `mask` have for them, if the rules allow them.
+    pub(super) fn claims(&self, zoning: &Zoning<'_>, mask: &FixedBitSet) -> Vec<Claim> {
+        let inside = zoning.compiled.cells.by_value(self.dimension).iter().enumerate();
+        let inside = inside.filter(|(_, cells)| !mask.is_disjoint(cells)).map(|(value, _)| value);
+        inside.filter_map(|value| self.claim(zoning, value)).collect()
+    }
+}
+
+impl Zoning<'_> {
+    /// The contest over a dimension as it stands for the next unit of `group`.
+    pub(super) fn contest(&self, group: usize, dimension: usize, costs: &Rc<[Cost]>) -> Contest {
+        let part = &self.grouped.groups[group].part;
+        let here = |rule: u32| self.dimension_of[rule as usize] == dimension;
+        let mut contest = Contest {
+            dimension,
+            ceilings: SmallVec::new(),
+            company: SmallVec::new(),
+            barriers: SmallVec::new(),
+            balances: SmallVec::new(),
+            owned: SmallVec::new(),
+            targeted: SmallVec::new(),
+            costs: Rc::clone(costs),
+        };
+        for rule in part.owns_domain.iter().copied().filter(|&rule| here(rule)) {
+            let own = part.targets_domain.iter().find(|&&(target, _)| target == rule).map_or(0, |&(_, count)| count);
+            let at = rule as usize;
+            match self.grouped.rules.domain[at].demand {
+                Demand::Spread { required: false, .. } => {}
+                Demand::Spread { max_skew, min_domains, .. } => {
+                    contest.ceilings.push((at, max_skew.saturating_add(self.fewest(at, min_domains)) - own));
+                }
+                Demand::AtMost(limit) => contest.ceilings.push((at, limit - own)),
+                Demand::Company => {
+                    contest.company.push((at, own > 0));
+                    continue;
+                }
+            }
+            contest.owned.push(at);
+        }
+        for &(rule, count) in part.targets_domain.iter().filter(|&&(rule, _)| here(rule)) {
+            let at = rule as usize;
+            match self.grouped.rules.domain[at].demand {
+                Demand::Spread { max_skew, min_domains, required: true, .. } if !part.owns_domain.contains(&rule) => {
+                    contest.balances.push((at, max_skew.saturating_add(self.fewest(at, min_domains)) - count));
+                }
+                Demand::Spread { .. } => {}
+                // What others own must still hold when this unit has come.
+                Demand::AtMost(limit) => contest.barriers.push((at, limit - count)),
+                Demand::Company => continue,
+            }
+            contest.targeted.push(at);
+        }
+        contest
+    }
+
+    /// What units of `group` cost in each value of a dimension that they reach: the cheapest nodes of the heaviest pools for
+    /// those that will go there together; nothing where an existing node has room for one.
+    pub(super) fn costs(&mut self, group: usize, reach: &FixedBitSet, dimension: usize) -> Rc<[Cost]> {
+        let of = &self.grouped.groups[group];
+        let together = if self.owns_company(group) { of.units.len() } else { 1 };
+        let key = (of.signature, Rc::clone(&of.sizes), together, dimension);
+        if let Some(costs) = self.costs.get(&key) {
+            return Rc::clone(costs);
+        }
+        let compiled = self.compiled;
+        let values = compiled.cells.by_value(dimension);
+        let admits = &self.grouped.admits[of.signature as usize];
+        let nodes: Vec<f64> = compiled.shapes.iter().map(|shape| nodes(&of.sizes, &shape.room, together)).collect();
+        let weight = |shape: usize| compiled.problem.pools[compiled.shapes[shape].pool].weight;
+        let cost = |cells: &FixedBitSet| {
+            let mut least = (i32::MAX, f64::INFINITY);
+            for cell in cells.intersection(reach) {
+                for shape in admits[cell].intersection(&compiled.offered()[cell]).filter(|&shape| nodes[shape] > 0.0) {
+                    let one = &compiled.shapes[shape];
+                    let reserved = one.reserved.iter().filter(|reserved| reserved.cell == cell);
+                    let price = reserved.map(|reserved| reserved.price).fold(one.price[cell], f64::min);
+                    let cost = (weight(shape).saturating_neg(), price * nodes[shape]);
+                    if cost < least {
+                        least = cost;
+                    }
+                }
+            }
+            least
+        };
+        let mut costs: Vec<Cost> = values.iter().map(cost).collect();
+        let parts = &self.grouped.signature_parts[of.signature as usize];
+        for (position, one) in self.standing.iter().enumerate() {
+            let Some(value) = compiled.cells.value_index(one.cell, dimension) else { continue };
+            let admitted = parts.iter().all(|&part| self.standing_admits[part as usize].contains(position));
+            if admitted && self.grouped.confines(of.signature, one.node) && fits(&of.sizes, &one.room) {
+                costs[value] = (i32::MIN, 0.0);
+            }
+        }
+        let costs: Rc<[Cost]> = costs.into();
+        self.costs.insert(key, Rc::clone(&costs));
+        costs
+    }
+}
+
+/// Nodes with `room` that `together` units take; 0 if it holds none.
+fn nodes(sizes: &[i32], room: &[i32], together: usize) -> f64 {
+    let asked = sizes.iter().zip(room).filter(|&(&size, _)| size > 0);
+    let held = asked.map(|(&size, &room)| (room / size).max(0) as usize).min().unwrap_or(together);
+    if held == 0 { 0.0 } else { together.div_ceil(held) as f64 }
+}
