@@ -50,6 +50,7 @@ scenarios! {
     host_ports
     hostname
     inverse_anti_affinity
+    limit_and_waiting_spread
     limit_in_use
     limit_of_nodes
     limit_range_and_sidecars

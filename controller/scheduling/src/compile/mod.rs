@@ -28,6 +28,9 @@ pub(crate) use topology::TopologyKeys;
 
 use crate::model::{Options, Problem, SpecId};
 
+/// What the dearest node weighs beside one that takes all that limits leave.
+const PRICE_BESIDE_LIMITS: f64 = 0.001;
+
 /// Pods of one spec.
 #[derive(Debug, Clone)]
 pub(crate) struct Class {
@@ -127,6 +130,28 @@ impl<'a> Compiled<'a> {
             bought: OnceCell::new(),
             amounts,
         }
+    }
+
+    /// The same where a node of a pool with limits costs what it takes of them, so that most is placed before they are used
+    /// up. Among equals, and without limits, the price decides.
+    pub(crate) fn priced_by_limits(&self) -> Self {
+        let mut other = Self::new(self.problem, self.options);
+        let dearest =
+            self.shapes.iter().map(|shape| shape.cheapest).filter(|price| price.is_finite()).fold(FREE, f64::max);
+        for shape in &mut other.shapes {
+            let pool = &self.problem.pools[shape.pool];
+            let capacity = &self.problem.catalogues[pool.catalogue][shape.instance_type].capacity;
+            let limits = pool.limits.iter().flat_map(|limits| limits.iter());
+            let shares = limits.map(|(name, limit)| {
+                let left = limit.saturating_sub(pool.usage.get(name)).max(1);
+                capacity.against_limit(name) as f64 / left as f64
+            });
+            let share: f64 = shares.sum();
+            let cost = |price: f64| share + PRICE_BESIDE_LIMITS * price / dearest;
+            shape.price.iter_mut().for_each(|price| *price = cost(*price).max(FREE));
+            shape.cheapest = cost(shape.cheapest).max(FREE);
+        }
+        other
     }
 
     /// By cell: shapes that can be bought there.

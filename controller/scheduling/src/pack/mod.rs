@@ -88,6 +88,14 @@ impl Draft {
         }
     }
 
+    /// The same at the prices of `compiled`.
+    fn repriced(mut self, compiled: &Compiled<'_>) -> Self {
+        for node in self.opened.iter_mut().filter(|node| node.reserved.is_none()) {
+            node.price = compiled.shapes[node.shape].price[node.cell];
+        }
+        self
+    }
+
     /// Pods left over, those of bundles counted one by one.
     fn pods_left(&self, grouped: &Grouped) -> usize {
         self.left.iter().map(|(unit, _)| grouped.pods(unit).len()).sum()

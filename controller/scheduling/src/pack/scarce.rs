@@ -1,12 +1,17 @@
 //! When pods stay pending: other ways to decide, of which the one that serves most is taken.
 //!
 //! ```text
-//! plan that leaves pods ─► second looks ───► domains by load instead of price ───► the better ─► class by class
+//! plan that leaves pods ─► second looks ─┬─► domains by load instead of price ──────────────────────┐
+//!                                        ├─► nodes by what they take of limits instead of price ────┼─► the best ─► class by class
+//!                                        └─► the same, pods that rules about domains hold back last ┘
 //! ```
 
-use super::groups::Grouped;
+use rustc_hash::FxHashSet;
+
+use super::groups::{Grouped, Reading};
+use super::headroom::Headroom;
 use super::zones::Taste;
-use super::{Draft, decide, finish, leftovers};
+use super::{Draft, decide, draft, finish, leftovers, settled};
 use crate::compile::Compiled;
 use crate::solution::Solution;
 use crate::validate::validate;
@@ -30,6 +35,19 @@ pub(crate) fn place(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft,
         let (grouped, draft) = decide(compiled, Taste::Emptiest, true);
         found.push(written(compiled, grouped, draft));
     }
+    if Headroom::new(compiled).binds() {
+        let thrifty = compiled.priced_by_limits();
+        let reading = Reading { spreads: false, hosts: 0 };
+        let grouped = Grouped::new(compiled, &reading, true);
+        let ruled: FxHashSet<u32> = owners(&grouped);
+        if !ruled.is_empty() {
+            let mut draft = self::draft(&thrifty, &grouped, &ruled, Taste::Cheapest);
+            draft.settle(compiled, &grouped);
+            found.push(written(compiled, Grouped::new(compiled, &reading, true), draft.repriced(compiled)));
+        }
+        let draft = settled(&thrifty, &grouped, Taste::Cheapest).repriced(compiled);
+        found.push(written(compiled, grouped, draft));
+    }
     // Limits and rules together go to the edge of what is promised: what falls over it is not taken.
     let holds = |solution: &Solution| validate(compiled.problem, compiled.options, solution).is_empty();
     let mut stands = found.is_empty() || holds(&best);
@@ -45,4 +63,10 @@ fn written(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft) -> (Grou
     let solution = finish::write(compiled, &grouped, &mut draft);
     let solution = leftovers::place(compiled, &grouped, &mut draft, solution, i32::MIN);
     (grouped, solution)
+}
+
+/// Units that rules about domains hold back.
+fn owners(grouped: &Grouped) -> FxHashSet<u32> {
+    let owning = grouped.groups.iter().filter(|group| !group.part.owns_domain.is_empty());
+    owning.flat_map(|group| group.units.iter().copied()).collect()
 }
