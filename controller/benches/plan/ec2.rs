@@ -13,9 +13,19 @@ const BATCH: &str = "team.example.com/batch";
 /// Sizes without a hypervisor, which take minutes to start.
 const METAL: [&str; 7] = ["metal", "metal-12xl", "metal-16xl", "metal-24xl", "metal-32xl", "metal-48xl", "metal-96xl"];
 
+/// A pool of types for general purposes.
+pub(crate) fn general_purpose() -> Value {
+    general("general", &["amd64"], None, &[])
+}
+
+/// A pool of every type.
+pub(crate) fn open() -> Value {
+    pool("general", &[], None, &[])
+}
+
 /// Single pods.
-pub(crate) fn lognormal(list: &mut List<impl Write>, dice: &mut Dice, pods: usize) -> io::Result<()> {
-    list.push(&general("general", &["amd64"], None, &[]))?;
+pub(crate) fn lognormal(list: &mut List<impl Write>, dice: &mut Dice, pods: usize, pool: &Value) -> io::Result<()> {
+    list.push(pool)?;
     (0..pods).try_for_each(|number| {
         let size = size(dice, 16.0);
         list.push(&pod(&format!("pod-{number}"), size, &json!({}), &json!({}), &json!({})))
@@ -27,9 +37,10 @@ pub(crate) fn deployments(
     list: &mut List<impl Write>,
     dice: &mut Dice,
     pods: usize,
+    pool: &Value,
     constrained: bool,
 ) -> io::Result<()> {
-    list.push(&general("general", &["amd64"], None, &[]))?;
+    list.push(pool)?;
     each_deployment(dice, pods, (2.6, 1.2), |dice, name, replicas| {
         let (size, draw, labels) = (size(dice, 8.0), dice.fraction(), json!({"app": name}));
         let spec = if constrained && draw < 0.5 {

@@ -19,10 +19,14 @@ pub(crate) enum Kind {
     Preference,
     /// Pods of log-normal sizes without constraints.
     Lognormal,
+    /// The same for a pool that asks for nothing: every type of EC2.
+    LognormalOpen,
     /// Deployments, half with zone spread, 15 % of them apart by hostname.
     Deployments,
     /// The same without constraints.
     DeploymentsPlain,
+    /// Deployments with their constraints, for a pool that asks for nothing.
+    DeploymentsOpen,
     /// Three pools, both architectures, GPUs, daemons, taints, hard and soft spread.
     Fleet,
 }
@@ -43,7 +47,7 @@ pub(crate) struct Input {
 }
 
 /// What is measured if nothing is asked for: the sizes that Karpenter was measured at, and one beyond its reach.
-pub(crate) const USUAL: [Workload; 10] = [
+pub(crate) const USUAL: [Workload; 12] = [
     Workload { kind: Kind::Diverse, pods: 1_000 },
     Workload { kind: Kind::Diverse, pods: 5_000 },
     Workload { kind: Kind::Diverse, pods: 10_000 },
@@ -54,18 +58,30 @@ pub(crate) const USUAL: [Workload; 10] = [
     Workload { kind: Kind::DeploymentsPlain, pods: 10_000 },
     Workload { kind: Kind::Deployments, pods: 10_000 },
     Workload { kind: Kind::Fleet, pods: 10_000 },
+    Workload { kind: Kind::LognormalOpen, pods: 5_000 },
+    Workload { kind: Kind::DeploymentsOpen, pods: 10_000 },
 ];
 
 impl Kind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Diverse, Self::Preference, Self::Lognormal, Self::DeploymentsPlain, Self::Deployments, Self::Fleet];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Diverse,
+        Self::Preference,
+        Self::Lognormal,
+        Self::LognormalOpen,
+        Self::DeploymentsPlain,
+        Self::Deployments,
+        Self::DeploymentsOpen,
+        Self::Fleet,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Diverse => "diverse",
             Self::Preference => "preference",
             Self::Lognormal => "lognormal",
+            Self::LognormalOpen => "lognormal-open",
             Self::Deployments => "deployments",
+            Self::DeploymentsOpen => "deployments-open",
             Self::DeploymentsPlain => "deployments-plain",
             Self::Fleet => "fleet",
         }
@@ -104,9 +120,13 @@ impl Workload {
         match self.kind {
             Kind::Diverse => synthetic::diverse(&mut list, &mut dice, self.pods)?,
             Kind::Preference => synthetic::preference(&mut list, self.pods)?,
-            Kind::Lognormal => ec2::lognormal(&mut list, &mut dice, self.pods)?,
-            Kind::Deployments => ec2::deployments(&mut list, &mut dice, self.pods, true)?,
-            Kind::DeploymentsPlain => ec2::deployments(&mut list, &mut dice, self.pods, false)?,
+            Kind::Lognormal => ec2::lognormal(&mut list, &mut dice, self.pods, &ec2::general_purpose())?,
+            Kind::LognormalOpen => ec2::lognormal(&mut list, &mut dice, self.pods, &ec2::open())?,
+            Kind::Deployments => ec2::deployments(&mut list, &mut dice, self.pods, &ec2::general_purpose(), true)?,
+            Kind::DeploymentsOpen => ec2::deployments(&mut list, &mut dice, self.pods, &ec2::open(), true)?,
+            Kind::DeploymentsPlain => {
+                ec2::deployments(&mut list, &mut dice, self.pods, &ec2::general_purpose(), false)?
+            }
             Kind::Fleet => ec2::fleet(&mut list, &mut dice, self.pods)?,
         }
         list.finish()?;
