@@ -70,6 +70,7 @@ fn manifests() {
         ("no quantity", POD.replace("cpu: 1", "cpu: 1Gb")),
         ("no containers", "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}".to_owned()),
         ("too many replicas", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: w}, spec: {replicas: 2147483647, template: {spec: {containers: [{name: c}]}}}}".to_owned()),
+        ("too many static nodes", pool("spec:\n  template", "spec:\n  replicas: 1000000\n  template")),
         ("an operator of a pod", "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}], tolerations: [{operator: Foo}]}}".to_owned()),
         ("an operator of a pool", pool("operator: In", "operator: Inn")),
         ("a label of a pool", pool("karpenter.sh/capacity-type", "kubernetes.io/hostname")),

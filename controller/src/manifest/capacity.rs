@@ -162,7 +162,7 @@ pub(crate) fn node_pool(field: &Field<'_>, object: serde_json::Value) -> Decoded
     Ok(NodePool {
         meta,
         weight: spec.read("weight", |weight| weight.int32())?.unwrap_or(0),
-        replicas: spec.read("replicas", |replicas| replicas.count())?,
+        replicas: spec.read("replicas", |count| count.crowd())?,
         limits: spec.read("limits", |amounts| amounts.quantities())?,
         labels,
         annotations,

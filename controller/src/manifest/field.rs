@@ -191,6 +191,12 @@ impl<'p> Field<'p> {
         Ok(u32::try_from(value).unwrap_or_default())
     }
 
+    /// A number of pods or nodes. Each becomes one in memory, and no cluster holds as many as this.
+    pub(crate) fn crowd(&self) -> Decoded<u32> {
+        const MOST: i64 = 200_000;
+        Ok(u32::try_from(self.integer(0, MOST)?).unwrap_or_default())
+    }
+
     /// An amount of `resource`.
     pub(crate) fn quantity(&self, resource: &Resource) -> Decoded<i64> {
         let number;

@@ -118,17 +118,11 @@ pub(crate) fn replicated(object: &Field<'_>, kind: &'static str) -> Decoded<(Wor
         meta,
         template: Arc::default(),
         selector: spec.read("selector", label_selector)?,
-        replicas: spec.read("replicas", pods)?.unwrap_or(1),
+        replicas: spec.read("replicas", |count| count.crowd())?.unwrap_or(1),
         first_ordinal: ordinal.flatten().unwrap_or(0),
         claim_templates,
     };
     Ok((workload, template(spec.require("template")?)?))
-}
-
-/// A number of pods. Each becomes a pod in memory, and no cluster holds as many as this.
-fn pods(count: Field<'_>) -> Decoded<u32> {
-    const MOST: i64 = 200_000;
-    Ok(u32::try_from(count.integer(0, MOST)?).unwrap_or_default())
 }
 
 /// A Job.
@@ -166,7 +160,7 @@ pub(crate) fn cron_job(object: &Field<'_>) -> Decoded<(Workload, PodTemplate)> {
 
 fn job_spec(spec: &Field<'_>, meta: Meta, kind: &'static str, finished: u32) -> Decoded<(Workload, PodTemplate)> {
     spec.only(JOB);
-    let parallelism = spec.read("parallelism", pods)?.unwrap_or(1);
+    let parallelism = spec.read("parallelism", |count| count.crowd())?.unwrap_or(1);
     // Without completions a Job is a work queue: any success ends it, until then all its pods run.
     let completions = spec.read("completions", |count| count.count())?;
     let left = match completions {

@@ -38,10 +38,9 @@ pub(crate) fn missing(problem: &Problem, options: &Options, planned: &[NewNode])
             if count <= 0 {
                 break;
             }
-            for _ in 0..count {
-                usage.add(&one.capacity);
-                usage.add(&[(Resource::new("nodes"), 1)].into_iter().collect());
-            }
+            let together = |(resource, each): (&Resource, i64)| (resource.clone(), each.saturating_mul(count));
+            usage.add(&one.capacity.iter().map(together).collect());
+            usage.add(&[(Resource::new("nodes"), count)].into_iter().collect());
             missing -= count;
             let from = nodes.len();
             nodes.extend((0..count).map(|_| node.clone()));
