@@ -7,7 +7,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Document<'a> {
     #[serde(borrow)]
     pub(super) api_version: Text<'a>,
@@ -18,7 +18,7 @@ pub(super) struct Document<'a> {
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct TypeEntry<'a> {
     #[serde(borrow)]
     pub(super) name: Text<'a>,
@@ -33,6 +33,7 @@ pub(super) struct TypeEntry<'a> {
 }
 
 #[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RequirementEntry<'a> {
     #[serde(borrow)]
     pub(super) key: Text<'a>,
@@ -43,7 +44,7 @@ pub(super) struct RequirementEntry<'a> {
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct OfferingEntry<'a> {
     #[serde(borrow, default)]
     pub(super) requirements: Vec<RequirementEntry<'a>>,

@@ -106,7 +106,7 @@ pub enum Problem {
     #[error("is listed twice")]
     Twice,
     /// A price that nobody can pay.
-    #[error("`{0}` is not a price: finite USD per hour, not negative")]
+    #[error("`{0:?}` is not a price: USD per hour, from 0 to 1000000")]
     Price(f64),
     /// A field that is missing or of another type.
     #[error("{0}")]

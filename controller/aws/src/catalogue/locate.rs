@@ -1,6 +1,7 @@
 //! Which instance type does not have the expected shape: decoders tell only the line, so the file is read once more, piece
 //! by piece.
 
+use muster_api::likeness::nearest_of;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -77,7 +78,8 @@ fn fault_of_document(document: &Value) -> Option<CatalogueError> {
     let texts = ["apiVersion", "kind"].into_iter();
     let text = texts.filter_map(|field| check::<Text<'_>>(document, field, true)).next();
     let types = || Some(("instanceTypes".to_owned(), list(document.get("instanceTypes"))?));
-    let (field, problem) = text.or_else(types)?;
+    let strange = || unknown(document, "", &["apiVersion", "kind", "instanceTypes"]);
+    let (field, problem) = text.or_else(types).or_else(strange)?;
     Some(CatalogueError::Field { field, problem })
 }
 
@@ -96,6 +98,7 @@ type Fault = Option<(String, String)>;
 
 fn fault_of_type(entry: &Value) -> Fault {
     check::<Text<'_>>(entry, "name", true)
+        .or_else(|| unknown(entry, "", &["name", "requirements", "capacity", "overhead", "offerings"]))
         .or_else(|| in_list(entry, "requirements", "", fault_of_requirement))
         .or_else(|| fault_of_amounts(entry, "capacity", true))
         .or_else(|| fault_of_amounts(entry, "overhead", false))
@@ -113,6 +116,7 @@ fn fault_of_amounts(entry: &Value, name: &str, is_required: bool) -> Fault {
 
 fn fault_of_requirement(entry: &Value, path: &str) -> Fault {
     object(entry, path)
+        .or_else(|| unknown(entry, path, &["key", "operator", "values"]))
         .or_else(|| inside(path, check::<Text<'_>>(entry, "key", true)))
         .or_else(|| inside(path, check::<Text<'_>>(entry, "operator", true)))
         .or_else(|| in_list(entry, "values", path, whole::<Text<'_>>))
@@ -121,11 +125,23 @@ fn fault_of_requirement(entry: &Value, path: &str) -> Fault {
 
 fn fault_of_offering(entry: &Value, path: &str) -> Fault {
     object(entry, path)
+        .or_else(|| unknown(entry, path, &["requirements", "price", "available", "reservationCapacity"]))
         .or_else(|| in_list(entry, "requirements", path, fault_of_requirement))
         .or_else(|| inside(path, check::<Option<f64>>(entry, "price", false)))
         .or_else(|| inside(path, check::<bool>(entry, "available", false)))
         .or_else(|| inside(path, check::<u32>(entry, "reservationCapacity", false)))
         .or_else(|| whole::<OfferingEntry<'_>>(entry, path))
+}
+
+/// The first field of `entry` that is none of `known`.
+fn unknown(entry: &Value, path: &str, known: &[&str]) -> Fault {
+    let name = entry.as_object()?.keys().find(|name| !known.contains(&name.as_str()))?;
+    let field = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+    let mut message = "is not a field of a catalogue".to_owned();
+    if let Some(nearest) = nearest_of(known.iter().copied(), name) {
+        message = format!("{message}, did you mean `{nearest}`?");
+    }
+    Some((field, message))
 }
 
 fn inside(path: &str, fault: Fault) -> Fault {

@@ -13,6 +13,10 @@ use super::{API_VERSION, KIND, locate};
 use crate::intern::Texts;
 use crate::quantity;
 
+/// USD per hour. Beyond this a price is a slip, and sums of such prices are no numbers any more; the dearest machine of EC2
+/// costs a few hundred.
+const MOST_DOLLARS: f64 = 1e6;
+
 const OPERATORS: [Operator; 8] = [
     Operator::In,
     Operator::NotIn,
@@ -99,7 +103,7 @@ impl Reader {
 
     fn offering(&mut self, index: usize, entry: &OfferingEntry<'_>) -> Result<Offering, Fault> {
         let requirements = self.requirements(&format!("offerings[{index}]."), &entry.requirements)?;
-        if let Some(price) = entry.price.filter(|price| !price.is_finite() || *price < 0.0) {
+        if let Some(price) = entry.price.filter(|price| !(0.0..=MOST_DOLLARS).contains(price)) {
             return Err((format!("offerings[{index}].price"), Problem::Price(price)));
         }
         Ok(Offering {

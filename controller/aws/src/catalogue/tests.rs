@@ -124,7 +124,19 @@ fn errors_name_instance_type_and_field() {
         ),
         (
             with("/instanceTypes/0/offerings/0/price", json!(-0.1)),
-            "instance type `m7g.large`, `offerings[0].price`: `-0.1` is not a price: finite USD per hour, not negative",
+            "instance type `m7g.large`, `offerings[0].price`: `-0.1` is not a price: USD per hour, from 0 to 1000000",
+        ),
+        (
+            with("/instanceTypes/0/offerings/0/price", json!(1e308)),
+            "instance type `m7g.large`, `offerings[0].price`: `1e308` is not a price: USD per hour, from 0 to 1000000",
+        ),
+        (
+            with("/instanceTypes/0/offerings/0", json!({"requirements": [], "prices": 1})),
+            "instance type `m7g.large`, `offerings[0].prices`: is not a field of a catalogue, did you mean `price`?",
+        ),
+        (
+            with("/instanceTypes/0/requirements/0", json!({"key": "k", "operator": "In", "values": ["a"], "vales": 1})),
+            "instance type `m7g.large`, `requirements[0].vales`: is not a field of a catalogue, did you mean `values`?",
         ),
         (
             with("/instanceTypes/0/offerings/0/price", json!("cheap")),
