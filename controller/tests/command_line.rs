@@ -264,3 +264,16 @@ fn a_legacy_manifest_is_refused_by_name() {
     let message = fails(2, &["plan", "-f", "-"], &POOL.replace("karpenter.sh/v1", "karpenter.sh/v1beta1"));
     assert!(message.contains("v1beta1") && message.contains("stdin"), "{message}");
 }
+
+/// All but its times.
+#[test]
+fn the_picture_in_the_readme_is_what_is_printed() {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let picture = readme.split("$ muster plan -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
+    let timeless = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(|line| line.split(" Packed in ").next().unwrap_or_default().trim_end().to_owned());
+        lines.collect()
+    };
+    let printed = succeeds(&["plan", "-f", shop().to_str().unwrap()], "");
+    assert_eq!(timeless(picture.trim_end()), timeless(printed.trim_end()));
+}

@@ -123,7 +123,7 @@ fn types_for(
     set.insert_range(..);
     for (key, wanted) in alternative.iter() {
         if &**key == labels::HOSTNAME {
-            if !wanted.allows_absence() {
+            if !wanted.allows_unheard() {
                 set.clear();
             }
             continue;

@@ -126,6 +126,11 @@ impl Requirement {
         matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist)
     }
 
+    /// Whether a value that nobody has heard of is allowed, such as the name of a node to come.
+    pub fn allows_unheard(&self) -> bool {
+        self.has("\0")
+    }
+
     /// The values if they are finitely many, else the excluded ones.
     pub fn values(&self) -> impl Iterator<Item = &Arc<str>> {
         self.values.iter()

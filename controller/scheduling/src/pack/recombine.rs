@@ -3,7 +3,7 @@
 //!
 //! Every content that construction looked at is a pattern (kinds and how many of each, on a shape). A linear program over
 //! all of them covers all kinds at the least price; whole copies of what it chooses are opened first, and construction
-//! opens the rest. On an open catalogue of EC2 this takes 2–4 % off the price of deployments.
+//! opens the rest. On an open catalogue of EC2 this takes 1–4 % off the price of deployments.
 //!
 //! ```text
 //!  construct ──► patterns ──► linear program ──► copies ──► opened where their lots are ──► construct the rest

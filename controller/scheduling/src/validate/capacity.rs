@@ -8,7 +8,8 @@ use super::specs::joined;
 use super::violation::{Findings, Place, Promise};
 use crate::labels::{CAPACITY_RESERVATION_ID, HOSTNAME, ZONE, stable_name};
 use crate::model::{
-    LabelSelector, MinValuesPolicy, Operator, PreferencePolicy, Problem, Requirement, Requirements, Resource, Resources,
+    LabelSelector, MinValuesPolicy, NodePool, Operator, PreferencePolicy, Problem, Requirement, Requirements, Resource,
+    Resources,
 };
 use crate::solution::{NewNode, Solution};
 
@@ -153,7 +154,7 @@ fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[
 /// A node may be of a lighter pool if one of its pods can use no heavier one. A pod is taken to need the lighter pool
 /// whenever that cannot be ruled out: it follows other pods, or rules about zones may have fixed its zone, or rules about
 /// another label may have fixed what only the lighter pool has, or it prefers some labels, or the heavier pool has a soft
-/// taint.
+/// taint, or it has limits and asks for a choice of types.
 fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources], findings: &mut Findings) {
     let problem = launch.specs.problem;
     let mut known: FxHashMap<(usize, usize, String), bool> = FxHashMap::default();
@@ -162,11 +163,16 @@ fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources
         spec.spread.iter().map(|spread| &spread.topology_key).chain(terms).any(|key| stable_name(key) == ZONE)
     });
     let labelled = labelled_rules(problem);
+    // How far a limit leaves one more node the choice that the pool asks for depends on what all others may be launched as.
+    let strict = launch.options.min_values == MinValuesPolicy::Strict;
+    let shares_choice = |pool: &NodePool| {
+        strict && pool.limits.is_some() && pool.requirements.iter().any(|(_, asked)| asked.min_values.is_some())
+    };
     for (number, node) in solution.new_nodes.iter().enumerate() {
         let weight = problem.pools[node.pool].weight;
         let pools = problem.pools.iter().enumerate();
-        let heavier: Vec<usize> =
-            pools.filter(|(_, pool)| pool.weight > weight && opens_for_pods(pool)).map(|(at, _)| at).collect();
+        let judged = |pool: &NodePool| pool.weight > weight && opens_for_pods(pool) && !shares_choice(pool);
+        let heavier: Vec<usize> = pools.filter(|(_, pool)| judged(pool)).map(|(at, _)| at).collect();
         if heavier.is_empty() || node.pods.is_empty() {
             continue;
         }

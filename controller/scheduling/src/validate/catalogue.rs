@@ -245,7 +245,7 @@ pub(crate) fn could_open(
     within: impl Fn(&InstanceType) -> bool,
 ) -> bool {
     let asked = choice.iter().all(|(key, wanted)| match key.as_ref() {
-        crate::labels::HOSTNAME => wanted.has("\0"),
+        crate::labels::HOSTNAME => wanted.allows_unheard(),
         key => pool.requirements.get(key).is_some() || wanted.allows_absence() || catalogue.defines(key),
     });
     let Some(requirements) = joined(&[&pool.requirements, choice]).filter(|_| asked) else { return false };

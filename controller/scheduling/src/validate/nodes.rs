@@ -285,7 +285,7 @@ fn first_miss(
     let unknown = |key: &str| key != HOSTNAME && pool.requirements.get(key).is_none() && !catalogue.defines(key);
     let held = wanted.any(|part| {
         part.iter().all(|(key, wanted)| match requirements.get(key) {
-            _ if &**key == HOSTNAME => wanted.has("\0"),
+            _ if &**key == HOSTNAME => wanted.allows_unheard(),
             _ if unknown(key) => wanted.allows_absence(),
             Some(have) => implies(have, wanted),
             None => false,

@@ -255,7 +255,7 @@ impl<'a> Launches<'a> {
             for choices in [said.node_terms, said.volume_terms] {
                 // Of several terms, one that holds here and with what is required so far.
                 let holds = |term: &&Requirements| {
-                    self.holds_in(term, opened.cell)
+                    self.holds_in(term, opened.cell, compiled.shapes[opened.shape].pool)
                         && term.iter().all(|(key, wanted)| {
                             wanted.allows_absence()
                                 || of_pool.get(key).is_some()
@@ -279,12 +279,18 @@ impl<'a> Launches<'a> {
         requirements
     }
 
-    fn holds_in(&self, term: &Requirements, cell: usize) -> bool {
+    /// Whether nodes of `pool` in a cell may be as `term` says.
+    fn holds_in(&self, term: &Requirements, cell: usize, pool: usize) -> bool {
         let cells = &self.compiled.cells;
+        let of_pool = &self.compiled.pools[pool].requirements;
         cells.dimensions.iter().enumerate().all(|(at, dimension)| {
             term.get(&dimension.key).is_none_or(|wanted| match cells.value(cell, at) {
                 Some(value) => wanted.has(value),
-                None => wanted.allows_absence(),
+                // No value that anything asks for: one that the pool leaves open will do.
+                None => {
+                    let open = of_pool.get(&dimension.key).is_some_and(Requirement::allows_unheard);
+                    wanted.allows_absence() || open && wanted.allows_unheard()
+                }
             })
         })
     }
@@ -299,7 +305,7 @@ impl<'a> Launches<'a> {
         let several = signatures.iter().any(|&one| compiled.signatures[one as usize].alternatives.len() > 1);
         let scope = Scope {
             pool: terms.pool,
-            cells: (0..compiled.cells.len()).filter(|&cell| self.holds_in(requirements, cell)).collect(),
+            cells: (0..compiled.cells.len()).filter(|&cell| self.holds_in(requirements, cell, terms.pool)).collect(),
             signatures,
             narrowed: several.then(|| requirements.clone()),
             reserved: terms.reserved,

@@ -23,10 +23,11 @@ pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draf
         solution.new_nodes = draft.opened.iter().map(|opened| writer.node(opened)).collect();
         limits::keep_planned(compiled, &draft.opened, &mut solution.new_nodes, counts_some);
         limits::keep(compiled, &draft.opened, &mut solution.new_nodes);
-        // What goes with a node may unbalance the rest.
-        if !keep_choice(compiled, draft, &mut solution.new_nodes) || !balance::restore(compiled, grouped, draft) {
+        if !keep_choice(compiled, draft, &mut solution.new_nodes) {
             break;
         }
+        // What goes with a node may unbalance the rest, and what it gives back is shared anew.
+        balance::restore(compiled, grouped, draft);
     }
     for (node, units) in &draft.existing {
         let mut pods: Vec<usize> = units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| pod as usize).collect();
@@ -70,6 +71,7 @@ fn keep_choice(compiled: &Compiled<'_>, draft: &mut Draft, nodes: &mut Vec<NewNo
         node.min_values_relaxed = Some(missed);
         *dropped = missed && compiled.options.min_values == MinValuesPolicy::Strict;
     }
+    spare(compiled, nodes, &mut dropped);
     let mut kept = dropped.iter();
     nodes.retain(|_| kept.next().is_none_or(|dropped| !dropped));
     let mut number = 0;
@@ -83,6 +85,15 @@ fn keep_choice(compiled: &Compiled<'_>, draft: &mut Draft, nodes: &mut Vec<NewNo
         !goes
     });
     dropped.contains(&true)
+}
+
+/// Of the nodes of a limited pool only the last eighth goes at a time: what it gives back may leave the others their choice.
+fn spare(compiled: &Compiled<'_>, nodes: &[NewNode], dropped: &mut [bool]) {
+    for pool in (0..compiled.problem.pools.len()).filter(|&pool| compiled.problem.pools[pool].limits.is_some()) {
+        let missed: Vec<usize> = (0..nodes.len()).filter(|&node| dropped[node] && nodes[node].pool == pool).collect();
+        let stay = missed.len() - missed.len().div_ceil(8);
+        missed[..stay].iter().for_each(|&node| dropped[node] = false);
+    }
 }
 
 struct Writer<'a> {
