@@ -13,6 +13,7 @@
 //!      (muster crds)                errors, unknown fields, defaulted object
 //!
 //!   labels  taints  annotations  conditions  events  resources: every name, once
+//!   likeness: what an unknown name may have been meant to be
 //! ```
 //!
 //! The kinds are those of Karpenter 1.14 and read its manifests unchanged. Nothing here does I/O or looks at a clock.

@@ -93,14 +93,7 @@ async fn a_spread_group_takes_seven_in_a_zone_and_a_partition_group_deals_them_o
         let placement = LaunchTemplatePlacementRequest::builder().group_name(name).build();
         let data =
             RequestLaunchTemplateData::builder().image_id(world.image("x86_64").await).placement(placement).build();
-        world
-            .client
-            .create_launch_template()
-            .launch_template_name(name)
-            .launch_template_data(data)
-            .send()
-            .await
-            .unwrap();
+        world.template_of(name, data).await;
     }
     let spread = world.fleet(&["m5.large/us-east-1a"], 7).template("spread");
     assert_eq!(launched(&spread.send().await), ["m5.large us-east-1a x7"]);

@@ -100,6 +100,10 @@ impl Fixture {
 
     pub(crate) async fn template(&self, name: &str, image: String) {
         let data = RequestLaunchTemplateData::builder().image_id(image).user_data("aGVsbG8=").build();
+        self.template_of(name, data).await;
+    }
+
+    pub(crate) async fn template_of(&self, name: &str, data: RequestLaunchTemplateData) {
         self.client
             .create_launch_template()
             .launch_template_name(name)

@@ -17,7 +17,7 @@ use crate::labels;
 use crate::model::{Catalogue, InstanceType, Labels, Problem, Requirement, Requirements};
 
 /// A label that cells differ in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Dimension {
     pub(crate) key: Arc<str>,
     /// Its values, sorted.
@@ -47,7 +47,7 @@ impl Dimension {
 }
 
 /// All cells.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Cells {
     pub(crate) dimensions: Vec<Dimension>,
     /// Value of each dimension by cell; `None`: the label is absent, or has a value that nobody mentions.
@@ -61,7 +61,7 @@ pub(crate) struct Cells {
 }
 
 /// What the types of a catalogue say of the dimensions: those that say the same are one class.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Openings {
     pub(crate) of_type: Vec<u32>,
     /// By class: one of its types.

@@ -136,7 +136,7 @@ fn gcd(mut a: i64, mut b: i64) -> i64 {
 }
 
 /// Distinct request vectors.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Vectors {
     sizes: Vec<i32>,
     ids: FxHashMap<Vec<i32>, u32>,

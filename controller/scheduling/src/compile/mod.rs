@@ -43,6 +43,7 @@ pub(crate) struct Class {
 }
 
 /// A problem, compiled. What does not depend on how preferred terms are read is here; rules are learned per reading.
+#[derive(Clone)]
 pub(crate) struct Compiled<'a> {
     pub(crate) problem: &'a Problem,
     pub(crate) options: &'a Options,
@@ -135,7 +136,8 @@ impl<'a> Compiled<'a> {
     /// The same where a node of a pool with limits costs what it takes of them, so that most is placed before they are used
     /// up. Among equals, and without limits, the price decides.
     pub(crate) fn priced_by_limits(&self) -> Self {
-        let mut other = Self::new(self.problem, self.options);
+        // What was ranked was ranked by price.
+        let mut other = Self { ranked: OnceCell::new(), ..self.clone() };
         let dearest =
             self.shapes.iter().map(|shape| shape.cheapest).filter(|price| price.is_finite()).fold(FREE, f64::max);
         for shape in &mut other.shapes {

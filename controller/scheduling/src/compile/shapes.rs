@@ -66,7 +66,7 @@ pub(crate) struct Reserved {
 }
 
 /// A pool as packing sees it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PoolUse {
     /// Ready, not static.
     pub(crate) open: bool,

@@ -8,7 +8,7 @@ use crate::labels;
 use crate::model::{Problem, Requirement, SpecId};
 
 /// Labels that rules are about, hostnames aside.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct TopologyKeys {
     /// Some pending pod spreads over it, or a term of any pod is about it, and must hold.
     pub(crate) required: BTreeSet<Arc<str>>,

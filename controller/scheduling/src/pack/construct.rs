@@ -313,10 +313,7 @@ impl Yard<'_> {
         let times = lasts.min(self.headroom.times(compiled, shape)).max(1);
         let price = compiled.shapes[shape].price[cell];
         for _ in 0..times {
-            let mut units = Vec::with_capacity(content.iter().map(|&(_, count)| count as usize).sum());
-            for &(lot, count) in content {
-                units.extend_from_slice(stock.take(lot, count as usize));
-            }
+            let units = stock.take_all(content);
             self.opened.push(Opened { shape, cell, price, units, reserved: None });
         }
         let mut value = 0.0;

@@ -8,7 +8,7 @@
 //!                                                        search (a few pods: every placement) ◄─────┘
 //!   (where prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
 //! then:
-//!   draft ─► finish (launches, limits) ─► scarce (pods left: second looks, other ways, priorities) ─► replicas (static pools) ─► Solution
+//!   draft ─► finish (launches, limits) ─► scarce (pods left: leftovers, other ways, priorities) ─► replicas ─► Solution
 //! ```
 
 mod balance;

@@ -110,10 +110,7 @@ impl Reservations {
                 if content.is_empty() {
                     break;
                 }
-                let mut units = Vec::new();
-                for (lot, count) in content {
-                    units.extend_from_slice(stock.take(lot, count as usize));
-                }
+                let units = stock.take_all(&content);
                 self.take(&entry);
                 headroom.spend(compiled, shape, 1);
                 opened.push(Opened { shape, cell, price: entry.price, units, reserved: Some(entry.offering) });

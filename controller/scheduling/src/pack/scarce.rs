@@ -6,6 +6,8 @@
 //!                                        └─► the same, pods that rules about domains hold back last ┘
 //! ```
 
+use std::rc::Rc;
+
 use rustc_hash::FxHashSet;
 
 use super::groups::{Grouped, Reading};
@@ -30,25 +32,25 @@ fn left(compiled: &Compiled<'_>, solution: &Solution) -> Left {
 /// The plan that leaves fewest of the pods that matter most; `solution` is `draft` written out.
 pub(crate) fn place(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft, solution: Solution) -> Solution {
     let by_price = leftovers::place(compiled, &grouped, &mut draft, solution, i32::MIN);
-    let (mut best, mut best_grouped) = (by_price, grouped);
+    let (mut best, mut best_grouped) = (by_price, Rc::new(grouped));
     if leftovers::could_be_held(compiled, &best).is_empty() {
         return best;
     }
     let few = compiled.cells.len() * compiled.shapes.len() <= MOST_OPENINGS;
-    let mut found: Vec<(Grouped, Solution)> = Vec::new();
+    let mut found: Vec<(Rc<Grouped>, Solution)> = Vec::new();
     if few && draft.tasted {
         let (grouped, draft) = decide(compiled, Taste::Emptiest, true);
-        found.push(written(compiled, grouped, draft));
+        found.push(written(compiled, Rc::new(grouped), draft));
     }
     if few && Headroom::new(compiled).binds() {
         let thrifty = compiled.priced_by_limits();
         let reading = Reading { spreads: false, hosts: 0 };
-        let grouped = Grouped::new(compiled, &reading, true);
+        let grouped = Rc::new(Grouped::new(compiled, &reading, true));
         let ruled: FxHashSet<u32> = owners(&grouped);
         if !ruled.is_empty() {
             let mut draft = self::draft(&thrifty, &grouped, &ruled, Taste::Cheapest);
             draft.settle(compiled, &grouped);
-            found.push(written(compiled, Grouped::new(compiled, &reading, true), draft.repriced(compiled)));
+            found.push(written(compiled, Rc::clone(&grouped), draft.repriced(compiled)));
         }
         let draft = settled(&thrifty, &grouped, Taste::Cheapest).repriced(compiled);
         found.push(written(compiled, grouped, draft));
@@ -64,7 +66,7 @@ pub(crate) fn place(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft,
     leftovers::by_priority(compiled, &best_grouped, &best).unwrap_or(best)
 }
 
-fn written(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft) -> (Grouped, Solution) {
+fn written(compiled: &Compiled<'_>, grouped: Rc<Grouped>, mut draft: Draft) -> (Rc<Grouped>, Solution) {
     let solution = finish::write(compiled, &grouped, &mut draft);
     let solution = leftovers::place(compiled, &grouped, &mut draft, solution, i32::MIN);
     (grouped, solution)

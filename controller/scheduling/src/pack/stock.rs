@@ -9,6 +9,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::fill::Content;
 use super::groups::{Group, Grouped};
 use super::zones::{Placed, Zoned};
 use crate::compile::HostRule;
@@ -202,6 +203,15 @@ impl Stock {
             self.owners_left[rule as usize] -= count;
         }
         &one.units[from..from + count]
+    }
+
+    /// Takes the content of a node.
+    pub(crate) fn take_all(&mut self, content: &Content) -> Vec<u32> {
+        let mut units = Vec::with_capacity(content.iter().map(|&(_, count)| count as usize).sum());
+        for &(lot, count) in content {
+            units.extend_from_slice(self.take(lot, count as usize));
+        }
+        units
     }
 
     /// Forgets lots that are used up, so that later fills do not walk over them.

@@ -1,8 +1,10 @@
 //! Rules over a label with many values, such as the instance type: each value is a domain.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use muster_scheduling::model::*;
 use muster_scheduling::{Solution, labels, lower_bound, solve, validate};
+
+use crate::cases::one_of;
+use crate::mutations;
 
 const GI: i64 = 1 << 30;
 const TYPES: i64 = 60;
@@ -11,24 +13,22 @@ fn amounts(cpu: i64, memory: i64, pods: i64) -> Resources {
     Resources::from_iter([(Resource::Cpu, cpu), (Resource::Memory, memory), (Resource::Pods, pods)])
 }
 
-fn one(value: &str) -> Requirement {
-    Requirement::new(Operator::In, [value])
-}
-
 /// A type of `cpu` cores, in three zones. By name, the dearest comes first.
 fn instance_type(cpu: i64) -> InstanceType {
     let name = format!("t{:02}", TYPES - cpu);
     let offering = |zone: &str| Offering {
-        requirements: [(labels::ZONE, one(zone)), (labels::CAPACITY_TYPE, one("on-demand"))].into_iter().collect(),
+        requirements: [(labels::ZONE, one_of([zone])), (labels::CAPACITY_TYPE, one_of(["on-demand"]))]
+            .into_iter()
+            .collect(),
         price: Some(0.05 * cpu as f64),
         available: true,
         reservation_capacity: 0,
     };
     InstanceType {
         requirements: [
-            (labels::INSTANCE_TYPE, one(&name)),
-            (labels::ZONE, Requirement::new(Operator::In, ["a", "b", "c"])),
-            (labels::CAPACITY_TYPE, one("on-demand")),
+            (labels::INSTANCE_TYPE, one_of([name.as_str()])),
+            (labels::ZONE, one_of(["a", "b", "c"])),
+            (labels::CAPACITY_TYPE, one_of(["on-demand"])),
         ]
         .into_iter()
         .collect(),
@@ -48,40 +48,18 @@ fn own() -> LabelSelector {
 }
 
 fn spread(key: &str, required: bool) -> SpreadConstraint {
-    SpreadConstraint {
-        topology_key: key.into(),
-        max_skew: 1,
-        min_domains: None,
-        selector: own(),
-        required,
-        honor_affinity: true,
-        honor_taints: false,
-    }
+    SpreadConstraint { selector: own(), required, ..mutations::spread(key) }
 }
 
 fn apart(key: &str) -> AffinityTerm {
-    let namespaces = NamespaceScope::Only(["default".into()].into());
-    AffinityTerm { topology_key: key.into(), selector: own(), namespaces }
+    AffinityTerm { selector: own(), ..mutations::term(key) }
 }
 
 /// `replicas` pods of half a core, all of them as `shape` makes them.
 fn workload(replicas: usize, shape: impl FnOnce(&mut PodSpec)) -> Problem {
     let mut problem = Problem::default();
     problem.catalogues.push((1..=TYPES).map(instance_type).collect());
-    problem.pools.push(NodePool {
-        name: "general".into(),
-        weight: 0,
-        requirements: Requirements::new(),
-        labels: Labels::default(),
-        annotations: Labels::default(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        limits: None,
-        usage: Resources::new(),
-        catalogue: 0,
-        state: PoolState::Ready,
-        missing_replicas: None,
-    });
+    problem.pools.push(mutations::pool("general"));
     let mut spec = PodSpec::unconstrained("default", amounts(500, GI, 1));
     spec.labels = Labels::from_iter([("app", "web")]);
     shape(&mut spec);
