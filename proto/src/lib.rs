@@ -1,0 +1,31 @@
+//! The protocols that Muster speaks over gRPC, as code. Generated once and checked in: a build needs no protoc, and a
+//! test (`tests/generated.rs`) generates it anew and compares.
+//!
+//! ```text
+//!  grpc/health/v1        who asks how a node or a controller is   grpcurl, kubelet probes, operators
+//!  muster/v1             the kubelet's unit ──► agent             may the kubelet start?
+//!  kubelet/podresources  agent ──► kubelet                        which devices may it give to pods?
+//! ```
+//!
+//! `grpc.health.v1` is here, and not taken from `tonic-health`, because that has no `List`.
+
+/// `grpc.health.v1`: Check, List, Watch.
+#[path = "generated/grpc.health.v1.rs"]
+#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
+#[rustfmt::skip]
+pub mod health;
+
+/// `muster.v1`: what the agent answers on its socket.
+#[path = "generated/muster.v1.rs"]
+#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
+#[rustfmt::skip]
+pub mod muster;
+
+/// `v1` of the kubelet's PodResources.
+#[path = "generated/v1.rs"]
+#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
+#[rustfmt::skip]
+pub mod pod_resources;
+
+/// The descriptors of the services that Muster itself offers, for gRPC reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptors.bin");
