@@ -88,6 +88,9 @@ pub struct Expectation {
     /// Taints that must be in effect when it registers: `key=value:Effect`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<String>,
+    /// Those of them, or others, that somebody takes off before the node is initialized: `key=value:Effect`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub startup_taints: Vec<String>,
     /// Labels that it must register with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -258,6 +261,7 @@ mod tests {
             report_only: true,
             expect: Expectation {
                 taints: vec!["karpenter.sh/unregistered:NoExecute".to_owned()],
+                startup_taints: vec!["node.cilium.io/agent-not-ready:NoExecute".to_owned()],
                 labels: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
                 resources: BTreeMap::from([("nvidia.com/gpu".to_owned(), 1)]),
             },

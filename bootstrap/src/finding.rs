@@ -45,6 +45,34 @@ pub struct Finding {
     pub evidence: Option<Evidence>,
 }
 
+impl Finding {
+    /// A finding with the severity and the fix of its verdict.
+    #[must_use]
+    pub fn new(verdict: &'static Verdict, message: &str, evidence: Option<(Place, &str)>) -> Self {
+        Self {
+            verdict,
+            severity: verdict.severity,
+            message: secrets::clean(message),
+            fix: verdict.fix.to_owned(),
+            evidence: evidence.map(|(place, text)| Evidence { place, text: secrets::clean(text) }),
+        }
+    }
+
+    /// The same, mattering more or less here than its verdict says.
+    #[must_use]
+    pub fn with_severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
+        self
+    }
+
+    /// The same, with a fix that says more exactly what to do.
+    #[must_use]
+    pub fn with_fix(mut self, fix: &str) -> Self {
+        self.fix = secrets::clean(fix);
+        self
+    }
+}
+
 /// The findings of one document, gathered.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(Vec<Finding>);

@@ -46,6 +46,17 @@ pub fn judge(question: &Question) -> Report {
     if let Some(file) = &question.environment_file {
         read_environment(file, &mut facts);
     }
+    if let Some((name, arguments)) = &question.kubelet_command {
+        let place = Source::whole(name.as_str()).anywhere();
+        facts.configures_kubelet = true;
+        facts.has_all_arguments = true;
+        let argument = |text: &String| Argument { text: text.clone(), place: place.clone(), is_open: false };
+        facts.arguments = arguments.iter().map(argument).collect();
+    }
+    if question.kubelet_command.is_some() && !question.kubelet_config.is_empty() {
+        // What the bootstrap has written counts, not what it was made of.
+        facts.layers.retain(|layer| layer.is_file);
+    }
     read_configuration(&question.kubelet_config, &mut facts, &mut findings);
 
     let texts: Vec<&str> = facts.arguments.iter().map(|argument| argument.text.as_str()).collect();
@@ -62,9 +73,10 @@ pub fn judge(question: &Question) -> Report {
     rules::registration::check(question, &facts, &parsed, &config, &mut findings);
     let node_name = rules::registration::name(&facts, &parsed, &mut findings);
 
+    let in_effect = with_flags(&config, &parsed);
     let max_pods = match &facts.settings {
         Some(settings) => settings.max_pods,
-        None => with_flags(&config, &parsed).get("maxPods").and_then(serde_json::Value::as_i64),
+        None => in_effect.get("maxPods").and_then(serde_json::Value::as_i64),
     };
     let text = |stated: Option<&crate::facts::Stated>| stated.map(|stated| stated.text.clone());
     let effective = Effective {
@@ -73,6 +85,10 @@ pub fn judge(question: &Question) -> Report {
         endpoint: text(facts.endpoint.as_ref()),
         taints: rules::registration::effective_taints(&facts, &parsed, &config),
         labels: rules::registration::effective_labels(&facts, &parsed),
+        service_cidr: text(facts.service_cidr.as_ref()),
+        certificate_authority: text(facts.certificate_authority.as_ref()),
+        flags: parsed.given.iter().map(|given| (given.name.clone(), given.value.clone())).collect(),
+        kubelet_settings: in_effect,
         kubelet_args: facts.arguments.into_iter().map(|argument| argument.text).collect(),
         kubelet_config: config,
         max_pods,

@@ -57,6 +57,9 @@ pub struct Question {
     pub required_labels: Vec<RequiredLabel>,
     /// The environment file of kubelet.service, in place of the one that the user data leads to.
     pub environment_file: Option<File>,
+    /// The command line of the kubelet on this machine, without the program, and what messages call it: it counts instead
+    /// of everything that leads to it.
+    pub kubelet_command: Option<(String, Vec<String>)>,
     /// Files of the kubelet's configuration: the file, then drop-ins.
     pub kubelet_config: Vec<File>,
     /// An image under construction.

@@ -34,6 +34,14 @@ pub struct Effective {
     pub kubelet_args: Vec<String>,
     /// The merged configuration, before flags.
     pub kubelet_config: Map<String, Value>,
+    /// The configuration with the flags laid over it: what the kubelet does.
+    pub kubelet_settings: Map<String, Value>,
+    /// The flags by name; of one that is given twice, the last.
+    pub flags: BTreeMap<String, String>,
+    /// The cluster's certificate authority: base64 of PEM.
+    pub certificate_authority: Option<String>,
+    /// The network of Services.
+    pub service_cidr: Option<String>,
     /// Most pods; absent if the instance type decides.
     pub max_pods: Option<i64>,
     /// The node's name; absent if the instance decides.

@@ -1,12 +1,34 @@
 //! The library behind the program `muster-agent`.
 //!
 //! ```text
-//!  arguments ──► inputs ──► muster_bootstrap::judge ──► document ──► JSON, or text for people
-//!                files,     findings, effective
-//!                EC2NodeClass,
-//!                kubelet --help, image
+//!  validate   arguments ─► inputs ─► muster_bootstrap::judge ─► document ─► JSON, or text for people
+//!
+//!  run        probes (edge: each with a deadline)                                   publish (edge)
+//!             metadata, files, /proc, DNS─TCP─TLS, ──► preflight ─┐               ┌─► status.json ─► status
+//!             token, kubelet --version                 (pure)     │               ├─► serial console, one line
+//!             journalctl -f, systemctl show ─────────► watch ─────┼─► Course ─► Report ─► agent.sock: health,
+//!             own Node (watch), healthz, PodResources  (pure)     │   (pure)      │       reflection, admission
+//!             /sys, /dev ────────────────────────────► devices ───┘               └─► log bundle
+//!                                                      (pure)          │
+//!  kubelet.service ─ ExecCondition ─ gate ──────────► admission ◄──────┘  may the kubelet start?
 //! ```
 //!
-//! Only [`cli`] touches the process, and it writes nothing but its output.
+//! Decisions are pure functions of what was observed and a time that is passed in: [`preflight`], [`watch`], [`devices`],
+//! [`course`]. They know nothing of Linux but its texts, and so run on every platform. Probes and publishing are thin and
+//! know nothing of what is right. The stream to a controller will be one more reader of the same reports.
 
 pub mod cli;
+pub mod course;
+pub mod devices;
+pub mod phase;
+pub mod preflight;
+pub mod probes;
+pub mod report;
+pub mod watch;
+
+#[cfg(target_os = "linux")]
+pub mod native;
+#[cfg(target_os = "linux")]
+pub mod publish;
+#[cfg(target_os = "linux")]
+pub mod service;

@@ -141,12 +141,26 @@ fn bad_usage_has_a_message_and_exit_code_2() {
     insta::assert_snapshot!(text);
 }
 
+fn agent(arguments: &[&str]) -> (Option<i32>, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_muster-agent")).env("NO_COLOR", "1").args(arguments).output().unwrap();
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[cfg(target_os = "linux")]
 #[test]
-fn what_is_not_built_is_not_there() {
-    for command in ["run", "status"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_muster-agent")).arg(command).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-    }
+fn a_node_is_not_lost_because_its_agent_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    let (code, text) = agent(&["gate", "--run-dir", place]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("muster-agent cannot be asked, the kubelet starts without it: "), "{text}");
+    let (code, text) = agent(&["status", "--run-dir", place]);
+    assert_eq!(code, Some(3));
+    assert!(text.contains("hint: is the service running?"), "{text}");
+    std::fs::write(folder.path().join("status.json"), "{").unwrap();
+    assert_eq!(agent(&["status", "--run-dir", place]).0, Some(3));
 }
 
 #[test]

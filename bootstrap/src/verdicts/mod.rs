@@ -1,17 +1,25 @@
 //! Every verdict, once: its code, how much it matters, what it means, what to do, and where that is known from.
 //!
-//! The codes are stable: a dashboard that counts `KA07` today counts it next year. Numbers from 27 (`UD`), 33 (`KA`) and
-//! 11 (`WN`) on name what the catalogue of known failures had no row for.
+//! The codes are stable: a dashboard that counts `KA07` today counts it next year. Numbers from 27 (`UD`), 33 (`KA`), 11
+//! (`WN`), 13 (`NW`) and 16 (`GP`) on name what the catalogue of known failures had no row for.
 
+mod devices;
+mod identity;
 mod kubelet;
+mod machine;
+mod network;
 mod node;
 mod user_data;
 
 use std::fmt::Write;
 
-pub(crate) use self::kubelet::*;
-pub(crate) use self::node::*;
-pub(crate) use self::user_data::*;
+pub use self::devices::*;
+pub use self::identity::*;
+pub use self::kubelet::*;
+pub use self::machine::*;
+pub use self::network::*;
+pub use self::node::*;
+pub use self::user_data::*;
 use crate::finding::Severity;
 
 /// What a code means.
@@ -36,7 +44,7 @@ macro_rules! verdicts {
     ($all:ident; $($code:ident $severity:ident $title:literal cause $cause:literal fix $fix:literal source $source:literal)*) => {
         $(
             #[doc = $title]
-            pub(crate) static $code: Verdict = Verdict {
+            pub static $code: Verdict = Verdict {
                 code: stringify!($code),
                 severity: Severity::$severity,
                 title: $title,
@@ -61,12 +69,34 @@ impl Verdict {
     }
 }
 
+/// Those on documents and images, which [`crate::judge`] finds, in the order of their codes.
+#[must_use]
+pub fn of_documents() -> Vec<&'static Verdict> {
+    sorted(&[USER_DATA, KUBELET, NODE])
+}
+
+/// Those that only a running node shows, in the order of their codes: the agent finds them.
+#[must_use]
+pub fn of_nodes() -> Vec<&'static Verdict> {
+    sorted(&[IDENTITY, MACHINE, NETWORK, DEVICES])
+}
+
 /// All of them, in the order of their codes.
 #[must_use]
 pub fn all() -> Vec<&'static Verdict> {
-    let mut all: Vec<_> = [USER_DATA, KUBELET, NODE].concat();
+    sorted(&[USER_DATA, KUBELET, NODE, IDENTITY, MACHINE, NETWORK, DEVICES])
+}
+
+fn sorted(lists: &[&[&'static Verdict]]) -> Vec<&'static Verdict> {
+    let mut all = lists.concat();
     all.sort_by_key(|verdict| verdict.code);
     all
+}
+
+/// The verdict of a code.
+#[must_use]
+pub fn find(code: &str) -> Option<&'static Verdict> {
+    all().into_iter().find(|verdict| verdict.code == code)
 }
 
 /// `docs/verdicts.md`.
@@ -75,8 +105,8 @@ pub fn reference() -> String {
     let mut text = String::from(
         "<!-- Written by a test of muster-bootstrap (src/verdicts). Edit the verdicts there. -->\n# Verdicts\n\nWhat \
          `muster-agent` finds, by code. An `error` means that the node will not join, or joins wrong.\n\nUD user data \
-         · ID identity and metadata · KA kubelet · CR container runtime · NW network · AU names and authorization · WN \
-         Windows.\n\n| code | severity | what |\n|---|---|---|\n",
+         · ID identity and metadata · KA kubelet and machine · CR container runtime, disks · NW the way to the API server · AU \
+         names and authorization · CN network of pods, startup taints · GP devices · WN Windows · EX EC2.\n\n| code | severity | what |\n|---|---|---|\n",
     );
     for verdict in all() {
         let Verdict { code, severity, title, .. } = verdict;

@@ -13,7 +13,7 @@ use muster_bootstrap::question::{Arch, RequiredLabel};
 #[command(
     name = "muster-agent",
     version,
-    about = "Checks what a node makes of its user data",
+    about = "Finds out why a node does not join its cluster, and says what to do",
     long_about = "muster-agent finds out why a node will not join its cluster, and says what to do.",
     after_help = "Exit codes: 0 success; 1 the answer is \"no\"; 2 bad input or usage; 3 the outside world failed.",
     subcommand_required = true,
@@ -35,7 +35,71 @@ pub(crate) enum Command {
     /// the kubelet will be told. Only what is given is judged; nothing is written and nothing is asked over the network.
     /// Exit code 1 means that a node with it would not join, or join wrong.
     Validate(ValidateArguments),
+    /// Watch over this node from before its kubelet starts until it takes pods, and after
+    ///
+    /// The service of the image (Linux with systemd): checks the node before its kubelet starts, runs the bootstrap or watches
+    /// the image's own, and names what is wrong. It ends when it is told to.
+    Run(RunArguments),
+    /// Say where this node stands: its stages with their times, and what is wrong
+    ///
+    /// Prints the report of the service. Exit code 1 means that something is wrong which keeps the node from taking pods.
+    Status(StatusArguments),
+    /// Ask the service whether the kubelet may start
+    ///
+    /// For the kubelet's unit, right before the kubelet starts. Exit code 100 means that it must not. Whatever else goes wrong,
+    /// the exit code is 0: a node is not lost because its agent is.
+    Gate(GateArguments),
 }
+
+/// `muster-agent run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// Report, and hold nothing back, whatever the node's configuration says
+    #[arg(long)]
+    pub(crate) report_only: bool,
+    /// The folder of the socket and the status
+    #[arg(long, value_name = "FOLDER", default_value = RUN_FOLDER)]
+    pub(crate) run_dir: PathBuf,
+    /// The folder of the log bundle
+    #[arg(long, value_name = "FOLDER", default_value = "/var/log/muster")]
+    pub(crate) log_dir: PathBuf,
+    /// URL of instance metadata
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+        default_value = "http://169.254.169.254"
+    )]
+    pub(crate) metadata_endpoint: String,
+}
+
+/// `muster-agent status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    /// The folder of the service
+    #[arg(long, value_name = "FOLDER", default_value = RUN_FOLDER)]
+    pub(crate) run_dir: PathBuf,
+    /// How to print the result
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_enum,
+        ignore_case = true,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    pub(crate) output: OutputFormat,
+}
+
+/// `muster-agent gate`.
+#[derive(Debug, Args)]
+pub(crate) struct GateArguments {
+    /// The folder of the service
+    #[arg(long, value_name = "FOLDER", default_value = RUN_FOLDER)]
+    pub(crate) run_dir: PathBuf,
+}
+
+const RUN_FOLDER: &str = "/run/muster";
 
 /// `muster-agent validate`.
 #[derive(Debug, Args)]

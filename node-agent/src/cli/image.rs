@@ -4,7 +4,7 @@ use std::path::Path;
 
 use muster_bootstrap::image::{BINARIES, Image, LEFTOVERS};
 
-use super::kubelet::architecture;
+use crate::probes::kubelet::architecture;
 
 /// Collects what the rules ask about the file system at `root`.
 pub(super) fn look(root: &Path) -> Image {

@@ -12,8 +12,8 @@ use muster_bootstrap::{Question, Report, judge, judge_node_class};
 use super::arguments::ValidateArguments;
 use super::failure::Failure;
 use super::image;
-use super::kubelet::{self, Kubelet};
 use super::node_class;
+use crate::probes::kubelet::{self, Kubelet, KubeletFault};
 
 /// More than user data, a manifest or a configuration ever has; a device file has no end.
 const LARGEST: u64 = 1 << 20;
@@ -51,7 +51,7 @@ pub(super) fn read(
                        --kubelet-config or --image";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let asked = kubelet.as_deref().map(kubelet::ask).transpose()?.unwrap_or_default();
+    let asked = kubelet.as_deref().map(ask).transpose()?.unwrap_or_default();
     let Kubelet { flags: asked_flags, arch: kubelet_arch } = asked;
     let mut flags = asked_flags.unwrap_or_default();
     if let Some(version) = kubelet_version {
@@ -79,6 +79,7 @@ pub(super) fn read(
         required_taints: require_taints,
         required_labels: require_labels,
         environment_file: env_file.as_deref().map(|path| text_file(path, stdin)).transpose()?,
+        kubelet_command: None,
         kubelet_config: kubelet_config.iter().map(|path| text_file(path, stdin)).collect::<Result<_, _>>()?,
         image: None,
     };
@@ -97,6 +98,16 @@ pub(super) fn read(
         question.user_data = Some(UserData::read(&bytes, "user-data"));
     }
     Ok(judge(&question))
+}
+
+fn ask(path: &Path) -> Result<Kubelet, Failure> {
+    let name = path.display();
+    kubelet::ask(path).map_err(|fault| match fault {
+        KubeletFault::Unreadable(error) => Failure::unreadable(&name.to_string(), &error),
+        KubeletFault::Silent(reason) => Failure::Outside(format!(
+            "`{name}` does not answer: {reason}\n\nhint: name a kubelet for this machine, or use --kubelet-version"
+        )),
+    })
 }
 
 fn name_of(path: &Path) -> String {

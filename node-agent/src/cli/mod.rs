@@ -5,9 +5,14 @@ mod document;
 mod failure;
 mod image;
 mod inputs;
-mod kubelet;
+mod node;
 mod node_class;
 mod palette;
+#[cfg(target_os = "linux")]
+mod service;
+#[cfg(not(target_os = "linux"))]
+#[path = "service_elsewhere.rs"]
+mod service;
 mod text;
 mod wiring;
 
@@ -15,3 +20,9 @@ mod wiring;
 mod reference;
 
 pub use wiring::main;
+
+/// What `muster-agent status` prints of a report, without colour.
+#[cfg(test)]
+pub(crate) fn shown(report: &crate::report::Report, is_gone: bool) -> String {
+    node::text(report, is_gone, palette::Palette::new(false))
+}

@@ -48,7 +48,7 @@ fn finding(text: &mut String, finding: &Finding, palette: Palette) {
 }
 
 /// A text after its label, broken at blanks.
-fn line(text: &mut String, label: &str, content: &str) {
+pub(super) fn line(text: &mut String, label: &str, content: &str) {
     let mut current = format!("  {label:<LABEL$}");
     let indent = current.len();
     let mut is_empty = true;

@@ -11,6 +11,7 @@ use super::document;
 use super::failure::Failure;
 use super::inputs;
 use super::palette::Palette;
+use super::service;
 use super::text;
 
 /// Exit code of bad usage.
@@ -32,8 +33,13 @@ pub fn main() -> ExitCode {
     let colour = !is_set("NO_COLOR") && !is_dumb;
     let palette = Palette::new(io::stdout().is_terminal() && colour);
     let mut stdout = BufWriter::new(io::stdout().lock());
-    let Command::Validate(arguments) = command;
-    let result = validate(arguments, palette, &mut stdout).and_then(|outcome| {
+    let result = match command {
+        Command::Validate(arguments) => validate(arguments, palette, &mut stdout),
+        Command::Run(arguments) => service::run(arguments).map(Ok),
+        Command::Status(arguments) => service::status(arguments, palette, &mut stdout),
+        Command::Gate(arguments) => return service::gate(arguments),
+    };
+    let result = result.and_then(|outcome| {
         stdout.flush()?;
         outcome
     });

@@ -9,36 +9,43 @@ use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::flags;
 use muster_bootstrap::question::Arch;
 
-use super::failure::Failure;
-
 /// `kubelet --help` takes a tenth of a second; a disk that is cold takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(10);
 /// The help of a kubelet has 50 KB.
 const LONGEST: u64 = 4 << 20;
 
+/// Why a kubelet cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeletFault {
+    /// Its file cannot be read.
+    #[error("{0}")]
+    Unreadable(#[source] io::Error),
+    /// It does not answer as a kubelet does.
+    #[error("{0}")]
+    Silent(String),
+}
+
 /// What there is to know of a kubelet.
 #[derive(Debug, Default)]
-pub(super) struct Kubelet {
+pub struct Kubelet {
     /// Its version and flags; absent if it cannot be run here.
-    pub(super) flags: Option<FlagSet>,
+    pub flags: Option<FlagSet>,
     /// The architecture that it was built for, if its file says so.
-    pub(super) arch: Option<Arch>,
+    pub arch: Option<Arch>,
 }
 
 /// Asks the kubelet at `path`.
-pub(super) fn ask(path: &Path) -> Result<Kubelet, Failure> {
-    let name = path.display().to_string();
-    let arch = architecture(path).map_err(|error| Failure::unreadable(&name, &error))?;
+///
+/// # Errors
+/// Its file cannot be read, or it does not answer.
+pub fn ask(path: &Path) -> Result<Kubelet, KubeletFault> {
+    let arch = architecture(path).map_err(KubeletFault::Unreadable)?;
     // A program of another architecture would only fail to start, or start in an emulator.
     if arch.is_some_and(|arch| Some(arch) != own()) {
         return Ok(Kubelet { flags: None, arch });
     }
-    let failed = |reason: String| {
-        Failure::Outside(format!(
-            "`{name}` does not answer: {reason}\n\nhint: name a kubelet for this machine, or use --kubelet-version"
-        ))
-    };
+    let failed = KubeletFault::Silent;
     let version = output(path, "--version").map_err(|error| failed(error.to_string()))?;
     let help = output(path, "--help").map_err(|error| failed(error.to_string()))?;
     let version = version.lines().find_map(|line| line.parse().ok());
@@ -77,7 +84,10 @@ fn output(path: &Path, argument: &str) -> io::Result<String> {
 }
 
 /// The architecture in the header of an ELF or PE file; `None` for anything else, such as a script.
-pub(super) fn architecture(path: &Path) -> io::Result<Option<Arch>> {
+///
+/// # Errors
+/// The file cannot be read.
+pub fn architecture(path: &Path) -> io::Result<Option<Arch>> {
     let mut header = Vec::new();
     std::fs::File::open(path)?.take(4096).read_to_end(&mut header)?;
     let two = |at: usize| header.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));

@@ -1,0 +1,111 @@
+//! The service and those who talk to it.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use muster_proto::muster::admission_client::AdmissionClient;
+use muster_proto::muster::{AdmitKubeletRequest, AdmitKubeletResponse};
+use tokio::net::UnixStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tonic::transport::{Endpoint, Uri};
+use tower::service_fn;
+
+use super::arguments::{GateArguments, OutputFormat, RunArguments, StatusArguments};
+use super::failure::Failure;
+use super::node;
+use super::palette::Palette;
+use crate::publish::{socket, status};
+use crate::service::{self, Settings};
+
+/// The exit code that `ExecCondition=` reads as no: systemd then skips the start, which is not a failure of the unit.
+const NO: u8 = 100;
+/// The kubelet starts without an answer after this long; the service answers sooner, if it lives.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn runtime() -> io::Result<Runtime> {
+    // One thread: the agent waits nearly all of the time, and threads are memory.
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// Runs the service.
+pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
+    let RunArguments { report_only, run_dir, log_dir, metadata_endpoint } = arguments;
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::Usage(
+            "only root can watch over a node\n\nhint: start the unit muster-agent.service".to_owned(),
+        ));
+    }
+    let settings = Settings {
+        run_folder: run_dir,
+        log_folder: log_dir,
+        metadata_endpoint,
+        report_only,
+        notify_socket: std::env::var("NOTIFY_SOCKET").ok(),
+    };
+    let runtime = runtime().map_err(|error| Failure::Outside(error.to_string()))?;
+    runtime.block_on(service::run(settings)).map_err(Failure::Outside)
+}
+
+/// Prints the report of the service. The outer error is "nothing was printed", the inner one the verdict on what was.
+pub(super) fn status(
+    arguments: StatusArguments,
+    palette: Palette,
+    out: &mut dyn Write,
+) -> Result<Result<(), Failure>, Failure> {
+    let StatusArguments { run_dir, output } = arguments;
+    let report = status::read(&run_dir).map_err(|error| {
+        let path = status::path(&run_dir);
+        Failure::Outside(format!(
+            "there is no status in `{}`: {error}\n\nhint: is the service running? `systemctl status muster-agent`",
+            path.display()
+        ))
+    })?;
+    match output {
+        OutputFormat::Json => {
+            serde_json::to_writer_pretty(&mut *out, &report).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+        OutputFormat::Table => {
+            let lives = std::os::unix::net::UnixStream::connect(run_dir.join(socket::FILE));
+            // Somebody who may not ask the socket cannot know.
+            let is_gone = lives.is_err_and(|error| error.kind() != io::ErrorKind::PermissionDenied);
+            out.write_all(node::text(&report, is_gone, palette).as_bytes())?;
+        }
+    }
+    Ok(if report.has_error() { Err(Failure::No) } else { Ok(()) })
+}
+
+/// Asks the service whether the kubelet may start. Open on every failure.
+pub(super) fn gate(arguments: GateArguments) -> ExitCode {
+    let GateArguments { run_dir } = arguments;
+    let answer = runtime().map_err(|error| error.to_string()).and_then(|runtime| {
+        runtime.block_on(async { timeout(PATIENCE, ask(&run_dir)).await.map_err(|_| "it does not answer".to_owned())? })
+    });
+    let mut stderr = io::stderr().lock();
+    // Where nobody listens, the exit code still counts.
+    let (line, code) = match answer {
+        Ok(answer) if answer.admitted => return ExitCode::SUCCESS,
+        Ok(answer) => {
+            (format!("muster-agent keeps the kubelet from starting: {}: {}", answer.code, answer.message), NO)
+        }
+        Err(error) => (format!("muster-agent cannot be asked, the kubelet starts without it: {error}"), 0),
+    };
+    let _nobody_listens = writeln!(stderr, "{line}");
+    ExitCode::from(code)
+}
+
+async fn ask(folder: &Path) -> Result<AdmitKubeletResponse, String> {
+    let path = folder.join(socket::FILE);
+    let endpoint = Endpoint::from_static("http://muster-agent");
+    let connect = service_fn(move |_: Uri| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    let channel = endpoint.connect_with_connector(connect).await.map_err(|error| error.to_string())?;
+    let answer = AdmissionClient::new(channel).admit_kubelet(AdmitKubeletRequest {}).await;
+    answer.map(tonic::Response::into_inner).map_err(|status| status.message().to_owned())
+}

@@ -1,0 +1,260 @@
+//! A node's course into its cluster: what was observed so far, and the report that follows from it. Pure; the clock is an
+//! argument, and nothing is forgotten that a later observation could explain.
+
+mod conclude;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_bootstrap::agent_config::{Expectation, Mode};
+use muster_bootstrap::finding::Finding;
+use muster_bootstrap::kubelet::taints::Taint;
+
+use crate::devices::chain::Sightings;
+use crate::phase::Phase;
+use crate::preflight::Preflight;
+use crate::watch::journal::Line;
+use crate::watch::node_object::NodeObject;
+use crate::watch::node_rules;
+use crate::watch::signatures::{self, Signature};
+use crate::watch::units::Unit;
+
+/// How long pods of others (a CNI plugin, a device plugin, whoever takes off a taint) may take before it is a fault.
+/// Karpenter gives a whole node 15 minutes; images of 1 GB come in less than a minute.
+pub const PATIENCE_WITH_PODS: SignedDuration = SignedDuration::from_secs(90);
+/// How long a line of the journal that may be said in a healthy boot counts after it was said last.
+const LINE_COUNTS_FOR: SignedDuration = SignedDuration::from_secs(60);
+/// How long a kubelet may take from its start until its health port says ok. It takes under a second, on a busy machine
+/// five.
+const KUBELET_STARTS_IN: SignedDuration = SignedDuration::from_secs(15);
+
+/// Something that was observed.
+#[derive(Debug, Clone)]
+pub enum Observation {
+    /// The preflight was made, or made again.
+    Preflight(Box<Preflight>),
+    /// What the agent's own bootstrap came to.
+    Native(Result<(), Box<Finding>>),
+    /// How the units stand.
+    Units(Vec<Unit>),
+    /// A line of the journal.
+    Line(Line),
+    /// What the kubelet's health port says.
+    Health(Health),
+    /// The own Node; `None` if there is none.
+    Node(Option<Box<NodeObject>>),
+    /// Devices.
+    Devices(Box<Sightings>),
+    /// Whether the kubelet's unit was told to wait.
+    Held(bool),
+    /// EC2 takes the instance back, or wants to: its words.
+    Notice(String),
+}
+
+/// What the kubelet's health port says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// 200.
+    Well,
+    /// Another status.
+    Unwell,
+    /// Nothing.
+    Silent,
+}
+
+/// A signature that was seen in the journal.
+#[derive(Debug)]
+struct Sighting {
+    signature: &'static Signature,
+    first: Timestamp,
+    last: Timestamp,
+    unit: String,
+    text: String,
+}
+
+/// The course.
+#[derive(Debug)]
+pub struct Course {
+    mode: Mode,
+    report_only: bool,
+    instance_id: Option<String>,
+    boot_id: String,
+    started: Timestamp,
+    preflight: Option<Preflight>,
+    native: Option<Result<(), Finding>>,
+    units: BTreeMap<String, Unit>,
+    /// The restarts of the kubelet when it was last well.
+    settled_restarts: u32,
+    sightings: BTreeMap<&'static str, Sighting>,
+    health: Health,
+    /// Since when the kubelet is not well although its unit is active.
+    unwell_since: Option<Timestamp>,
+    node: Option<NodeObject>,
+    /// What the first Node object of this registration lacked.
+    lost_taints: Vec<Finding>,
+    has_registered: bool,
+    ready_since: Option<Timestamp>,
+    devices: Option<Sightings>,
+    held: bool,
+    notice: Option<String>,
+    /// When each stage could begin, and when it held for the first time.
+    times: BTreeMap<Phase, (Option<Timestamp>, Option<Timestamp>)>,
+    /// Since when each finding is there.
+    since: BTreeMap<(&'static str, String), Timestamp>,
+}
+
+impl Course {
+    /// The course of a node whose agent starts at `now`.
+    #[must_use]
+    pub fn new(mode: Mode, report_only: bool, boot_id: String, now: Timestamp) -> Self {
+        Self {
+            mode,
+            report_only,
+            instance_id: None,
+            boot_id,
+            started: now,
+            preflight: None,
+            native: None,
+            units: BTreeMap::new(),
+            settled_restarts: 0,
+            sightings: BTreeMap::new(),
+            health: Health::Silent,
+            unwell_since: None,
+            node: None,
+            lost_taints: Vec::new(),
+            has_registered: false,
+            ready_since: None,
+            devices: None,
+            held: false,
+            notice: None,
+            times: BTreeMap::new(),
+            since: BTreeMap::new(),
+        }
+    }
+
+    /// Sets what is known of the node from the start: which instance it is and how the agent works on it.
+    pub fn identify(&mut self, instance_id: Option<String>, mode: Mode, report_only: bool) {
+        self.instance_id = instance_id.or(self.instance_id.take());
+        (self.mode, self.report_only) = (mode, report_only);
+    }
+
+    /// Takes an observation in.
+    pub fn observe(&mut self, observation: Observation, now: Timestamp) {
+        match observation {
+            Observation::Preflight(preflight) => self.preflight = Some(*preflight),
+            Observation::Native(outcome) => self.native = Some(outcome.map_err(|finding| *finding)),
+            Observation::Units(units) => {
+                self.units.extend(units.into_iter().map(|unit| (unit.name.clone(), unit)));
+                self.reckon_health(now);
+            }
+            Observation::Line(line) => self.hear(line, now),
+            Observation::Health(health) => {
+                self.health = health;
+                self.reckon_health(now);
+            }
+            Observation::Node(node) => self.see_node(node.map(|node| *node), now),
+            Observation::Devices(sightings) => self.devices = Some(*sightings),
+            Observation::Held(held) => self.held = held,
+            Observation::Notice(notice) => self.notice = Some(notice),
+        }
+    }
+
+    fn reckon_health(&mut self, now: Timestamp) {
+        let Some(kubelet) = self.units.get("kubelet") else { return };
+        if self.is_kubelet_well() {
+            self.settled_restarts = kubelet.restarts;
+            self.unwell_since = None;
+        } else if kubelet.is_active() {
+            self.unwell_since.get_or_insert(now);
+        } else {
+            self.unwell_since = None;
+        }
+    }
+
+    fn hear(&mut self, line: Line, now: Timestamp) {
+        let Some(signature) = signatures::find(&line) else { return };
+        let sighting = self.sightings.entry(signature.verdict.code).or_insert_with(|| Sighting {
+            signature,
+            first: now,
+            last: now,
+            unit: line.unit.clone(),
+            text: line.text.clone(),
+        });
+        if now.duration_since(sighting.last) > LINE_COUNTS_FOR {
+            sighting.first = now;
+        }
+        sighting.last = now;
+        (sighting.unit, sighting.text) = (line.unit, line.text);
+    }
+
+    fn see_node(&mut self, node: Option<NodeObject>, now: Timestamp) {
+        let own = node.filter(|node| self.is_own(node));
+        if let Some(node) = &own {
+            if !self.has_registered {
+                self.has_registered = true;
+                let required = self.preflight.as_ref().map(|it| it.required_taints.clone()).unwrap_or_default();
+                // Seen soon after it was made, its taints are those that it registered with.
+                let is_new = node
+                    .created
+                    .is_some_and(|created| now.duration_since(created).abs() < SignedDuration::from_secs(2));
+                self.lost_taints = if is_new { node_rules::lost_taints(node, &required) } else { Vec::new() };
+            }
+            if node.is("Ready", "True") {
+                self.ready_since.get_or_insert(now);
+            } else {
+                self.ready_since = None;
+            }
+        }
+        self.node = own;
+    }
+
+    /// Whether a Node is this instance's, of this boot if it says so.
+    fn is_own(&self, node: &NodeObject) -> bool {
+        let is_of_instance = match (node.instance_id(), self.instance_id.as_deref()) {
+            (Some(its), Some(own)) => its == own,
+            // A Node without a provider ID, or an instance that is not known: its name must do.
+            _ => true,
+        };
+        is_of_instance && (node.boot_id.is_empty() || self.boot_id.is_empty() || node.boot_id == self.boot_id)
+    }
+
+    fn is_kubelet_well(&self) -> bool {
+        self.health == Health::Well && self.units.get("kubelet").is_none_or(Unit::is_active)
+    }
+
+    fn expect(&self) -> Expectation {
+        self.preflight.as_ref().map(|it| it.expect.clone()).unwrap_or_default()
+    }
+
+    /// The taints that the kubelet will register with, once that is known.
+    #[must_use]
+    pub fn effective_taints(&self) -> Option<&[Taint]> {
+        self.preflight.as_ref().map(|it| it.effective.taints.as_slice())
+    }
+
+    /// The name of the Node, once it is known.
+    #[must_use]
+    pub fn node_name(&self) -> Option<&str> {
+        self.preflight.as_ref().and_then(|it| it.node_name.as_deref())
+    }
+
+    /// Resources that the node should offer, with their numbers.
+    #[must_use]
+    pub fn resources(&self) -> BTreeMap<String, u64> {
+        self.expect().resources
+    }
+
+    /// The first error of the preflight: what keeps the kubelet from starting.
+    #[must_use]
+    pub fn fatal(&self) -> Option<&Finding> {
+        self.preflight.as_ref().and_then(Preflight::fatal)
+    }
+
+    /// Whether nothing is ever held back.
+    #[must_use]
+    pub fn is_report_only(&self) -> bool {
+        self.report_only
+    }
+}

@@ -1,0 +1,247 @@
+//! From what was observed to the report.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_bootstrap::agent_config::Mode;
+use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::place::Source;
+use muster_bootstrap::verdicts::{self, Verdict};
+
+use super::{Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, PATIENCE_WITH_PODS, Sighting};
+use crate::devices::chain;
+use crate::phase::{Phase, Progress};
+use crate::report::{self, PhaseReport, Report, Resource};
+use crate::watch::node_rules;
+use crate::watch::units::Unit;
+
+/// Said only if nothing else explains it: consequences, not causes.
+const CONSEQUENCES: [&str; 6] = ["KA37", "UD12", "CR02", "KA38", "CN01", "CN15"];
+
+impl Course {
+    /// What is to be said at `now`.
+    #[must_use]
+    pub fn report(&mut self, now: Timestamp) -> Report {
+        let (devices, device_findings) = self.devices(now);
+        let mut findings = self.findings(now);
+        findings.extend(device_findings.into_iter().map(|finding| (Phase::Devices, finding)));
+        let mut told = BTreeSet::new();
+        findings.retain(|(_, it)| told.insert((it.verdict.code, it.message.clone())));
+        let explained = findings.iter().any(|(_, it)| it.severity == Severity::Error && !is_consequence(it));
+        findings.retain(|(_, it)| !(explained && is_consequence(it) && it.severity == Severity::Error));
+        findings.sort_by_key(|(phase, it)| (it.severity, is_consequence(it), *phase));
+        let keys: BTreeSet<_> = findings.iter().map(|(_, it)| (it.verdict.code, it.message.clone())).collect();
+        self.since.retain(|key, _| keys.contains(key));
+        for key in keys {
+            self.since.entry(key).or_insert(now);
+        }
+        let since = |it: &Finding| self.since.get(&(it.verdict.code, it.message.clone())).copied().unwrap_or(now);
+        let said: Vec<_> = findings.iter().map(|(phase, it)| report::Verdict::new(it, *phase, since(it))).collect();
+        let phases = self.phases(&findings, &devices, now);
+        let phase = phases.iter().find(|it| it.state != Progress::Done).map_or(Phase::Initialized, |it| it.name);
+        Report {
+            api_version: "muster.dev/v1".to_owned(),
+            kind: "NodeReport".to_owned(),
+            node: self.node.as_ref().map(|node| node.name.clone()).or_else(|| self.node_name().map(ToOwned::to_owned)),
+            instance_id: self.instance_id.clone(),
+            mode: self.mode,
+            report_only: self.report_only,
+            phase,
+            waiting_for: self.waiting_for(phase),
+            phases,
+            verdict: said.first().cloned(),
+            findings: said,
+            held: self.held,
+            devices,
+            changed: now,
+        }
+    }
+
+    /// The findings that hold at `now`, with the stage that each concerns.
+    fn findings(&self, now: Timestamp) -> Vec<(Phase, Finding)> {
+        let mut found = Vec::new();
+        if let Some(preflight) = &self.preflight {
+            // What the preflight feared has not come true once the kubelet is well and the Node is there.
+            let is_past = self.is_kubelet_well() && self.node.is_some();
+            let findings = preflight.findings.iter().filter(|it| !is_past || it.severity != Severity::Error);
+            found.extend(findings.map(|finding| (Phase::Preflight, finding.clone())));
+        }
+        if let Some(Err(finding)) = &self.native {
+            found.push((Phase::Bootstrap, finding.clone()));
+        }
+        for sighting in self.sightings.values().filter(|sighting| self.counts(sighting, now)) {
+            let signature = sighting.signature;
+            let place = Source::whole(format!("journal of {}", sighting.unit)).anywhere();
+            let finding = Finding::new(signature.verdict, signature.verdict.title, Some((place, &sighting.text)));
+            found.push((phase_of(&sighting.unit, signature.clears), finding));
+        }
+        found.extend(self.unit_findings(now));
+        if let Some(node) = &self.node {
+            let expect = self.expect();
+            let is_late = self.is_late(now);
+            found.extend(self.lost_taints.iter().map(|it| (Phase::Registered, it.clone())));
+            let faults = node_rules::faults(node, self.instance_id.as_deref());
+            found.extend(faults.into_iter().map(|it| (Phase::Registered, it)));
+            let waits = node_rules::waits(node, &expect, is_late);
+            found.extend(waits.into_iter().map(|it| (Phase::Initialized, it)));
+        }
+        if let Some(notice) = &self.notice {
+            let place = Source::whole("instance metadata").anywhere();
+            let finding = Finding::new(&verdicts::EX03, "EC2 takes the instance back", Some((place, notice)));
+            found.push((Phase::Initialized, finding));
+        }
+        found
+    }
+
+    /// Whether pods of others have had their time.
+    fn is_late(&self, now: Timestamp) -> bool {
+        let from = self.times.get(&Phase::Registered).and_then(|(_, ended)| *ended);
+        from.is_some_and(|from| now.duration_since(from) >= PATIENCE_WITH_PODS)
+    }
+
+    /// Whether a line of the journal counts: it is recent, its stage is not done since, and it has been said for longer
+    /// than a healthy boot says it.
+    fn counts(&self, sighting: &Sighting, now: Timestamp) -> bool {
+        let clears = sighting.signature.clears;
+        let is_cleared = (clears <= Phase::Kubelet && self.is_kubelet_well())
+            || (clears <= Phase::Registered && self.is_kubelet_well() && self.node.is_some())
+            || (clears == Phase::Initialized
+                && self.node.as_ref().is_some_and(|node| node_rules::is_initialized(node, &self.expect())));
+        let is_recent = now.duration_since(sighting.last) < LINE_COUNTS_FOR;
+        // Without patience one line is enough, and it stays true until the stage is done.
+        let is_immediate = sighting.signature.patience == SignedDuration::ZERO;
+        let has_lasted = sighting.last.duration_since(sighting.first) >= sighting.signature.patience;
+        !is_cleared && (is_immediate || (is_recent && has_lasted))
+    }
+
+    fn unit_findings(&self, now: Timestamp) -> Vec<(Phase, Finding)> {
+        let mut found = Vec::new();
+        let mut say = |phase, verdict: &'static Verdict, message: &str, unit: &Unit| {
+            let place = Source::whole(format!("unit {}", unit.name)).anywhere();
+            let text = format!("{} ({}), {} restarts, status {}", unit.active, unit.sub, unit.restarts, unit.status);
+            found.push((phase, Finding::new(verdict, message, Some((place, &text)))));
+        };
+        for name in ["nodeadm-config", "nodeadm-run", "cloud-final"] {
+            if let Some(unit) = self.units.get(name).filter(|unit| unit.has_failed() && !self.is_kubelet_well()) {
+                say(Phase::Bootstrap, &verdicts::UD12, &format!("`{name}` has failed"), unit);
+            }
+        }
+        let Some(kubelet) = self.units.get("kubelet") else { return found };
+        if let Some(scripts) = self.units.get("cloud-final")
+            && scripts.active == "activating"
+            && !kubelet.was_started
+            && now.duration_since(self.started) >= PATIENCE_WITH_PODS
+        {
+            say(Phase::Bootstrap, &verdicts::UD15, "user data still runs", scripts);
+        }
+        if let Some(containerd) = self.units.get("containerd").filter(|unit| unit.exists)
+            && kubelet.was_started
+            && (containerd.has_failed() || containerd.is_restarting() || containerd.active == "inactive")
+        {
+            say(Phase::Kubelet, &verdicts::CR02, "containerd does not run", containerd);
+        }
+        let has_ended = kubelet.has_failed() || kubelet.is_restarting() || kubelet.restarts > self.settled_restarts;
+        if has_ended && !self.is_kubelet_well() {
+            say(Phase::Kubelet, &verdicts::KA37, "the kubelet has ended and is started again", kubelet);
+        } else if self.unwell_since.is_some_and(|since| now.duration_since(since) >= KUBELET_STARTS_IN) {
+            say(Phase::Kubelet, &verdicts::KA38, "the kubelet's health port does not say ok", kubelet);
+        }
+        found
+    }
+
+    fn devices(&self, now: Timestamp) -> (Vec<Resource>, Vec<Finding>) {
+        let Some(sightings) = &self.devices else { return (Vec::new(), Vec::new()) };
+        let mut sightings = sightings.clone();
+        sightings.allocatable = self.node.as_ref().map(|node| node.allocatable.clone());
+        sightings.capacity = self.node.as_ref().map(|node| node.capacity.clone());
+        let is_late = self.is_late(now);
+        let chains =
+            self.expect().resources.into_iter().map(|(name, wanted)| chain::follow(&name, wanted, &sightings, is_late));
+        let (resources, findings): (Vec<_>, Vec<_>) = chains.unzip();
+        // Before there is a Node the preflight has said what can be said.
+        let findings = findings.into_iter().flatten().filter(|_| self.node.is_some()).collect();
+        (resources, findings)
+    }
+
+    fn phases(&mut self, findings: &[(Phase, Finding)], devices: &[Resource], now: Timestamp) -> Vec<PhaseReport> {
+        let mut reports = Vec::new();
+        let mut is_open = true;
+        for phase in Phase::ALL {
+            let has_error = findings.iter().any(|(of, it)| *of == phase && it.severity == Severity::Error);
+            let holds = self.holds(phase, devices) && !has_error;
+            let (began, ended) = self.times.entry(phase).or_default();
+            if is_open {
+                began.get_or_insert(now);
+            }
+            let state = match (is_open, holds, has_error) {
+                (_, _, true) => Progress::Failed,
+                (true, true, false) => Progress::Done,
+                (true, false, false) => Progress::Running,
+                (false, _, false) => Progress::Pending,
+            };
+            if state == Progress::Done {
+                ended.get_or_insert(now);
+            }
+            reports.push(PhaseReport { name: phase, state, began: *began, ended: *ended });
+            is_open = is_open && state == Progress::Done;
+        }
+        reports
+    }
+
+    /// Whether a stage holds, those before it aside.
+    fn holds(&self, phase: Phase, devices: &[Resource]) -> bool {
+        match phase {
+            Phase::Preflight => self.preflight.is_some() && !self.held,
+            Phase::Bootstrap => match (self.mode, &self.native) {
+                (Mode::Native, outcome) => matches!(outcome, Some(Ok(()))),
+                (Mode::Delegate, _) => {
+                    self.units.get("kubelet").is_some_and(|unit| unit.was_started || unit.is_active())
+                }
+            },
+            Phase::Kubelet => self.is_kubelet_well(),
+            Phase::Registered => self.node.is_some(),
+            Phase::Devices => {
+                self.expect().resources.is_empty()
+                    || (self.devices.is_some()
+                        && devices.iter().all(|it| it.allocatable.is_some_and(|number| number >= it.wanted)))
+            }
+            Phase::Initialized => {
+                self.node.as_ref().is_some_and(|node| node_rules::is_initialized(node, &self.expect()))
+            }
+        }
+    }
+
+    fn waiting_for(&self, phase: Phase) -> Option<String> {
+        Some(match phase {
+            Phase::Preflight if self.held => "the fault that holds the kubelet back to be mended".to_owned(),
+            Phase::Preflight => "the checks to end".to_owned(),
+            Phase::Bootstrap if self.mode == Mode::Native => "the kubelet's files to be written".to_owned(),
+            Phase::Bootstrap => "the image's bootstrap to start the kubelet".to_owned(),
+            Phase::Kubelet => "the kubelet to say that it is well".to_owned(),
+            Phase::Registered => "the kubelet to register the node".to_owned(),
+            Phase::Devices => "device plugins to offer what was asked for".to_owned(),
+            Phase::Initialized => {
+                let node = self.node.as_ref()?;
+                if node.is("Ready", "True") {
+                    let expect = self.expect();
+                    let (taint, owner) = node_rules::startup_taints(node, &expect).into_iter().next()?;
+                    format!("{owner}, to take off `{taint}`")
+                } else {
+                    "the node to be Ready".to_owned()
+                }
+            }
+        })
+    }
+}
+
+fn is_consequence(finding: &Finding) -> bool {
+    CONSEQUENCES.contains(&finding.verdict.code)
+}
+
+/// The stage that a line of a unit is about.
+fn phase_of(unit: &str, clears: Phase) -> Phase {
+    match unit {
+        "kubelet" | "containerd" => clears.min(Phase::Registered).max(Phase::Kubelet),
+        _ => Phase::Bootstrap,
+    }
+}

@@ -1,0 +1,264 @@
+//! Courses of nodes, told as observations with their times.
+
+use muster_bootstrap::agent_config::Mode;
+use serde_json::json;
+
+use super::*;
+use crate::phase::Progress;
+use crate::preflight::tests::{examined, examined_with};
+use crate::report::{Report, Weight};
+
+struct Told {
+    course: Course,
+    now: Timestamp,
+}
+
+impl Told {
+    fn new() -> Self {
+        let now = "2026-11-21T20:00:00Z".parse().unwrap();
+        let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now);
+        course.identify(Some("i-1".to_owned()), Mode::Delegate, false);
+        Self { course, now }
+    }
+
+    fn after(&mut self, seconds: i64) -> &mut Self {
+        self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+        // The service reports every second; times depend on when a stage was seen first.
+        let _seen = self.course.report(self.now);
+        self
+    }
+
+    fn see(&mut self, observation: Observation) -> &mut Self {
+        self.course.observe(observation, self.now);
+        let _seen = self.course.report(self.now);
+        self
+    }
+
+    fn kubelet(&mut self, active: &str, sub: &str, restarts: u32) -> &mut Self {
+        let unit = |name: &str, active: &str, sub: &str, restarts| Unit {
+            name: name.to_owned(),
+            exists: true,
+            active: active.to_owned(),
+            sub: sub.to_owned(),
+            result: String::new(),
+            restarts,
+            status: 0,
+            was_started: true,
+        };
+        self.see(Observation::Units(vec![
+            unit("kubelet", active, sub, restarts),
+            unit("containerd", "active", "running", 0),
+        ]))
+    }
+
+    fn says(&mut self, unit: &str, text: &str) -> &mut Self {
+        self.see(Observation::Line(Line { unit: unit.to_owned(), text: text.to_owned(), is_of_systemd: false }))
+    }
+
+    fn node(&mut self, ready: &str, taints: &[&str], gpus: u64) -> &mut Self {
+        let taints: Vec<_> = taints
+            .iter()
+            .map(|it| it.parse::<Taint>().unwrap())
+            .map(|it| json!({"key": it.key, "value": it.value, "effect": it.effect}))
+            .collect();
+        let node = json!({
+            "metadata": {"name": "ip-10-0-0-1.ec2.internal", "creationTimestamp": self.now.to_string()},
+            "spec": {"providerID": "aws:///us-east-1a/i-1", "taints": taints},
+            "status": {"conditions": [{"type": "Ready", "status": ready}], "nodeInfo": {"bootID": "boot"},
+                       "capacity": {"nvidia.com/gpu": gpus.to_string()}, "allocatable": {"nvidia.com/gpu": gpus.to_string()}},
+        });
+        self.see(Observation::Node(NodeObject::read(&node).map(Box::new)))
+    }
+
+    fn devices(&mut self, healthy: u64) -> &mut Self {
+        let sightings = Sightings {
+            functions: Vec::new(),
+            files: vec!["nvidia0".to_owned()],
+            registry: Some(true),
+            healthy: Some(BTreeMap::from([("nvidia.com/gpu".to_owned(), healthy)])),
+            ..Sightings::default()
+        };
+        self.see(Observation::Devices(Box::new(sightings)))
+    }
+
+    fn report(&mut self) -> Report {
+        self.course.report(self.now)
+    }
+
+    fn verdict(&mut self) -> Option<(String, Weight)> {
+        self.report().verdict.map(|it| (it.code, it.severity))
+    }
+
+    /// A node that takes pods.
+    fn joined() -> Self {
+        let mut told = Self::new();
+        told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+        told.after(1).kubelet("active", "running", 0).after(1).see(Observation::Health(Health::Well));
+        told.node("False", &["karpenter.sh/unregistered:NoExecute"], 0).after(2).devices(1).node("True", &[], 1);
+        told
+    }
+}
+
+fn states(report: &Report) -> Vec<Progress> {
+    report.phases.iter().map(|it| it.state).collect()
+}
+
+fn is(code: &str, weight: Weight) -> Option<(String, Weight)> {
+    Some((code.to_owned(), weight))
+}
+
+#[test]
+fn a_healthy_node_goes_through_all_stages_and_hears_nothing() {
+    let mut told = Told::joined();
+    let report = told.report();
+    assert_eq!(states(&report), [Progress::Done; 6]);
+    assert_eq!(report.verdict, None);
+    insta::assert_json_snapshot!(report);
+}
+
+#[test]
+fn stages_wait_for_those_before_them() {
+    let mut told = Told::new();
+    assert_eq!(states(&told.report())[..2], [Progress::Running, Progress::Pending]);
+    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    assert_eq!(states(&told.report())[..3], [Progress::Done, Progress::Running, Progress::Pending]);
+}
+
+#[test]
+fn a_fault_before_the_start_holds_the_kubelet_back_until_it_is_mended() {
+    let mut told = Told::new();
+    let swap = |facts: &mut crate::preflight::Facts| facts.machine.swaps.push_str("/swapfile file 1 0 -2\n");
+    told.see(Observation::Preflight(Box::new(examined(swap)))).see(Observation::Held(true));
+    assert_eq!(told.verdict(), is("KA17", Weight::Error));
+    assert_eq!(states(&told.report())[0], Progress::Failed);
+    assert!(told.report().held);
+    told.after(2).see(Observation::Preflight(Box::new(examined(|_| {})))).see(Observation::Held(false));
+    assert_eq!(told.verdict(), None);
+    assert_eq!(states(&told.report())[0], Progress::Done);
+}
+
+#[test]
+fn a_kubelet_that_keeps_ending_is_explained_by_its_journal_or_at_least_named() {
+    let mut told = Told::new();
+    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.kubelet("activating", "auto-restart", 1);
+    assert_eq!(told.verdict(), is("KA37", Weight::Error));
+    told.after(1)
+        .says("kubelet", "E run.go:72] \"command failed\" err=\"failed to parse kubelet flag: unknown flag: --x\"");
+    assert_eq!(told.verdict(), is("KA01", Weight::Error));
+    assert_eq!(told.report().findings.len(), 1, "the consequence is not told beside its cause");
+    told.after(300).kubelet("active", "running", 60).see(Observation::Health(Health::Well));
+    assert_eq!(told.verdict(), None, "it runs: what it said before is past");
+}
+
+#[test]
+fn what_a_healthy_boot_says_once_is_no_fault_and_what_it_repeats_is() {
+    let line = "dial tcp 10.0.0.1:443: connect: connection refused";
+    let mut told = Told::new();
+    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
+    told.says("kubelet", line);
+    assert_eq!(told.verdict(), None);
+    told.after(1).says("kubelet", line);
+    assert_eq!(told.verdict(), None);
+    told.after(2).says("kubelet", line);
+    assert_eq!(told.verdict(), is("NW03", Weight::Error));
+    told.see(Observation::Health(Health::Well)).node("False", &["karpenter.sh/unregistered:NoExecute"], 1).devices(1);
+    assert_eq!(told.verdict(), None);
+}
+
+#[test]
+fn a_startup_taint_is_waited_for_and_then_a_fault() {
+    let mut told = Told::joined();
+    told.node("True", &["node.cilium.io/agent-not-ready:NoExecute"], 1);
+    assert_eq!(told.verdict(), is("CN11", Weight::Info));
+    assert!(told.report().waiting_for.unwrap().contains("Cilium"));
+    told.after(PATIENCE_WITH_PODS.as_secs());
+    assert_eq!(told.verdict(), is("CN11", Weight::Warning));
+    told.node("True", &[], 1);
+    assert_eq!(told.verdict(), None);
+}
+
+#[test]
+fn a_device_plugin_that_loses_its_devices_is_named() {
+    let mut told = Told::joined();
+    told.devices(0).node("True", &[], 0);
+    assert_eq!(told.verdict(), is("GP12", Weight::Error));
+    let report = told.report();
+    assert_eq!(report.devices[0].broken.as_deref(), Some("healthy"));
+    assert_eq!(states(&report)[4], Progress::Failed);
+}
+
+#[test]
+fn a_taint_that_was_lost_is_seen_on_the_first_node_object() {
+    let mut told = Told::new();
+    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
+    told.see(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
+    assert_eq!(told.verdict(), is("KA07", Weight::Error));
+}
+
+#[test]
+fn a_node_of_another_instance_or_boot_is_not_this_one() {
+    let mut told = Told::new();
+    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
+    told.see(Observation::Health(Health::Well));
+    for (id, boot) in [("i-2", "boot"), ("i-1", "earlier")] {
+        let node = json!({"metadata": {"name": "n"}, "spec": {"providerID": format!("aws:///z/{id}")},
+                          "status": {"nodeInfo": {"bootID": boot}}});
+        told.see(Observation::Node(NodeObject::read(&node).map(Box::new)));
+        assert_eq!(told.report().phase, Phase::Registered);
+    }
+}
+
+#[test]
+fn containerd_that_is_down_is_named() {
+    let mut told = Told::joined();
+    let down = Unit { name: "containerd".to_owned(), exists: true, active: "inactive".to_owned(), ..Unit::default() };
+    told.see(Observation::Units(vec![down]));
+    assert_eq!(told.verdict(), is("CR02", Weight::Error));
+}
+
+#[test]
+fn a_notice_of_ec2_is_passed_on() {
+    let mut told = Told::joined();
+    told.see(Observation::Notice("spot interruption: terminate".to_owned()));
+    assert_eq!(told.verdict(), is("EX03", Weight::Warning));
+}
+
+#[test]
+fn native_mode_waits_for_its_own_files() {
+    let mut told = Told::new();
+    told.course.identify(None, Mode::Native, false);
+    let preflight = examined_with(None);
+    told.see(Observation::Preflight(Box::new(preflight)));
+    assert_eq!(told.report().phase, Phase::Bootstrap);
+    told.see(Observation::Native(Ok(())));
+    assert_eq!(told.report().phase, Phase::Kubelet);
+}
+
+#[test]
+fn people_are_told() {
+    let mut failing = Told::joined();
+    failing.devices(0).node("True", &["node.cilium.io/agent-not-ready:NoExecute"], 0);
+    let texts = [
+        crate::cli::shown(&Told::joined().report(), false),
+        crate::cli::shown(&failing.report(), true),
+        crate::cli::shown(&Told::new().report(), false),
+    ];
+    insta::assert_snapshot!(texts.join("\n----\n"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_console_and_health_checks_are_told() {
+    use crate::publish::{console, health};
+    let mut told = Told::joined();
+    told.devices(0).node("True", &[], 0);
+    let report = told.report();
+    let line = console::line(&report, report.verdict.as_ref().unwrap());
+    let names = |report: &Report| {
+        let all = health::statuses(report).into_iter();
+        all.map(|(name, status)| format!("{name:?} {}", status.as_str_name())).collect::<Vec<_>>().join("\n")
+    };
+    let new = Told::new().report();
+    insta::assert_snapshot!(format!("{line}\n\n{}\n\n{}", names(&report), names(&new)));
+}

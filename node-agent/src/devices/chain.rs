@@ -1,0 +1,245 @@
+//! The chain of one resource, and its first broken link.
+
+use std::collections::BTreeMap;
+
+use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::place::Source;
+use muster_bootstrap::verdicts::{self, Verdict};
+
+use super::catalogue::{self, Function};
+use crate::report::{Link, Resource};
+
+/// What was seen on the node. What cannot be looked at yet is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sightings {
+    /// All functions on the PCI bus.
+    pub functions: Vec<Function>,
+    /// Names below `/dev`, and below its folders, as `infiniband/uverbs0`.
+    pub files: Vec<String>,
+    /// Whether the kubelet's socket for plugins is there; `None` while the kubelet does not run.
+    pub registry: Option<bool>,
+    /// Healthy devices by resource, from PodResources; `None` while the kubelet does not serve it.
+    pub healthy: Option<BTreeMap<String, u64>>,
+    /// Resources that were registered since the kubelet started; the Node keeps them with the number 0.
+    pub capacity: Option<BTreeMap<String, u64>>,
+    /// What the Node offers; `None` before there is a Node.
+    pub allocatable: Option<BTreeMap<String, u64>>,
+}
+
+/// A link, what it means if it is broken, and what was seen.
+struct Step {
+    name: &'static str,
+    holds: Option<bool>,
+    verdict: &'static Verdict,
+    seen: String,
+    /// Whether pods of others are at work, who take their time: no fault before it lasts.
+    is_of_pods: bool,
+}
+
+/// The chain of a resource of which `wanted` are wanted, and what is wrong with it.
+#[must_use]
+pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> (Resource, Option<Finding>) {
+    let allocatable = sightings.allocatable.as_ref().map(|all| all.get(name).copied().unwrap_or(0));
+    let mut steps = Vec::new();
+    let resource = catalogue::find(name);
+    if let Some(hardware) = resource.and_then(|it| it.hardware.as_ref()) {
+        let on_bus: Vec<&Function> = sightings.functions.iter().filter(|it| hardware.is(it)).collect();
+        let driven = on_bus.iter().filter(|it| it.driver.as_deref() == Some(hardware.driver)).count();
+        let files = sightings.files.iter().filter(|file| hardware.is_file(file)).count();
+        // A driver without a device on the bus: what makes devices of software (a test, a hypervisor) shows them only so.
+        let has_any = !on_bus.is_empty() || files > 0;
+        steps.push(Step {
+            name: "bus",
+            holds: Some(has_any),
+            verdict: &verdicts::GP17,
+            seen: format!("{} on the PCI bus", on_bus.len()),
+            is_of_pods: false,
+        });
+        steps.push(Step {
+            name: "driver",
+            holds: Some(files > 0 || (has_any && driven > 0)),
+            verdict: &verdicts::GP01,
+            seen: format!("{driven} of {} have driver `{}`", on_bus.len(), hardware.driver),
+            is_of_pods: false,
+        });
+        steps.push(Step {
+            name: "file",
+            holds: Some(files > 0),
+            verdict: &verdicts::GP11,
+            seen: format!("{files} files /dev/{}*", hardware.file.trim_end_matches("[0-9]")),
+            is_of_pods: false,
+        });
+    }
+    let is_of_control_plane = resource.is_some_and(|it| it.hardware.is_none());
+    if !is_of_control_plane {
+        plugin(name, wanted, sightings, &mut steps);
+    }
+    steps.push(Step {
+        name: "node",
+        holds: allocatable.map(|number| number >= wanted),
+        verdict: node_verdict(name),
+        seen: allocatable.map_or_else(|| "no Node yet".to_owned(), |number| format!("{number} allocatable")),
+        is_of_pods: true,
+    });
+    // What the Node offers works, whatever else was not recognized.
+    let is_offered = allocatable.is_some_and(|number| number >= wanted);
+    let broken = steps.iter().find(|step| step.holds == Some(false)).filter(|_| !is_offered);
+    let finding = broken.map(|step| {
+        let place = Source::whole(format!("devices, {}", step.name)).anywhere();
+        let message = format!("`{name}`: {wanted} wanted, {}", step.seen);
+        let finding = Finding::new(step.verdict, &message, Some((place, &step.seen)));
+        let waits = step.is_of_pods && !is_late && step.verdict.code != verdicts::GP12.code;
+        if waits { finding.with_severity(Severity::Info) } else { finding }
+    });
+    let links = steps
+        .iter()
+        .map(|step| Link { name: step.name.to_owned(), holds: step.holds, seen: step.seen.clone() })
+        .collect();
+    let broken = broken.map(|step| step.name.to_owned());
+    (Resource { name: name.to_owned(), wanted, allocatable, broken, links }, finding)
+}
+
+/// From the plugin's registration to its healthy devices.
+fn plugin(name: &str, wanted: u64, sightings: &Sightings, steps: &mut Vec<Step>) {
+    steps.push(Step {
+        name: "registry",
+        holds: sightings.registry,
+        verdict: &verdicts::GP13,
+        seen: match sightings.registry {
+            Some(true) => "the kubelet's socket is there".to_owned(),
+            Some(false) => "the kubelet's socket is not there".to_owned(),
+            None => "the kubelet does not run yet".to_owned(),
+        },
+        is_of_pods: false,
+    });
+    let healthy = sightings.healthy.as_ref().map(|all| all.get(name).copied().unwrap_or(0));
+    let capacity = sightings.capacity.as_ref().and_then(|all| all.get(name).copied());
+    let is_registered = healthy.map(|number| number > 0 || capacity.is_some());
+    // The plugin is there under another name of the same devices.
+    let other = sightings.healthy.iter().flatten().find(|(other, number)| {
+        **number > 0
+            && *other != name
+            && catalogue::find(name).is_some_and(|it| it.is_alias(other) || it.name == *other)
+    });
+    steps.push(Step {
+        name: "registered",
+        holds: is_registered.map(|it| it && !(healthy == Some(0) && other.is_some())),
+        verdict: if other.is_some() { &verdicts::GP07 } else { &verdicts::GP16 },
+        seen: match (is_registered, other) {
+            (None, _) => "the kubelet does not say yet".to_owned(),
+            (Some(false), Some((other, number))) => format!("the node offers {number} `{other}` instead"),
+            (Some(false), None) => "no plugin has registered it".to_owned(),
+            (Some(true), _) => "a plugin has registered it".to_owned(),
+        },
+        is_of_pods: other.is_none(),
+    });
+    let has_some = healthy.map(|number| number > 0);
+    steps.push(Step {
+        name: "healthy",
+        holds: healthy.map(|number| number >= wanted),
+        verdict: if has_some == Some(true) { &verdicts::GP06 } else { &verdicts::GP12 },
+        seen: healthy.map_or_else(|| "not known yet".to_owned(), |number| format!("{number} healthy")),
+        is_of_pods: false,
+    });
+}
+
+fn node_verdict(name: &str) -> &'static Verdict {
+    match name {
+        "vpc.amazonaws.com/pod-eni" => &verdicts::CN08,
+        "vpc.amazonaws.com/PrivateIPv4Address" => &verdicts::WN02,
+        _ => &verdicts::CN15,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GPU: &str = "nvidia.com/gpu";
+
+    fn healthy_node() -> Sightings {
+        let function = |driver: &str| Function {
+            vendor: "10de".to_owned(),
+            device: "20b0".to_owned(),
+            class: "030200".to_owned(),
+            driver: Some(driver.to_owned()),
+        };
+        let two = BTreeMap::from([(GPU.to_owned(), 2)]);
+        Sightings {
+            functions: vec![function("nvidia"), function("nvidia")],
+            files: vec!["nvidia0".to_owned(), "nvidia1".to_owned(), "nvidiactl".to_owned()],
+            registry: Some(true),
+            healthy: Some(two.clone()),
+            capacity: Some(two.clone()),
+            allocatable: Some(two),
+        }
+    }
+
+    /// The broken link, the code and the severity, after `change` of a healthy node.
+    fn after(change: impl FnOnce(&mut Sightings)) -> (Option<String>, Option<(&'static str, Severity)>) {
+        let mut sightings = healthy_node();
+        change(&mut sightings);
+        let (resource, finding) = follow(GPU, 2, &sightings, true);
+        (resource.broken, finding.map(|it| (it.verdict.code, it.severity)))
+    }
+
+    #[test]
+    fn the_first_broken_link_is_named() {
+        let none = || Some(BTreeMap::new());
+        let of = |name: &str, number| Some(BTreeMap::from([(name.to_owned(), number)]));
+        let broken = |link: &str, code, severity| (Some(link.to_owned()), Some((code, severity)));
+        assert_eq!(after(|_| ()), (None, None));
+        let bare = |it: &mut Sightings| {
+            (it.functions, it.files) = (Vec::new(), Vec::new());
+            (it.healthy, it.capacity, it.allocatable) = (none(), none(), none());
+        };
+        assert_eq!(after(bare), broken("bus", "GP17", Severity::Error));
+        let undriven = |it: &mut Sightings| {
+            it.files.clear();
+            it.functions.iter_mut().for_each(|function| function.driver = None);
+            it.allocatable = none();
+        };
+        assert_eq!(after(undriven), broken("driver", "GP01", Severity::Error));
+        let fileless = |it: &mut Sightings| (it.files, it.allocatable) = (vec!["nvidiactl".to_owned()], none());
+        assert_eq!(after(fileless), broken("file", "GP11", Severity::Error));
+        let no_registry = |it: &mut Sightings| (it.registry, it.allocatable) = (Some(false), none());
+        assert_eq!(after(no_registry), broken("registry", "GP13", Severity::Error));
+        let unregistered = |it: &mut Sightings| (it.healthy, it.capacity, it.allocatable) = (none(), none(), none());
+        assert_eq!(after(unregistered), broken("registered", "GP16", Severity::Warning));
+        let shared = |it: &mut Sightings| {
+            (it.healthy, it.capacity, it.allocatable) = (of("nvidia.com/gpu.shared", 8), none(), none());
+        };
+        assert_eq!(after(shared), broken("registered", "GP07", Severity::Error));
+        let lost = |it: &mut Sightings| (it.healthy, it.allocatable) = (none(), of(GPU, 0));
+        assert_eq!(after(lost), broken("healthy", "GP12", Severity::Error));
+        let one_less = |it: &mut Sightings| (it.healthy, it.allocatable) = (of(GPU, 1), of(GPU, 1));
+        assert_eq!(after(one_less), broken("healthy", "GP06", Severity::Error));
+        assert_eq!(after(|it| it.allocatable = none()), broken("node", "CN15", Severity::Warning));
+    }
+
+    #[test]
+    fn what_is_not_known_yet_is_no_fault() {
+        let mut sightings = healthy_node();
+        (sightings.registry, sightings.healthy, sightings.capacity, sightings.allocatable) = (None, None, None, None);
+        let (resource, finding) = follow(GPU, 2, &sightings, true);
+        assert_eq!((resource.broken, finding), (None, None));
+    }
+
+    #[test]
+    fn the_control_plane_writes_what_no_plugin_offers() {
+        let sightings = Sightings { allocatable: Some(BTreeMap::new()), ..healthy_node() };
+        for (name, code) in [("vpc.amazonaws.com/pod-eni", "CN08"), ("vpc.amazonaws.com/PrivateIPv4Address", "WN02")] {
+            let (resource, finding) = follow(name, 1, &sightings, true);
+            assert_eq!(resource.links.len(), 1);
+            assert_eq!(finding.unwrap().verdict.code, code);
+        }
+    }
+
+    #[test]
+    fn pods_are_given_time() {
+        let sightings =
+            Sightings { healthy: Some(BTreeMap::new()), capacity: None, allocatable: None, ..healthy_node() };
+        let (_, finding) = follow(GPU, 2, &sightings, false);
+        assert_eq!(finding.unwrap().severity, Severity::Info);
+    }
+}

@@ -1,0 +1,155 @@
+//! The machine: swap, control groups, kernel settings, disks, ports, files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::place::Source;
+use muster_bootstrap::report::Effective;
+use muster_bootstrap::verdicts;
+use serde_json::Value;
+
+use super::Facts;
+
+/// What was read of the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Its host name.
+    pub host_name: String,
+    /// The boot, from `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    /// `/proc/swaps`.
+    pub swaps: String,
+    /// Whether `/sys/fs/cgroup` is of version 2.
+    pub has_unified_cgroups: bool,
+    /// Kernel settings below `/proc/sys`, those of [`KERNEL`] and [`INOTIFY`].
+    pub kernel: BTreeMap<String, String>,
+    /// Disks by a path on them.
+    pub disks: BTreeMap<String, Disk>,
+    /// TCP ports that somebody listens on.
+    pub ports: BTreeSet<u16>,
+    /// `/etc/containerd/config.toml`.
+    pub containerd_config: Option<String>,
+    /// As `2.0.5`.
+    pub containerd_version: Option<String>,
+}
+
+/// Room on a disk, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// All.
+    pub size: u64,
+    /// Free for root.
+    pub free: u64,
+}
+
+/// Settings that a kubelet checks with `protectKernelDefaults`.
+/// Source: k8s.io/kubernetes, pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables.
+pub const KERNEL: [(&str, &str); 6] = [
+    ("vm/overcommit_memory", "1"),
+    ("vm/panic_on_oom", "0"),
+    ("kernel/panic", "10"),
+    ("kernel/panic_on_oops", "1"),
+    ("kernel/keys/root_maxkeys", "1000000"),
+    ("kernel/keys/root_maxbytes", "25000000"),
+];
+
+/// The limit under which kubelets and their containers run out of inotify instances. Linux starts with 128.
+pub const INOTIFY: &str = "fs/inotify/max_user_instances";
+const FEW_INSTANCES: u64 = 512;
+
+/// Paths that must have room.
+pub const DISKS: [&str; 2] = ["/var/lib/kubelet", "/var/lib/containerd"];
+/// Below this nobody can write even the kubelet's own files.
+const NOTHING_LEFT: u64 = 32 << 20;
+
+pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
+    let machine = &facts.machine;
+    let settings = &effective.kubelet_settings;
+    let is = |name: &str, default: bool| settings.get(name).and_then(Value::as_bool).unwrap_or(default);
+    let at = |source: &str, text: &str| (Source::whole(source).anywhere(), text.to_owned());
+    let new = |verdict, message: &str, (place, text): (muster_bootstrap::place::Place, String)| {
+        Finding::new(verdict, message, Some((place, &text)))
+    };
+    let mut found = Vec::new();
+    if let Some(line) = machine.swaps.lines().nth(1).filter(|_| is("failSwapOn", true)) {
+        let text = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        found.push(new(&verdicts::KA17, "swap is on, and the kubelet refuses that", at("/proc/swaps", &text)));
+    }
+    if !machine.has_unified_cgroups {
+        let is_accepted = !settings.get("failCgroupV1").and_then(Value::as_bool).unwrap_or(true)
+            || effective.flags.get("fail-cgroupv1").is_some_and(|it| it == "false");
+        let is_new = facts.flags.version.is_some_and(|it| it.0 >= 35);
+        let finding = new(&verdicts::KA18, "control groups are of version 1", at("/sys/fs/cgroup", "tmpfs"));
+        // Before the kubelet's configuration is written nobody knows whether it will be told to accept it.
+        let is_fatal = is_new && !is_accepted && facts.command.is_some();
+        found.push(finding.with_severity(if is_fatal { Severity::Error } else { Severity::Info }));
+    }
+    if is("protectKernelDefaults", false) {
+        for (name, expected) in KERNEL {
+            if let Some(actual) = machine.kernel.get(name).filter(|actual| actual.as_str() != expected) {
+                let message = format!("{} is {actual}, the kubelet wants {expected}", name.replace('/', "."));
+                found.push(new(&verdicts::KA19, &message, at(&format!("/proc/sys/{name}"), actual)));
+            }
+        }
+    }
+    if let Some(instances) = machine.kernel.get(INOTIFY).and_then(|it| it.parse::<u64>().ok())
+        && instances < FEW_INSTANCES
+    {
+        let message = format!("a user may have {instances} inotify instances only");
+        let finding = new(&verdicts::KA27, &message, at("/proc/sys/fs/inotify/max_user_instances", ""));
+        found.push(finding.with_severity(Severity::Info));
+    }
+    for (path, disk) in &machine.disks {
+        let percent = disk.free.saturating_mul(100).checked_div(disk.size).unwrap_or(100);
+        let text = format!("{} MiB of {} MiB free", disk.free >> 20, disk.size >> 20);
+        if disk.free < NOTHING_LEFT {
+            found.push(new(&verdicts::CR11, &format!("the disk of `{path}` is full"), at(path, &text)));
+        } else if percent < 10 {
+            let finding =
+                new(&verdicts::CR11, &format!("{percent} % of the disk of `{path}` are free"), at(path, &text));
+            found.push(finding.with_severity(Severity::Warning));
+        }
+    }
+    if !facts.is_kubelet_active {
+        let port = |name: &str, default: u64| settings.get(name).and_then(Value::as_u64).unwrap_or(default);
+        for number in [port("port", 10_250), port("healthzPort", 10_248)] {
+            if u16::try_from(number).is_ok_and(|number| machine.ports.contains(&number)) {
+                let message = format!("somebody listens on port {number} already");
+                found.push(new(&verdicts::KA26, &message, at("/proc/net/tcp", &format!("port {number}"))));
+            }
+        }
+    }
+    for path in facts.missing.iter().filter(|_| facts.is_bootstrapped) {
+        let is_of_names = settings.get("resolvConf").and_then(Value::as_str) == Some(path.as_str());
+        let verdict = if is_of_names { &verdicts::KA32 } else { &verdicts::KA23 };
+        found.push(new(verdict, &format!("`{path}` is not there"), at("the kubelet's arguments", path)));
+    }
+    found
+}
+
+/// The ports of listening sockets in `/proc/net/tcp` or `/proc/net/tcp6`.
+#[must_use]
+pub fn listening(table: &str) -> BTreeSet<u16> {
+    const LISTEN: &str = "0A";
+    let port = |line: &str| {
+        let mut columns = line.split_whitespace().skip(1);
+        let local = columns.next()?;
+        let state = columns.nth(1)?;
+        let (_, port) = local.rsplit_once(':')?;
+        (state == LISTEN).then(|| u16::from_str_radix(port, 16).ok())?
+    };
+    table.lines().skip(1).filter_map(port).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listening_ports_are_read() {
+        // Captured: `listen 127.0.0.1:10248`, a connection, `listen 127.0.0.1:631`.
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: 0100007F:2808 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 21 1 0 100 0 0 10 0\n   1: 0100007F:2809 0100007F:2808 01 00000000:00000000 00:00000000 00000000     0        0 22 1 0 100 0 0 10 0\n   2: 0100007F:0277 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 23 1 0 100 0 0 10 0\n";
+        assert_eq!(listening(table), BTreeSet::from([10_248, 631]));
+        assert!(listening("nonsense\n\n:\n x y z\n").is_empty());
+    }
+}

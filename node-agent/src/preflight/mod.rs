@@ -1,0 +1,172 @@
+//! What can be known before the kubelet starts, and what it means. Pure: `probes` gather the facts side by side.
+//!
+//! ```text
+//!  metadata   ─► identity ─┐
+//!  user data  ─┐           │
+//!  argv, files ┴► muster_bootstrap::judge ─┤
+//!  /proc, /sys ─► machine ─┼──► Preflight: findings, effective settings
+//!  DNS TCP TLS ─► way ─────┤
+//!  token, Node ─► standing ┘
+//! ```
+//!
+//! The same facts are judged again whenever the kubelet's unit is about to start: what counts then is what stands in its
+//! files at that moment.
+
+pub mod command;
+pub mod containerd;
+pub mod identity;
+pub mod machine;
+pub mod standing;
+pub mod way;
+
+use jiff::Timestamp;
+use muster_bootstrap::agent_config::{AgentConfig, AgentConfigFault, Expectation};
+use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::kubelet::arguments::FlagSet;
+use muster_bootstrap::kubelet::taints::Taint;
+use muster_bootstrap::place::Source;
+use muster_bootstrap::question::{Arch, File, RequiredLabel};
+use muster_bootstrap::report::Effective;
+use muster_bootstrap::userdata::UserData;
+use muster_bootstrap::{Family, Question, judge, verdicts};
+
+use self::identity::Metadata;
+use self::machine::Machine;
+use self::standing::Standing;
+use self::way::Way;
+use crate::devices::chain::{self, Sightings};
+
+/// Everything that was found out.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// When.
+    pub now: Timestamp,
+    /// The family that the image's programs tell of.
+    pub family: Option<Family>,
+    /// The machine's architecture.
+    pub arch: Option<Arch>,
+    /// What instance metadata says.
+    pub metadata: Metadata,
+    /// The kubelet's version and flags.
+    pub flags: FlagSet,
+    /// The architecture of the kubelet's program, and its path.
+    pub kubelet_arch: Option<(Arch, String)>,
+    /// The kubelet's command line as systemd will pass it, once its files are written.
+    pub command: Option<(String, Vec<String>)>,
+    /// The files of the kubelet's configuration, in the order in which it reads them.
+    pub config: Vec<File>,
+    /// Files that the command line or the configuration names and that are not there.
+    pub missing: Vec<String>,
+    /// The machine.
+    pub machine: Machine,
+    /// The way to the API server; `None` while its address is not known.
+    pub way: Option<Way>,
+    /// Who the node is to the API server; `None` if it could not be asked.
+    pub standing: Option<Standing>,
+    /// Devices.
+    pub devices: Sightings,
+    /// Whether the kubelet runs: then its ports are its own, and its files have been read.
+    pub is_kubelet_active: bool,
+    /// Whether the bootstrap is over, so that what is not there will not come.
+    pub is_bootstrapped: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub struct Preflight {
+    /// Errors first.
+    pub findings: Vec<Finding>,
+    /// What the kubelet will be told.
+    pub effective: Effective,
+    /// What the node must come to.
+    pub expect: Expectation,
+    /// The taints that the node must register with.
+    pub required_taints: Vec<Taint>,
+    /// The name that the node will have, as far as it is known.
+    pub node_name: Option<String>,
+}
+
+impl Preflight {
+    /// The finding that keeps the kubelet from starting: the first error.
+    #[must_use]
+    pub fn fatal(&self) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.severity == Severity::Error)
+    }
+}
+
+/// Judges what was found out.
+#[must_use]
+pub fn examine(facts: &Facts) -> Preflight {
+    let mut findings = Vec::new();
+    let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
+    let config = agent_config(user_data.as_ref());
+    if let Err(fault) = &config {
+        let place = Source::whole("user-data").anywhere();
+        findings.push(Finding::new(&verdicts::UD31, &fault.to_string(), Some((place, ""))));
+    }
+    let expect = config.ok().flatten().map(|config| config.spec.expect).unwrap_or_default();
+    let required_taints: Vec<Taint> = expect.taints.iter().filter_map(|text| text.parse().ok()).collect();
+    let question = Question {
+        user_data: user_data.filter(|it| it.size > 0),
+        family: facts.family,
+        is_of_node_class: false,
+        flags: facts.flags.clone(),
+        arch: facts.arch,
+        kubelet_arch: facts.kubelet_arch.clone(),
+        required_taints: required_taints.clone(),
+        required_labels: expect.labels.iter().map(label).collect(),
+        environment_file: None,
+        kubelet_command: facts.command.clone(),
+        kubelet_config: facts.config.clone(),
+        image: None,
+    };
+    let is_configured = facts.command.is_some();
+    let report = judge(&question);
+    findings.extend(report.findings);
+    let effective = report.effective;
+    let node_name = node_name(facts, &effective);
+    findings.extend(identity::check(&facts.metadata, facts.family, is_configured));
+    findings.extend(machine::check(facts, &effective));
+    findings.extend(containerd::check(facts));
+    findings.extend(facts.way.iter().flat_map(|way| way::check(way, facts.now)));
+    let minor = facts.flags.version;
+    findings.extend(facts.standing.iter().flat_map(|it| standing::check(it, node_name.as_deref(), facts, minor)));
+    for (name, wanted) in &expect.resources {
+        // Only what is there before any pod runs: bus, driver, file.
+        let hardware = Sightings {
+            files: facts.devices.files.clone(),
+            functions: facts.devices.functions.clone(),
+            ..Sightings::default()
+        };
+        findings.extend(chain::follow(name, *wanted, &hardware, false).1);
+    }
+    if matches!(facts.standing, Some(Standing::Known { .. })) {
+        // Whom the API server knows has credentials, wherever they come from.
+        for finding in findings.iter_mut().filter(|it| matches!(it.verdict.code, "ID01" | "ID02" | "ID04")) {
+            finding.severity = finding.severity.max(Severity::Warning);
+        }
+    }
+    findings.sort_by_key(|finding| finding.severity);
+    Preflight { findings, effective, expect, required_taints, node_name }
+}
+
+/// The agent's own document in the user data.
+///
+/// # Errors
+/// It is there and cannot be used.
+pub fn agent_config(user_data: Option<&UserData>) -> Result<Option<AgentConfig>, AgentConfigFault> {
+    user_data.map_or(Ok(None), AgentConfig::find)
+}
+
+fn label((key, value): (&String, &String)) -> RequiredLabel {
+    RequiredLabel { key: key.clone(), value: Some(value.clone()) }
+}
+
+/// The name that the kubelet gives itself: the flag, else the host's name.
+fn node_name(facts: &Facts, effective: &Effective) -> Option<String> {
+    let of_flag = effective.flags.get("hostname-override").map(|name| name.trim().to_lowercase());
+    of_flag.or_else(|| facts.command.is_some().then(|| facts.machine.host_name.to_lowercase()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,266 @@
+//! Every verdict that a preflight of a node can come to: a healthy node, one thing changed, and the code that follows. The
+//! healthy node is the mended case of all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use muster_bootstrap::finding::Severity;
+use muster_bootstrap::userdata::to_base64;
+
+use super::identity::Instance;
+use super::machine::{Disk, KERNEL};
+use super::standing::OwnNode;
+use super::way::TlsFault;
+use super::*;
+use crate::devices::catalogue::Function;
+use crate::watch::node_object::NodeObject;
+
+const NAME: &str = "ip-10-0-0-1.ec2.internal";
+
+fn user_data(agent: &str) -> Vec<u8> {
+    let authority = to_base64(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
+    let node = format!(
+        "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster:\n    name: shop\n    apiServerEndpoint: \
+         https://a.example\n    certificateAuthority: {authority}\n    cidr: 10.100.0.0/16\n  kubelet:\n    config:\n      \
+         registerWithTaints:\n      - {{key: karpenter.sh/unregistered, effect: NoExecute}}\n"
+    );
+    format!(
+        "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Type: \
+         application/node.eks.aws\n\n{node}\n--//\nContent-Type: application/muster.dev\n\n{agent}\n--//--\n"
+    )
+    .into_bytes()
+}
+
+const AGENT: &str = "apiVersion: muster.dev/v1\nkind: AgentConfig\nspec:\n  expect:\n    taints: \
+                     ['karpenter.sh/unregistered:NoExecute']\n    resources: {nvidia.com/gpu: 1}\n";
+
+fn healthy() -> Facts {
+    let now: Timestamp = "2026-11-21T20:00:00Z".parse().unwrap();
+    let config = r#"{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","protectKernelDefaults":true,
+        "registerWithTaints":[{"key":"karpenter.sh/unregistered","effect":"NoExecute"}],"resolvConf":"/run/resolv.conf"}"#;
+    let room = Disk { size: 20 << 30, free: 15 << 30 };
+    Facts {
+        now,
+        family: Some(Family::Al2023),
+        arch: Some(Arch::Amd64),
+        metadata: Metadata::Answers(Box::new(Instance {
+            id: "i-1".to_owned(),
+            instance_type: "g5.xlarge".to_owned(),
+            zone: "us-east-1a".to_owned(),
+            region: "us-east-1".to_owned(),
+            address: "10.0.0.1".to_owned(),
+            host_name: NAME.to_owned(),
+            has_role: Some(true),
+            user_data: Some(user_data(AGENT)),
+            interfaces: 1,
+        })),
+        flags: FlagSet { version: "1.36".parse().ok(), of_binary: None },
+        kubelet_arch: Some((Arch::Amd64, "/usr/bin/kubelet".to_owned())),
+        command: Some((
+            "the kubelet's command line".to_owned(),
+            [
+                "--cloud-provider=external".to_owned(),
+                "--config=/etc/kubernetes/kubelet/config.json".to_owned(),
+                format!("--hostname-override={NAME}"),
+                "--kubeconfig=/var/lib/kubelet/kubeconfig".to_owned(),
+            ]
+            .to_vec(),
+        )),
+        config: vec![File { name: "/etc/kubernetes/kubelet/config.json".to_owned(), text: config.to_owned() }],
+        missing: Vec::new(),
+        machine: Machine {
+            host_name: NAME.to_owned(),
+            boot_id: "b".to_owned(),
+            swaps: "Filename Type Size Used Priority\n".to_owned(),
+            has_unified_cgroups: true,
+            kernel: KERNEL.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            disks: BTreeMap::from([("/var/lib/kubelet".to_owned(), room)]),
+            ports: BTreeSet::from([22]),
+            containerd_config: Some("version = 3\n[plugins.\"io.containerd.cri.v1.runtime\"]\n".to_owned()),
+            containerd_version: Some("2.0.5".to_owned()),
+        },
+        way: Some(Way::Open { to: "a.example:443".to_owned(), clock: Some((now, now)), version: None }),
+        standing: Some(known(NAME, "system:nodes", OwnNode::Absent)),
+        devices: Sightings {
+            functions: vec![Function {
+                vendor: "10de".to_owned(),
+                device: "2237".to_owned(),
+                class: "030200".to_owned(),
+                driver: Some("nvidia".to_owned()),
+            }],
+            files: vec!["nvidia0".to_owned()],
+            ..Sightings::default()
+        },
+        is_kubelet_active: false,
+        is_bootstrapped: true,
+    }
+}
+
+fn known(name: &str, group: &str, node: OwnNode) -> Standing {
+    let groups = vec![group.to_owned(), "system:authenticated".to_owned()];
+    Standing::Known { user: format!("system:node:{name}"), groups, version: Some("v1.36.1".to_owned()), node }
+}
+
+fn node(provider_id: &str) -> OwnNode {
+    let node = NodeObject { name: NAME.to_owned(), provider_id: provider_id.to_owned(), ..NodeObject::default() };
+    OwnNode::Present(Box::new(node))
+}
+
+fn instance(facts: &mut Facts) -> &mut Instance {
+    match &mut facts.metadata {
+        Metadata::Answers(instance) => instance,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The preflight of a healthy node with one thing changed, for tests of what follows from it.
+pub(crate) fn examined(change: impl FnOnce(&mut Facts)) -> Preflight {
+    let mut facts = healthy();
+    change(&mut facts);
+    examine(&facts)
+}
+
+/// The same with another command line of the kubelet.
+pub(crate) fn examined_with(command: Option<(String, Vec<String>)>) -> Preflight {
+    examined(|facts| (facts.command, facts.is_bootstrapped) = (command, false))
+}
+
+type Change = fn(&mut Facts);
+
+/// What changes, and the verdict that it leads to.
+const CASES: &[(&str, Change)] = &[
+    ("ID01", |it| {
+        (it.metadata, it.standing) = (Metadata::Silent("no answer for 1.5 s".to_owned()), None);
+    }),
+    ("ID02", |it| (it.metadata, it.standing) = (Metadata::Off, None)),
+    ("ID04", |it| {
+        it.standing = Some(Standing::Exec { command: "aws".to_owned(), error: "exit code 253".to_owned() });
+        instance(it).has_role = Some(false);
+    }),
+    ("ID12", |it| {
+        let theirs = "2026-11-21T19:50:00Z".parse().unwrap();
+        it.way = Some(Way::Open { to: "a.example:443".to_owned(), clock: Some((theirs, it.now)), version: None });
+    }),
+    ("ID12", |it| it.way = Some(tls(TlsFault::Time("certificate not valid yet".to_owned())))),
+    ("UD03", |it| {
+        it.command = None;
+        instance(it).user_data = None;
+    }),
+    ("UD03", |it| instance(it).user_data = Some(b"#!/bin/sh\necho\n".to_vec())),
+    ("UD31", |it| {
+        instance(it).user_data = Some(user_data("apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {mod: native}\n"))
+    }),
+    ("KA01", |it| add(it, "--container-runtime=remote")),
+    ("KA04", |it| add(it, "c=d:NoSchedule")),
+    ("KA07", |it| add(it, "--register-with-taints=a=b:NoSchedule")),
+    ("KA08", |it| add(it, "--register-with-taints=a=b:NoSchedule")),
+    ("KA11", |it| it.config[0].text = "{".to_owned()),
+    ("KA17", |it| it.machine.swaps.push_str("/swapfile file 524284 0 -2\n")),
+    ("KA18", |it| it.machine.has_unified_cgroups = false),
+    ("KA19", |it| drop(it.machine.kernel.insert("vm/overcommit_memory".to_owned(), "0".to_owned()))),
+    ("KA23", |it| it.missing.push("/var/lib/kubelet/kubeconfig".to_owned())),
+    ("KA23", |it| it.standing = Some(Standing::Kubeconfig("/k".to_owned(), "it is no kubeconfig".to_owned()))),
+    ("KA24", |it| it.kubelet_arch = Some((Arch::Arm64, "/usr/bin/kubelet".to_owned()))),
+    ("KA26", |it| it.machine.ports.extend([10_250])),
+    ("KA28", |it| it.flags.version = "1.37".parse().ok()),
+    ("KA32", |it| it.missing.push("/run/resolv.conf".to_owned())),
+    ("CR01", |it| it.machine.containerd_config = Some("version = 3\n[plugins".to_owned())),
+    ("CR01", |it| it.machine.containerd_config = Some("version = 2\n[plugins.cri]\n".to_owned())),
+    ("CR11", |it| it.machine.disks.extend([("/var/lib/kubelet".to_owned(), Disk { size: 20 << 30, free: 1 << 20 })])),
+    ("CR13", |it| it.machine.containerd_version = Some("1.7.27".to_owned())),
+    ("NW01", |it| way(it, Way::Unknown { host: "a.example".to_owned(), error: "no such host".to_owned() })),
+    ("NW02", |it| way(it, Way::Silent { to: "a.example:443".to_owned(), after: Duration::from_millis(1500) })),
+    ("NW03", |it| way(it, Way::Refused { to: "a.example:443".to_owned(), error: "connection refused".to_owned() })),
+    ("NW04", |it| way(it, tls(TlsFault::Issuer))),
+    ("NW05", |it| way(it, tls(TlsFault::Name("certificate is valid for b.example".to_owned())))),
+    ("NW13", |it| way(it, Way::Odd { to: "a.example:443".to_owned(), error: "503 Service Unavailable".to_owned() })),
+    ("AU01", |it| it.standing = Some(Standing::Unauthorized)),
+    ("AU04", |it| it.standing = Some(known(NAME, "everyone", OwnNode::Absent))),
+    ("AU07", |it| it.standing = Some(known("i-1", "system:nodes", OwnNode::Absent))),
+    ("AU10", |it| it.standing = Some(Standing::Exec { command: "aws".to_owned(), error: "not found".to_owned() })),
+    ("AU11", |it| it.standing = Some(Standing::ExecVersion("client.authentication.k8s.io/v1alpha1".to_owned()))),
+    ("AU13", |it| it.standing = Some(known(NAME, "system:nodes", node("aws:///us-east-1a/i-0")))),
+    ("GP17", |it| it.devices = Sightings::default()),
+    ("GP01", |it| {
+        it.devices.files.clear();
+        it.devices.functions[0].driver = None;
+    }),
+    ("GP11", |it| it.devices.files.clear()),
+];
+
+fn tls(fault: TlsFault) -> Way {
+    Way::Tls { to: "a.example:443".to_owned(), fault }
+}
+
+fn way(facts: &mut Facts, way: Way) {
+    (facts.way, facts.standing) = (Some(way), None);
+}
+
+fn add(facts: &mut Facts, argument: &str) {
+    if let Some((_, arguments)) = &mut facts.command {
+        arguments.push(argument.to_owned());
+    }
+}
+
+fn shown(preflight: &Preflight) -> String {
+    let lines = preflight.findings.iter().map(|it| {
+        let evidence = it.evidence.as_ref().map(|it| format!(" [{}: {}]", it.place, it.text)).unwrap_or_default();
+        format!("{} {}: {}{evidence}", it.severity, it.verdict.code, it.message)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_healthy_node_has_nothing_to_hear() {
+    let preflight = examine(&healthy());
+    assert_eq!(shown(&preflight), "");
+    assert_eq!(preflight.node_name.as_deref(), Some(NAME));
+    assert_eq!(preflight.required_taints, [Taint::unregistered()]);
+}
+
+#[test]
+fn each_fault_has_its_verdict() {
+    let mut told = String::new();
+    for (code, change) in CASES {
+        let mut facts = healthy();
+        change(&mut facts);
+        let preflight = examine(&facts);
+        assert!(preflight.findings.iter().any(|it| it.verdict.code == *code), "{code}:\n{}", shown(&preflight));
+        told.push_str(&format!("{code}\n{}\n\n", shown(&preflight)));
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn nothing_is_wrong_with_an_old_control_group_that_the_kubelet_accepts() {
+    let mut facts = healthy();
+    facts.machine.has_unified_cgroups = false;
+    facts.config[0].text = facts.config[0].text.replacen('{', r#"{"failCgroupV1":false,"#, 1);
+    let found = examine(&facts).findings;
+    assert_eq!(found.iter().map(|it| (it.verdict.code, it.severity)).collect::<Vec<_>>(), [("KA18", Severity::Info)]);
+}
+
+#[test]
+fn what_the_bootstrap_has_yet_to_write_is_not_missing() {
+    let mut facts = healthy();
+    (facts.command, facts.config, facts.is_bootstrapped) = (None, Vec::new(), false);
+    facts.missing.push("/etc/eks/kubelet/environment".to_owned());
+    assert_eq!(shown(&examine(&facts)), "", "judged by the user data alone");
+}
+
+#[test]
+fn a_kubelet_that_runs_has_its_ports_and_its_node() {
+    let mut facts = healthy();
+    facts.is_kubelet_active = true;
+    facts.machine.ports.extend([10_250, 10_248]);
+    facts.standing = Some(known(NAME, "system:nodes", node("aws:///us-east-1a/i-1")));
+    assert_eq!(shown(&examine(&facts)), "");
+}
+
+#[test]
+fn who_the_api_server_knows_does_without_metadata() {
+    let mut facts = healthy();
+    facts.metadata = Metadata::Silent("no answer".to_owned());
+    let found = examine(&facts);
+    assert!(found.fatal().is_none(), "{}", shown(&found));
+}

@@ -1,0 +1,133 @@
+//! The way to the API server, step by step: name, connection, TLS, answer.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::place::Source;
+use muster_bootstrap::verdicts::{self, Verdict};
+
+/// How far one came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// The name has no address.
+    Unknown {
+        /// The name.
+        host: String,
+        /// What the resolver says.
+        error: String,
+    },
+    /// Nothing came back.
+    Silent {
+        /// `host:port`.
+        to: String,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// There is no way, or nobody listens.
+    Refused {
+        /// `host:port`.
+        to: String,
+        /// What the kernel says.
+        error: String,
+    },
+    /// TLS failed.
+    Tls {
+        /// `host:port`.
+        to: String,
+        /// Why.
+        fault: TlsFault,
+    },
+    /// What answers is no healthy API server.
+    Odd {
+        /// `host:port`.
+        to: String,
+        /// What it answered.
+        error: String,
+    },
+    /// It answers.
+    Open {
+        /// `host:port`.
+        to: String,
+        /// What its clock said, and ours.
+        clock: Option<(Timestamp, Timestamp)>,
+        /// Its version, as `v1.37.1`, if it tells strangers.
+        version: Option<String>,
+    },
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { host, error } => write!(f, "{host}: {error}"),
+            Self::Silent { to, after } => write!(f, "{to}: no answer for {:.1} s", after.as_secs_f64()),
+            Self::Refused { to, error } | Self::Odd { to, error } => write!(f, "{to}: {error}"),
+            Self::Tls { to, .. } => write!(f, "{to}: TLS failed"),
+            Self::Open { to, .. } => write!(f, "{to}: open"),
+        }
+    }
+}
+
+/// Why TLS failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TlsFault {
+    /// The certificate authority that was given is none.
+    Authority(String),
+    /// Another authority signed the certificate.
+    Issuer,
+    /// The certificate is for another name.
+    Name(String),
+    /// The certificate is not valid at this time.
+    Time(String),
+    /// Something else.
+    Other(String),
+}
+
+/// Signatures are refused beyond five minutes (aws-iam-authenticator); certificates do not mind seconds.
+const WRONG: SignedDuration = SignedDuration::from_mins(5);
+const DRIFTING: SignedDuration = SignedDuration::from_secs(30);
+
+pub(super) fn check(way: &Way, now: Timestamp) -> Vec<Finding> {
+    let one = |verdict: &'static Verdict, message: String, source: &str, text: &str| {
+        vec![Finding::new(verdict, &message, Some((Source::whole(source).anywhere(), text)))]
+    };
+    match way {
+        Way::Unknown { host, error } => one(&verdicts::NW01, format!("`{host}` has no address"), "DNS", error),
+        Way::Silent { to, after } => {
+            let text = format!("no answer for {:.1} s", after.as_secs_f64());
+            one(&verdicts::NW02, format!("`{to}` does not answer"), "TCP", &text)
+        }
+        Way::Refused { to, error } => one(&verdicts::NW03, format!("`{to}` cannot be reached"), "TCP", error),
+        Way::Odd { to, error } => one(&verdicts::NW13, format!("`{to}` answers with an error"), "HTTP", error),
+        Way::Tls { to, fault } => match fault {
+            TlsFault::Authority(why) => one(&verdicts::UD28, "the certificate authority is none".to_owned(), "CA", why),
+            TlsFault::Issuer => {
+                let message = format!("the certificate of `{to}` is not of the cluster's authority");
+                one(&verdicts::NW04, message, "TLS", "unknown issuer")
+            }
+            TlsFault::Name(names) => {
+                one(&verdicts::NW05, format!("the certificate of `{to}` is for another name"), "TLS", names)
+            }
+            TlsFault::Time(why) => {
+                let text = format!("{why}; the clock here says {now:.0}");
+                one(&verdicts::ID12, format!("the certificate of `{to}` is not valid at this time"), "TLS", &text)
+            }
+            TlsFault::Other(why) => one(&verdicts::NW13, format!("`{to}` does not speak TLS as it should"), "TLS", why),
+        },
+        Way::Open { to, clock, .. } => {
+            let Some((theirs, ours)) = clock else { return Vec::new() };
+            let offset = ours.duration_since(*theirs);
+            let distance = offset.abs();
+            if distance < DRIFTING {
+                return Vec::new();
+            }
+            let direction = if offset.is_negative() { "slow" } else { "fast" };
+            let message = format!("the clock is {} s {direction}", distance.as_secs());
+            let severity = if distance < WRONG { Severity::Warning } else { Severity::Error };
+            let text = format!("`{to}` says {theirs:.0}, the clock here {ours:.0}");
+            let place = Source::whole("Date header").anywhere();
+            vec![Finding::new(&verdicts::ID12, &message, Some((place, &text))).with_severity(severity)]
+        }
+    }
+}

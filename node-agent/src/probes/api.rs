@@ -1,0 +1,247 @@
+//! The API server, with the kubelet's own credentials.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request, Response, StatusCode, header};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::STEP;
+use super::http::{Answer, Connection, Server, dial, tls};
+use super::kubeconfig::{Kubeconfig, Token, User};
+use crate::preflight::standing::{OwnNode, Standing};
+use crate::preflight::way::{TlsFault, Way};
+use crate::watch::node_object::NodeObject;
+
+/// An API server that is being talked to.
+pub struct ApiServer {
+    connection: Connection,
+    token: Option<String>,
+}
+
+/// A watch of one Node.
+pub struct NodeWatch {
+    body: Incoming,
+    rest: Vec<u8>,
+    _connection: Connection,
+}
+
+/// An event of it.
+#[derive(Debug)]
+pub enum NodeEvent {
+    /// The Node as it is now.
+    Is(Box<NodeObject>),
+    /// It was deleted.
+    Gone,
+    /// The watch ended, as it does now and then: why.
+    Ended(String),
+}
+
+/// Goes the way to the API server without saying who we are.
+pub async fn way(config: &Kubeconfig) -> Way {
+    let to = config.server.clone();
+    let security = match tls(&config.authority, None) {
+        Ok(security) => security,
+        Err(why) => return Way::Tls { to, fault: TlsFault::Authority(why) },
+    };
+    let server = match Server::of_url(&config.server, Some(security)) {
+        Ok(server) => server,
+        Err(error) => return Way::Odd { to, error },
+    };
+    let mut connection = match dial(&server, STEP).await {
+        Ok(connection) => connection,
+        Err(way) => return way,
+    };
+    let to = format!("{}:{}", server.host, server.port);
+    let answer = match request(Method::GET, "/version", None, None) {
+        Ok(request) => connection.ask(request, STEP).await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Err(error) => Way::Odd { to, error },
+        Ok(answer) if answer.status.is_server_error() => Way::Odd { to, error: answer.status.to_string() },
+        Ok(answer) => Way::Open { to, clock: clock(&answer), version: version(&answer.body) },
+    }
+}
+
+/// Asks who the node is, and whether it has a Node already. `cached` is a token that is kept between calls.
+pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Option<Token>) -> Option<Standing> {
+    let mut server = match ApiServer::connect(config, cached).await {
+        Ok(server) => server,
+        Err(Unreachable::Way) => return None,
+        Err(Unreachable::Standing(standing)) => return Some(standing),
+    };
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let answer = server.ask(Method::POST, "/apis/authentication.k8s.io/v1/selfsubjectreviews", Some(&review)).await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return Some(Standing::Refused(error)),
+    };
+    match answer.status {
+        StatusCode::UNAUTHORIZED => {
+            *cached = None;
+            return Some(Standing::Unauthorized);
+        }
+        status if !status.is_success() => return Some(Standing::Refused(message(&answer))),
+        _ => {}
+    }
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let user = body.pointer("/status/userInfo/username").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let groups = body.pointer("/status/userInfo/groups").and_then(Value::as_array);
+    let groups = groups.into_iter().flatten().filter_map(Value::as_str).map(ToOwned::to_owned).collect();
+    let version = match server.ask(Method::GET, "/version", None).await {
+        Ok(answer) => version(&answer.body),
+        Err(_) => None,
+    };
+    let name = name.map(ToOwned::to_owned).or_else(|| user.strip_prefix("system:node:").map(ToOwned::to_owned));
+    let node = match name {
+        Some(name) => server.node(&name).await,
+        None => OwnNode::Unknown("the node's name is not known".to_owned()),
+    };
+    Some(Standing::Known { user, groups, version, node })
+}
+
+/// Why there is no connection with credentials.
+pub enum Unreachable {
+    /// The way is not open, which another probe tells in detail.
+    Way,
+    /// The credentials cannot be had.
+    Standing(Standing),
+}
+
+impl ApiServer {
+    /// Connects as the node.
+    ///
+    /// # Errors
+    /// See [`Unreachable`].
+    pub async fn connect(config: &Kubeconfig, cached: &mut Option<Token>) -> Result<Self, Unreachable> {
+        let own = match &config.user {
+            User::Certificate(certificate, key) => Some((certificate.as_slice(), key.as_slice())),
+            _ => None,
+        };
+        let broken = |why: String| Unreachable::Standing(Standing::Kubeconfig("kubeconfig".to_owned(), why));
+        let security = tls(&config.authority, own).map_err(broken)?;
+        let server = Server::of_url(&config.server, Some(security)).map_err(broken)?;
+        let token = match &config.user {
+            User::Token(token) => Some(token.clone()),
+            User::Exec(exec) => {
+                let fresh = cached.clone().filter(|token| token.is_fresh(Timestamp::now()));
+                let token = match fresh {
+                    Some(token) => token,
+                    None => exec.token().await.map_err(Unreachable::Standing)?,
+                };
+                *cached = Some(token.clone());
+                Some(token.text)
+            }
+            User::Certificate(..) | User::Nobody => None,
+        };
+        let connection = dial(&server, STEP).await.map_err(|_| Unreachable::Way)?;
+        Ok(Self { connection, token })
+    }
+
+    async fn ask(&mut self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, String> {
+        let request = request(method, path, body, self.token.as_deref())?;
+        self.connection.ask(request, STEP).await
+    }
+
+    async fn node(&mut self, name: &str) -> OwnNode {
+        let answer = match self.ask(Method::GET, &format!("/api/v1/nodes/{name}"), None).await {
+            Ok(answer) => answer,
+            Err(error) => return OwnNode::Unknown(error),
+        };
+        let node = serde_json::from_slice(&answer.body).ok().and_then(|body| NodeObject::read(&body));
+        match (answer.status, node) {
+            (StatusCode::OK, Some(node)) => OwnNode::Present(Box::new(node)),
+            (StatusCode::NOT_FOUND, _) => OwnNode::Absent,
+            _ => OwnNode::Unknown(message(&answer)),
+        }
+    }
+
+    /// Watches the Node of this name, which need not exist yet.
+    ///
+    /// # Errors
+    /// The API server refuses, or does not answer.
+    pub async fn watch_node(mut self, name: &str) -> Result<NodeWatch, String> {
+        let path = format!("/api/v1/nodes?watch=true&allowWatchBookmarks=false&fieldSelector=metadata.name%3D{name}");
+        let request = request(Method::GET, &path, None, self.token.as_deref())?;
+        let response: Response<Incoming> = self.connection.open(request, Duration::from_secs(10)).await?;
+        if response.status() != StatusCode::OK {
+            return Err(response.status().to_string());
+        }
+        Ok(NodeWatch { body: response.into_body(), rest: Vec::new(), _connection: self.connection })
+    }
+}
+
+impl NodeWatch {
+    /// The next event. Can be dropped and called again.
+    pub async fn next(&mut self) -> NodeEvent {
+        /// A Node with all its images has 50 KB.
+        const LARGEST: usize = 4 << 20;
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                if let Some(event) = event(&line) {
+                    return event;
+                }
+                continue;
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => self.rest.extend(frame.into_data().unwrap_or_default()),
+                Some(Err(error)) => return NodeEvent::Ended(error.to_string()),
+                None => return NodeEvent::Ended("the API server ended the watch".to_owned()),
+            }
+            if self.rest.len() > LARGEST {
+                return NodeEvent::Ended("an event is too long".to_owned());
+            }
+        }
+    }
+}
+
+fn event(line: &[u8]) -> Option<NodeEvent> {
+    let event: Value = serde_json::from_slice(line).ok()?;
+    match event.get("type").and_then(Value::as_str)? {
+        "ADDED" | "MODIFIED" => Some(NodeEvent::Is(Box::new(NodeObject::read(event.get("object")?)?))),
+        "DELETED" => Some(NodeEvent::Gone),
+        "ERROR" => Some(NodeEvent::Ended("the API server asks to begin again".to_owned())),
+        _ => None,
+    }
+}
+
+fn request(
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+    token: Option<&str>,
+) -> Result<Request<Full<Bytes>>, String> {
+    let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+    request = request.header(header::USER_AGENT, concat!("muster-agent/", env!("CARGO_PKG_VERSION")));
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    if body.is_some() {
+        request = request.header(header::CONTENT_TYPE, "application/json");
+    }
+    let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    // The token may hold what no header takes; it must not be in the message.
+    request.body(Full::new(body)).map_err(|_| "the request cannot be made: is the token one line of text?".to_owned())
+}
+
+fn clock(answer: &Answer) -> Option<(Timestamp, Timestamp)> {
+    let date = answer.headers.get(header::DATE)?.to_str().ok()?;
+    // As `Sat, 21 Nov 2026 20:00:00 GMT`.
+    let theirs = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
+    Some((theirs, Timestamp::now()))
+}
+
+fn version(body: &[u8]) -> Option<String> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    body.get("gitVersion").and_then(Value::as_str).map(ToOwned::to_owned)
+}
+
+fn message(answer: &Answer) -> String {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let said = body.get("message").and_then(Value::as_str).unwrap_or_default();
+    format!("{} {said}", answer.status).trim().to_owned()
+}

@@ -1,0 +1,90 @@
+//! The kubelet's files: its command line, its configuration, what they name.
+
+use fs_err as fs;
+use muster_bootstrap::question::File;
+
+use super::machine;
+use crate::preflight::command;
+
+/// The kubelet's files as they stand.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Documents {
+    /// The command line as systemd will pass it, and what messages call it; absent while its files are not written.
+    pub command: Option<(String, Vec<String>)>,
+    /// The configuration, then drop-ins.
+    pub config: Vec<File>,
+    /// What they name and what is not there.
+    pub missing: Vec<String>,
+    /// The kubeconfig: its path and its text.
+    pub kubeconfig: Option<(String, String)>,
+}
+
+/// Reads them. `unit` is the text of the kubelet's unit with its drop-ins.
+#[must_use]
+pub fn read(unit: Option<&str>) -> Documents {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let mut documents = Documents::default();
+    let Some(unit) = unit else { return documents };
+    let arguments = match command::kubelet(unit, &read) {
+        Ok(arguments) => arguments,
+        Err(why) => {
+            documents.missing.extend(why.split('`').nth(1).filter(|it| it.starts_with('/')).map(ToOwned::to_owned));
+            return documents;
+        }
+    };
+    let value = |name: &str| value_of(&arguments, name);
+    let (config, drop_ins, kubeconfig) = (value("config"), value("config-dir"), value("kubeconfig"));
+    let mut named: Vec<String> = config.iter().chain(&kubeconfig).cloned().collect();
+    if value("bootstrap-kubeconfig").is_some() {
+        // The kubelet writes it itself.
+        named.retain(|path| Some(path) != kubeconfig.as_ref());
+    }
+    if let Some(path) = config {
+        documents.config.extend(read(&path).map(|text| File { name: path, text }));
+    }
+    if let Some(folder) = drop_ins {
+        let files = machine::texts_in(&folder, ".conf").into_iter();
+        documents.config.extend(files.map(|(name, text)| File { name, text }));
+    }
+    for file in &documents.config {
+        let settings: serde_json::Value = serde_saphyr::from_str(&file.text).unwrap_or_default();
+        for way in ["/authentication/x509/clientCAFile", "/resolvConf"] {
+            named.extend(settings.pointer(way).and_then(serde_json::Value::as_str).map(ToOwned::to_owned));
+        }
+    }
+    named.sort();
+    named.dedup();
+    documents.missing = machine::missing(&named);
+    documents.kubeconfig = kubeconfig.and_then(|path| Some((path.clone(), read(&path)?)));
+    documents.command = Some(("the kubelet's command line".to_owned(), arguments));
+    documents
+}
+
+/// The last value of a flag, in either of its forms.
+fn value_of(arguments: &[String], name: &str) -> Option<String> {
+    let mut found = None;
+    for (index, argument) in arguments.iter().enumerate() {
+        let Some(rest) = argument.strip_prefix("--").and_then(|rest| rest.strip_prefix(name)) else { continue };
+        match rest.strip_prefix('=') {
+            Some(value) => found = Some(value.to_owned()),
+            None if rest.is_empty() => found = arguments.get(index + 1).cloned(),
+            None => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_found_in_both_forms() {
+        let arguments: Vec<String> =
+            ["--config", "/a", "--kubeconfig=/b", "--config-dir=/c", "--kubeconfig=/d"].map(ToOwned::to_owned).to_vec();
+        assert_eq!(value_of(&arguments, "config").as_deref(), Some("/a"));
+        assert_eq!(value_of(&arguments, "kubeconfig").as_deref(), Some("/d"));
+        assert_eq!(value_of(&arguments, "config-dir").as_deref(), Some("/c"));
+        assert_eq!(value_of(&arguments, "v"), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! The facts of a preflight, gathered side by side. What does not change, and what cost a round trip and was well a moment
+//! ago, is not asked again.
+
+use std::path::Path;
+
+use fs_err as fs;
+use jiff::{SignedDuration, Timestamp};
+use muster_bootstrap::kubelet::arguments::FlagSet;
+use muster_bootstrap::question::Arch;
+use muster_bootstrap::userdata::{UserData, base64};
+use muster_bootstrap::{Question, judge};
+
+use super::documents::{self, Documents};
+use super::kubeconfig::{Kubeconfig, Token};
+use super::{api, kubelet, machine, metadata, systemd};
+use crate::preflight::Facts;
+use crate::preflight::identity::Metadata;
+use crate::preflight::standing::Standing;
+use crate::preflight::way::Way;
+
+/// How long a good answer of the API server is believed.
+const BELIEVED: SignedDuration = SignedDuration::from_secs(60);
+const KUBELET: &str = "/usr/bin/kubelet";
+
+/// Gathers, and remembers what it has found.
+#[derive(Default)]
+pub struct Gatherer {
+    endpoint: String,
+    metadata: Option<Metadata>,
+    flags: Option<(FlagSet, Option<Arch>)>,
+    token: Option<Token>,
+    way: Option<(Kubeconfig, Way, Timestamp)>,
+    standing: Option<(Kubeconfig, Standing, Timestamp)>,
+}
+
+impl Gatherer {
+    /// One that asks metadata at this URL.
+    #[must_use]
+    pub fn new(metadata_endpoint: String) -> Self {
+        Self { endpoint: metadata_endpoint, ..Self::default() }
+    }
+
+    /// Gathers. `is_bootstrapped` says that the kubelet is about to start, so that what is missing will not come.
+    pub async fn gather(&mut self, is_bootstrapped: bool) -> Facts {
+        let known = self.metadata.take().filter(|it| matches!(it, Metadata::Answers(_)));
+        let metadata = async {
+            match known {
+                Some(known) => known,
+                None => metadata::read(&self.endpoint).await,
+            }
+        };
+        let unit = async { systemd::text_of("kubelet").await };
+        let (metadata, flags, unit, units) =
+            tokio::join!(metadata, ask_kubelet(self.flags.take()), unit, systemd::units());
+        let documents = documents::read(unit.as_deref());
+        let name = documents.command.as_ref().and_then(|(_, arguments)| host_name(arguments));
+        let config = kubeconfig(&documents, &metadata, &flags.0);
+        self.metadata = Some(metadata.clone());
+        self.flags = Some(flags.clone());
+        let (way, standing) = match config {
+            Some(Ok(config)) => self.reach(config, name.as_deref()).await,
+            Some(Err((path, why))) => (None, Some(Standing::Kubeconfig(path, why))),
+            None => (None, None),
+        };
+        let kubelet = units.iter().flatten().find(|unit| unit.name == "kubelet");
+        let is_kubelet_active = kubelet.is_some_and(crate::watch::units::Unit::is_active);
+        Facts {
+            now: Timestamp::now(),
+            family: machine::family(),
+            arch: std::env::consts::ARCH.parse().ok(),
+            metadata,
+            flags: flags.0,
+            kubelet_arch: flags.1.map(|arch| (arch, KUBELET.to_owned())),
+            command: documents.command,
+            config: documents.config,
+            missing: documents.missing,
+            machine: machine::read(),
+            way,
+            standing,
+            devices: machine::hardware(),
+            is_kubelet_active,
+            is_bootstrapped,
+        }
+    }
+
+    async fn reach(&mut self, config: Kubeconfig, name: Option<&str>) -> (Option<Way>, Option<Standing>) {
+        let now = Timestamp::now();
+        let is_believed = |of: &Kubeconfig, at: &Timestamp| *of == config && now.duration_since(*at) < BELIEVED;
+        let way = self.way.take().filter(|(of, way, at)| is_believed(of, at) && matches!(way, Way::Open { .. }));
+        let standing = self.standing.take();
+        let standing = standing.filter(|(of, it, at)| is_believed(of, at) && matches!(it, Standing::Known { .. }));
+        let go = async {
+            match way {
+                Some((_, way, at)) => (way, at),
+                None => (api::way(&config).await, now),
+            }
+        };
+        let token = &mut self.token;
+        let ask = async {
+            match standing {
+                Some((_, standing, at)) => Some((standing, at)),
+                None => api::standing(&config, name, token).await.map(|it| (it, now)),
+            }
+        };
+        let ((way, gone), standing) = tokio::join!(go, ask);
+        // A way that is not open explains why nobody answered.
+        let standing =
+            standing.filter(|(it, _)| matches!(way, Way::Open { .. }) || matches!(it, Standing::Known { .. }));
+        self.way = Some((config.clone(), way.clone(), gone));
+        self.standing = standing.clone().map(|(it, at)| (config, it, at));
+        (Some(way), standing.map(|(it, _)| it))
+    }
+}
+
+/// Version and flags of the kubelet: from the image's notes, else from itself. It is asked once.
+async fn ask_kubelet(known: Option<(FlagSet, Option<Arch>)>) -> (FlagSet, Option<Arch>) {
+    if let Some(known) = known.filter(|(flags, _)| flags.version.is_some()) {
+        return known;
+    }
+    let asked = tokio::task::spawn_blocking(|| kubelet::ask(Path::new(KUBELET))).await;
+    match asked {
+        Ok(Ok(kubelet)) => (kubelet.flags.unwrap_or_default(), kubelet.arch),
+        _ => {
+            let version =
+                fs::read_to_string("/etc/eks/kubelet-version.txt").ok().and_then(|text| text.trim().parse().ok());
+            (FlagSet { version, of_binary: None }, None)
+        }
+    }
+}
+
+/// The kubeconfig that the kubelet will use: the file, or what the bootstrap will make of the user data.
+fn kubeconfig(
+    documents: &Documents,
+    metadata: &Metadata,
+    flags: &FlagSet,
+) -> Option<Result<Kubeconfig, (String, String)>> {
+    if let Some((path, text)) = &documents.kubeconfig {
+        let read = |path: &str| fs::read(path).ok();
+        return Some(Kubeconfig::read(text, &read).map_err(|why| (path.clone(), why)));
+    }
+    let instance = metadata.instance()?;
+    let user_data = UserData::read(instance.user_data.as_deref()?, "user-data");
+    let effective = judge(&Question {
+        user_data: Some(user_data),
+        family: machine::family(),
+        flags: flags.clone(),
+        ..Question::default()
+    })
+    .effective;
+    let authority = base64(effective.certificate_authority?.trim().as_bytes())?;
+    Some(Ok(Kubeconfig::of_eks(effective.endpoint?, authority, &effective.cluster_name?, &instance.region)))
+}
+
+fn host_name(arguments: &[String]) -> Option<String> {
+    arguments.iter().rev().find_map(|it| it.strip_prefix("--hostname-override=")).map(|name| name.trim().to_lowercase())
+}

@@ -1,0 +1,216 @@
+//! HTTP/1.1 over TCP or TLS, one step after the other, so that the step that fails is known.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::preflight::way::{TlsFault, Way};
+
+/// More than any answer has that the agent reads as a whole.
+const LARGEST: usize = 4 << 20;
+
+/// Where to, and how to know that it is the right one.
+#[derive(Clone)]
+pub struct Server {
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// TLS, or plain.
+    pub tls: Option<Arc<ClientConfig>>,
+}
+
+/// A connection. Dropping it closes it.
+pub struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    task: JoinHandle<()>,
+    host: String,
+}
+
+/// An answer that was read as a whole.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Server {
+    /// Reads `http[s]://host[:port]`.
+    ///
+    /// # Errors
+    /// It is no such URL.
+    pub fn of_url(url: &str, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
+        let uri: hyper::Uri = url.parse().map_err(|_| format!("`{url}` is no URL"))?;
+        let host = uri.host().ok_or_else(|| format!("`{url}` names no host"))?;
+        let is_secure = uri.scheme_str() == Some("https");
+        let tls = tls.filter(|_| is_secure);
+        let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+        Ok(Self { host: host.trim_matches(['[', ']']).to_owned(), port, tls })
+    }
+
+    fn name(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// What TLS needs: whom to trust, and who we are.
+///
+/// # Errors
+/// A certificate or key cannot be read.
+pub fn tls(authority: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authority) {
+        let certificate = certificate.map_err(|error| format!("{error}"))?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    if roots.is_empty() {
+        return Err("there is no certificate in it".to_owned());
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots);
+    let config = match own {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+            let chain = chain.map_err(|error| format!("client certificate: {error}"))?;
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client key: {error}"))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
+        }
+    };
+    Ok(Arc::new(config))
+}
+
+/// Connects. The failing step is the error.
+///
+/// # Errors
+/// How far it came.
+pub async fn dial(server: &Server, step: Duration) -> Result<Connection, Way> {
+    let to = server.name();
+    let started = Instant::now();
+    let silent = || Way::Silent { to: to.clone(), after: started.elapsed() };
+    let unknown = |error: String| Way::Unknown { host: server.host.clone(), error };
+    let addresses: Vec<SocketAddr> = match timeout(step, lookup_host((server.host.as_str(), server.port))).await {
+        Ok(Ok(addresses)) => addresses.collect(),
+        Ok(Err(error)) => return Err(unknown(error.to_string())),
+        Err(_) => return Err(unknown(format!("no answer from the name servers for {} ms", step.as_millis()))),
+    };
+    let stream = match timeout(step, TcpStream::connect(addresses.as_slice())).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(silent()),
+        Ok(Err(error)) => return Err(Way::Refused { to, error: error.to_string() }),
+        Err(_) => return Err(silent()),
+    };
+    let Some(config) = &server.tls else { return hand_over(stream, to, &server.host, step).await };
+    let fault = |fault| Way::Tls { to: to.clone(), fault };
+    let name = ServerName::try_from(server.host.clone()).map_err(|error| fault(TlsFault::Name(error.to_string())))?;
+    match timeout(step, TlsConnector::from(Arc::clone(config)).connect(name, stream)).await {
+        Ok(Ok(stream)) => hand_over(stream, to, &server.host, step).await,
+        Ok(Err(error)) => Err(fault(tls_fault(&error))),
+        Err(_) => Err(silent()),
+    }
+}
+
+async fn hand_over<S>(stream: S, to: String, host: &str, step: Duration) -> Result<Connection, Way>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let odd = |error: String| Way::Odd { to, error };
+    let hands = timeout(step, http1::handshake(TokioIo::new(stream))).await;
+    let (sender, connection) = match hands {
+        Ok(Ok(hands)) => hands,
+        Ok(Err(error)) => return Err(odd(error.to_string())),
+        Err(_) => return Err(odd("no answer".to_owned())),
+    };
+    let task = tokio::spawn(async move {
+        // Its end shows in every request that is made on it.
+        let _shows_in_requests = connection.await;
+    });
+    Ok(Connection { sender, task, host: host.to_owned() })
+}
+
+fn tls_fault(error: &io::Error) -> TlsFault {
+    let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
+        return TlsFault::Other(error.to_string());
+    };
+    match error {
+        rustls::Error::InvalidCertificate(fault) => match fault {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => TlsFault::Issuer,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                TlsFault::Name(error.to_string())
+            }
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => TlsFault::Time(error.to_string()),
+            _ => TlsFault::Other(error.to_string()),
+        },
+        _ => TlsFault::Other(error.to_string()),
+    }
+}
+
+impl Connection {
+    /// Sends a request and gives the answer as soon as its head is there.
+    ///
+    /// # Errors
+    /// The connection broke, or nothing came in time.
+    pub async fn open(
+        &mut self,
+        mut request: Request<Full<Bytes>>,
+        within: Duration,
+    ) -> Result<Response<Incoming>, String> {
+        if let Ok(host) = self.host.parse() {
+            request.headers_mut().insert(hyper::header::HOST, host);
+        }
+        match timeout(within, self.sender.send_request(request)).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer for {} ms", within.as_millis())),
+        }
+    }
+
+    /// Sends a request and reads its answer.
+    ///
+    /// # Errors
+    /// The connection broke, nothing came in time, or too much.
+    pub async fn ask(&mut self, request: Request<Full<Bytes>>, within: Duration) -> Result<Answer, String> {
+        let response = self.open(request, within).await?;
+        let (head, body) = response.into_parts();
+        match timeout(within, Limited::new(body, LARGEST).collect()).await {
+            Ok(Ok(body)) => Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes().to_vec() }),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no whole answer for {} ms", within.as_millis())),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

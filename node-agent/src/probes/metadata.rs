@@ -1,0 +1,102 @@
+//! Instance metadata, version 2 (with a token), as `http://169.254.169.254` serves it.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode};
+use serde_json::Value;
+
+use super::STEP;
+use super::http::{Answer, Connection, Server, dial};
+use crate::preflight::identity::{Instance, Metadata};
+
+const TOKEN: &str = "x-aws-ec2-metadata-token";
+const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
+
+/// A session with a token.
+struct Session {
+    connection: Connection,
+    token: Option<String>,
+}
+
+/// Reads everything that the agent wants to know of its instance.
+pub async fn read(endpoint: &str) -> Metadata {
+    match Session::open(endpoint).await {
+        Err(why) => Metadata::Silent(why),
+        Ok(None) => Metadata::Off,
+        Ok(Some(mut session)) => match session.instance().await {
+            Ok(instance) => Metadata::Answers(Box::new(instance)),
+            Err(why) => Metadata::Silent(why),
+        },
+    }
+}
+
+/// What EC2 says of the instance's near end, if anything.
+pub async fn notice(endpoint: &str) -> Option<String> {
+    let mut session = Session::open(endpoint).await.ok()??;
+    if let Some(action) = session.text("meta-data/spot/instance-action").await.ok()? {
+        return Some(format!("spot interruption: {action}"));
+    }
+    let advice = session.text("meta-data/events/recommendations/rebalance").await.ok()??;
+    Some(format!("rebalance recommendation: {advice}"))
+}
+
+impl Session {
+    /// `None` if metadata is turned off.
+    async fn open(endpoint: &str) -> Result<Option<Self>, String> {
+        let server = Server::of_url(endpoint, None)?;
+        let connection = dial(&server, STEP).await.map_err(|way| way.to_string())?;
+        let mut session = Self { connection, token: None };
+        let request = Request::builder().method(Method::PUT).uri("/latest/api/token").header(TTL, "300");
+        let answer = session.send(request).await?;
+        match answer.status {
+            StatusCode::OK => session.token = Some(String::from_utf8_lossy(&answer.body).into_owned()),
+            StatusCode::FORBIDDEN => return Ok(None),
+            // Version 1 has no tokens, and may still answer.
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {}
+            status => return Err(format!("PUT /latest/api/token: {status}")),
+        }
+        Ok(Some(session))
+    }
+
+    async fn send(&mut self, request: hyper::http::request::Builder) -> Result<Answer, String> {
+        let request = request.body(Full::<Bytes>::default()).map_err(|error| error.to_string())?;
+        self.connection.ask(request, STEP).await
+    }
+
+    /// What stands at a path; `None` if nothing.
+    async fn bytes(&mut self, path: &str) -> Result<Option<Vec<u8>>, String> {
+        let mut request = Request::builder().uri(format!("/latest/{path}"));
+        if let Some(token) = &self.token {
+            request = request.header(TOKEN, token);
+        }
+        let answer = self.send(request).await?;
+        match answer.status {
+            StatusCode::OK => Ok(Some(answer.body)),
+            StatusCode::NOT_FOUND => Ok(None),
+            status => Err(format!("/latest/{path}: {status}")),
+        }
+    }
+
+    async fn text(&mut self, path: &str) -> Result<Option<String>, String> {
+        Ok(self.bytes(path).await?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    async fn instance(&mut self) -> Result<Instance, String> {
+        let document = self.bytes("dynamic/instance-identity/document").await?.unwrap_or_default();
+        let document: Value = serde_json::from_slice(&document).unwrap_or_default();
+        let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let role = self.bytes("meta-data/iam/info").await;
+        let interfaces = self.text("meta-data/network/interfaces/macs").await.ok().flatten().unwrap_or_default();
+        Ok(Instance {
+            id: field("instanceId"),
+            instance_type: field("instanceType"),
+            zone: field("availabilityZone"),
+            region: field("region"),
+            address: self.text("meta-data/local-ipv4").await?.unwrap_or_default(),
+            host_name: self.text("meta-data/local-hostname").await?.unwrap_or_default(),
+            has_role: role.ok().map(|it| it.is_some()),
+            user_data: self.bytes("user-data").await?,
+            interfaces: interfaces.lines().count(),
+        })
+    }
+}

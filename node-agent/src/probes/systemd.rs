@@ -1,0 +1,41 @@
+//! systemd, through `systemctl`: it is on every image, and is run when something happened, not in a circle.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::watch::units::{self, PROPERTIES, UNITS, Unit};
+
+/// PID 1 answers in milliseconds, unless it reloads.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How the units stand; nothing if systemd does not answer.
+pub async fn units() -> Option<Vec<Unit>> {
+    let mut words = vec!["show".to_owned(), format!("--property={PROPERTIES}")];
+    words.extend(UNITS.map(|unit| format!("{unit}.service")));
+    Some(units::read(&systemctl(&words).await?))
+}
+
+/// The unit with its drop-ins, as text.
+pub async fn text_of(unit: &str) -> Option<String> {
+    systemctl(&["cat".to_owned(), format!("{unit}.service")]).await
+}
+
+/// Asks systemd to do something with a unit, and does not wait for it: the unit may be waiting for us.
+pub async fn order(verb: &str, unit: &str) -> bool {
+    systemctl(&["--no-block".to_owned(), verb.to_owned(), format!("{unit}.service")]).await.is_some()
+}
+
+/// Asks systemd to read its units anew.
+pub async fn reload() -> bool {
+    systemctl(&["daemon-reload".to_owned()]).await.is_some()
+}
+
+async fn systemctl(words: &[String]) -> Option<String> {
+    let mut command = Command::new("systemctl");
+    command.args(words).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let output = timeout(PATIENCE, command.output()).await.ok()?.ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,68 @@
+//! The bundle: what one would ask for first when a node failed, in one file, bounded and without secrets.
+
+use std::fmt::Write;
+use std::io;
+use std::path::Path;
+
+use muster_bootstrap::secrets::clean;
+
+use super::status;
+use crate::probes::journal;
+use crate::report::Report;
+use crate::watch::units::UNITS;
+
+/// Lines of each unit; with seven units and 240 characters a line the file stays under half a megabyte.
+const LINES: u32 = 200;
+const LARGEST: usize = 512 << 10;
+
+/// Writes it.
+///
+/// # Errors
+/// It cannot be written.
+pub async fn write(folder: &Path, report: &Report) -> io::Result<()> {
+    let mut sections = Vec::new();
+    for unit in UNITS {
+        sections.push((unit.to_owned(), journal::tail(unit, LINES).await));
+    }
+    status::replace(&folder.join("bundle.txt"), text(report, &sections).as_bytes(), 0o600)
+}
+
+/// The text of it.
+fn text(report: &Report, sections: &[(String, String)]) -> String {
+    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
+    for (unit, lines) in sections {
+        let _infallible = write!(text, "\n\n=== journal of {unit}\n");
+        let mut private = false;
+        for line in lines.lines() {
+            // A key stands on lines of its own between these two.
+            private |= line.contains("-----BEGIN");
+            let shown = if private { "[hidden]".to_owned() } else { clean(line) };
+            private &= !line.contains("-----END");
+            if text.len() + shown.len() > LARGEST {
+                return text;
+            }
+            text.push_str(&shown);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::course::Course;
+    use muster_bootstrap::agent_config::Mode;
+
+    #[test]
+    fn it_is_bounded_and_has_no_secrets() {
+        let now = "2026-11-21T20:00:00Z".parse().unwrap();
+        let report = Course::new(Mode::Delegate, false, String::new(), now).report(now);
+        let lines = "launchToken: mlt-4f9aQ2secret\n-----BEGIN RSA PRIVATE KEY-----\nMIIEabc\n-----END RSA PRIVATE KEY-----\nplain words\n";
+        let told = text(&report, &[("kubelet".to_owned(), lines.to_owned())]);
+        assert!(told.contains("plain words") && told.contains("=== journal of kubelet"), "{told}");
+        assert!(!told.contains("4f9aQ2") && !told.contains("MIIEabc"), "{told}");
+        let much = text(&report, &[("kubelet".to_owned(), format!("{}\n", "word ".repeat(40)).repeat(20_000))]);
+        assert!(much.len() <= LARGEST);
+    }
+}

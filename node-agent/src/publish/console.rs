@@ -1,0 +1,38 @@
+//! The serial console: what EC2 keeps of it can be read when nothing else of the node can be reached.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use crate::report::{Report, Verdict, Weight};
+
+/// One line that a program can find and read: `key=value`, values in quotes as JSON writes them.
+#[must_use]
+pub fn line(report: &Report, verdict: &Verdict) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let instance = report.instance_id.as_deref().unwrap_or("unknown");
+    format!(
+        "MUSTER-AGENT VERDICT code={} severity=error phase={} instance={instance} held={} message={} fix={}",
+        verdict.code,
+        verdict.phase,
+        report.held,
+        quoted(&verdict.message),
+        quoted(&verdict.fix)
+    )
+}
+
+/// Writes the line of the verdict to the console, if it is an error that `said` is not already about.
+pub fn say(report: &Report, said: &mut Option<String>) {
+    let Some(verdict) = report.verdict.as_ref().filter(|verdict| verdict.severity == Weight::Error) else {
+        *said = None;
+        return;
+    };
+    let line = line(report, verdict);
+    if said.as_ref() == Some(&line) {
+        return;
+    }
+    if let Ok(mut console) = OpenOptions::new().write(true).open("/dev/console") {
+        // A console that nobody listens to must not stop the agent.
+        let _lost_with_the_console = writeln!(console, "{line}");
+    }
+    *said = Some(line);
+}

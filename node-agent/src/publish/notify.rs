@@ -1,0 +1,17 @@
+//! Telling systemd that the agent is ready (`sd_notify(3)`, a datagram).
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Tells systemd, if it wants to know. `socket` is the value of `NOTIFY_SOCKET`.
+///
+/// # Errors
+/// The socket does not take it.
+pub fn ready(socket: Option<&str>) -> std::io::Result<()> {
+    let Some(socket) = socket else { return Ok(()) };
+    let address = match socket.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(socket)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address).map(drop)
+}

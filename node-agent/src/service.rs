@@ -1,0 +1,267 @@
+//! `muster-agent run`: the one file that knows the whole service. Watchers observe, the course decides, one loop publishes.
+
+mod watchers;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fs_err as fs;
+use jiff::Timestamp;
+use muster_bootstrap::agent_config::Mode;
+use muster_bootstrap::userdata::UserData;
+use muster_proto::muster::AdmitKubeletResponse;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::course::{Course, Observation};
+use crate::native;
+use crate::preflight::{self, Facts};
+use crate::probes::gather::Gatherer;
+use crate::probes::systemd;
+use crate::publish::{bundle, console, health, notify, socket, status};
+use crate::report::{Report, Weight};
+
+/// What the service was told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The agent's folder: status, socket.
+    pub run_folder: PathBuf,
+    /// The folder of the bundle.
+    pub log_folder: PathBuf,
+    /// URL of instance metadata.
+    pub metadata_endpoint: String,
+    /// Report, and hold nothing back, whatever the node's configuration says.
+    pub report_only: bool,
+    /// Where systemd wants to hear that the agent is ready.
+    pub notify_socket: Option<String>,
+}
+
+/// How long a kubelet waits for an answer at most. A healthy node's is there in milliseconds; beyond this the boot counts
+/// for more.
+const ANSWER_WITHIN: Duration = Duration::from_secs(8);
+/// How long the agent waits before it looks again at what holds the kubelet back.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// What waits for its time in the course (patience, a line that lasts) is looked at this often.
+const TICK: Duration = Duration::from_secs(1);
+/// Observations come in bursts: a journal that is read from the boot on has hundreds of lines.
+const QUEUE: usize = 1024;
+
+/// There in images whose bootstrap is the agent's.
+const NATIVE: &str = "/etc/muster/native";
+
+/// What the watchers have to know, as far as it is known.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    /// The name of the Node.
+    pub(crate) node_name: Option<String>,
+    /// Whether devices are asked for.
+    pub(crate) has_resources: bool,
+    /// Whether the kubelet was well when this was said.
+    pub(crate) is_settled: bool,
+}
+
+/// A preflight that was made, and whether the kubelet was about to start.
+struct Made {
+    facts: Facts,
+    began: Instant,
+}
+
+/// Runs until it is told to end.
+///
+/// # Errors
+/// The agent's folder or socket cannot be made, or a part of the agent has ended.
+pub async fn run(settings: Settings) -> Result<(), String> {
+    let Settings { run_folder, log_folder, metadata_endpoint, report_only, notify_socket } = settings;
+    let fault = |what: &str| {
+        let what = what.to_owned();
+        move |error: std::io::Error| format!("{what}: {error}")
+    };
+    fs::create_dir_all(&run_folder).map_err(fault("the agent's folder cannot be made"))?;
+    let listener = socket::bind(&run_folder).map_err(fault("the agent's socket cannot be made"))?;
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
+    let mut course = Course::new(Mode::Delegate, report_only, boot_id, Timestamp::now());
+    let mut report = course.report(Timestamp::now());
+    let (statuses_tx, statuses) = watch::channel(health::statuses(&report));
+    let (asked_tx, mut asked_rx) = mpsc::channel(8);
+    let (observed_tx, mut observed_rx) = mpsc::channel(QUEUE);
+    let (known_tx, known_rx) = watch::channel(Known::default());
+    let (made_tx, mut made_rx) = mpsc::channel(1);
+    let look = Arc::new(Notify::new());
+    let about_to_start = Arc::new(std::sync::atomic::AtomicBool::new(false));
+
+    let mut parts = JoinSet::new();
+    parts.spawn(async move { socket::serve(listener, statuses, asked_tx).await.map_err(|error| error.to_string()) });
+    parts.spawn(preflights(metadata_endpoint.clone(), Arc::clone(&look), Arc::clone(&about_to_start), made_tx));
+    watchers::spawn(&mut parts, &observed_tx, &known_rx, metadata_endpoint);
+    status::write(&run_folder, &report).map_err(fault("the status cannot be written"))?;
+    notify::ready(notify_socket.as_deref()).map_err(fault("systemd cannot be told"))?;
+    look.notify_one();
+
+    let mut waiting: Vec<(socket::Asked, Instant)> = Vec::new();
+    let mut was_refused = false;
+    let mut native = native::Bootstrap::default();
+    let mut said = None;
+    let mut bundled: Option<String> = None;
+    let mut look_again = Instant::now() + LOOK_AGAIN;
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut terminate = signal(SignalKind::terminate()).map_err(fault("signals"))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(fault("signals"))?;
+    loop {
+        tokio::select! {
+            Some(observation) = observed_rx.recv() => {
+                course.observe(observation, Timestamp::now());
+                // A burst is taken in as a whole before anything is said about it.
+                while let Ok(observation) = observed_rx.try_recv() {
+                    course.observe(observation, Timestamp::now());
+                }
+            }
+            Some(asked) = asked_rx.recv() => {
+                waiting.push((asked, Instant::now()));
+                about_to_start.store(true, std::sync::atomic::Ordering::Relaxed);
+                look.notify_one();
+            }
+            Some(made) = made_rx.recv() => {
+                let Made { facts, began } = made;
+                let (mode, is_report_only) = wishes(&facts, report_only);
+                let instance = facts.metadata.instance();
+                course.identify(instance.map(|it| it.id.clone()), mode, is_report_only);
+                let examined = preflight::examine(&facts);
+                course.observe(Observation::Preflight(Box::new(examined)), Timestamp::now());
+                look_again = Instant::now() + LOOK_AGAIN;
+                let is_held = course.fatal().is_some() && !course.is_report_only();
+                if mode == Mode::Native && !is_held {
+                    let outcome = native.run(&facts).await;
+                    course.observe(Observation::Native(outcome.map_err(Box::new)), Timestamp::now());
+                }
+                let response = answer(&course);
+                // Who asked while this one was under way is answered by the next.
+                let (answered, later) = waiting.into_iter().partition(|(_, at)| *at <= began);
+                waiting = later;
+                for (asked, _) in answered {
+                    was_refused |= !response.admitted;
+                    let _the_kubelet_gave_up = asked.send(response.clone());
+                }
+                if !waiting.is_empty() {
+                    look.notify_one();
+                }
+                if was_refused && response.admitted {
+                    was_refused = !systemd::order("start", "kubelet").await;
+                }
+                course.observe(Observation::Held(was_refused), Timestamp::now());
+            }
+            _ = tick.tick() => {
+                let late = waiting.iter().position(|(_, at)| at.elapsed() >= ANSWER_WITHIN);
+                if let Some(index) = late {
+                    let _the_kubelet_gave_up = waiting.swap_remove(index).0.send(admitted());
+                }
+                let is_unwell = course.fatal().is_some() && report.of(crate::phase::Phase::Registered).is_none_or(|it| it.ended.is_none());
+                if is_unwell && Instant::now() >= look_again {
+                    look_again = Instant::now() + LOOK_AGAIN;
+                    look.notify_one();
+                }
+            }
+            Some(ended) = parts.join_next() => {
+                return Err(match ended {
+                    Ok(Err(error)) => error,
+                    Ok(Ok(())) => "a part of the agent has ended".to_owned(),
+                    Err(error) => error.to_string(),
+                });
+            }
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+        }
+        let next = course.report(Timestamp::now());
+        if next.is_same(&report) {
+            continue;
+        }
+        report = next;
+        // What cannot be written to one reader is still written to the others.
+        if let Err(error) = status::write(&run_folder, &report) {
+            log(&format!("the status cannot be written: {error}"));
+        }
+        statuses_tx.send_replace(health::statuses(&report));
+        console::say(&report, &mut said);
+        tell(&report, &mut bundled, &log_folder);
+        known_tx.send_if_modified(|known| refresh(known, &course, &report));
+    }
+}
+
+/// Makes a preflight whenever it is asked to.
+async fn preflights(
+    endpoint: String,
+    look: Arc<Notify>,
+    about_to_start: Arc<std::sync::atomic::AtomicBool>,
+    made_tx: mpsc::Sender<Made>,
+) -> Result<(), String> {
+    let mut gatherer = Gatherer::new(endpoint);
+    loop {
+        look.notified().await;
+        let began = Instant::now();
+        let facts = gatherer.gather(about_to_start.load(std::sync::atomic::Ordering::Relaxed)).await;
+        made_tx.send(Made { facts, began }).await.map_err(|_| "the agent is ending".to_owned())?;
+    }
+}
+
+/// What the node's configuration in its user data asks of the agent.
+fn wishes(facts: &Facts, report_only: bool) -> (Mode, bool) {
+    let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
+    let config = preflight::agent_config(user_data.as_ref()).ok().flatten();
+    // An image that is made for it runs its own bootstrap, whether the user data says so or not.
+    let of_image = if std::path::Path::new(NATIVE).exists() { Mode::Native } else { Mode::Delegate };
+    config.map_or((of_image, report_only), |it| (it.spec.mode, report_only || it.spec.report_only))
+}
+
+fn admitted() -> AdmitKubeletResponse {
+    AdmitKubeletResponse { admitted: true, code: String::new(), message: String::new() }
+}
+
+fn answer(course: &Course) -> AdmitKubeletResponse {
+    match course.fatal().filter(|_| !course.is_report_only()) {
+        None => admitted(),
+        Some(finding) => AdmitKubeletResponse {
+            admitted: false,
+            code: finding.verdict.code.to_owned(),
+            message: finding.message.clone(),
+        },
+    }
+}
+
+fn refresh(known: &mut Known, course: &Course, report: &Report) -> bool {
+    let next = Known {
+        node_name: course.node_name().map(ToOwned::to_owned),
+        has_resources: !course.resources().is_empty(),
+        is_settled: report.phase == crate::phase::Phase::Initialized && report.waiting_for.is_none(),
+    };
+    let is_new = (next.node_name != known.node_name)
+        || next.has_resources != known.has_resources
+        || next.is_settled != known.is_settled;
+    *known = next;
+    is_new
+}
+
+/// Says in the journal what changed, and keeps a bundle of a failure.
+fn tell(report: &Report, bundled: &mut Option<String>, folder: &std::path::Path) {
+    let error = report.verdict.as_ref().filter(|verdict| verdict.severity == Weight::Error);
+    let code = error.map(|verdict| verdict.code.clone());
+    if code.is_some() && code != *bundled {
+        let (report, folder) = (report.clone(), folder.to_owned());
+        // It ends by its own deadlines; a bundle that cannot be written is no reason to end.
+        tokio::spawn(async move {
+            if let Err(error) = bundle::write(&folder, &report).await {
+                log(&format!("the bundle cannot be written: {error}"));
+            }
+        });
+    }
+    *bundled = code;
+    let verdict = report.verdict.as_ref().map(|it| format!(", {}: {}", it.code, it.message)).unwrap_or_default();
+    log(&format!("{}{verdict}", report.phase));
+}
+
+#[expect(clippy::print_stderr, reason = "a service of systemd logs to stderr")]
+pub(crate) fn log(line: &str) {
+    eprintln!("{line}");
+}

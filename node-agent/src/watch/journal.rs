@@ -1,0 +1,68 @@
+//! Lines of the journal, as `journalctl -o json` prints them.
+
+use serde_json::Value;
+
+/// A line that somebody wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The unit that it is about, without `.service`.
+    pub unit: String,
+    /// Its text, shortened.
+    pub text: String,
+    /// Whether systemd says it about the unit, and not the unit itself.
+    pub is_of_systemd: bool,
+}
+
+/// The longest text that is looked at: the kubelet prints whole objects.
+const LONGEST: usize = 4096;
+
+impl Line {
+    /// Reads a line of `journalctl -o json`; `None` if it is none, or of no service.
+    #[must_use]
+    pub fn read(json: &str) -> Option<Self> {
+        let entry: Value = serde_json::from_str(json).ok()?;
+        let text = |key: &str| entry.get(key).and_then(text_of);
+        let is_of_systemd = text("_PID").as_deref() == Some("1");
+        let unit = if is_of_systemd { text("UNIT").or_else(|| text("_SYSTEMD_UNIT")) } else { text("_SYSTEMD_UNIT") }?;
+        let unit = unit.strip_suffix(".service")?.to_owned();
+        let mut message = text("MESSAGE")?;
+        if let Some((end, _)) = message.char_indices().nth(LONGEST) {
+            message.truncate(end);
+        }
+        Some(Self { unit, text: message, is_of_systemd })
+    }
+}
+
+/// A field is a text, or numbers if it is not printable, or a list if it stands twice.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) if items.first().is_some_and(Value::is_number) => {
+            let bytes: Vec<u8> = items.iter().filter_map(|it| u8::try_from(it.as_u64()?).ok()).collect();
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        Value::Array(items) => items.first().and_then(text_of),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_services_and_of_systemd_about_them_are_read() {
+        let own = r#"{"_PID":"812","_SYSTEMD_UNIT":"kubelet.service","MESSAGE":"E1121 run.go:72] \"command failed\"","PRIORITY":"6"}"#;
+        let line = Line::read(own).unwrap();
+        assert_eq!((line.unit.as_str(), line.is_of_systemd), ("kubelet", false));
+        let about = r#"{"_PID":"1","_SYSTEMD_UNIT":"init.scope","UNIT":"kubelet.service","MESSAGE":"kubelet.service: Main process exited, code=exited, status=1/FAILURE"}"#;
+        let line = Line::read(about).unwrap();
+        assert_eq!((line.unit.as_str(), line.is_of_systemd), ("kubelet", true));
+        assert_eq!(Line::read(r#"{"_PID":"1","_SYSTEMD_UNIT":"x.service","MESSAGE":[104,105]}"#).unwrap().text, "hi");
+        for other in ["", "{", "[]", r#"{"MESSAGE":"a"}"#, r#"{"_SYSTEMD_UNIT":"init.scope","MESSAGE":"a"}"#] {
+            assert_eq!(Line::read(other), None, "{other}");
+        }
+        let long = format!(r#"{{"_SYSTEMD_UNIT":"a.service","MESSAGE":"{}"}}"#, "ä".repeat(10_000));
+        assert_eq!(Line::read(&long).unwrap().text.chars().count(), LONGEST);
+    }
+}

@@ -1,0 +1,151 @@
+//! What a Node object says about its node.
+
+use muster_bootstrap::agent_config::Expectation;
+use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::kubelet::taints::Taint;
+use muster_bootstrap::place::{Place, Source};
+use muster_bootstrap::verdicts;
+
+use super::node_object::NodeObject;
+
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+const TRUNK: &str = "vpc.amazonaws.com/has-trunk-attached";
+
+/// A taint that somebody has to take off, and who.
+#[must_use]
+pub fn owner(key: &str) -> Option<&'static str> {
+    let rows = include_str!("../../data/startup-taints.tsv").lines().filter(|row| !row.starts_with('#'));
+    let mut rows = rows.filter_map(|row| row.split_once('\t'));
+    rows.find(|(name, _)| *name == key || name.ends_with('/') && key.starts_with(name)).map(|(_, owner)| owner)
+}
+
+/// The taints that keep a node from being initialized, each with who takes it off.
+#[must_use]
+pub fn startup_taints<'n>(node: &'n NodeObject, expect: &Expectation) -> Vec<(&'n Taint, &'static str)> {
+    let is_named = |taint: &Taint| expect.startup_taints.iter().any(|named| *named == taint.to_string());
+    let owner_of = |taint: &Taint| owner(&taint.key).or_else(|| is_named(taint).then_some("whoever asked for it"));
+    node.taints.iter().filter_map(|taint| Some((taint, owner_of(taint)?))).collect()
+}
+
+/// Whether the Node takes pods: Karpenter's meaning of initialized, but for resources, which the devices tell.
+#[must_use]
+pub fn is_initialized(node: &NodeObject, expect: &Expectation) -> bool {
+    node.is("Ready", "True") && startup_taints(node, expect).is_empty()
+}
+
+/// The faults that a Node object shows at once.
+#[must_use]
+pub fn faults(node: &NodeObject, instance_id: Option<&str>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Some(own) = instance_id
+        && !node.provider_id.is_empty()
+        && node.instance_id() != Some(own)
+    {
+        let message = format!("Node `{}` belongs to another instance", node.name);
+        found.push(Finding::new(&verdicts::AU13, &message, at(node, &format!("providerID: {}", node.provider_id))));
+    }
+    if node.is("DiskPressure", "True") {
+        let text = format!("DiskPressure: {}", node.message("DiskPressure"));
+        found.push(Finding::new(&verdicts::CR11, "the node is short of disk space", at(node, &text)));
+    }
+    if let Some(value) = node.labels.get(TRUNK).filter(|value| *value != "true") {
+        let text = format!("{TRUNK}={value}");
+        let finding = Finding::new(&verdicts::CN10, "the control plane attached no trunk interface", at(node, &text));
+        found.push(finding.with_severity(Severity::Warning));
+    }
+    found
+}
+
+/// What the Node waits for: a fault once it lasts. `is_late` says that it has.
+#[must_use]
+pub fn waits(node: &NodeObject, expect: &Expectation, is_late: bool) -> Vec<Finding> {
+    let severity = if is_late { Severity::Warning } else { Severity::Info };
+    let mut found = Vec::new();
+    let ready = node.message("Ready");
+    if node.is("Ready", "False") && ready.contains("cni plugin not initialized") {
+        let finding = Finding::new(&verdicts::CN01, "the node waits for a CNI plugin", at(node, ready));
+        found.push(finding.with_severity(severity));
+    }
+    if !node.is("Ready", "True") {
+        return found;
+    }
+    for (taint, owner) in startup_taints(node, expect) {
+        let (verdict, message) = match taint.key.as_str() {
+            UNINITIALIZED => (&verdicts::AU16, "the node waits for the cloud controller".to_owned()),
+            _ => (&verdicts::CN11, format!("taint `{taint}` waits for {owner}")),
+        };
+        found.push(Finding::new(verdict, &message, at(node, &taint.to_string())).with_severity(severity));
+    }
+    found
+}
+
+/// Taints that the node had to register with and its first Node object did not have.
+#[must_use]
+pub fn lost_taints(node: &NodeObject, required: &[Taint]) -> Vec<Finding> {
+    let missing = required.iter().filter(|taint| !node.taints.contains(taint));
+    let finding = |taint: &Taint| {
+        let message = format!("the node registered without required taint {taint}");
+        Finding::new(&verdicts::KA07, &message, at(node, ""))
+    };
+    missing.map(finding).collect()
+}
+
+fn at<'t>(node: &NodeObject, text: &'t str) -> Option<(Place, &'t str)> {
+    Some((Source::whole(format!("Node {}", node.name)).anywhere(), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn node(ready: &str, message: &str, taints: &[&str]) -> NodeObject {
+        let taints: Vec<_> = taints
+            .iter()
+            .map(|it| it.parse::<Taint>().unwrap())
+            .map(|it| json!({"key": it.key, "value": it.value, "effect": it.effect}))
+            .collect();
+        NodeObject::read(&json!({"metadata": {"name": "a"}, "spec": {"taints": taints, "providerID": "aws:///z/i-1"},
+            "status": {"conditions": [{"type": "Ready", "status": ready, "message": message}]}}))
+        .unwrap()
+    }
+
+    fn codes(found: &[Finding]) -> Vec<(&'static str, Severity)> {
+        found.iter().map(|it| (it.verdict.code, it.severity)).collect()
+    }
+
+    #[test]
+    fn what_somebody_takes_off_is_waited_for_and_then_a_fault() {
+        let expect =
+            Expectation { startup_taints: vec!["example.com/agent:NoSchedule".to_owned()], ..Default::default() };
+        let tainted = node("True", "", &["example.com/agent:NoSchedule", "dedicated=gpu:NoSchedule"]);
+        assert!(!is_initialized(&tainted, &expect));
+        assert_eq!(codes(&waits(&tainted, &expect, false)), [("CN11", Severity::Info)]);
+        assert_eq!(codes(&waits(&tainted, &expect, true)), [("CN11", Severity::Warning)]);
+        assert!(is_initialized(&tainted, &Expectation::default()), "a taint for good is nobody's to take off");
+        for (taint, code) in [
+            ("node.cilium.io/agent-not-ready:NoExecute", "CN11"),
+            ("readiness.k8s.io/x:NoSchedule", "CN11"),
+            ("node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule", "AU16"),
+        ] {
+            assert_eq!(codes(&waits(&node("True", "", &[taint]), &expect, true)), [(code, Severity::Warning)]);
+        }
+        let waiting = node("False", "Network plugin returns error: cni plugin not initialized", &[]);
+        assert_eq!(codes(&waits(&waiting, &expect, true)), [("CN01", Severity::Warning)]);
+        assert!(waits(&node("True", "", &[]), &expect, true).is_empty());
+    }
+
+    #[test]
+    fn a_node_of_another_instance_is_told_from_the_own_one() {
+        assert_eq!(codes(&faults(&node("True", "", &[]), Some("i-2"))), [("AU13", Severity::Error)]);
+        assert!(faults(&node("True", "", &[]), Some("i-1")).is_empty());
+        assert!(faults(&node("True", "", &[]), None).is_empty());
+    }
+
+    #[test]
+    fn a_taint_that_was_lost_on_the_way_is_seen() {
+        let required = [Taint::unregistered()];
+        assert_eq!(codes(&lost_taints(&node("True", "", &[]), &required)), [("KA07", Severity::Error)]);
+        assert!(lost_taints(&node("True", "", &["karpenter.sh/unregistered:NoExecute"]), &required).is_empty());
+    }
+}

@@ -1,0 +1,108 @@
+//! What lines of the journal mean: a table (`data/signatures.tsv`), and the one way of looking a line up in it.
+
+use std::sync::LazyLock;
+
+use jiff::SignedDuration;
+use muster_bootstrap::verdicts::{self, Verdict};
+
+use super::journal::Line;
+use crate::phase::Phase;
+
+/// A text by which a fault is known.
+#[derive(Debug)]
+pub struct Signature {
+    /// What it means.
+    pub verdict: &'static Verdict,
+    /// The units that say it.
+    units: Vec<&'static str>,
+    /// How long it may be said in a healthy boot.
+    pub patience: SignedDuration,
+    /// The stage after which it is past.
+    pub clears: Phase,
+    /// The pieces of it, in order.
+    pieces: Vec<&'static str>,
+}
+
+static TABLE: LazyLock<Vec<Signature>> =
+    LazyLock::new(|| include_str!("../../data/signatures.tsv").lines().filter_map(parse).collect());
+
+/// All of them, in the order in which they are tried.
+#[must_use]
+pub fn all() -> &'static [Signature] {
+    &TABLE
+}
+
+/// What a line means; the first signature that fits counts.
+#[must_use]
+pub fn find(line: &Line) -> Option<&'static Signature> {
+    // The kubelet's log quotes errors: `err="… \"x\" …"`.
+    let text = line.text.replace("\\\"", "\"");
+    all().iter().find(|signature| signature.fits(&line.unit, &text))
+}
+
+impl Signature {
+    fn fits(&self, unit: &str, text: &str) -> bool {
+        let mut rest = text;
+        self.units.contains(&unit)
+            && self.pieces.iter().all(|piece| match rest.split_once(piece) {
+                Some((_, after)) => {
+                    rest = after;
+                    true
+                }
+                None => false,
+            })
+    }
+}
+
+fn parse(row: &'static str) -> Option<Signature> {
+    let mut columns = row.split('\t');
+    let (code, units, patience, clears, pattern) =
+        (columns.next()?, columns.next()?, columns.next()?, columns.next()?, columns.next()?);
+    Some(Signature {
+        verdict: verdicts::find(code)?,
+        units: units.split(' ').collect(),
+        patience: SignedDuration::from_secs(patience.parse().ok()?),
+        clears: *Phase::ALL.iter().find(|phase| phase.to_string() == clears)?,
+        pieces: pattern.split('…').collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(unit: &str, text: &str) -> Option<&'static str> {
+        let line = Line { unit: unit.to_owned(), text: text.to_owned(), is_of_systemd: false };
+        find(&line).map(|signature| signature.verdict.code)
+    }
+
+    #[test]
+    fn every_row_is_read() {
+        let rows = include_str!("../../data/signatures.tsv").lines().filter(|row| !row.starts_with('#')).count();
+        assert_eq!(all().len(), rows);
+    }
+
+    #[test]
+    fn every_signature_is_found_by_its_own_text_first() {
+        for signature in all() {
+            for unit in &signature.units {
+                assert_eq!(code(unit, &signature.pieces.join(" x ")), Some(signature.verdict.code), "{signature:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_programs_really_print_is_known() {
+        for (unit, text, expected) in include_str!("../../data/journal-lines.tsv")
+            .lines()
+            .filter(|row| !row.starts_with('#'))
+            .map(|row| {
+                let mut columns = row.splitn(3, '\t');
+                (columns.next().unwrap(), columns.next().unwrap(), columns.next().unwrap())
+            })
+            .map(|(expected, unit, text)| (unit, text, expected))
+        {
+            assert_eq!(code(unit, text).unwrap_or("-"), expected, "{unit}: {text}");
+        }
+    }
+}
