@@ -240,6 +240,15 @@ impl Course {
         self.preflight.as_ref().and_then(|it| it.node_name.as_deref())
     }
 
+    /// The kubelet's health port, as its configuration says; 0 if it has none.
+    #[must_use]
+    pub fn health_port(&self) -> u16 {
+        const DEFAULT: u16 = 10_248;
+        let settings = self.preflight.as_ref().map(|it| &it.effective.kubelet_settings);
+        let port = settings.and_then(|it| it.get("healthzPort")).and_then(serde_json::Value::as_u64);
+        port.and_then(|port| port.try_into().ok()).unwrap_or(DEFAULT)
+    }
+
     /// Resources that the node should offer, with their numbers.
     #[must_use]
     pub fn resources(&self) -> BTreeMap<String, u64> {

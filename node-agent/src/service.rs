@@ -2,7 +2,7 @@
 
 mod watchers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::course::{Course, Observation};
 use crate::native;
+use crate::phase::Phase;
 use crate::preflight::{self, Facts};
 use crate::probes::gather::Gatherer;
 use crate::probes::systemd;
@@ -44,6 +45,8 @@ pub struct Settings {
 const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 /// How long the agent waits before it looks again at what holds the kubelet back.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How long until it looks for the kubelet's files by itself.
+const LOOK_FOR_FILES: Duration = Duration::from_secs(10);
 /// What waits for its time in the course (patience, a line that lasts) is looked at this often.
 const TICK: Duration = Duration::from_secs(1);
 /// Observations come in bursts: a journal that is read from the boot on has hundreds of lines.
@@ -53,13 +56,15 @@ const QUEUE: usize = 1024;
 const NATIVE: &str = "/etc/muster/native";
 
 /// What the watchers have to know, as far as it is known.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The name of the Node.
     pub(crate) node_name: Option<String>,
     /// Whether devices are asked for.
     pub(crate) has_resources: bool,
-    /// Whether the kubelet was well when this was said.
+    /// The kubelet's health port; 0 if it has none.
+    pub(crate) health_port: u16,
+    /// Whether the node takes pods.
     pub(crate) is_settled: bool,
 }
 
@@ -87,7 +92,7 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     let (statuses_tx, statuses) = watch::channel(health::statuses(&report));
     let (asked_tx, mut asked_rx) = mpsc::channel(8);
     let (observed_tx, mut observed_rx) = mpsc::channel(QUEUE);
-    let (known_tx, known_rx) = watch::channel(Known::default());
+    let (known_tx, known_rx) = watch::channel(Known { health_port: course.health_port(), ..Known::default() });
     let (made_tx, mut made_rx) = mpsc::channel(1);
     let look = Arc::new(Notify::new());
     let about_to_start = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -104,8 +109,9 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     let mut was_refused = false;
     let mut native = native::Bootstrap::default();
     let mut said = None;
+    let mut logged = String::new();
     let mut bundled: Option<String> = None;
-    let mut look_again = Instant::now() + LOOK_AGAIN;
+    let mut looked = Instant::now();
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut terminate = signal(SignalKind::terminate()).map_err(fault("signals"))?;
@@ -131,7 +137,7 @@ pub async fn run(settings: Settings) -> Result<(), String> {
                 course.identify(instance.map(|it| it.id.clone()), mode, is_report_only);
                 let examined = preflight::examine(&facts);
                 course.observe(Observation::Preflight(Box::new(examined)), Timestamp::now());
-                look_again = Instant::now() + LOOK_AGAIN;
+                looked = Instant::now();
                 let is_held = course.fatal().is_some() && !course.is_report_only();
                 if mode == Mode::Native && !is_held {
                     let outcome = native.run(&facts).await;
@@ -158,9 +164,10 @@ pub async fn run(settings: Settings) -> Result<(), String> {
                 if let Some(index) = late {
                     let _the_kubelet_gave_up = waiting.swap_remove(index).0.send(admitted());
                 }
-                let is_unwell = course.fatal().is_some() && report.of(crate::phase::Phase::Registered).is_none_or(|it| it.ended.is_none());
-                if is_unwell && Instant::now() >= look_again {
-                    look_again = Instant::now() + LOOK_AGAIN;
+                if let Some(pause) = look_again_after(&course, &report)
+                    && looked.elapsed() >= pause
+                {
+                    looked = Instant::now();
                     look.notify_one();
                 }
             }
@@ -185,7 +192,7 @@ pub async fn run(settings: Settings) -> Result<(), String> {
         }
         statuses_tx.send_replace(health::statuses(&report));
         console::say(&report, &mut said);
-        tell(&report, &mut bundled, &log_folder);
+        tell(&report, &mut logged, &mut bundled, &log_folder);
         known_tx.send_if_modified(|known| refresh(known, &course, &report));
     }
 }
@@ -211,8 +218,21 @@ fn wishes(facts: &Facts, report_only: bool) -> (Mode, bool) {
     let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
     let config = preflight::agent_config(user_data.as_ref()).ok().flatten();
     // An image that is made for it runs its own bootstrap, whether the user data says so or not.
-    let of_image = if std::path::Path::new(NATIVE).exists() { Mode::Native } else { Mode::Delegate };
+    let of_image = if Path::new(NATIVE).exists() { Mode::Native } else { Mode::Delegate };
     config.map_or((of_image, report_only), |it| (it.spec.mode, report_only || it.spec.report_only))
+}
+
+/// How long after the last preflight another one is due, if it is.
+fn look_again_after(course: &Course, report: &Report) -> Option<Duration> {
+    let has_registered = report.of(Phase::Registered).is_some_and(|it| it.ended.is_some());
+    if course.fatal().is_some() && !has_registered {
+        Some(LOOK_AGAIN)
+    } else if course.node_name().is_none() {
+        // The kubelet's files are still to be written; its unit asks when they are, unless it has not learnt to.
+        Some(LOOK_FOR_FILES)
+    } else {
+        None
+    }
 }
 
 fn admitted() -> AdmitKubeletResponse {
@@ -234,17 +254,16 @@ fn refresh(known: &mut Known, course: &Course, report: &Report) -> bool {
     let next = Known {
         node_name: course.node_name().map(ToOwned::to_owned),
         has_resources: !course.resources().is_empty(),
-        is_settled: report.phase == crate::phase::Phase::Initialized && report.waiting_for.is_none(),
+        health_port: course.health_port(),
+        is_settled: report.phase == Phase::Initialized && report.waiting_for.is_none(),
     };
-    let is_new = (next.node_name != known.node_name)
-        || next.has_resources != known.has_resources
-        || next.is_settled != known.is_settled;
+    let is_new = next != *known;
     *known = next;
     is_new
 }
 
 /// Says in the journal what changed, and keeps a bundle of a failure.
-fn tell(report: &Report, bundled: &mut Option<String>, folder: &std::path::Path) {
+fn tell(report: &Report, logged: &mut String, bundled: &mut Option<String>, folder: &Path) {
     let error = report.verdict.as_ref().filter(|verdict| verdict.severity == Weight::Error);
     let code = error.map(|verdict| verdict.code.clone());
     if code.is_some() && code != *bundled {
@@ -258,7 +277,15 @@ fn tell(report: &Report, bundled: &mut Option<String>, folder: &std::path::Path)
     }
     *bundled = code;
     let verdict = report.verdict.as_ref().map(|it| format!(", {}: {}", it.code, it.message)).unwrap_or_default();
-    log(&format!("{}{verdict}", report.phase));
+    let stage = match report.phase {
+        Phase::Initialized if report.waiting_for.is_none() => "the node takes pods".to_owned(),
+        phase => phase.to_string(),
+    };
+    let line = format!("{stage}{verdict}");
+    if line != *logged {
+        log(&line);
+        *logged = line;
+    }
 }
 
 #[expect(clippy::print_stderr, reason = "a service of systemd logs to stderr")]

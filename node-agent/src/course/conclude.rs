@@ -11,7 +11,7 @@ use muster_bootstrap::verdicts::{self, Verdict};
 use super::{Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, PATIENCE_WITH_PODS, Sighting};
 use crate::devices::chain;
 use crate::phase::{Phase, Progress};
-use crate::report::{self, PhaseReport, Report, Resource};
+use crate::report::{self, PhaseReport, Report, Resource, Weight};
 use crate::watch::node_rules;
 use crate::watch::units::Unit;
 
@@ -29,7 +29,12 @@ impl Course {
         findings.retain(|(_, it)| told.insert((it.verdict.code, it.message.clone())));
         let explained = findings.iter().any(|(_, it)| it.severity == Severity::Error && !is_consequence(it));
         findings.retain(|(_, it)| !(explained && is_consequence(it) && it.severity == Severity::Error));
-        findings.sort_by_key(|(phase, it)| (it.severity, is_consequence(it), *phase));
+        // Among faults the earliest stage is the cause; among what is only waited for, the last one is where the node stands.
+        let order = |(phase, it): &(Phase, Finding)| match it.severity {
+            Severity::Info => (it.severity, false, Phase::Initialized as usize - *phase as usize),
+            severity => (severity, is_consequence(it), *phase as usize),
+        };
+        findings.sort_by_key(order);
         let keys: BTreeSet<_> = findings.iter().map(|(_, it)| (it.verdict.code, it.message.clone())).collect();
         self.since.retain(|key, _| keys.contains(key));
         for key in keys {
@@ -49,7 +54,8 @@ impl Course {
             phase,
             waiting_for: self.waiting_for(phase),
             phases,
-            verdict: said.first().cloned(),
+            // What is merely worth knowing of the machine is no verdict on the node.
+            verdict: said.iter().find(|it| it.severity != Weight::Info || it.phase != Phase::Preflight).cloned(),
             findings: said,
             held: self.held,
             devices,

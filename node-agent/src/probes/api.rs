@@ -84,6 +84,8 @@ pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Opti
             *cached = None;
             return Some(Standing::Unauthorized);
         }
+        // An API server before 1.28 does not know the question, and one may forbid it: then nothing is known.
+        StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => return None,
         status if !status.is_success() => return Some(Standing::Refused(message(&answer))),
         _ => {}
     }

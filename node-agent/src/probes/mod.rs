@@ -31,3 +31,6 @@ pub const STEP: Duration = Duration::from_millis(1500);
 /// How long a program of the image may take, such as the one that makes the token: AWS's command line is Python, and takes
 /// a second on a small instance.
 pub const PROGRAM: Duration = Duration::from_secs(10);
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

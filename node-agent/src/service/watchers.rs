@@ -20,11 +20,9 @@ use crate::probes::{documents, machine, metadata, pod_resources, systemd};
 type Observed = mpsc::Sender<Observation>;
 type Outcome = Result<(), String>;
 
-/// The kubelet's health port; a configuration that moves it is rare, and then the unit's state has to do.
-const HEALTH: &str = "http://127.0.0.1:10248";
 /// While something is on its way it is looked at this often, else at [`IDLE`].
 const BUSY: Duration = Duration::from_secs(1);
-const IDLE: Duration = Duration::from_secs(5);
+const IDLE: Duration = Duration::from_secs(3);
 /// Units are looked at when the journal tells of them, and at this pace in case it does not.
 const UNITS: Duration = Duration::from_secs(10);
 /// AWS asks to look for notices every five seconds.
@@ -98,10 +96,17 @@ async fn units_and_journal(observed: Observed) -> Outcome {
 }
 
 async fn health(observed: Observed, known: watch::Receiver<Known>) -> Outcome {
-    let server = Server::of_url(HEALTH, None)?;
     let mut last = None;
     loop {
-        let health = ask_health(&server).await;
+        let health = match known.borrow().health_port {
+            // Where there is no port the unit's state has to do.
+            0 => None,
+            port => Some(Server { host: "127.0.0.1".to_owned(), port, tls: None }),
+        };
+        let health = match health {
+            Some(server) => ask_health(&server).await,
+            None => Health::Well,
+        };
         if last != Some(health) {
             last = Some(health);
             send(&observed, Observation::Health(health)).await?;

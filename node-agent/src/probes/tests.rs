@@ -1,0 +1,129 @@
+//! The way to the API server and the node's standing, against servers on loopback.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::api;
+use super::kubeconfig::{Kubeconfig, User};
+use crate::preflight::standing::{OwnNode, Standing};
+use crate::preflight::way::{TlsFault, Way};
+
+type Issuer = CertifiedIssuer<'static, KeyPair>;
+
+fn authority() -> Issuer {
+    let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// What a server answers to a request's first line.
+type Answer = fn(&str) -> &'static str;
+
+/// An API server whose certificate is for `name`, until `year`.
+async fn server(issuer: &Issuer, name: &str, year: i32, answer: Answer) -> SocketAddr {
+    let mut parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    parameters.not_before = rcgen::date_time_ymd(2000, 1, 1);
+    parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let certificate = parameters.signed_by(&key, issuer).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut request = [0; 4096];
+            // One read is one request: the agent's are small.
+            while let Ok(count) = stream.read(&mut request).await
+                && count > 0
+            {
+                let text = String::from_utf8_lossy(&request[..count]).into_owned();
+                let body = answer(text.lines().next().unwrap_or_default());
+                let (status, body) = body.split_once(' ').unwrap();
+                let head = format!(
+                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nDate: Sat, 21 Nov 2026 20:00:00 GMT\r\n\r\n",
+                    body.len()
+                );
+                if stream.write_all(format!("{head}{body}").as_bytes()).await.is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    address
+}
+
+fn config(address: SocketAddr, issuer: &Issuer) -> Kubeconfig {
+    let server = format!("https://localhost:{}", address.port());
+    Kubeconfig { server, authority: issuer.pem().into_bytes(), user: User::Token("t".to_owned()) }
+}
+
+const FAR: i32 = 2999;
+
+#[tokio::test]
+async fn the_step_that_fails_is_told() {
+    let issuer = authority();
+    let refuse: Answer = |_| "401 {}";
+    let good = server(&issuer, "localhost", FAR, refuse).await;
+    match api::way(&config(good, &issuer)).await {
+        Way::Open { clock: Some((theirs, _)), version: None, .. } => {
+            assert_eq!(theirs.to_string(), "2026-11-21T20:00:00Z");
+        }
+        other => panic!("{other:?}"),
+    }
+    let fault = async |address, issuer: &Issuer| match api::way(&config(address, issuer)).await {
+        Way::Tls { fault, .. } => fault,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(fault(good, &authority()).await, TlsFault::Issuer);
+    let other = server(&issuer, "other.example", FAR, refuse).await;
+    assert!(matches!(fault(other, &issuer).await, TlsFault::Name(_)));
+    let expired = server(&issuer, "localhost", 2001, refuse).await;
+    assert!(matches!(fault(expired, &issuer).await, TlsFault::Time(_)));
+    let broken = Kubeconfig { authority: b"nothing".to_vec(), ..config(good, &issuer) };
+    assert!(matches!(api::way(&broken).await, Way::Tls { fault: TlsFault::Authority(_), .. }));
+    let ill = server(&issuer, "localhost", FAR, |_| "503 {}").await;
+    assert!(matches!(api::way(&config(ill, &issuer)).await, Way::Odd { .. }));
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    assert!(matches!(api::way(&config(nobody, &issuer)).await, Way::Refused { .. }));
+}
+
+#[tokio::test]
+async fn the_node_hears_who_it_is() {
+    let issuer = authority();
+    let standing = async |answer: Answer| {
+        let address = server(&issuer, "localhost", FAR, answer).await;
+        api::standing(&config(address, &issuer), Some("n"), &mut None).await
+    };
+    assert_eq!(standing(|_| "401 {}").await, Some(Standing::Unauthorized));
+    assert_eq!(standing(|_| "404 {}").await, None, "an API server before 1.28");
+    assert!(
+        matches!(standing(|_| "500 {\"message\":\"etcd\"}").await, Some(Standing::Refused(why)) if why.ends_with("etcd"))
+    );
+    let known = standing(|line| match line.split(' ').nth(1).unwrap_or_default() {
+        "/version" => r#"200 {"gitVersion":"v1.37.1"}"#,
+        "/api/v1/nodes/n" => r#"404 {}"#,
+        _ => r#"201 {"status":{"userInfo":{"username":"system:node:n","groups":["system:nodes"]}}}"#,
+    });
+    let expected = Standing::Known {
+        user: "system:node:n".to_owned(),
+        groups: vec!["system:nodes".to_owned()],
+        version: Some("v1.37.1".to_owned()),
+        node: OwnNode::Absent,
+    };
+    assert_eq!(known.await, Some(expected));
+}
