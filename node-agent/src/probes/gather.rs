@@ -2,6 +2,7 @@
 //! ago, is not asked again.
 
 use std::path::Path;
+use std::time::Duration;
 
 use fs_err as fs;
 use jiff::{SignedDuration, Timestamp};
@@ -9,6 +10,7 @@ use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::question::Arch;
 use muster_bootstrap::userdata::{UserData, base64};
 use muster_bootstrap::{Question, judge};
+use tokio::time::sleep;
 
 use super::documents::{self, Documents};
 use super::kubeconfig::{Kubeconfig, Token};
@@ -26,6 +28,7 @@ const KUBELET: &str = "/usr/bin/kubelet";
 #[derive(Default)]
 pub struct Gatherer {
     endpoint: String,
+    has_gathered: bool,
     metadata: Option<Metadata>,
     flags: Option<(FlagSet, Option<Arch>)>,
     token: Option<Token>,
@@ -46,7 +49,7 @@ impl Gatherer {
         let metadata = async {
             match known {
                 Some(known) => known,
-                None => metadata::read(&self.endpoint).await,
+                None => ask_metadata(&self.endpoint, self.has_gathered).await,
             }
         };
         let unit = async { systemd::text_of("kubelet").await };
@@ -55,6 +58,7 @@ impl Gatherer {
         let documents = documents::read(unit.as_deref());
         let name = documents.command.as_ref().and_then(|(_, arguments)| host_name(arguments));
         let config = kubeconfig(&documents, &metadata, &flags.0);
+        self.has_gathered = true;
         self.metadata = Some(metadata.clone());
         self.flags = Some(flags.clone());
         let (way, standing) = match config {
@@ -110,6 +114,21 @@ impl Gatherer {
         self.standing = standing.clone().map(|(it, at)| (config, it, at));
         (Some(way), standing.map(|(it, _)| it))
     }
+}
+
+/// Right after the start of an instance its network comes and goes: the first time, metadata is asked more than once.
+async fn ask_metadata(endpoint: &str, has_gathered: bool) -> Metadata {
+    const PAUSE: Duration = Duration::from_millis(500);
+    let tries = if has_gathered { 1 } else { 4 };
+    let mut found = metadata::read(endpoint).await;
+    for _ in 1..tries {
+        if !matches!(found, Metadata::Silent(_)) {
+            break;
+        }
+        sleep(PAUSE).await;
+        found = metadata::read(endpoint).await;
+    }
+    found
 }
 
 /// Version and flags of the kubelet: from the image's notes, else from itself. It is asked once.
