@@ -32,5 +32,6 @@ pub const STEP: Duration = Duration::from_millis(1500);
 /// a second on a small instance.
 pub const PROGRAM: Duration = Duration::from_secs(10);
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

@@ -3,7 +3,12 @@
 //! Needs of the world: root, for namespaces; the programs of `tests/setup`; `muster-agent`, which `cargo test --workspace`
 //! builds, and `cargo build -p muster-agent` for this suite alone.
 
-#![expect(clippy::panic, reason = "a test that cannot go on has failed, and says what it saw")]
+#![expect(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and says what it saw"
+)]
 
 mod after;
 mod before;
