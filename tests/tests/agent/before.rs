@@ -95,9 +95,9 @@ fn faults_of_the_boot_are_named_in_seconds_and_hold_the_kubelet_back() {
         took.push(("KA08", refused(site, "KA08", with(flag("--register-with-taints=a=b:NoSchedule")), same).await));
         let other = replaced(&data, &authority, &stranger());
         took.push(("NW04", refused(site, "NW04", with(other), same).await));
-        let elsewhere = replaced(&data, &endpoint, "https://192.0.2.1:1");
+        let elsewhere = replaced(&data, endpoint, "https://192.0.2.1:1");
         took.push(("NW03", refused(site, "NW03", with(elsewhere), same).await));
-        let nameless = replaced(&data, &endpoint, "https://nobody.example");
+        let nameless = replaced(&data, endpoint, "https://nobody.example");
         took.push(("NW01", refused(site, "NW01", with(nameless), same).await));
         let mut roleless = with(data.clone());
         roleless.role = None;
