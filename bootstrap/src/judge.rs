@@ -6,12 +6,13 @@ use crate::family::Family;
 use crate::finding::Findings;
 use crate::image;
 use crate::kubelet::arguments;
-use crate::kubelet::config::{Layer, merged, with_flags};
+use crate::kubelet::config::{Form, Layer, merged, with_flags};
 use crate::node_class::{self, Launch};
 use crate::place::{Lines, Place, Source, line_text};
 use crate::question::{File, Question};
 use crate::report::{Effective, Report};
 use crate::rules;
+use crate::tree;
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
 use crate::words::systemd::{environment_file, last, split_value};
@@ -55,7 +56,7 @@ pub fn judge(question: &Question) -> Report {
     }
     if question.kubelet_command.is_some() && !question.kubelet_config.is_empty() {
         // What the bootstrap has written counts, not what it was made of.
-        facts.layers.retain(|layer| layer.is_file);
+        facts.layers.retain(|layer| layer.form != Form::Field);
     }
     read_configuration(&question.kubelet_config, &mut facts, &mut findings);
 
@@ -163,19 +164,20 @@ fn read_environment(file: &File, facts: &mut Facts) {
 }
 
 fn read_configuration(files: &[File], facts: &mut Facts, findings: &mut Findings) {
-    for file in files {
+    for (index, file) in files.iter().enumerate() {
         let source = Source::whole(file.name.as_str());
+        let form = Form::of(index, &file.name);
         facts.configures_kubelet = true;
-        match Layer::file(&file.text, source.clone()) {
-            Ok(layer) if layer.tree.is_map() => facts.layers.push(layer),
-            Ok(layer) => {
-                let message = format!("the kubelet's configuration must be a map, not {}", layer.tree.describe());
-                findings.add(&verdicts::KA11, message, source.at(1), line_text(&file.text, 1));
+        match tree::yaml(&file.text) {
+            Ok(tree) if tree.is_map() => facts.layers.push(Layer { tree, source, form }),
+            Ok(tree) => {
+                let message = format!("the kubelet's configuration must be a map, not {}", tree.describe());
+                findings.add(form.unreadable(), message, source.at(1), line_text(&file.text, 1));
             }
             Err(fault) => {
                 let line = fault.line.unwrap_or(1);
                 let message = format!("the kubelet's configuration is not YAML or JSON: {}", fault.reason);
-                findings.add(&verdicts::KA11, message, source.at(line), line_text(&file.text, line));
+                findings.add(form.unreadable(), message, source.at(line), line_text(&file.text, line));
             }
         }
     }

@@ -15,6 +15,7 @@ use muster_bootstrap::kubelet::taints::Taint;
 use crate::devices::chain::Sightings;
 use crate::phase::Phase;
 use crate::preflight::Preflight;
+use crate::preflight::way::Way;
 use crate::watch::journal::Line;
 use crate::watch::node_object::NodeObject;
 use crate::watch::node_rules;
@@ -26,6 +27,8 @@ use crate::watch::units::Unit;
 pub const PATIENCE_WITH_PODS: SignedDuration = SignedDuration::from_secs(90);
 /// How long a line of the journal that may be said in a healthy boot counts after it was said last.
 const LINE_COUNTS_FOR: SignedDuration = SignedDuration::from_secs(60);
+/// How long the API server may be out of reach: one of its replicas ends, and the next connection goes to another.
+const LOST_FOR: SignedDuration = SignedDuration::from_secs(2);
 /// How long a kubelet may take from its start until its health port says ok. It takes under a second, on a busy machine
 /// five.
 const KUBELET_STARTS_IN: SignedDuration = SignedDuration::from_secs(15);
@@ -45,6 +48,8 @@ pub enum Observation {
     Health(Health),
     /// The own Node; `None` if there is none.
     Node(Option<Box<NodeObject>>),
+    /// The API server cannot be reached any more: how far one comes. `None`: it can.
+    Lost(Option<Box<Way>>),
     /// Devices.
     Devices(Box<Sightings>),
     /// Whether the kubelet's unit was told to wait.
@@ -96,6 +101,8 @@ pub struct Course {
     lost_taints: Vec<Finding>,
     has_registered: bool,
     ready_since: Option<Timestamp>,
+    /// How far one comes to the API server of a Node that is there, and since when.
+    lost: Option<(Way, Timestamp)>,
     devices: Option<Sightings>,
     held: bool,
     notice: Option<String>,
@@ -126,6 +133,7 @@ impl Course {
             lost_taints: Vec::new(),
             has_registered: false,
             ready_since: None,
+            lost: None,
             devices: None,
             held: false,
             notice: None,
@@ -155,6 +163,8 @@ impl Course {
                 self.reckon_health(now);
             }
             Observation::Node(node) => self.see_node(node.map(|node| *node), now),
+            // While it lasts every try may fail in another way; the first one stays.
+            Observation::Lost(way) => self.lost = way.map(|way| self.lost.take().unwrap_or((*way, now))),
             Observation::Devices(sightings) => self.devices = Some(*sightings),
             Observation::Held(held) => self.held = held,
             Observation::Notice(notice) => self.notice = Some(notice),

@@ -147,8 +147,11 @@ pub async fn run(settings: Settings) -> Result<(), String> {
                 // Who asked while this one was under way is answered by the next.
                 let (answered, later) = waiting.into_iter().partition(|(_, at)| *at <= began);
                 waiting = later;
-                for (asked, _) in answered {
+                for (asked, at) in answered {
                     was_refused |= !response.admitted;
+                    if response.admitted {
+                        log(&format!("the kubelet may start, answered after {} ms", at.elapsed().as_millis()));
+                    }
                     let _the_kubelet_gave_up = asked.send(response.clone());
                 }
                 if !waiting.is_empty() {
@@ -162,6 +165,7 @@ pub async fn run(settings: Settings) -> Result<(), String> {
             _ = tick.tick() => {
                 let late = waiting.iter().position(|(_, at)| at.elapsed() >= ANSWER_WITHIN);
                 if let Some(index) = late {
+                    log(&format!("the kubelet may start: the checks took longer than {} s", ANSWER_WITHIN.as_secs()));
                     let _the_kubelet_gave_up = waiting.swap_remove(index).0.send(admitted());
                 }
                 if let Some(pause) = look_again_after(&course, &report)

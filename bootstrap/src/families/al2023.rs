@@ -5,7 +5,7 @@
 use crate::facts::{Argument, Facts, Stated};
 use crate::families::al2;
 use crate::finding::{Findings, Severity};
-use crate::kubelet::config::Layer;
+use crate::kubelet::config::{Form, Layer};
 use crate::kubelet::schema::{FieldFault, FieldFaultKind, NODE_CONFIG};
 use crate::place::{Place, line_text};
 use crate::question::Question;
@@ -121,7 +121,7 @@ fn document(part: &Part, facts: &mut Facts, merged: &mut Merged, findings: &mut 
     if let Some(config) = kubelet.get("config") {
         if config.is_map() {
             merged.max_pods.extend(config.entry("maxPods").map(|(line, _)| part.source.at(line)));
-            facts.layers.push(Layer { tree: config.clone(), source: part.source.clone(), is_file: false });
+            facts.layers.push(Layer { tree: config.clone(), source: part.source.clone(), form: Form::Field });
         } else {
             merged.is_broken = true;
             let message = format!("field `spec.kubelet.config` must be a map, not {}", config.describe());

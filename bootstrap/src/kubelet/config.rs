@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Parsed, boolean};
 use crate::place::Source;
-use crate::tree::{self, SyntaxFault, Tree};
+use crate::tree::{self, Tree};
+use crate::verdicts::{self, Verdict};
 
 /// One document of the configuration.
 #[derive(Debug, Clone)]
@@ -16,14 +17,34 @@ pub(crate) struct Layer {
     pub(crate) tree: Tree,
     /// Where it stands.
     pub(crate) source: Source,
-    /// Whether it is a file of its own, which has to say what it is, or a field of another document, which cannot.
-    pub(crate) is_file: bool,
+    /// What it is.
+    pub(crate) form: Form,
 }
 
-impl Layer {
-    /// Reads a file of the configuration.
-    pub(crate) fn file(text: &str, source: Source) -> Result<Self, SyntaxFault> {
-        Ok(Self { tree: tree::yaml(text)?, source, is_file: true })
+/// What a document of the configuration is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A field of another document, which has no need to say what it is.
+    Field,
+    /// The file that `--config` names.
+    File,
+    /// A file in the folder that `--config-dir` names.
+    DropIn,
+}
+
+impl Form {
+    /// What a file is: the first one, unless it has the name of a drop-in, which the kubelet takes for nothing else.
+    pub(crate) fn of(index: usize, name: &str) -> Self {
+        if index > 0 || name.ends_with(".conf") { Self::DropIn } else { Self::File }
+    }
+
+    /// The verdict where the kubelet cannot read it: it says `failed to load kubelet config file` of the file, and
+    /// `failed to merge kubelet configs` of a drop-in.
+    pub(crate) fn unreadable(self) -> &'static Verdict {
+        match self {
+            Self::DropIn => &verdicts::KA12,
+            Self::Field | Self::File => &verdicts::KA11,
+        }
     }
 }
 
@@ -40,36 +61,36 @@ pub(crate) fn merged(layers: &[Layer]) -> Map<String, Value> {
 }
 
 /// Flags whose value replaces a field, with the field. Only those that a rule reads.
-const OVER: [(&str, &str, Form); 25] = [
-    ("enforce-node-allocatable", "enforceNodeAllocatable", Form::List),
-    ("cluster-dns", "clusterDNS", Form::List),
-    ("eviction-hard", "evictionHard", Form::Evictions),
-    ("eviction-soft", "evictionSoft", Form::Evictions),
-    ("eviction-soft-grace-period", "evictionSoftGracePeriod", Form::Map),
-    ("fail-cgroupv1", "failCgroupV1", Form::Bool),
-    ("fail-swap-on", "failSwapOn", Form::Bool),
-    ("cgroup-driver", "cgroupDriver", Form::Text),
-    ("cgroups-per-qos", "cgroupsPerQOS", Form::Bool),
-    ("event-burst", "eventBurst", Form::Number),
-    ("event-qps", "eventRecordQPS", Form::Number),
-    ("hairpin-mode", "hairpinMode", Form::Text),
-    ("image-gc-high-threshold", "imageGCHighThresholdPercent", Form::Number),
-    ("image-gc-low-threshold", "imageGCLowThresholdPercent", Form::Number),
-    ("kube-reserved", "kubeReserved", Form::Map),
-    ("kube-reserved-cgroup", "kubeReservedCgroup", Form::Text),
-    ("max-pods", "maxPods", Form::Number),
-    ("pods-per-core", "podsPerCore", Form::Number),
-    ("provider-id", "providerID", Form::Text),
-    ("register-node", "registerNode", Form::Bool),
-    ("reserved-cpus", "reservedSystemCPUs", Form::Text),
-    ("system-reserved", "systemReserved", Form::Map),
-    ("system-reserved-cgroup", "systemReservedCgroup", Form::Text),
-    ("topology-manager-policy", "topologyManagerPolicy", Form::Text),
-    ("topology-manager-scope", "topologyManagerScope", Form::Text),
+const OVER: [(&str, &str, Shape); 25] = [
+    ("enforce-node-allocatable", "enforceNodeAllocatable", Shape::List),
+    ("cluster-dns", "clusterDNS", Shape::List),
+    ("eviction-hard", "evictionHard", Shape::Evictions),
+    ("eviction-soft", "evictionSoft", Shape::Evictions),
+    ("eviction-soft-grace-period", "evictionSoftGracePeriod", Shape::Map),
+    ("fail-cgroupv1", "failCgroupV1", Shape::Bool),
+    ("fail-swap-on", "failSwapOn", Shape::Bool),
+    ("cgroup-driver", "cgroupDriver", Shape::Text),
+    ("cgroups-per-qos", "cgroupsPerQOS", Shape::Bool),
+    ("event-burst", "eventBurst", Shape::Number),
+    ("event-qps", "eventRecordQPS", Shape::Number),
+    ("hairpin-mode", "hairpinMode", Shape::Text),
+    ("image-gc-high-threshold", "imageGCHighThresholdPercent", Shape::Number),
+    ("image-gc-low-threshold", "imageGCLowThresholdPercent", Shape::Number),
+    ("kube-reserved", "kubeReserved", Shape::Map),
+    ("kube-reserved-cgroup", "kubeReservedCgroup", Shape::Text),
+    ("max-pods", "maxPods", Shape::Number),
+    ("pods-per-core", "podsPerCore", Shape::Number),
+    ("provider-id", "providerID", Shape::Text),
+    ("register-node", "registerNode", Shape::Bool),
+    ("reserved-cpus", "reservedSystemCPUs", Shape::Text),
+    ("system-reserved", "systemReserved", Shape::Map),
+    ("system-reserved-cgroup", "systemReservedCgroup", Shape::Text),
+    ("topology-manager-policy", "topologyManagerPolicy", Shape::Text),
+    ("topology-manager-scope", "topologyManagerScope", Shape::Text),
 ];
 
 #[derive(Clone, Copy)]
-enum Form {
+enum Shape {
     Text,
     Bool,
     Number,
@@ -95,12 +116,12 @@ pub(crate) fn with_flags(config: &Map<String, Value>, flags: &Parsed) -> Map<Str
             Value::Object(text.split(',').filter_map(pair).collect())
         };
         let value = match form {
-            Form::Text => json!(text),
-            Form::Bool => boolean(text).map_or(Value::Null, Value::Bool),
-            Form::Number => text.parse::<i64>().map_or(Value::Null, Value::from),
-            Form::List => json!(text.split(',').filter(|item| !item.is_empty()).collect::<Vec<_>>()),
-            Form::Map => split('='),
-            Form::Evictions => split('<'),
+            Shape::Text => json!(text),
+            Shape::Bool => boolean(text).map_or(Value::Null, Value::Bool),
+            Shape::Number => text.parse::<i64>().map_or(Value::Null, Value::from),
+            Shape::List => json!(text.split(',').filter(|item| !item.is_empty()).collect::<Vec<_>>()),
+            Shape::Map => split('='),
+            Shape::Evictions => split('<'),
         };
         if !value.is_null() {
             whole.insert(field.to_owned(), value);

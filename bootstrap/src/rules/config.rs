@@ -6,7 +6,7 @@ use crate::facts::Facts;
 use crate::family::Family;
 use crate::finding::Findings;
 use crate::kubelet::arguments::Parsed;
-use crate::kubelet::config::{self, Layer, duration, flag_of, quantity};
+use crate::kubelet::config::{self, Form, Layer, duration, flag_of, quantity};
 use crate::kubelet::gates;
 use crate::kubelet::schema::{FieldFaultKind, KUBELET};
 use crate::kubelet::version::Minor;
@@ -25,7 +25,7 @@ pub(crate) fn fields(facts: &Facts, version: Option<Minor>, findings: &mut Findi
             match &fault.kind {
                 FieldFaultKind::Type { wanted, found } => {
                     let message = format!("field `{path}` must be {wanted}, not {found}");
-                    findings.add(&verdicts::KA11, message, place, path);
+                    findings.add(layer.form.unreadable(), message, place, path);
                 }
                 FieldFaultKind::Unknown { nearest } => {
                     let meant = nearest.as_ref().map(|it| format!("; did you mean `{it}`?")).unwrap_or_default();
@@ -58,7 +58,7 @@ pub(crate) fn fields(facts: &Facts, version: Option<Minor>, findings: &mut Findi
 
 /// A file says what it is; a field of another document has no need to.
 fn identity(layer: &Layer, findings: &mut Findings) {
-    if !layer.is_file {
+    if layer.form == Form::Field {
         return;
     }
     let text = |key: &str| layer.tree.get(key).and_then(crate::tree::Tree::text).unwrap_or_default();
@@ -66,7 +66,8 @@ fn identity(layer: &Layer, findings: &mut Findings) {
         if text(key) != expected {
             let line = layer.tree.entry(key).map_or(1, |(line, _)| line);
             let message = format!("{key} must be `{expected}`");
-            findings.add(&verdicts::KA12, message, layer.source.at(line.max(1)), format!("{key}: {}", text(key)));
+            let (place, fix) = (layer.source.at(line.max(1)), format!("write `{key}: {expected}`"));
+            findings.add_with_fix(&verdicts::KA12, message, &fix, place, format!("{key}: {}", text(key)));
         }
     }
 }
@@ -310,7 +311,8 @@ fn identity_of_node(whole: &Whole<'_>, findings: &mut Findings) {
         findings.add(&verdicts::KA31, "the kubelet has no `--kubeconfig`", place, "");
     }
     let is_by_hand = whole.text("providerID").is_some_and(|text| !text.is_empty());
-    if is_by_hand && !whole.facts.has_all_arguments && !whole.facts.layers.iter().any(|layer| layer.is_file) {
+    if is_by_hand && !whole.facts.has_all_arguments && !whole.facts.layers.iter().any(|layer| layer.form != Form::Field)
+    {
         let message = "the provider ID is set, and every instance has another one";
         whole.refuse(&verdicts::AU14, "providerID", message, findings);
     }

@@ -58,9 +58,9 @@ verdicts! { KUBELET;
     fix "correct the value at the line named"
     source "k8s.io/kubelet, config/v1beta1 by version"
 
-    KA12 Error "a configuration file does not say what it is"
-    cause "A file of the kubelet's configuration needs `apiVersion: kubelet.config.k8s.io/v1beta1` and `kind: KubeletConfiguration`. Without them the kubelet exits."
-    fix "add `apiVersion: kubelet.config.k8s.io/v1beta1` and `kind: KubeletConfiguration`"
+    KA12 Error "a file of the kubelet's configuration does not say what it is, or cannot be merged"
+    cause "Each file must say `apiVersion: kubelet.config.k8s.io/v1beta1` and `kind: KubeletConfiguration`, and a drop-in must be JSON or YAML with values of the right types. Else the kubelet exits with `failed to merge kubelet configs`."
+    fix "correct the line named"
     source "k8s.io/kubernetes, cmd/kubelet/app/server.go (mergeKubeletConfigurations)"
 
     KA13 Warning "a field of the kubelet's configuration that this kubelet does not read"

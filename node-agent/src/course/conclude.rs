@@ -8,9 +8,10 @@ use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
-use super::{Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, PATIENCE_WITH_PODS, Sighting};
+use super::{Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOST_FOR, PATIENCE_WITH_PODS, Sighting};
 use crate::devices::chain;
 use crate::phase::{Phase, Progress};
+use crate::preflight::way;
 use crate::report::{self, PhaseReport, Report, Resource, Weight};
 use crate::watch::node_rules;
 use crate::watch::units::Unit;
@@ -83,6 +84,8 @@ impl Course {
         }
         found.extend(self.unit_findings(now));
         if let Some(node) = &self.node {
+            let lost = self.lost.iter().filter(|(_, since)| now.duration_since(*since) >= LOST_FOR);
+            found.extend(lost.flat_map(|(way, _)| way::check(way, now)).map(|it| (Phase::Registered, it)));
             let expect = self.expect();
             let is_late = self.is_late(now);
             found.extend(self.lost_taints.iter().map(|it| (Phase::Registered, it.clone())));

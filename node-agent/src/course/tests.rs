@@ -108,6 +108,19 @@ fn is(code: &str, weight: Weight) -> Option<(String, Weight)> {
 }
 
 #[test]
+fn an_api_server_that_is_lost_is_named_and_forgiven() {
+    let mut told = Told::joined();
+    let silent = || Way::Silent { to: "10.0.0.1:443".to_owned(), after: std::time::Duration::from_secs(2) };
+    told.see(Observation::Lost(Some(Box::new(silent()))));
+    assert_eq!(told.verdict(), None, "a replica that ends is no fault");
+    told.after(3).see(Observation::Lost(Some(Box::new(silent()))));
+    assert_eq!(told.verdict(), is("NW02", Weight::Error));
+    assert_eq!(states(&told.report())[3], Progress::Failed);
+    told.see(Observation::Lost(None));
+    assert_eq!(told.verdict(), None);
+}
+
+#[test]
 fn a_healthy_node_goes_through_all_stages_and_hears_nothing() {
     let mut told = Told::joined();
     let report = told.report();

@@ -103,7 +103,10 @@ pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
         let percent = disk.free.saturating_mul(100).checked_div(disk.size).unwrap_or(100);
         let text = format!("{} MiB of {} MiB free", disk.free >> 20, disk.size >> 20);
         if disk.free < NOTHING_LEFT {
-            found.push(new(&verdicts::CR11, &format!("the disk of `{path}` is full"), at(path, &text)));
+            let finding = new(&verdicts::CR11, &format!("the disk of `{path}` is full"), at(path, &text));
+            // The kubelet of a node that has joined makes room by itself: nothing is gained by holding it back.
+            let severity = if facts.has_joined() { Severity::Warning } else { Severity::Error };
+            found.push(finding.with_severity(severity));
         } else if percent < 10 {
             let finding =
                 new(&verdicts::CR11, &format!("{percent} % of the disk of `{path}` are free"), at(path, &text));

@@ -32,7 +32,7 @@ use muster_bootstrap::{Family, Question, judge, verdicts};
 
 use self::identity::Metadata;
 use self::machine::Machine;
-use self::standing::Standing;
+use self::standing::{OwnNode, Standing};
 use self::way::Way;
 use crate::devices::chain::{self, Sightings};
 
@@ -69,6 +69,15 @@ pub struct Facts {
     pub is_kubelet_active: bool,
     /// Whether the bootstrap is over, so that what is not there will not come.
     pub is_bootstrapped: bool,
+}
+
+impl Facts {
+    /// Whether this instance has a Node already, as after a reboot or a restart of its kubelet.
+    fn has_joined(&self) -> bool {
+        let Some(Standing::Known { node: OwnNode::Present(node), .. }) = &self.standing else { return false };
+        let own = self.metadata.instance().map(|it| it.id.as_str());
+        own.is_some() && node.instance_id() == own
+    }
 }
 
 /// What came of it.

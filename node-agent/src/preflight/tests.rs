@@ -264,3 +264,14 @@ fn who_the_api_server_knows_does_without_metadata() {
     let found = examine(&facts);
     assert!(found.fatal().is_none(), "{}", shown(&found));
 }
+
+#[test]
+fn a_full_disk_does_not_hold_back_who_makes_room() {
+    let mut facts = healthy();
+    facts.machine.disks.insert("/var/lib/containerd".to_owned(), Disk { size: 20 << 30, free: 0 });
+    assert_eq!(examine(&facts).fatal().map(|it| it.verdict.code), Some("CR11"));
+    facts.standing = Some(known(NAME, "system:nodes", node("aws:///us-east-1a/i-1")));
+    let found = examine(&facts);
+    assert!(found.fatal().is_none(), "{}", shown(&found));
+    assert!(found.findings.iter().any(|it| it.verdict.code == "CR11"));
+}

@@ -88,7 +88,7 @@ pub enum TlsFault {
 const WRONG: SignedDuration = SignedDuration::from_mins(5);
 const DRIFTING: SignedDuration = SignedDuration::from_secs(30);
 
-pub(super) fn check(way: &Way, now: Timestamp) -> Vec<Finding> {
+pub(crate) fn check(way: &Way, now: Timestamp) -> Vec<Finding> {
     let one = |verdict: &'static Verdict, message: String, source: &str, text: &str| {
         vec![Finding::new(verdict, &message, Some((Source::whole(source).anywhere(), text)))]
     };

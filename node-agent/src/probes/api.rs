@@ -70,7 +70,7 @@ pub async fn way(config: &Kubeconfig) -> Way {
 pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Option<Token>) -> Option<Standing> {
     let mut server = match ApiServer::connect(config, cached).await {
         Ok(server) => server,
-        Err(Unreachable::Way) => return None,
+        Err(Unreachable::Way(_)) => return None,
         Err(Unreachable::Standing(standing)) => return Some(standing),
     };
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
@@ -107,8 +107,8 @@ pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Opti
 
 /// Why there is no connection with credentials.
 pub enum Unreachable {
-    /// The way is not open, which another probe tells in detail.
-    Way,
+    /// The way is not open: how far one came.
+    Way(Way),
     /// The credentials cannot be had.
     Standing(Standing),
 }
@@ -139,7 +139,7 @@ impl ApiServer {
             }
             User::Certificate(..) | User::Nobody => None,
         };
-        let connection = dial(&server, STEP).await.map_err(|_| Unreachable::Way)?;
+        let connection = dial(&server, STEP).await.map_err(Unreachable::Way)?;
         Ok(Self { connection, token })
     }
 

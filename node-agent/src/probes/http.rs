@@ -13,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
@@ -21,6 +22,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::preflight::way::{TlsFault, Way};
 
+/// A watch may be silent for minutes: that the other side is still there is asked after five seconds, and known after nine.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(2)).with_retries(2);
 /// More than any answer has that the agent reads as a whole.
 const LARGEST: usize = 4 << 20;
 
@@ -126,6 +130,8 @@ pub async fn dial(server: &Server, step: Duration) -> Result<Connection, Way> {
         Ok(Err(error)) => return Err(Way::Refused { to, error: error.to_string() }),
         Err(_) => return Err(silent()),
     };
+    // Where it cannot be had, a lost peer is noticed later.
+    let _as_it_was = SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE);
     let Some(config) = &server.tls else { return hand_over(stream, to, &server.host, step).await };
     let fault = |fault| Way::Tls { to: to.clone(), fault };
     let name = ServerName::try_from(server.host.clone()).map_err(|error| fault(TlsFault::Name(error.to_string())))?;

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Known;
 use crate::course::{Health, Observation};
-use crate::probes::api::{ApiServer, NodeEvent};
+use crate::probes::api::{ApiServer, NodeEvent, Unreachable};
 use crate::probes::http::{Server, dial};
 use crate::probes::journal::Journal;
 use crate::probes::kubeconfig::{Kubeconfig, Token};
@@ -145,8 +145,13 @@ async fn follow_node(observed: &Observed, name: &str, token: &mut Option<Token>)
     let Some((_, text)) = documents::read(unit.as_deref()).kubeconfig else { return Ok(()) };
     let read = |path: &str| fs_err::read(path).ok();
     let Ok(config) = Kubeconfig::read(&text, &read) else { return Ok(()) };
-    // Why it cannot be reached is the preflight's to tell, and the kubelet's own words in the journal.
-    let Ok(server) = ApiServer::connect(&config, token).await else { return Ok(()) };
+    let server = match ApiServer::connect(&config, token).await {
+        Ok(server) => server,
+        Err(Unreachable::Way(way)) => return send(observed, Observation::Lost(Some(Box::new(way)))).await,
+        // Why credentials cannot be had is the preflight's to tell, and the kubelet's own words in the journal.
+        Err(Unreachable::Standing(_)) => return Ok(()),
+    };
+    send(observed, Observation::Lost(None)).await?;
     let Ok(mut watch) = server.watch_node(name).await else {
         // A token that is refused is not used again.
         *token = token.take().filter(|token| !token.is_fresh(Timestamp::now()));

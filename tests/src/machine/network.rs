@@ -109,6 +109,15 @@ impl Fabric {
         Ok(wire)
     }
 
+    /// From now on nothing comes back from `address`, not even that there is no way to it.
+    ///
+    /// # Errors
+    /// When `ip` fails.
+    pub async fn swallow(&self, address: Ipv4Addr) -> Result<()> {
+        let route = format!("{address}/32");
+        command::run("ip", ["-n", &self.namespace, "route", "replace", "blackhole", &route]).await
+    }
+
     /// A listening socket of this process in the namespace, for a server that machines can reach.
     ///
     /// # Errors

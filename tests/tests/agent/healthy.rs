@@ -1,15 +1,58 @@
 //! Nodes with which nothing is wrong.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use muster_bootstrap::agent_config::{AgentSpec, Expectation};
+use muster_tests::instances::Site;
 use muster_tests::instances::user_data::NodeConfig;
-use muster_tests::machine::Inventory;
 use muster_tests::{Ground, on_site, programs};
 use serde_json::json;
 
 use super::{MOST, UNREGISTERED, boot, faults, report, says, time, user_data};
+
+/// What a boot took.
+#[derive(Debug)]
+pub(crate) struct Boot {
+    /// The preflight.
+    pub(crate) preflight: SignedDuration,
+    /// From the agent's start until the node takes pods.
+    pub(crate) whole: SignedDuration,
+    /// How long the kubelet's unit waited for the agent's answer.
+    pub(crate) gate: SignedDuration,
+    /// The agent's resident memory in kB.
+    pub(crate) resident: u64,
+}
+
+/// Boots a node with which nothing is wrong, and makes sure that the agent finds nothing.
+pub(crate) async fn joins(site: &Arc<Site>) -> Boot {
+    let cluster = site.cluster().unwrap();
+    let mut instance = site.instance();
+    instance.user_data = Some(user_data(cluster, &NodeConfig::default(), AgentSpec::default()));
+    let node = boot(site, instance, |_| {}).await;
+    let machine = &node.machine;
+    machine.journal().line(": the node takes pods", MOST).await.unwrap();
+    let found = report(machine).await;
+    assert_eq!(faults(&found), Vec::<&serde_json::Value>::new());
+    let said = machine.journal().lines();
+    // Whatever it said on the way: a fault that passes is one too.
+    let verdicts: Vec<_> = said.iter().filter(|line| line.contains("muster-agent[") && line.contains(", ")).collect();
+    assert!(!machine.console().lines().iter().any(|line| line.contains("MUSTER-AGENT VERDICT")), "{verdicts:#?}");
+    let stage = |name: &str| found["phases"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+    let took = |from: &str, to: &str| time(&stage(to)["ended"]).duration_since(time(&stage(from)["began"]));
+    let answered = said.iter().find_map(|line| line.split_once("the kubelet may start, answered after ")).unwrap().1;
+    let gate = answered.split(' ').next().unwrap().parse().unwrap();
+    let resident = "grep VmRSS /proc/$(systemctl show -P MainPID muster-agent)/status";
+    let status = machine.run(["sh", "-c", resident]).await.unwrap();
+    let boot = Boot {
+        preflight: took("preflight", "preflight"),
+        whole: took("preflight", "initialized"),
+        gate: SignedDuration::from_millis(gate),
+        resident: status.split_whitespace().nth(1).unwrap().parse().unwrap(),
+    };
+    site.terminate(node).await.unwrap();
+    boot
+}
 
 #[test]
 fn the_agent_runs_before_the_kubelet_and_has_nothing_to_say() {
@@ -83,39 +126,6 @@ fn the_agent_runs_before_the_kubelet_and_has_nothing_to_say() {
             .run(["sh", "-c", "systemctl stop muster-agent; systemctl restart kubelet; systemctl is-active kubelet"])
             .await
             .unwrap();
-        site.terminate(node).await.unwrap();
-    });
-}
-
-#[test]
-fn a_device_plugin_is_in_the_report_before_it_is_in_the_node() {
-    on_site("devices", Ground::Cluster, async |case| {
-        let site = case.site();
-        let cluster = site.cluster().unwrap();
-        let expect =
-            Expectation { resources: BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)]), ..Expectation::default() };
-        // What a driver makes at the boot of an accelerated image.
-        let script = "mknod -m 666 /dev/nvidia0 c 1 3; mknod -m 666 /dev/nvidia1 c 1 3".to_owned();
-        let config = NodeConfig { script, ..NodeConfig::default() };
-        let mut instance = site.instance();
-        instance.user_data = Some(user_data(cluster, &config, AgentSpec { expect, ..AgentSpec::default() }));
-        let node = boot(site, instance, |_| {}).await;
-        // No plugin yet: it is waited for, and named.
-        says(&node.machine, "devices, GP16: ").await;
-        let gpus = Inventory::nvidia(2);
-        node.machine.plug_in(&gpus).await.unwrap();
-        node.machine.journal().line(": the node takes pods", MOST).await.unwrap();
-        let found = report(&node.machine).await;
-        assert_eq!(found["devices"][0]["allocatable"], 2, "{found:#}");
-        let start = std::time::Instant::now();
-        node.machine.change_devices(&gpus.clone().with_unhealthy("GPU-1")).await.unwrap();
-        says(&node.machine, "devices, GP06: ").await;
-        println!("GP06 {:?}", start.elapsed());
-        assert!(start.elapsed() < MOST);
-        let start = std::time::Instant::now();
-        node.machine.unplug(&gpus).await.unwrap();
-        says(&node.machine, "devices, GP12: ").await;
-        println!("GP12 {:?}", start.elapsed());
         site.terminate(node).await.unwrap();
     });
 }

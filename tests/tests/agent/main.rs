@@ -12,8 +12,11 @@
 
 mod after;
 mod before;
+mod faults;
 mod healthy;
 mod native;
+mod scale;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -55,8 +58,11 @@ fn bake(spec: &mut Spec, is_native: bool) {
     }
 }
 
-/// cargo builds it one folder above the tests.
+/// The one that `MUSTER_AGENT` names, such as an optimised one; else the one that cargo builds, one folder above the tests.
 fn program() -> PathBuf {
+    if let Some(path) = std::env::var_os("MUSTER_AGENT") {
+        return PathBuf::from(path);
+    }
     let own = std::env::current_exe().unwrap();
     let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("muster-agent")).find(|it| it.is_file());
     found.unwrap_or_else(|| {
