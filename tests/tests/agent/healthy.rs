@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use muster_bootstrap::agent_config::{AgentSpec, Expectation};
-use muster_tests::instances::Site;
 use muster_tests::instances::user_data::NodeConfig;
+use muster_tests::instances::{Node, Site};
 use muster_tests::{Ground, on_site, programs};
 use serde_json::json;
 
@@ -24,14 +24,19 @@ pub(crate) struct Boot {
     pub(crate) resident: u64,
 }
 
+/// Boots a node with which nothing is wrong.
+pub(crate) async fn boots(site: &Arc<Site>) -> Node {
+    let mut instance = site.instance();
+    instance.user_data = Some(user_data(site.cluster().unwrap(), &NodeConfig::default(), AgentSpec::default()));
+    let node = boot(site, instance, |_| {}).await;
+    node.machine.journal().line(": the node takes pods", MOST).await.unwrap();
+    node
+}
+
 /// Boots a node with which nothing is wrong, and makes sure that the agent finds nothing.
 pub(crate) async fn joins(site: &Arc<Site>) -> Boot {
-    let cluster = site.cluster().unwrap();
-    let mut instance = site.instance();
-    instance.user_data = Some(user_data(cluster, &NodeConfig::default(), AgentSpec::default()));
-    let node = boot(site, instance, |_| {}).await;
+    let node = boots(site).await;
     let machine = &node.machine;
-    machine.journal().line(": the node takes pods", MOST).await.unwrap();
     let found = report(machine).await;
     assert_eq!(faults(&found), Vec::<&serde_json::Value>::new());
     let said = machine.journal().lines();
@@ -126,6 +131,24 @@ fn the_agent_runs_before_the_kubelet_and_has_nothing_to_say() {
             .run(["sh", "-c", "systemctl stop muster-agent; systemctl restart kubelet; systemctl is-active kubelet"])
             .await
             .unwrap();
+        site.terminate(node).await.unwrap();
+    });
+}
+
+#[test]
+fn a_node_joins_without_its_agent() {
+    on_site("agentless", Ground::Cluster, async |case| {
+        let site = case.site();
+        let mut instance = site.instance();
+        instance.user_data = Some(user_data(site.cluster().unwrap(), &NodeConfig::default(), AgentSpec::default()));
+        // Whatever is wrong with it: it ends as soon as it starts, and the gate cannot even be run.
+        let node = boot(site, instance, |spec| {
+            let program = spec.files.iter_mut().find(|(_, at)| at.ends_with("muster-agent")).unwrap();
+            program.0 = "/bin/false".into();
+        })
+        .await;
+        node.machine.journal().line("muster-agent.service: Main process exited", MOST).await.unwrap();
+        node.machine.journal().line("Successfully registered node", MOST).await.unwrap();
         site.terminate(node).await.unwrap();
     });
 }

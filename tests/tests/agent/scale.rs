@@ -70,3 +70,28 @@ fn a_healthy_node_has_nothing_to_say_in_fifty_boots() {
         println!("resident: at most {} kB", all.iter().map(|it| it.resident).max().unwrap());
     });
 }
+
+#[test]
+#[ignore = "a minute in which nothing happens"]
+fn an_agent_with_nothing_to_do_does_nothing() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    on_site_for(HOURS, "idle", Ground::Cluster, async |case| {
+        let site = case.site();
+        let node = healthy::boots(site).await;
+        let pid = node.machine.run(["systemctl", "show", "-P", "MainPID", "muster-agent"]).await.unwrap();
+        // With what it has started and waited for: `systemctl`, `journalctl`.
+        let used = async || {
+            let stat = node.machine.run(["cat", &format!("/proc/{}/stat", pid.trim())]).await.unwrap();
+            let (_, fields) = stat.rsplit_once(") ").unwrap();
+            let fields: Vec<&str> = fields.split(' ').collect();
+            fields[11..15].iter().map(|ticks| ticks.parse::<u32>().unwrap()).sum::<u32>()
+        };
+        let before = used().await;
+        tokio::time::sleep(MINUTE).await;
+        // A tick is a hundredth of a second everywhere that Linux runs.
+        let share = f64::from(used().await - before) / 100.0 / MINUTE.as_secs_f64();
+        println!("{:.2} % of a core", share * 100.0);
+        assert!(share < 0.01, "{share}");
+        site.terminate(node).await.unwrap();
+    });
+}
