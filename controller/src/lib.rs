@@ -8,8 +8,11 @@
 //!                          muster_aws   instance types of each NodeClass
 //! ```
 //!
+//! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
+//!
 //! Only [`cli`] touches the process: arguments, environment, terminal, exit codes. Nothing is written but its output.
 
 pub mod cli;
+pub mod convert;
 pub mod manifest;
 pub mod snapshot;

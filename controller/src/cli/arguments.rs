@@ -43,6 +43,12 @@ pub(crate) enum Command {
     /// With `-o json` in the form that `--catalog` reads back. Types whose price is not known are listed and never
     /// launched.
     Types(TypesArguments),
+    /// Rewrite manifests of v1alpha5 and v1beta1 as v1
+    ///
+    /// Provisioner, AWSNodeTemplate and Machine, and NodePool, EC2NodeClass and NodeClaim of v1beta1; every other object is
+    /// printed as it is. What v1 cannot say, or says otherwise, is noted on stderr. Exit code 1 means that v1 would refuse
+    /// an object until what is noted is mended.
+    Convert(ConvertArguments),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArguments),
     /// Print the completion script of a shell
@@ -94,6 +100,26 @@ pub(crate) struct TypesArguments {
     pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+/// `muster convert`.
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArguments {
+    /// Manifests: a file, a directory, or `-` for stdin; YAML or JSON; repeatable
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// How to print the result: the objects, or a document with objects and notes
+    #[arg(short = 'o', long = "output", value_enum, ignore_case = true, value_name = "FORMAT", default_value = "yaml")]
+    pub(crate) output: ConversionFormat,
+}
+
+/// How `muster convert` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConversionFormat {
+    /// The objects, as `kubectl apply -f -` takes them
+    Yaml,
+    /// One document with the objects and the notes
+    Json,
 }
 
 /// `muster crds`.

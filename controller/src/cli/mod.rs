@@ -11,6 +11,7 @@
 //! read is made from the same values that programs parse, so the two cannot disagree.
 
 mod arguments;
+mod convert;
 mod crds;
 mod explain;
 mod failure;

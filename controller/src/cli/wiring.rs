@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use super::arguments::{Arguments, Command};
+use super::arguments::{Arguments, Command, ConversionFormat, ConvertArguments};
 use super::explain;
 use super::failure::Failure;
 use super::inputs;
+use super::output::DataFormat;
 use super::palette::Palette;
 use super::plan;
 use super::progress::Progress;
 use super::settings::{ExplainSettings, PlanSettings, TypesSettings, completions_shell, crds_format};
-use super::{crds, types};
+use super::{convert, crds, types};
 
 /// Exit code of bad usage.
 const USAGE: u8 = 2;
@@ -85,6 +86,13 @@ fn run(command: Command, surroundings: Surroundings, out: &mut dyn Write) -> Res
         }
         Command::Types(arguments) => {
             types::print(out, &TypesSettings::new(arguments)?, &mut progress, stdout)?;
+        }
+        Command::Convert(ConvertArguments { files, output }) => {
+            let format = match output {
+                ConversionFormat::Yaml => DataFormat::Yaml,
+                ConversionFormat::Json => DataFormat::Json,
+            };
+            return convert::print(out, &files, format, stderr);
         }
         Command::Crds(arguments) => crds::print(out, crds_format(arguments, stdout_is_terminal), stdout)?,
         Command::Completions(arguments) => {

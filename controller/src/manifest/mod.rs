@@ -71,6 +71,28 @@ pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputE
     Ok(reader.finish())
 }
 
+/// Reads every object under `paths` as it stands, whatever it is.
+///
+/// # Errors
+/// A file that cannot be read, or is no YAML or JSON.
+pub(crate) fn read_raw(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<serde_json::Value>, InputError> {
+    let mut objects = Vec::new();
+    for path in paths {
+        source::each_source(path, stdin, &mut |source| {
+            document::each_object(source, &mut |tree, _| {
+                objects.push(tree.to_json());
+                Ok(())
+            })
+        })?;
+    }
+    Ok(objects)
+}
+
+/// What a CRD of ours refuses in an object, if anything.
+pub(crate) fn refusal(object: &serde_json::Value) -> Option<field::Fault> {
+    judge::judge(object).refusal
+}
+
 /// Reads every object in `text`, which is called `name` in messages.
 ///
 /// # Errors

@@ -1,0 +1,96 @@
+//! `muster convert`: manifests of earlier APIs as manifests of v1.
+
+use std::io::{Write, stdin};
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::output::{DataFormat, write_document, yaml};
+use super::palette::Palette;
+use crate::convert::{Conversion, Note, convert};
+use crate::manifest;
+
+/// The document of `-o json`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConversionDocument {
+    api_version: &'static str,
+    kind: &'static str,
+    converted: usize,
+    objects: Vec<Value>,
+    notes: Vec<NoteDocument>,
+}
+
+#[derive(Serialize)]
+struct NoteDocument {
+    object: String,
+    field: String,
+    message: String,
+}
+
+/// Reads `files`, rewrites what needs it, and prints all objects. The outer error is "nothing was printed", the inner one
+/// the verdict on what was.
+pub(crate) fn print(
+    out: &mut dyn Write,
+    files: &[PathBuf],
+    format: DataFormat,
+    stderr: Palette,
+) -> Result<Result<(), Failure>, Failure> {
+    let objects = manifest::read_raw(files, &mut stdin().lock())?;
+    let Conversion { objects, mut notes, converted } = convert(objects);
+    let refused = refusals(&objects);
+    let is_refused = !refused.is_empty();
+    notes.extend(refused);
+    match format {
+        DataFormat::Yaml => {
+            for object in &objects {
+                out.write_all(b"---\n")?;
+                out.write_all(yaml(object)?.as_bytes())?;
+            }
+            say(&notes, stderr);
+        }
+        DataFormat::Json => {
+            let notes =
+                notes.into_iter().map(|Note { object, field, message }| NoteDocument { object, field, message });
+            let document = ConversionDocument {
+                api_version: "muster.dev/v1",
+                kind: "Conversion",
+                converted,
+                objects,
+                notes: notes.collect(),
+            };
+            write_document(out, &document, DataFormat::Json)?;
+        }
+    }
+    let answer =
+        "v1 would refuse some of what was converted, as the notes say\n\nhint: mend the fields named, and apply then";
+    Ok(if is_refused { Err(Failure::No(answer.to_owned())) } else { Ok(()) })
+}
+
+/// What the CRDs of v1 would refuse.
+fn refusals(objects: &[Value]) -> Vec<Note> {
+    let refusal = |object: &Value| {
+        let text = |way: &str| object.pointer(way).and_then(Value::as_str).unwrap_or_default();
+        if !matches!(text("/apiVersion"), "karpenter.sh/v1" | "karpenter.k8s.aws/v1") {
+            return None;
+        }
+        let fault = manifest::refusal(object)?;
+        Some(Note {
+            object: format!("{} `{}`", text("/kind"), text("/metadata/name")),
+            field: fault.path,
+            message: format!("v1 refuses it: {}", fault.problem),
+        })
+    };
+    objects.iter().filter_map(refusal).collect()
+}
+
+fn say(notes: &[Note], palette: Palette) {
+    let mut stderr = std::io::stderr().lock();
+    for Note { object, field, message } in notes {
+        let of = if field.is_empty() { object.clone() } else { format!("{object}, `{field}`") };
+        // Nobody is left to tell if stderr is closed.
+        let _closed = writeln!(stderr, "{}: {of}: {message}", palette.advice("note"));
+    }
+}

@@ -1,0 +1,104 @@
+//! Rewrites the objects of Karpenter's earlier APIs as those of v1.
+//!
+//! ```text
+//!  Provisioner      (v1alpha5) ─┐
+//!  NodePool         (v1beta1)  ─┴► pool ──► NodePool      ┐
+//!                                    └ kubelet ─┐         │
+//!  AWSNodeTemplate  (v1alpha1) ─┐               ▼         ├─► Conversion: objects in their order, notes
+//!  EC2NodeClass     (v1beta1)  ─┴► class ──► EC2NodeClass │
+//!  Machine, NodeClaim          ──► claim ──► NodeClaim    ┘
+//!  all others, and v1          ──► as they are
+//! ```
+//!
+//! Pure: from values to values. What an object says and v1 cannot is a [`Note`], never dropped in silence: every converter
+//! takes the fields that it knows out of a [`Fields`], which notes what is left at its end.
+//!
+//! Sources: karpenter.sh, "v1beta1 Migration" and "v1 Migration"; the CRDs of Karpenter 0.31, 0.37 and 1.14.
+
+mod claim;
+mod class;
+mod fields;
+mod kubelet;
+mod meta;
+mod pool;
+mod selectors;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+pub(crate) use fields::Fields;
+
+/// Something that a person has to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// As "Provisioner `default`".
+    pub object: String,
+    /// The way to the field, as `spec.provider.launchTemplate`; empty for the whole object.
+    pub field: String,
+    /// What became of it, and what to do.
+    pub message: String,
+}
+
+/// The outcome.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Conversion {
+    /// All objects in the order in which they came; copies of a class right after it.
+    pub objects: Vec<Value>,
+    /// What v1 cannot say, or says otherwise.
+    pub notes: Vec<Note>,
+    /// How many objects were rewritten.
+    pub converted: usize,
+}
+
+/// Which converter an object needs.
+enum Kind {
+    Pool,
+    Class,
+    Claim,
+}
+
+fn kind_of(object: &Value) -> Option<Kind> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    Some(match (text("apiVersion"), text("kind")) {
+        ("karpenter.sh/v1alpha5", "Provisioner") | ("karpenter.sh/v1beta1", "NodePool") => Kind::Pool,
+        ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") | ("karpenter.k8s.aws/v1beta1", "EC2NodeClass") => {
+            Kind::Class
+        }
+        ("karpenter.sh/v1alpha5", "Machine") | ("karpenter.sh/v1beta1", "NodeClaim") => Kind::Claim,
+        _ => return None,
+    })
+}
+
+/// Rewrites `objects`.
+#[must_use]
+pub fn convert(objects: Vec<Value>) -> Conversion {
+    let mut conversion = Conversion::default();
+    let mut settings = Vec::new();
+    for object in objects {
+        let Some(kind) = kind_of(&object) else {
+            conversion.objects.push(object);
+            continue;
+        };
+        conversion.converted += 1;
+        let mut fields = Fields::of(object, &mut conversion.notes);
+        let done = match kind {
+            Kind::Pool => {
+                let (pool, setting) = pool::convert(&mut fields);
+                settings.extend(setting);
+                pool
+            }
+            Kind::Class => class::convert(&mut fields),
+            Kind::Claim => claim::convert(&mut fields),
+        };
+        fields.finish();
+        conversion.objects.push(done);
+    }
+    kubelet::settle(settings, &mut conversion);
+    conversion
+}
+
+/// A map with these entries, those that are not there left out.
+pub(crate) fn object<const N: usize>(entries: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+}

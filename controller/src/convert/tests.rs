@@ -1,0 +1,76 @@
+//! Whole manifests, as people had them.
+
+use serde_json::Value;
+
+use super::*;
+
+fn objects(text: &str) -> Vec<Value> {
+    let documents = text.split("\n---\n");
+    documents.map(|document| serde_saphyr::from_str::<Value>(document).unwrap()).collect()
+}
+
+/// What comes of a text: the objects and the notes, and what v1 would refuse of them.
+fn shown(text: &str) -> String {
+    let Conversion { objects, notes, .. } = convert(objects(text));
+    let mut shown = String::new();
+    for object in &objects {
+        shown.push_str("---\n");
+        shown.push_str(&serde_saphyr::to_string(object).unwrap());
+    }
+    for Note { object, field, message } in notes {
+        shown.push_str(&format!("\nnote: {object}, `{field}`: {message}"));
+    }
+    for object in &objects {
+        let checked = muster_api::validation::check(object);
+        for error in checked.errors {
+            shown.push_str(&format!("\nrefused: {}: {}", error.path, error.message));
+        }
+        for unknown in checked.warnings {
+            shown.push_str(&format!("\nunknown: {}", unknown.path));
+        }
+    }
+    shown
+}
+
+#[test]
+fn a_provisioner_and_its_template_become_a_pool_and_its_class() {
+    insta::assert_snapshot!(shown(include_str!("tests/alpha.yaml")));
+}
+
+#[test]
+fn pools_of_v1beta1_share_a_class_where_their_kubelets_agree() {
+    insta::assert_snapshot!(shown(include_str!("tests/beta.yaml")));
+}
+
+#[test]
+fn records_of_nodes_keep_what_they_say() {
+    insta::assert_snapshot!(shown(include_str!("tests/records.yaml")));
+}
+
+#[test]
+fn what_is_of_v1_or_of_others_stays_as_it_is() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, uid: b}\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: c, annotations: {karpenter.sh/do-not-evict: 'true'}}\n";
+    let before = objects(text);
+    let Conversion { objects, notes, converted } = convert(before.clone());
+    assert_eq!((objects, notes.len(), converted), (before, 0, 0));
+}
+
+#[test]
+fn what_is_of_another_type_than_expected_is_noted_and_never_ends_it() {
+    for spec in
+        ["spec: text", "spec: {labels: 1, requirements: {}, providerRef: [], limits: 3}", "spec: null", "metadata: 7"]
+    {
+        for (version, kind) in [
+            ("karpenter.sh/v1alpha5", "Provisioner"),
+            ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate"),
+            ("karpenter.sh/v1beta1", "NodePool"),
+            ("karpenter.k8s.aws/v1beta1", "EC2NodeClass"),
+            ("karpenter.sh/v1alpha5", "Machine"),
+            ("karpenter.sh/v1beta1", "NodeClaim"),
+        ] {
+            let text = format!("apiVersion: {version}\nkind: {kind}\n{spec}\n");
+            let conversion = convert(objects(&text));
+            assert_eq!((conversion.objects.len(), conversion.converted), (1, 1), "{text}");
+        }
+    }
+}
