@@ -2,6 +2,7 @@
 //! argument, and nothing is forgotten that a later observation could explain.
 
 mod conclude;
+pub mod hold;
 #[cfg(test)]
 mod tests;
 
@@ -9,13 +10,14 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_bootstrap::agent_config::{Expectation, Mode};
-use muster_bootstrap::finding::Finding;
+use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::kubelet::taints::Taint;
 
 use crate::devices::chain::Sightings;
 use crate::phase::Phase;
 use crate::preflight::Preflight;
 use crate::preflight::way::Way;
+use crate::report::Report;
 use crate::watch::journal::Line;
 use crate::watch::node_object::NodeObject;
 use crate::watch::node_rules;
@@ -54,8 +56,27 @@ pub enum Observation {
     Devices(Box<Sightings>),
     /// Whether the kubelet's unit was told to wait.
     Held(bool),
-    /// EC2 takes the instance back, or wants to: its words.
-    Notice(String),
+    /// EC2 takes the instance back, or advises to give it back.
+    Notice(Notice),
+}
+
+/// What EC2 says of the instance's near end, in its words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// It ends in two minutes.
+    Interruption(String),
+    /// It is more likely than others to end soon.
+    Rebalance(String),
+}
+
+impl Notice {
+    /// Its words.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Interruption(words) | Self::Rebalance(words) => words,
+        }
+    }
 }
 
 /// What the kubelet's health port says.
@@ -100,12 +121,14 @@ pub struct Course {
     /// What the first Node object of this registration lacked.
     lost_taints: Vec<Finding>,
     has_registered: bool,
+    /// Whether there has been a Node of this instance, as far as anyone remembers.
+    has_joined: bool,
     ready_since: Option<Timestamp>,
     /// How far one comes to the API server of a Node that is there, and since when.
     lost: Option<(Way, Timestamp)>,
     devices: Option<Sightings>,
     held: bool,
-    notice: Option<String>,
+    notice: Option<Notice>,
     /// When each stage could begin, and when it held for the first time.
     times: BTreeMap<Phase, (Option<Timestamp>, Option<Timestamp>)>,
     /// Since when each finding is there.
@@ -132,6 +155,7 @@ impl Course {
             node: None,
             lost_taints: Vec::new(),
             has_registered: false,
+            has_joined: false,
             ready_since: None,
             lost: None,
             devices: None,
@@ -203,7 +227,7 @@ impl Course {
         let own = node.filter(|node| self.is_own(node));
         if let Some(node) = &own {
             if !self.has_registered {
-                self.has_registered = true;
+                (self.has_registered, self.has_joined) = (true, true);
                 let required = self.preflight.as_ref().map(|it| it.required_taints.clone()).unwrap_or_default();
                 // Seen soon after it was made, its taints are those that it registered with.
                 let is_new = node
@@ -265,10 +289,21 @@ impl Course {
         self.expect().resources
     }
 
-    /// The first error of the preflight: what keeps the kubelet from starting.
+    /// The first error of the preflight that keeps the kubelet from starting.
+    ///
+    /// On the way to the API server and with credentials a node that has joined gets along as every kubelet does: its pods run
+    /// on, and it tries again.
     #[must_use]
     pub fn fatal(&self) -> Option<&Finding> {
-        self.preflight.as_ref().and_then(Preflight::fatal)
+        let passes = |it: &Finding| ["NW", "AU", "ID"].iter().any(|area| it.verdict.code.starts_with(area));
+        let errors = self.preflight.iter().flat_map(|it| &it.findings).filter(|it| it.severity == Severity::Error);
+        errors.into_iter().find(|it| !(self.has_joined && passes(it)))
+    }
+
+    /// Takes up what the agent before this one had seen since the boot.
+    pub fn resume(&mut self, before: Option<&Report>) {
+        let registered = before.and_then(|it| it.of(Phase::Registered));
+        self.has_joined |= registered.is_some_and(|it| it.ended.is_some());
     }
 
     /// Whether nothing is ever held back.

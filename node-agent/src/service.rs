@@ -16,6 +16,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::course::hold::{ANSWER_WITHIN, Answered, Hold};
 use crate::course::{Course, Observation};
 use crate::native;
 use crate::phase::Phase;
@@ -40,9 +41,6 @@ pub struct Settings {
     pub notify_socket: Option<String>,
 }
 
-/// How long a kubelet waits for an answer at most. A healthy node's is there in milliseconds; beyond this the boot counts
-/// for more.
-const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 /// How long the agent waits before it looks again at what holds the kubelet back.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long until it looks for the kubelet's files by itself.
@@ -88,6 +86,10 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     let listener = socket::bind(&run_folder).map_err(fault("the agent's socket cannot be made"))?;
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
     let mut course = Course::new(Mode::Delegate, report_only, boot_id, Timestamp::now());
+    // What the agent before this one had come to, if it ran since the boot: the folder does not outlive it.
+    let before = status::read(&run_folder).ok();
+    course.resume(before.as_ref());
+    let mut hold = Hold::new(before.is_some_and(|it| it.held));
     let mut report = course.report(Timestamp::now());
     let (statuses_tx, statuses) = watch::channel(health::statuses(&report));
     let (asked_tx, mut asked_rx) = mpsc::channel(8);
@@ -105,8 +107,6 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     notify::ready(notify_socket.as_deref()).map_err(fault("systemd cannot be told"))?;
     look.notify_one();
 
-    let mut waiting: Vec<(socket::Asked, Instant)> = Vec::new();
-    let mut was_refused = false;
     let mut native = native::Bootstrap::default();
     let mut said = None;
     let mut logged = String::new();
@@ -126,9 +126,13 @@ pub async fn run(settings: Settings) -> Result<(), String> {
                 }
             }
             Some(asked) = asked_rx.recv() => {
-                waiting.push((asked, Instant::now()));
                 about_to_start.store(true, std::sync::atomic::Ordering::Relaxed);
                 look.notify_one();
+                if course.is_report_only() {
+                    let _the_kubelet_gave_up = asked.send(admitted());
+                } else {
+                    hold.ask(asked, Instant::now().into_std());
+                }
             }
             Some(made) = made_rx.recv() => {
                 let Made { facts, began } = made;
@@ -138,37 +142,29 @@ pub async fn run(settings: Settings) -> Result<(), String> {
                 let examined = preflight::examine(&facts);
                 course.observe(Observation::Preflight(Box::new(examined)), Timestamp::now());
                 looked = Instant::now();
-                let is_held = course.fatal().is_some() && !course.is_report_only();
-                if mode == Mode::Native && !is_held {
+                let refusal = answer(&course);
+                if mode == Mode::Native && refusal.admitted {
                     let outcome = native.run(&facts).await;
                     course.observe(Observation::Native(outcome.map_err(Box::new)), Timestamp::now());
                 }
-                let response = answer(&course);
-                // Who asked while this one was under way is answered by the next.
-                let (answered, later) = waiting.into_iter().partition(|(_, at)| *at <= began);
-                waiting = later;
-                for (asked, at) in answered {
-                    was_refused |= !response.admitted;
-                    if response.admitted {
-                        log(&format!("the kubelet may start, answered after {} ms", at.elapsed().as_millis()));
-                    }
-                    let _the_kubelet_gave_up = asked.send(response.clone());
-                }
-                if !waiting.is_empty() {
+                reply(hold.judged(began.into_std(), Instant::now().into_std(), !refusal.admitted), &refusal);
+                if hold.is_asked() {
                     look.notify_one();
                 }
-                if was_refused && response.admitted {
-                    was_refused = !systemd::order("start", "kubelet").await;
+                if hold.is_owed() && refusal.admitted && (facts.is_kubelet_active || systemd::order("start", "kubelet").await) {
+                    hold.settle();
                 }
-                course.observe(Observation::Held(was_refused), Timestamp::now());
+                course.observe(Observation::Held(hold.is_owed()), Timestamp::now());
             }
             _ = tick.tick() => {
-                let late = waiting.iter().position(|(_, at)| at.elapsed() >= ANSWER_WITHIN);
-                if let Some(index) = late {
-                    log(&format!("the kubelet may start: the checks took longer than {} s", ANSWER_WITHIN.as_secs()));
-                    let _the_kubelet_gave_up = waiting.swap_remove(index).0.send(admitted());
+                let refusal = answer(&course);
+                let late = hold.late(Instant::now().into_std(), !refusal.admitted);
+                if !late.is_empty() {
+                    log(&format!("the checks take longer than {} s: the last ones count", ANSWER_WITHIN.as_secs()));
+                    reply(late, &refusal);
+                    course.observe(Observation::Held(hold.is_owed()), Timestamp::now());
                 }
-                if let Some(pause) = look_again_after(&course, &report)
+                if let Some(pause) = look_again_after(&course, &report, hold.is_owed())
                     && looked.elapsed() >= pause
                 {
                     looked = Instant::now();
@@ -226,10 +222,21 @@ fn wishes(facts: &Facts, report_only: bool) -> (Mode, bool) {
     config.map_or((of_image, report_only), |it| (it.spec.mode, report_only || it.spec.report_only))
 }
 
+/// Gives answers: yes, or what is wrong.
+fn reply(answers: Vec<Answered<socket::Asked>>, refusal: &AdmitKubeletResponse) {
+    for Answered { asked, admitted: is_admitted, after } in answers {
+        if is_admitted {
+            log(&format!("the kubelet may start, answered after {} ms", after.as_millis()));
+        }
+        let _the_kubelet_gave_up = asked.send(if is_admitted { admitted() } else { refusal.clone() });
+    }
+}
+
 /// How long after the last preflight another one is due, if it is.
-fn look_again_after(course: &Course, report: &Report) -> Option<Duration> {
+fn look_again_after(course: &Course, report: &Report, is_owed: bool) -> Option<Duration> {
     let has_registered = report.of(Phase::Registered).is_some_and(|it| it.ended.is_some());
-    if course.fatal().is_some() && !has_registered {
+    // A start that is owed is owed at any stage.
+    if is_owed || (course.fatal().is_some() && !has_registered) {
         Some(LOOK_AGAIN)
     } else if course.node_name().is_none() {
         // The kubelet's files are still to be written; its unit asks when they are, unless it has not learnt to.

@@ -241,8 +241,9 @@ fn scripts(question: &Question, user_data: &UserData, findings: &mut Findings) {
     for part in user_data.of_kind(PartKind::Shell) {
         let commands = commands(&part.text);
         if let Some((words, at)) = commands.iter().find_map(al2::bootstrap_call) {
-            // Muster and Karpenter add a NodeConfig, so there the node joins although the script fails.
-            let severity = if question.is_of_node_class { Severity::Warning } else { Severity::Error };
+            // With a NodeConfig, which Muster and Karpenter add, the node joins although the script fails.
+            let is_configured = question.is_of_node_class || user_data.of_kind(PartKind::NodeConfig).next().is_some();
+            let severity = if is_configured { Severity::Warning } else { Severity::Error };
             let place = part.source.at(words[at].line);
             findings.add_as(
                 severity,

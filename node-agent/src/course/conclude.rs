@@ -8,7 +8,7 @@ use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
-use super::{Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOST_FOR, PATIENCE_WITH_PODS, Sighting};
+use super::{Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOST_FOR, Notice, PATIENCE_WITH_PODS, Sighting};
 use crate::devices::chain;
 use crate::phase::{Phase, Progress};
 use crate::preflight::way;
@@ -23,6 +23,7 @@ impl Course {
     /// What is to be said at `now`.
     #[must_use]
     pub fn report(&mut self, now: Timestamp) -> Report {
+        self.forget_what_is_past();
         let (devices, device_findings) = self.devices(now);
         let mut findings = self.findings(now);
         findings.extend(device_findings.into_iter().map(|finding| (Phase::Devices, finding)));
@@ -76,7 +77,7 @@ impl Course {
         if let Some(Err(finding)) = &self.native {
             found.push((Phase::Bootstrap, finding.clone()));
         }
-        for sighting in self.sightings.values().filter(|sighting| self.counts(sighting, now)) {
+        for sighting in self.sightings.values().filter(|sighting| Self::counts(sighting, now)) {
             let signature = sighting.signature;
             let place = Source::whole(format!("journal of {}", sighting.unit)).anywhere();
             let finding = Finding::new(signature.verdict, signature.verdict.title, Some((place, &sighting.text)));
@@ -96,7 +97,11 @@ impl Course {
         }
         if let Some(notice) = &self.notice {
             let place = Source::whole("instance metadata").anywhere();
-            let finding = Finding::new(&verdicts::EX03, "EC2 takes the instance back", Some((place, notice)));
+            let message = match notice {
+                Notice::Interruption(_) => "EC2 takes the instance back",
+                Notice::Rebalance(_) => "EC2 advises to replace the instance",
+            };
+            let finding = Finding::new(&verdicts::EX03, message, Some((place, notice.words())));
             found.push((Phase::Initialized, finding));
         }
         found
@@ -108,19 +113,25 @@ impl Course {
         from.is_some_and(|from| now.duration_since(from) >= PATIENCE_WITH_PODS)
     }
 
-    /// Whether a line of the journal counts: it is recent, its stage is not done since, and it has been said for longer
-    /// than a healthy boot says it.
-    fn counts(&self, sighting: &Sighting, now: Timestamp) -> bool {
-        let clears = sighting.signature.clears;
-        let is_cleared = (clears <= Phase::Kubelet && self.is_kubelet_well())
-            || (clears <= Phase::Registered && self.is_kubelet_well() && self.node.is_some())
-            || (clears == Phase::Initialized
-                && self.node.as_ref().is_some_and(|node| node_rules::is_initialized(node, &self.expect())));
-        let is_recent = now.duration_since(sighting.last) < LINE_COUNTS_FOR;
+    /// A line of the journal is past once its stage is done, and stays so when the stage has to be done again.
+    fn forget_what_is_past(&mut self) {
+        let is_well = self.is_kubelet_well();
+        let has_node = is_well && self.node.is_some();
+        let is_initialized = self.node.as_ref().is_some_and(|node| node_rules::is_initialized(node, &self.expect()));
+        self.sightings.retain(|_, sighting| match sighting.signature.clears {
+            clears if clears <= Phase::Kubelet => !is_well,
+            clears if clears <= Phase::Registered => !has_node,
+            clears => !(clears == Phase::Initialized && is_initialized),
+        });
+    }
+
+    /// Whether a line of the journal counts: it has been said for longer than a healthy boot says it, and is said still.
+    fn counts(sighting: &Sighting, now: Timestamp) -> bool {
         // Without patience one line is enough, and it stays true until the stage is done.
         let is_immediate = sighting.signature.patience == SignedDuration::ZERO;
+        let is_recent = now.duration_since(sighting.last) < LINE_COUNTS_FOR;
         let has_lasted = sighting.last.duration_since(sighting.first) >= sighting.signature.patience;
-        !is_cleared && (is_immediate || (is_recent && has_lasted))
+        is_immediate || (is_recent && has_lasted)
     }
 
     fn unit_findings(&self, now: Timestamp) -> Vec<(Phase, Finding)> {

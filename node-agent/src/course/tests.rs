@@ -233,7 +233,7 @@ fn containerd_that_is_down_is_named() {
 #[test]
 fn a_notice_of_ec2_is_passed_on() {
     let mut told = Told::joined();
-    told.see(Observation::Notice("spot interruption: terminate".to_owned()));
+    told.see(Observation::Notice(Notice::Interruption("terminate".to_owned())));
     assert_eq!(told.verdict(), is("EX03", Weight::Warning));
 }
 
@@ -274,4 +274,42 @@ fn the_console_and_health_checks_are_told() {
     };
     let new = Told::new().report();
     insta::assert_snapshot!(format!("{line}\n\n{}\n\n{}", names(&report), names(&new)));
+}
+
+#[test]
+fn a_node_that_has_joined_is_not_held_back_by_the_network() {
+    let silent = |facts: &mut crate::preflight::Facts| {
+        facts.standing = None;
+        facts.way = Some(Way::Silent { to: "10.0.0.1:443".to_owned(), after: std::time::Duration::from_secs(2) });
+    };
+    let swap =
+        |facts: &mut crate::preflight::Facts| facts.machine.swaps = "Filename\n/swapfile file 1 0 -2\n".to_owned();
+    let code = |told: &Told| told.course.fatal().map(|it| it.verdict.code);
+    let mut fresh = Told::new();
+    fresh.see(Observation::Preflight(Box::new(examined(silent))));
+    assert_eq!(code(&fresh), Some("NW02"));
+    let mut joined = Told::joined();
+    joined.see(Observation::Preflight(Box::new(examined(silent))));
+    assert_eq!(code(&joined), None);
+    joined.see(Observation::Preflight(Box::new(examined(swap))));
+    assert_eq!(code(&joined), Some("KA17"), "what the kubelet itself would end with still counts");
+    // The next agent remembers.
+    let before = joined.report();
+    let mut resumed = Told::new();
+    resumed.course.resume(Some(&before));
+    resumed.see(Observation::Preflight(Box::new(examined(silent))));
+    assert_eq!(code(&resumed), None);
+}
+
+#[test]
+fn what_a_kubelet_said_before_it_was_well_is_not_said_again() {
+    let mut told = Told::new();
+    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("activating", "auto-restart", 1);
+    told.says("kubelet", "failed to run Kubelet: running with swap on is not supported, please disable swap!");
+    assert_eq!(told.verdict(), is("KA17", Weight::Error));
+    told.kubelet("active", "running", 1).see(Observation::Health(Health::Well));
+    told.node("True", &["karpenter.sh/unregistered:NoExecute"], 1).devices(1).node("True", &[], 1);
+    assert_eq!(told.verdict(), None);
+    told.kubelet("activating", "auto-restart", 2).see(Observation::Health(Health::Silent));
+    assert_eq!(told.verdict(), is("KA37", Weight::Error), "the old line is not why");
 }

@@ -111,7 +111,9 @@ pub fn examine(facts: &Facts) -> Preflight {
     let config = agent_config(user_data.as_ref());
     if let Err(fault) = &config {
         let place = Source::whole("user-data").anywhere();
-        findings.push(Finding::new(&verdicts::UD31, &fault.to_string(), Some((place, ""))));
+        // A newer controller may say more than this agent knows: no reason to lose the node.
+        let finding = Finding::new(&verdicts::UD31, &fault.to_string(), Some((place, "")));
+        findings.push(finding.with_severity(Severity::Warning));
     }
     let expect = config.ok().flatten().map(|config| config.spec.expect).unwrap_or_default();
     let required_taints: Vec<Taint> = expect.taints.iter().filter_map(|text| text.parse().ok()).collect();

@@ -27,6 +27,8 @@ pub enum Standing {
     ExecVersion(String),
     /// 401.
     Unauthorized,
+    /// It has no time, as while hundreds of nodes join, or no leader.
+    Busy(String),
     /// Another refusal.
     Refused(String),
     /// It knows the node.
@@ -80,6 +82,10 @@ pub(super) fn check(
         Standing::Unauthorized => {
             let message = "the API server does not know the node's role";
             return vec![one(&verdicts::AU01, message, "SelfSubjectReview", "401 Unauthorized")];
+        }
+        // The kubelet tries again by itself.
+        Standing::Busy(why) => {
+            return vec![one(&verdicts::NW08, "the API server is busy", "SelfSubjectReview", why)];
         }
         Standing::Refused(why) => {
             return vec![one(

@@ -86,6 +86,9 @@ pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Opti
         }
         // An API server before 1.28 does not know the question, and one may forbid it: then nothing is known.
         StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => return None,
+        status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
+            return Some(Standing::Busy(message(&answer)));
+        }
         status if !status.is_success() => return Some(Standing::Refused(message(&answer))),
         _ => {}
     }

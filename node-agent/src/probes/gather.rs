@@ -18,7 +18,7 @@ use super::{api, kubelet, machine, metadata, systemd};
 use crate::preflight::Facts;
 use crate::preflight::identity::Metadata;
 use crate::preflight::standing::Standing;
-use crate::preflight::way::Way;
+use crate::preflight::way::{self, Way};
 
 /// How long a good answer of the API server is believed.
 const BELIEVED: SignedDuration = SignedDuration::from_secs(60);
@@ -89,8 +89,12 @@ impl Gatherer {
 
     async fn reach(&mut self, config: Kubeconfig, name: Option<&str>) -> (Option<Way>, Option<Standing>) {
         let now = Timestamp::now();
-        let is_believed = |of: &Kubeconfig, at: &Timestamp| *of == config && now.duration_since(*at) < BELIEVED;
-        let way = self.way.take().filter(|(of, way, at)| is_believed(of, at) && matches!(way, Way::Open { .. }));
+        // A clock that is set back makes ages negative.
+        let is_young = |at: &Timestamp| (SignedDuration::ZERO..BELIEVED).contains(&now.duration_since(*at));
+        let is_believed = |of: &Kubeconfig, at: &Timestamp| *of == config && is_young(at);
+        // An open way with a fault (a clock that is off) is gone again: it may have been mended.
+        let is_good = |way: &Way| matches!(way, Way::Open { .. }) && way::check(way, now).is_empty();
+        let way = self.way.take().filter(|(of, way, at)| is_believed(of, at) && is_good(way));
         let standing = self.standing.take();
         let standing = standing.filter(|(of, it, at)| is_believed(of, at) && matches!(it, Standing::Known { .. }));
         let go = async {

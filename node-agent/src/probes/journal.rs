@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
 use crate::watch::journal::Line;
@@ -11,6 +11,8 @@ use crate::watch::units::UNITS;
 /// `journalctl` that follows the units.
 pub struct Journal {
     lines: BufReader<ChildStdout>,
+    /// The beginning of a line: whoever waits for lines may stop waiting in the middle of one.
+    begun: Vec<u8>,
     _child: Child,
 }
 
@@ -33,22 +35,35 @@ impl Journal {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let mut child = command.spawn()?;
         let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("no output"))?;
-        Ok(Self { lines: BufReader::new(stdout), _child: child })
+        Ok(Self { lines: BufReader::new(stdout), begun: Vec::new(), _child: child })
     }
 
-    /// The next line of a service that is followed; `None` if the journal ended.
+    /// The next line of a service that is followed; `None` if the journal ended. Can be dropped and called again.
     pub async fn next(&mut self) -> Option<Line> {
-        /// A longer line is the kubelet printing an object; what it begins with says enough.
-        const LONGEST: u64 = 1 << 18;
+        /// A longer line is the kubelet printing an object: it is passed over.
+        const LONGEST: usize = 1 << 18;
+        let mut is_too_long = false;
         loop {
-            let mut line = Vec::new();
-            let mut limited = (&mut self.lines).take(LONGEST);
-            if limited.read_until(b'\n', &mut line).await.ok()? == 0 {
+            let buffer = self.lines.fill_buf().await.ok()?;
+            if buffer.is_empty() {
                 return None;
             }
-            if let Some(line) = Line::read(&String::from_utf8_lossy(&line)) {
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(buffer.len(), |end| end + 1);
+            if self.begun.len() + taken <= LONGEST {
+                self.begun.extend_from_slice(buffer.get(..taken).unwrap_or_default());
+            } else {
+                is_too_long = true;
+            }
+            self.lines.consume(taken);
+            if end.is_none() {
+                continue;
+            }
+            let line = std::mem::take(&mut self.begun);
+            if let Some(line) = Line::read(&String::from_utf8_lossy(&line)).filter(|_| !is_too_long) {
                 return Some(line);
             }
+            is_too_long = false;
         }
     }
 }

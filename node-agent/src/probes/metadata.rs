@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::STEP;
 use super::http::{Answer, Connection, Server, dial};
+use crate::course::Notice;
 use crate::preflight::identity::{Instance, Metadata};
 
 const TOKEN: &str = "x-aws-ec2-metadata-token";
@@ -31,13 +32,13 @@ pub async fn read(endpoint: &str) -> Metadata {
 }
 
 /// What EC2 says of the instance's near end, if anything.
-pub async fn notice(endpoint: &str) -> Option<String> {
+pub async fn notice(endpoint: &str) -> Option<Notice> {
     let mut session = Session::open(endpoint).await.ok()??;
     if let Some(action) = session.text("meta-data/spot/instance-action").await.ok()? {
-        return Some(format!("spot interruption: {action}"));
+        return Some(Notice::Interruption(action));
     }
     let advice = session.text("meta-data/events/recommendations/rebalance").await.ok()??;
-    Some(format!("rebalance recommendation: {advice}"))
+    Some(Notice::Rebalance(advice))
 }
 
 impl Session {

@@ -112,7 +112,7 @@ async fn the_node_hears_who_it_is() {
     assert_eq!(standing(|_| "401 {}").await, Some(Standing::Unauthorized));
     assert_eq!(standing(|_| "404 {}").await, None, "an API server before 1.28");
     assert!(
-        matches!(standing(|_| "500 {\"message\":\"etcd\"}").await, Some(Standing::Refused(why)) if why.ends_with("etcd"))
+        matches!(standing(|_| "500 {\"message\":\"etcd\"}").await, Some(Standing::Busy(why)) if why.ends_with("etcd"))
     );
     let known = standing(|line| match line.split(' ').nth(1).unwrap_or_default() {
         "/version" => r#"200 {"gitVersion":"v1.37.1"}"#,

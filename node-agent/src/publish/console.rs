@@ -2,6 +2,9 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::fs::OFlags;
 
 use crate::report::{Report, Verdict, Weight};
 
@@ -30,8 +33,9 @@ pub fn say(report: &Report, said: &mut Option<String>) {
     if said.as_ref() == Some(&line) {
         return;
     }
-    if let Ok(mut console) = OpenOptions::new().write(true).open("/dev/console") {
-        // A console that nobody listens to must not stop the agent.
+    // A console that nobody listens to must not stop the agent: what it does not take at once is lost.
+    let now_or_never = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed();
+    if let Ok(mut console) = OpenOptions::new().write(true).custom_flags(now_or_never).open("/dev/console") {
         let _lost_with_the_console = writeln!(console, "{line}");
     }
     *said = Some(line);

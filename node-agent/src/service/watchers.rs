@@ -39,7 +39,7 @@ pub(super) fn spawn(
     parts.spawn(health(observed.clone(), known.clone()));
     parts.spawn(node(observed.clone(), known.clone()));
     parts.spawn(devices(observed.clone(), known.clone()));
-    parts.spawn(notices(observed.clone(), known.clone(), endpoint));
+    parts.spawn(notices(observed.clone(), endpoint));
 }
 
 async fn send(observed: &Observed, observation: Observation) -> Outcome {
@@ -134,13 +134,18 @@ async fn node(observed: Observed, mut known: watch::Receiver<Known>) -> Outcome 
             known.changed().await.map_err(|_| "the agent is ending".to_owned())?;
             continue;
         };
-        follow_node(&observed, &name, &mut token).await?;
+        follow_node(&observed, &mut known, &name, &mut token).await?;
         sleep(BUSY).await;
     }
 }
 
 /// Follows the Node until the connection ends.
-async fn follow_node(observed: &Observed, name: &str, token: &mut Option<Token>) -> Outcome {
+async fn follow_node(
+    observed: &Observed,
+    known: &mut watch::Receiver<Known>,
+    name: &str,
+    token: &mut Option<Token>,
+) -> Outcome {
     let unit = systemd::text_of("kubelet").await;
     let Some((_, text)) = documents::read(unit.as_deref()).kubeconfig else { return Ok(()) };
     let read = |path: &str| fs_err::read(path).ok();
@@ -158,7 +163,12 @@ async fn follow_node(observed: &Observed, name: &str, token: &mut Option<Token>)
         return Ok(());
     };
     loop {
-        match watch.next().await {
+        let event = tokio::select! {
+            event = watch.next() => event,
+            // The name is known for good once the kubelet's files are there.
+            _ = known.wait_for(|known| known.node_name.as_deref() != Some(name)) => return Ok(()),
+        };
+        match event {
             NodeEvent::Is(node) => send(observed, Observation::Node(Some(node))).await?,
             NodeEvent::Gone => send(observed, Observation::Node(None)).await?,
             NodeEvent::Ended(_) => return Ok(()),
@@ -184,18 +194,16 @@ async fn devices(observed: Observed, mut known: watch::Receiver<Known>) -> Outco
     }
 }
 
-async fn notices(observed: Observed, known: watch::Receiver<Known>, endpoint: String) -> Outcome {
+async fn notices(observed: Observed, endpoint: String) -> Outcome {
     let mut last = None;
     loop {
         sleep(NOTICES).await;
-        // Before the node is known there is other work for metadata.
-        if known.borrow().node_name.is_none() {
-            continue;
-        }
         let notice = metadata::notice(&endpoint).await;
-        if notice.is_some() && notice != last {
-            last.clone_from(&notice);
-            send(&observed, Observation::Notice(notice.unwrap_or_default())).await?;
+        if let Some(notice) = notice
+            && last.as_ref() != Some(&notice)
+        {
+            last = Some(notice.clone());
+            send(&observed, Observation::Notice(notice)).await?;
         }
     }
 }

@@ -1,0 +1,148 @@
+//! Whether the kubelet may start: who asked, what was answered, and what is owed. Pure; times are arguments.
+//!
+//! ```text
+//!  gate asks ──► waiting ──► a check that began after it ──► yes: the unit starts it
+//!                   │                                   └──► no: owed ──► nothing is wrong ──► start it ──► done
+//!                   └── no check within ANSWER_WITHIN: by the last one             ▲                │ failed
+//!                                                                                  └────────────────┘
+//! ```
+//! systemd does not start again what a condition has skipped, so whoever said no has to.
+
+use std::time::{Duration, Instant};
+
+/// A boot is never held up longer than this by checks alone. A healthy node's take some tenths of a second.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Who waits for an answer, by whatever `A` gives it to them.
+#[derive(Debug)]
+pub struct Hold<A> {
+    waiting: Vec<(A, Instant)>,
+    is_owed: bool,
+}
+
+/// An answer to give.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answered<A> {
+    /// To whom.
+    pub asked: A,
+    /// Whether the kubelet may start.
+    pub admitted: bool,
+    /// How long they waited.
+    pub after: Duration,
+}
+
+impl<A> Hold<A> {
+    /// At the start of the agent; `is_owed` if the agent before it had held the kubelet back.
+    #[must_use]
+    pub fn new(is_owed: bool) -> Self {
+        Self { waiting: Vec::new(), is_owed }
+    }
+
+    /// The kubelet is about to start.
+    pub fn ask(&mut self, asked: A, now: Instant) {
+        self.waiting.push((asked, now));
+    }
+
+    /// A check is over that began at `began`: who had asked by then is answered, the others wait for the next.
+    pub fn judged(&mut self, began: Instant, now: Instant, is_fatal: bool) -> Vec<Answered<A>> {
+        self.answer(now, !is_fatal, |at| at <= began)
+    }
+
+    /// Who has waited for too long is answered by the last check, if one was made.
+    pub fn late(&mut self, now: Instant, was_fatal: bool) -> Vec<Answered<A>> {
+        self.answer(now, !was_fatal, |at| now.duration_since(at) >= ANSWER_WITHIN)
+    }
+
+    fn answer(&mut self, now: Instant, admitted: bool, is_due: impl Fn(Instant) -> bool) -> Vec<Answered<A>> {
+        let (due, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(_, at)| is_due(*at));
+        self.waiting = rest;
+        if !due.is_empty() {
+            self.is_owed = !admitted;
+        }
+        due.into_iter().map(|(asked, at)| Answered { asked, admitted, after: now.duration_since(at) }).collect()
+    }
+
+    /// Whether somebody waits.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether the kubelet was kept from starting, and nobody has started it since.
+    #[must_use]
+    pub fn is_owed(&self) -> bool {
+        self.is_owed
+    }
+
+    /// The order to start it was taken, or the kubelet runs.
+    pub fn settle(&mut self) {
+        self.is_owed = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Clock(Instant);
+
+    impl Clock {
+        fn after(&self, milliseconds: u64) -> Instant {
+            self.0.checked_add(Duration::from_millis(milliseconds)).unwrap()
+        }
+    }
+
+    fn answers(answered: Vec<Answered<u32>>) -> Vec<(u32, bool)> {
+        answered.into_iter().map(|it| (it.asked, it.admitted)).collect()
+    }
+
+    #[test]
+    fn a_check_answers_who_asked_before_it_began() {
+        let clock = Clock(Instant::now());
+        let mut hold = Hold::new(false);
+        hold.ask(1, clock.after(0));
+        hold.ask(2, clock.after(20));
+        assert_eq!(answers(hold.judged(clock.after(10), clock.after(30), false)), [(1, true)]);
+        assert!(hold.is_asked() && !hold.is_owed());
+        assert_eq!(answers(hold.judged(clock.after(30), clock.after(40), false)), [(2, true)]);
+        assert!(!hold.is_asked());
+    }
+
+    #[test]
+    fn a_kubelet_that_was_refused_is_owed_its_start_until_it_has_it() {
+        let clock = Clock(Instant::now());
+        let mut hold = Hold::new(false);
+        hold.ask(1, clock.after(0));
+        assert_eq!(answers(hold.judged(clock.after(1), clock.after(2), true)), [(1, false)]);
+        assert!(hold.is_owed());
+        // A check that finds nothing wrong starts nothing by itself: the order may fail, and is then given again.
+        assert_eq!(answers(hold.judged(clock.after(3), clock.after(4), false)), []);
+        assert!(hold.is_owed());
+        hold.settle();
+        assert!(!hold.is_owed());
+        // The unit's own restart asks again, and settles it too.
+        hold.ask(2, clock.after(5));
+        hold.judged(clock.after(6), clock.after(7), true);
+        hold.ask(3, clock.after(8));
+        hold.judged(clock.after(9), clock.after(10), false);
+        assert!(!hold.is_owed());
+    }
+
+    #[test]
+    fn what_the_last_agent_owed_this_one_owes() {
+        assert!(Hold::<u32>::new(true).is_owed());
+    }
+
+    #[test]
+    fn a_check_that_hangs_answers_with_the_last_one() {
+        let clock = Clock(Instant::now());
+        let mut hold = Hold::new(false);
+        hold.ask(1, clock.after(0));
+        assert_eq!(answers(hold.late(clock.after(1_999), false)), []);
+        assert_eq!(answers(hold.late(clock.after(2_000), false)), [(1, true)]);
+        hold.ask(2, clock.after(3_000));
+        assert_eq!(answers(hold.late(clock.after(5_000), true)), [(2, false)]);
+        assert!(hold.is_owed());
+    }
+}
