@@ -49,6 +49,12 @@ pub(crate) struct Facts {
     pub(crate) lost_taints: Vec<(Taint, Place)>,
     /// `SystemdCgroup` of containerd's configuration.
     pub(crate) systemd_cgroup: Option<(bool, Stated)>,
+    /// `version` of containerd's configuration.
+    pub(crate) containerd_config_version: Option<(i64, Stated)>,
+    /// nodeadm's `maxPodsExpression`.
+    pub(crate) max_pods_expression: Option<Stated>,
+    /// Whether bootstrap.sh looks the instance type up in the image's table of pods.
+    pub(crate) needs_pod_table: bool,
     /// Whether it says anything about the kubelet at all.
     pub(crate) configures_kubelet: bool,
 }

@@ -31,6 +31,17 @@ pub const BINARIES: [&str; 5] =
     ["/usr/bin/kubelet", "/usr/bin/containerd", "/usr/bin/nodeadm", "/usr/sbin/runc", CREDENTIAL_PROVIDER];
 const CREDENTIAL_PROVIDER: &str = "/etc/eks/image-credential-provider/ecr-credential-provider";
 
+/// Drivers of accelerators, each with the program that comes with it.
+/// Source: amazon-eks-ami, AL2023 accelerated images; AWS Neuron documentation.
+pub const DRIVERS: [(&str, &str); 2] = [("nvidia", "/usr/bin/nvidia-smi"), ("neuron", "/opt/aws/neuron/bin/neuron-ls")];
+
+/// The version in what a program prints of itself: `containerd github.com/containerd/containerd/v2 2.0.5 …`, or `2.0.5`.
+#[must_use]
+pub fn program_version(text: &str) -> Option<&str> {
+    let is_version = |word: &&str| word.trim_start_matches('v').starts_with(|it: char| it.is_ascii_digit());
+    text.split_whitespace().find(is_version).map(|word| word.trim_start_matches('v'))
+}
+
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
@@ -38,6 +49,10 @@ pub struct Image {
     pub leftovers: Vec<&'static str>,
     /// Each of [`BINARIES`]: absent, or there, with its architecture if its header tells one.
     pub binaries: Vec<(&'static str, Option<Option<Arch>>)>,
+    /// Which of [`DRIVERS`] it has.
+    pub drivers: Vec<&'static str>,
+    /// Programs of [`BINARIES`] that are there and cannot be executed: the path, and why.
+    pub refused: Vec<(&'static str, String)>,
 }
 
 /// Judges an image.
@@ -47,11 +62,15 @@ pub(crate) fn check(image: &Image, arch: Option<Arch>, findings: &mut Findings) 
             if [CPU_STATE, MEMORY_STATE].contains(path) { &verdicts::KA20 } else { &verdicts::UD26 };
         findings.add_with_fix(verdict, format!("`{path}` is left over: {consequence}"), &fix(path), place(path), "");
     }
+    for (path, why) in &image.refused {
+        findings.add(&verdicts::UD13, format!("`{path}` cannot be executed"), place(path), why);
+    }
     for (path, found) in &image.binaries {
         match found {
             None if *path == CREDENTIAL_PROVIDER => {
                 findings.add(&verdicts::KA25, format!("`{path}` is missing"), place(path), "");
             }
+            None if image.refused.iter().any(|(refused, _)| refused == path) => {}
             None => findings.add(&verdicts::KA36, format!("`{path}` is missing"), place(path), ""),
             Some(found) => {
                 if let (Some(found), Some(wanted)) = (found, arch) {
@@ -59,6 +78,15 @@ pub(crate) fn check(image: &Image, arch: Option<Arch>, findings: &mut Findings) 
                 }
             }
         }
+    }
+}
+
+/// Judges whether the drivers are there that something asks for: each with who asks.
+pub(crate) fn drivers(image: &Image, wanted: &[(&'static str, String)], findings: &mut Findings) {
+    for (driver, asker) in wanted.iter().filter(|(driver, _)| !image.drivers.contains(driver)) {
+        let program = DRIVERS.iter().find(|(name, _)| name == driver).map_or("", |(_, program)| program);
+        let message = format!("`{asker}` needs driver `{driver}`, and the image does not have it");
+        findings.add(&verdicts::GP01, message, place(program), "not there");
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a question to a report.
 
+use crate::agent_config::AgentConfig;
 use crate::facts::{Argument, Facts};
 use crate::families::{al2, al2023, bottlerocket, windows};
 use crate::family::Family;
@@ -7,6 +8,7 @@ use crate::finding::Findings;
 use crate::image;
 use crate::kubelet::arguments;
 use crate::kubelet::config::{Form, Layer, merged, with_flags};
+use crate::kubelet::instance::{Figures, evaluate};
 use crate::node_class::{self, Launch};
 use crate::place::{Lines, Place, Source, line_text};
 use crate::question::{File, Question};
@@ -43,6 +45,7 @@ pub fn judge(question: &Question) -> Report {
     }
     if let Some(image) = &question.image {
         image::check(image, question.arch, &mut findings);
+        image::drivers(image, &wanted_drivers(question), &mut findings);
     }
     if let Some(file) = &question.environment_file {
         read_environment(file, &mut facts);
@@ -69,7 +72,13 @@ pub fn judge(question: &Question) -> Report {
     rules::arguments::check(&facts, &parsed, &question.flags, &mut findings);
     rules::config::fields(&facts, question.flags.version, &mut findings);
     if facts.configures_kubelet {
-        rules::config::whole(&facts, &parsed, &config, family, question.flags.version, &mut findings);
+        let instance_type = question.instance_type.as_deref();
+        rules::config::whole(&facts, &parsed, &config, family, question.flags.version, instance_type, &mut findings);
+    }
+    rules::containerd::version(&facts, question.containerd_version.as_deref(), &mut findings);
+    rules::pods::expression(&facts, question.instance_type.as_deref(), &mut findings);
+    if let Some(class) = &question.class {
+        rules::class::check(class, &mut findings);
     }
     rules::registration::check(question, &facts, &parsed, &config, &mut findings);
     let node_name = rules::registration::name(&facts, &parsed, &mut findings);
@@ -79,6 +88,7 @@ pub fn judge(question: &Question) -> Report {
         Some(settings) => settings.max_pods,
         None => in_effect.get("maxPods").and_then(serde_json::Value::as_i64),
     };
+    let max_pods = max_pods.or_else(|| pods_of_type(question, family, facts.max_pods_expression.as_ref()));
     let text = |stated: Option<&crate::facts::Stated>| stated.map(|stated| stated.text.clone());
     let effective = Effective {
         family,
@@ -93,6 +103,7 @@ pub fn judge(question: &Question) -> Report {
         kubelet_args: facts.arguments.into_iter().map(|argument| argument.text).collect(),
         kubelet_config: config,
         max_pods,
+        needs_pod_table: facts.needs_pod_table,
         node_name,
     };
     Report { findings: findings.into_sorted(), effective }
@@ -124,6 +135,32 @@ pub fn judge_node_class(mut question: Question, name: &str, custom: &str, launch
         report.findings.splice(0..0, findings.into_sorted());
     }
     report
+}
+
+/// The drivers that the instance type needs, or the devices that the agent is told to expect.
+fn wanted_drivers(question: &Question) -> Vec<(&'static str, String)> {
+    let mut wanted = Vec::new();
+    if let Some((name, driver)) = question.instance_type.as_deref().and_then(|it| Some((it, Figures::of(it)?.driver?)))
+    {
+        wanted.push((driver, name.to_owned()));
+    }
+    let config = question.user_data.as_ref().and_then(|user_data| AgentConfig::find(user_data).ok().flatten());
+    for name in config.iter().flat_map(|config| config.spec.expect.resources.keys()) {
+        let driver = match name.split('/').next() {
+            Some("nvidia.com") => "nvidia",
+            Some("aws.amazon.com") if name.contains("/neuron") => "neuron",
+            _ => continue,
+        };
+        wanted.push((driver, name.clone()));
+    }
+    wanted
+}
+
+/// The number of pods that nodeadm takes if nothing else says one.
+fn pods_of_type(question: &Question, family: Family, expression: Option<&crate::facts::Stated>) -> Option<i64> {
+    let figures = Figures::of(question.instance_type.as_deref().filter(|_| family == Family::Al2023)?)?;
+    let own = expression.and_then(|stated| evaluate(&stated.text, figures).ok());
+    Some(own.unwrap_or_else(|| figures.pods()))
 }
 
 fn family(question: &Question) -> Family {

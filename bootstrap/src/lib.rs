@@ -27,6 +27,7 @@ pub mod family;
 pub mod finding;
 pub mod image;
 pub mod kubelet;
+pub mod network;
 pub mod node_class;
 pub mod place;
 pub mod question;

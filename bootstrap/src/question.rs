@@ -64,6 +64,25 @@ pub struct Question {
     pub kubelet_config: Vec<File>,
     /// An image under construction.
     pub image: Option<Image>,
+    /// The type of the instance, such as `m5.large`.
+    pub instance_type: Option<String>,
+    /// The version of containerd, such as `2.0.5`.
+    pub containerd_version: Option<String>,
+    /// What an EC2NodeClass says beside its user data.
+    pub class: Option<ClassSettings>,
+}
+
+/// Fields of an EC2NodeClass that decide who its nodes are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClassSettings {
+    /// `spec.role`.
+    pub role: Option<String>,
+    /// `spec.instanceProfile`.
+    pub instance_profile: Option<String>,
+    /// `spec.metadataOptions.httpPutResponseHopLimit`, if it is written down.
+    pub hop_limit: Option<i64>,
+    /// Whether `spec.metadataOptions.httpEndpoint` is `disabled`.
+    pub has_no_metadata: bool,
 }
 
 /// A text that is no label.

@@ -44,6 +44,8 @@ pub struct Effective {
     pub service_cidr: Option<String>,
     /// Most pods; absent if the instance type decides.
     pub max_pods: Option<i64>,
+    /// Whether bootstrap.sh looks the instance type up in the image's table of pods, and fails without it.
+    pub needs_pod_table: bool,
     /// The node's name; absent if the instance decides.
     pub node_name: Option<String>,
 }

@@ -289,6 +289,12 @@ impl Course {
         self.expect().resources
     }
 
+    /// Whether the last preflight warns of something, which may be gone by now.
+    #[must_use]
+    pub fn has_warning(&self) -> bool {
+        self.preflight.iter().flat_map(|it| &it.findings).any(|it| it.severity == Severity::Warning)
+    }
+
     /// The first error of the preflight that keeps the kubelet from starting.
     ///
     /// On the way to the API server and with credentials a node that has joined gets along as every kubelet does: its pods run

@@ -45,6 +45,8 @@ pub struct Settings {
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long until it looks for the kubelet's files by itself.
 const LOOK_FOR_FILES: Duration = Duration::from_secs(10);
+/// How long a warning may outlive its cause. Good answers of the API server are believed for as long.
+const LOOK_AT_WARNINGS: Duration = Duration::from_secs(60);
 /// What waits for its time in the course (patience, a line that lasts) is looked at this often.
 const TICK: Duration = Duration::from_secs(1);
 /// Observations come in bursts: a journal that is read from the boot on has hundreds of lines.
@@ -241,6 +243,8 @@ fn look_again_after(course: &Course, report: &Report, is_owed: bool) -> Option<D
     } else if course.node_name().is_none() {
         // The kubelet's files are still to be written; its unit asks when they are, unless it has not learnt to.
         Some(LOOK_FOR_FILES)
+    } else if course.has_warning() {
+        Some(LOOK_AT_WARNINGS)
     } else {
         None
     }

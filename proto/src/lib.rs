@@ -5,6 +5,7 @@
 //!  grpc/health/v1        who asks how a node or a controller is   grpcurl, kubelet probes, operators
 //!  muster/v1             the kubelet's unit ──► agent             may the kubelet start?
 //!  kubelet/podresources  agent ──► kubelet                        which devices may it give to pods?
+//!  cri/runtime/v1        agent ──► containerd                     is this image there?
 //! ```
 //!
 //! `grpc.health.v1` is here, and not taken from `tonic-health`, because that has no `List`.
@@ -26,6 +27,12 @@ pub mod muster;
 #[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
 #[rustfmt::skip]
 pub mod pod_resources;
+
+/// `runtime.v1` of container runtimes, as far as the agent asks.
+#[path = "generated/runtime.v1.rs"]
+#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
+#[rustfmt::skip]
+pub mod container_runtime;
 
 /// The descriptors of the services that Muster itself offers, for gRPC reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptors.bin");

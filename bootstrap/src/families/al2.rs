@@ -83,6 +83,7 @@ fn shown(words: &[ShellWord]) -> String {
 /// of the positional words only the first is looked at.
 fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts, findings: &mut Findings) {
     facts.configures_kubelet = true;
+    facts.needs_pod_table = true;
     let mut positional = Vec::new();
     let mut extra = None;
     let mut rest = words.iter();
@@ -95,6 +96,7 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
                 "--b64-cluster-ca" => facts.certificate_authority = stated(),
                 "--service-ipv4-cidr" | "--service-ipv6-cidr" => facts.service_cidr = stated(),
                 "--kubelet-extra-args" => extra = Some(value),
+                USE_MAX_PODS => facts.needs_pod_table = value.text != "false",
                 _ => {}
             }
             // A value that the shell will fill in cannot be judged.

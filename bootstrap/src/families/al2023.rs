@@ -27,6 +27,8 @@ struct Merged {
     /// Whether one of them could not be decoded: then none of them counts.
     is_broken: bool,
     max_pods: Vec<Place>,
+    /// Where endpoints of FIPS 140 are asked for.
+    fips: Option<Place>,
 }
 
 /// Reads the documents.
@@ -75,6 +77,7 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
     if !merged.is_broken {
         required(facts, user_data, findings);
     }
+    fips(merged.fips.take(), facts, findings);
     arguments(merged.flags, facts, findings);
     proxies(user_data, merged.has_proxy, findings);
 }
@@ -128,6 +131,11 @@ fn document(part: &Part, facts: &mut Facts, merged: &mut Merged, findings: &mut 
             let line = config.line.max(1);
             findings.add(&verdicts::UD04, message, part.source.at(line), line_text(&part.text, line));
         }
+    }
+    if let Some((line, value)) = kubelet.entry("maxPodsExpression")
+        && let Some(text) = value.text().filter(|text| !text.is_empty())
+    {
+        facts.max_pods_expression = Some(Stated { text: text.to_owned(), place: part.source.at(line) });
     }
     for flag in kubelet.get("flags").map(Tree::items).unwrap_or_default() {
         if let Some(text) = flag.text() {
@@ -259,6 +267,9 @@ fn scripts(question: &Question, user_data: &UserData, findings: &mut Findings) {
 fn environment_of_services(environment: &Tree, place: Place, merged: &mut Merged, findings: &mut Findings) {
     let Some(default) = environment.get("default") else { return };
     let value = |name: &str| default.get(name).and_then(Tree::text);
+    if value("AWS_USE_FIPS_ENDPOINT").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+        merged.fips = Some(place.clone());
+    }
     merged.has_proxy |= PROXIES.iter().any(|name| value(name).is_some());
     let exceptions = value("NO_PROXY").or(value("no_proxy")).unwrap_or_default();
     let knows_metadata =
@@ -267,6 +278,33 @@ fn environment_of_services(environment: &Tree, place: Place, merged: &mut Merged
         let message = "a proxy is set for all services, and `NO_PROXY` lacks `169.254.169.254`";
         findings.add(&verdicts::NW06, message, place, "spec.instance.environment.default");
     }
+}
+
+/// The regions in which EC2 has an endpoint of FIPS 140. Those of GovCloud are all of that kind.
+/// Source: aws.amazon.com/compliance/fips.
+const FIPS_REGIONS: [&str; 6] = ["us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "ca-west-1"];
+
+/// nodeadm asks EC2 with the environment of all services.
+fn fips(asked: Option<Place>, facts: &Facts, findings: &mut Findings) {
+    let Some(place) = asked else { return };
+    let Some(region) = facts.endpoint.as_ref().and_then(|endpoint| region(&endpoint.text)) else { return };
+    if !FIPS_REGIONS.contains(&region) && !region.starts_with("us-gov-") {
+        let message = format!("EC2 has no FIPS endpoint in {region}");
+        findings.add(&verdicts::ID10, message, place, "AWS_USE_FIPS_ENDPOINT: true");
+    }
+}
+
+/// The region in an endpoint of EKS: `https://ID.gr7.REGION.eks.amazonaws.com`, `https://ID.eks-cluster.REGION.api.aws`.
+fn region(endpoint: &str) -> Option<&str> {
+    let host = endpoint.split("://").nth(1)?.split(['/', ':']).next()?;
+    let mut before = None;
+    for label in host.split('.') {
+        if matches!(label, "eks" | "api") {
+            return before;
+        }
+        before = Some(label);
+    }
+    None
 }
 
 fn proxies(user_data: &UserData, has_proxy: bool, findings: &mut Findings) {

@@ -127,6 +127,12 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
             _ => {}
         }
     }
+    let has = |name: &str| call.iter().any(|word| !word.is_quoted && is_parameter(name, &word.text));
+    if !has("APIServerEndpoint") || !has("Base64ClusterCA") {
+        let line = call.first().map_or(1, |word| word.line);
+        let message = "the script has to ask EKS for the cluster's endpoint and certificate authority";
+        findings.add(&verdicts::WN08, message, source.at(line), "Start-EKSBootstrap.ps1");
+    }
     if facts.cluster_name.is_none()
         && !call.iter().any(|word| begins("EKSClusterName", word.text.trim_start_matches('-')))
     {
@@ -140,6 +146,11 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
             "Start-EKSBootstrap.ps1",
         );
     }
+}
+
+/// Whether a word is this parameter, shortened or not.
+fn is_parameter(parameter: &str, word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|name| begins(parameter, name.trim_end_matches(':')))
 }
 
 fn begins(parameter: &str, name: &str) -> bool {

@@ -9,6 +9,7 @@ pub mod arguments;
 pub mod config;
 pub mod flags;
 pub mod gates;
+pub mod instance;
 pub mod labels;
 pub mod schema;
 pub mod taints;

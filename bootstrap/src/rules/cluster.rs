@@ -1,38 +1,10 @@
 //! The cluster that the node is to join.
 
-use std::net::IpAddr;
-
 use crate::facts::Facts;
 use crate::finding::Findings;
+use crate::network::Network;
 use crate::userdata::base64;
 use crate::verdicts;
-
-/// An address and the length of its network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Network {
-    address: IpAddr,
-    prefix: u8,
-}
-
-impl Network {
-    pub(crate) fn read(text: &str) -> Option<Self> {
-        let (address, prefix) = text.split_once('/')?;
-        let address: IpAddr = address.parse().ok()?;
-        let longest = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= longest)?;
-        Some(Self { address, prefix })
-    }
-
-    pub(crate) fn contains(self, other: IpAddr) -> bool {
-        let bits = |address: IpAddr| match address {
-            IpAddr::V4(address) => (u128::from(u32::from(address)) << 96, 32),
-            IpAddr::V6(address) => (u128::from(address), 128),
-        };
-        let ((own, own_size), (other, other_size)) = (bits(self.address), bits(other));
-        let differs = own ^ other;
-        own_size == other_size && (self.prefix == 0 || differs >> (128 - u32::from(self.prefix)) == 0)
-    }
-}
 
 /// Judges endpoint, certificate authority and service network.
 pub(crate) fn check(facts: &Facts, findings: &mut Findings) {

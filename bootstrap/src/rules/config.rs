@@ -10,9 +10,10 @@ use crate::kubelet::config::{self, Form, Layer, duration, flag_of, quantity};
 use crate::kubelet::gates;
 use crate::kubelet::schema::{FieldFaultKind, KUBELET};
 use crate::kubelet::version::Minor;
+use crate::network::Network;
 use crate::place::Place;
 use crate::rules::arguments::gate_message;
-use crate::rules::cluster::Network;
+use crate::rules::pods;
 use crate::verdicts;
 
 /// Judges the fields of each document against the version.
@@ -164,6 +165,7 @@ pub(crate) fn whole(
     merged: &Map<String, Value>,
     family: Family,
     version: Option<Minor>,
+    instance_type: Option<&str>,
     findings: &mut Findings,
 ) {
     let mut values = config::with_flags(merged, parsed);
@@ -189,6 +191,9 @@ pub(crate) fn whole(
     }
     cgroup_driver(&whole, findings);
     cluster_dns(&whole, findings);
+    if let (Some(instance_type), Some(pods), false) = (instance_type, whole.number("maxPods"), family.is_windows()) {
+        pods::addresses(pods, whole.place("maxPods"), instance_type, findings);
+    }
 }
 
 fn bounds(whole: &Whole<'_>, findings: &mut Findings) {

@@ -8,12 +8,16 @@
 //!  containerd   the configuration of containerd in a NodeConfig
 //!  registration taints, labels, name, provider ID: what the node registers with
 //!  architecture programs that a script fetches
+//!  pods         how many pods, against the addresses of the instance type
+//!  class        what an EC2NodeClass says beside its user data
 //! ```
 
 pub(crate) mod architecture;
 pub(crate) mod arguments;
+pub(crate) mod class;
 pub(crate) mod cluster;
 pub(crate) mod config;
 pub(crate) mod containerd;
 pub(crate) mod envelope;
+pub(crate) mod pods;
 pub(crate) mod registration;

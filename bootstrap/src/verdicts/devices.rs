@@ -8,20 +8,15 @@ verdicts! { DEVICES;
     fix "look at the pod `aws-node` of this node: is it there, does its image come, what does ipamd say"
     source "aws/karpenter-provider-aws, troubleshooting"
 
-    CN05 Error "aws-node may not manage interfaces"
-    cause "The role of aws-node lacks rights for ENIs and addresses, so it hands out none."
-    fix "attach AmazonEKS_CNI_Policy to the role that aws-node uses"
-    source "aws/karpenter-provider-aws, troubleshooting"
-
-    CN06 Error "the subnet has no free addresses"
-    cause "Pods get no address: the subnet is used up, or too fragmented for prefixes."
-    fix "add subnets with room to the EC2NodeClass, or give the VPC another CIDR"
-    source "aws/amazon-vpc-cni-k8s#1923, #2923"
-
     CN08 Warning "pod-eni is not offered"
     cause "`vpc.amazonaws.com/pod-eni` is written by the control plane, after aws-node has asked for a trunk interface. No device plugin is involved."
     fix "set `ENABLE_POD_ENI=true` on aws-node, and attach AmazonEKSVPCResourceController to the cluster's role"
     source "aws/karpenter-provider-aws#2833; amazon-vpc-resource-controller-k8s"
+
+    CN09 Warning "the instance type has no trunk"
+    cause "`vpc.amazonaws.com/pod-eni` needs a trunk interface, and the VPC resource controller has none for this type: the event says `is not supported yet by the vpc resource controller`."
+    fix "launch types with trunking for pods with security groups (most Nitro types but T3), or drop the request"
+    source "aws/karpenter-provider-aws#8981; amazon-vpc-resource-controller-k8s, limits table"
 
     CN10 Error "the trunk interface is not attached"
     cause "The control plane has marked the node `vpc.amazonaws.com/has-trunk-attached` as false or not supported: the type has no trunk, or all interfaces were in use before."
@@ -43,11 +38,6 @@ verdicts! { DEVICES;
     fix "set `enable-windows-ipam: \"true\"` in ConfigMap kube-system/amazon-vpc-cni, and attach AmazonEKSVPCResourceController to the cluster's role"
     source "amazon-vpc-resource-controller-k8s"
 
-    GP01 Error "there is a device, and no driver for it"
-    cause "The device is on the bus and no driver has taken it: the image is not made for this instance type."
-    fix "use an accelerated image (an `amiSelectorTerms` alias picks it for GPU types), or install the driver"
-    source "awslabs/amazon-eks-ami#1817"
-
     GP02 Error "the driver of the GPU does not work"
     cause "The driver is installed and does not initialize: the wrong flavour for this GPU, or the module was not loaded."
     fix "read `journalctl -u nvidia-kmod-load` and `dmesg`; use a newer image"
@@ -62,6 +52,11 @@ verdicts! { DEVICES;
     cause "The device plugin offers the devices under another name: with time-slicing `nvidia.com/gpu.shared`, with MIG `nvidia.com/mig-…`."
     fix "ask for the name that the node offers, or turn off `renameByDefault` or the mixed MIG strategy"
     source "NVIDIA, k8s-device-plugin"
+
+    GP08 Error "the GPU is cut into MIG devices"
+    cause "The device plugin runs with `migStrategy: mixed` and offers `nvidia.com/mig-…` in the place of `nvidia.com/gpu`."
+    fix "ask for the profile that the node offers, or set `migStrategy: single` or `none`"
+    source "NVIDIA k8s-device-plugin, MIG"
 
     GP11 Error "there is a device without its device file"
     cause "The driver is loaded and `/dev` has no file for the device, so no plugin finds it."

@@ -13,6 +13,11 @@ verdicts! { MACHINE;
     fix "set it as EKS images do (`/etc/sysctl.d/99-amazon.conf`), after what hardens the image, or set `protectKernelDefaults: false`"
     source "terraform-aws-modules/terraform-aws-eks#3595; k8s.io/kubernetes, pkg/kubelet/cm"
 
+    KA21 Error "the machine has more NUMA nodes than the kubelet manages"
+    cause "With a policy of the topology manager the kubelet refuses a machine with more than 8 NUMA nodes and does not start."
+    fix "set `topologyManagerPolicyOptions: {max-allowable-numa-nodes: \"…\"}` to the number of NUMA nodes, or `topologyManagerPolicy: none`"
+    source "kubernetes/kubernetes#124148"
+
     KA22 Error "a cgroup that the kubelet must limit is not there"
     cause "`enforceNodeAllocatable` names `system-reserved` or `kube-reserved`, and the cgroup for it does not exist. The kubelet exits."
     fix "create the cgroup (a slice) before the kubelet starts, or enforce `pods` only"
@@ -87,11 +92,6 @@ verdicts! { MACHINE;
     cause "The feature gate `FastImagePull` makes the kubelet talk to soci-snapshotter, whose socket does not answer."
     fix "read `journalctl -u soci-snapshotter`, or turn the gate off"
     source "amazon-eks-ami, nodeadm/internal/containerd"
-
-    CR10 Error "the local disks cannot be set up"
-    cause "setup-local-disks ended with an error; after a stop and start the array that it remembers is gone."
-    fix "remove /.aws/mdadm.conf and start the instance anew, or do not stop instances with local disks"
-    source "awslabs/amazon-eks-ami#2755, #2122"
 
     CR11 Error "a disk is full"
     cause "The kubelet evicts pods and takes no new ones (DiskPressure), or cannot write its files at all."

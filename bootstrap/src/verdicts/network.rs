@@ -28,6 +28,26 @@ verdicts! { NETWORK;
     fix "use the endpoint as EKS gives it (`aws eks describe-cluster --query cluster.endpoint`)"
     source "RFC 6125"
 
+    NW07 Error "the user data is of another cluster"
+    cause "The instance was launched for one cluster, by its tags, and its user data names another one, which does not know it."
+    fix "give the instance the user data of its own cluster: name, endpoint and certificate authority belong together"
+    source "aws/karpenter-provider-aws, tag `eks:eks-cluster-name`; EKS, tag `aws:eks:cluster-name`"
+
+    NW10 Error "a network interface is not configured"
+    cause "systemd-networkd does not finish an interface. nodeadm's boot hook waits for all of them for a minute, and what comes after it waits too."
+    fix "look at `networkctl status` of the interface, and at what else configures it; many interfaces (EFA) need a newer image"
+    source "awslabs/amazon-eks-ami#2423, #2436"
+
+    NW11 Error "the cluster is of IPv6, and the instance has no such address"
+    cause "The service CIDR is IPv6, so the kubelet is told an IPv6 address of the node, and metadata has none: the subnet gives IPv4 addresses only."
+    fix "use subnets with an IPv6 CIDR that assign addresses on creation, in the EC2NodeClass"
+    source "amazon-eks-ami, nodeadm/internal/kubelet (node-ip)"
+
+    WN10 Error "the service network overlaps the VPC"
+    cause "On Windows HNS routes the service network by itself: what the VPC has at these addresses is not reached from pods, and the node joins in some VPCs only."
+    fix "give the cluster a service CIDR outside of the VPC's, and name it in `-ServiceCIDR`"
+    source "EKS documentation, service CIDR; aws-quickstart/cdk-eks-blueprints#193"
+
     NW08 Warning "the API server is busy"
     cause "It answers `too many requests`, as when hundreds of nodes join at once. Clients try again."
     fix "nothing, if it goes away; else look at priority and fairness of the API server"

@@ -18,6 +18,11 @@ verdicts! { NODE;
     fix "add `NO_PROXY` with `169.254.169.254`, the VPC's CIDR, `.internal` and the API server's name"
     source "aws/amazon-vpc-cni-k8s#49"
 
+    AU02 Error "a role or instance profile is named with its path"
+    cause "The API server compares roles without their paths: a mapping for `role/eks/nodes` never fits, nor does the ARN of an instance profile. EC2 wants names, not ARNs."
+    fix "name the role by its ARN without the path (`arn:aws:iam::ACCOUNT:role/NAME`) in the access entry or aws-auth, and by its name in the EC2NodeClass"
+    source "aws/containers-roadmap#926; EKS documentation, IAM roles for nodes"
+
     AU05 Error "the node's name is fixed"
     cause "The node's name must be the one that its credentials give it. The same user data goes to every node, so a fixed name fits at most one, and the API server refuses the others: `node \"Y\" is not allowed to modify node \"X\"`."
     fix "remove `--hostname-override`: the bootstrap sets it"
@@ -33,10 +38,40 @@ verdicts! { NODE;
     fix "remove `providerID` and `--provider-id`: the bootstrap sets it to `aws:///ZONE/INSTANCE`"
     source "kubernetes/cloud-provider-aws#72"
 
+    CN07 Warning "there are more pods than addresses"
+    cause "Pods in the VPC's network need an address each, and the interfaces of the instance type have fewer. Those that come last wait for ever: `failed to assign an IP address to container`."
+    fix "lower `maxPods`, or let aws-node hand out prefixes (`ENABLE_PREFIX_DELEGATION=true`)"
+    source "karpenter.sh, troubleshooting; ec2:DescribeInstanceTypes"
+
+    GP01 Error "there is a device, and no driver for it"
+    cause "The device is on the bus and no driver has taken it: the image is not made for this instance type."
+    fix "use an accelerated image (an `amiSelectorTerms` alias picks it for GPU types), or install the driver"
+    source "awslabs/amazon-eks-ami#1817"
+
+    ID02 Error "instance metadata is turned off"
+    cause "Every request is answered with 403: the instance was launched with `HttpEndpoint=disabled`."
+    fix "set `spec.metadataOptions.httpEndpoint: enabled` in the EC2NodeClass"
+    source "EC2 User Guide, instance metadata options"
+
+    ID03 Info "pods cannot reach instance metadata"
+    cause "With a hop limit of 1 the answer to a request for a token does not get from the host to a pod. aws-node and drivers without a role of their own find no credentials: `no EC2 IMDS role found`."
+    fix "give the pods roles by IRSA or Pod Identity, or set `spec.metadataOptions.httpPutResponseHopLimit: 2`"
+    source "EC2 User Guide, instance metadata options; EKS best practices"
+
+    UD13 Error "a program of the bootstrap cannot be executed"
+    cause "It is there, and may not be run: its mode lacks the execute bit, or SELinux is enforcing and its label is not that of a program, as after copying it into an image. systemd says `Failed to locate executable` or `Failed at step EXEC`."
+    fix "run `chmod 0755` and `restorecon -v` on it as the last step of the build"
+    source "awslabs/amazon-eks-ami#2426, #2123"
+
     WN04 Error "a parameter that Start-EKSBootstrap.ps1 does not have"
     cause "PowerShell refuses the call, or the value becomes the value of another parameter; the kubelet is not configured."
     fix "use the parameters of the script: `-EKSClusterName`, `-APIServerEndpoint`, `-Base64ClusterCA`, `-DNSClusterIP`, `-ServiceCIDR`, `-KubeletExtraArgs`, `-KubeProxyExtraArgs`, `-ExcludedSnatCIDRs`, `-ContainerRuntime`"
     source "awslabs/amazon-eks-ami#348"
+
+    WN08 Warning "the script must ask EKS for the cluster"
+    cause "Without `-APIServerEndpoint` and `-Base64ClusterCA` Start-EKSBootstrap.ps1 calls eks:DescribeCluster. It ends with an error if the role may not, or there is no way to the EKS endpoint."
+    fix "give `-APIServerEndpoint` and `-Base64ClusterCA`"
+    source "awslabs/amazon-eks-ami, Windows bootstrap script"
 
     WN09 Error "EC2Launch does not run this user data"
     cause "EC2Launch runs what stands between `<powershell>` and `</powershell>` and ignores everything else."

@@ -43,6 +43,11 @@ verdicts! { USER_DATA;
     fix "write the cluster's service CIDR, such as `10.100.0.0/16` (`aws eks describe-cluster --query cluster.kubernetesNetworkConfig`)"
     source "amazon-eks-ami, nodeadm/internal/api"
 
+    UD09 Error "a configuration of containerd 2 for containerd 1"
+    cause "nodeadm merges the configuration into the template of the containerd that the image has, and stops at a version that it does not know: `failed to get config template version`."
+    fix "write the configuration for containerd 1 (`version = 2`, `io.containerd.grpc.v1.cri`), or use an image with containerd 2"
+    source "amazon-eks-ami, nodeadm/internal/containerd"
+
     UD10 Error "user data of AL2 on AL2023"
     cause "`/etc/eks/bootstrap.sh` was removed from AL2023; it prints an error and exits with 1."
     fix "replace the script by a NodeConfig, or launch an AL2 image"
@@ -107,6 +112,11 @@ verdicts! { USER_DATA;
     cause "It begins like gzip and breaks off, or unpacks to more than any user data holds. Nothing on the node can read it."
     fix "compress the document anew, and check that the tool that uploads it does not cut or encode it twice"
     source "amazon-eks-ami, nodeadm/internal/configprovider (`failed to create GZIP reader`)"
+
+    ID10 Error "endpoints are asked for that the region does not have"
+    cause "With `AWS_USE_FIPS_ENDPOINT` every program of the node talks to `…-fips.REGION.amazonaws.com`. Where there is none, nodeadm waits for EC2 until it gives up."
+    fix "remove `AWS_USE_FIPS_ENDPOINT`, or run in a region with FIPS endpoints, with VPC endpoints for them"
+    source "awslabs/amazon-eks-ami#2568; aws.amazon.com/compliance/fips"
 
     ID09 Warning "a proxy is exported where nodeadm does not see it"
     cause "nodeadm runs before the scripts of user data, so a proxy that a script exports comes too late for it, and for the kubelet and containerd that it starts."

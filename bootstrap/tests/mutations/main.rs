@@ -110,6 +110,8 @@ fn asked(bytes: &[u8], dice: &mut Dice) -> Report {
             of_binary: (dice.roll(10) == 0).then(|| [String::from("max-pods")].into()),
         },
         arch: (dice.roll(2) == 0).then_some(Arch::Arm64),
+        instance_type: (dice.roll(2) == 0).then(|| "m5.large".to_owned()),
+        containerd_version: (dice.roll(2) == 0).then(|| "1.7.27".to_owned()),
         required_taints: vec![Taint::unregistered()],
         required_labels: vec!["team=a".parse().unwrap()],
         ..Question::default()

@@ -12,11 +12,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use muster_bootstrap::finding::Severity;
-use muster_bootstrap::image::{BINARIES, Image, LEFTOVERS};
+use muster_bootstrap::image::{BINARIES, DRIVERS, Image, LEFTOVERS};
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::node_class::{Launch, user_data};
-use muster_bootstrap::question::{Arch, File};
+use muster_bootstrap::question::{Arch, ClassSettings, File};
 use muster_bootstrap::userdata::{UserData, to_base64};
 use muster_bootstrap::{Question, Report, judge, verdicts};
 use serde::Deserialize;
@@ -38,6 +38,10 @@ struct Scenario {
     /// The documents are `userData` of an EC2NodeClass.
     #[serde(default)]
     node_class: bool,
+    #[serde(default)]
+    instance_type: Option<String>,
+    #[serde(default)]
+    containerd_version: Option<String>,
     fail: Documents,
     pass: Documents,
 }
@@ -61,6 +65,34 @@ struct Documents {
     kubelet_version: Option<String>,
     #[serde(default)]
     image: Option<ImageDocument>,
+    /// Beside the user data of an EC2NodeClass.
+    #[serde(default)]
+    class: Option<ClassDocument>,
+}
+
+/// Fields of an EC2NodeClass.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ClassDocument {
+    #[serde(default)]
+    role: Option<String>,
+    #[serde(default)]
+    instance_profile: Option<String>,
+    #[serde(default)]
+    hop_limit: Option<i64>,
+    #[serde(default)]
+    has_no_metadata: bool,
+}
+
+impl ClassDocument {
+    fn settings(&self) -> ClassSettings {
+        ClassSettings {
+            role: self.role.clone(),
+            instance_profile: self.instance_profile.clone(),
+            hop_limit: self.hop_limit,
+            has_no_metadata: self.has_no_metadata,
+        }
+    }
 }
 
 /// What was seen of a machine.
@@ -73,6 +105,12 @@ struct ImageDocument {
     /// Programs that are not there.
     #[serde(default)]
     missing: Vec<String>,
+    /// Drivers of accelerators that it has.
+    #[serde(default)]
+    drivers: Vec<String>,
+    /// Programs that cannot be executed.
+    #[serde(default)]
+    refused: Vec<String>,
 }
 
 impl ImageDocument {
@@ -82,9 +120,19 @@ impl ImageDocument {
         Image {
             leftovers: LEFTOVERS.iter().map(|(path, _)| *path).filter(|path| is_named(&self.leftovers, path)).collect(),
             binaries: BINARIES.iter().map(binary).collect(),
+            drivers: DRIVERS.iter().map(|(name, _)| *name).filter(|it| is_named(&self.drivers, it)).collect(),
+            refused: BINARIES
+                .iter()
+                .filter(|it| is_named(&self.refused, it))
+                .map(|it| (*it, "mode 0644".to_owned()))
+                .collect(),
         }
     }
 }
+
+/// A configuration of the agent that expects a device.
+const NEURON: &str =
+    "apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {expect: {resources: {aws.amazon.com/neuron: 1}}}\n";
 
 fn folder() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "scenarios", "cases"].iter().collect()
@@ -99,6 +147,7 @@ fn filled(text: &str) -> String {
                    certificateAuthority: '@CA@', cidr: 10.100.0.0/16}";
     text.replace("@NC@", "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig")
         .replace("@CLUSTER@", cluster)
+        .replace("@NEURON@", &to_base64(NEURON.as_bytes()))
         .replace("@CA@", &certificate_authority())
 }
 
@@ -129,6 +178,9 @@ fn report(scenario: &Scenario, documents: &Documents) -> Report {
         kubelet_command: None,
         environment_file: file("env-file", &documents.environment_file),
         kubelet_config: file("kubelet-config", &documents.kubelet_config).into_iter().collect(),
+        instance_type: scenario.instance_type.clone(),
+        containerd_version: scenario.containerd_version.clone(),
+        class: documents.class.as_ref().map(ClassDocument::settings),
     })
 }
 

@@ -134,6 +134,9 @@ pub(crate) struct ValidateArguments {
     /// A file of the kubelet's configuration; repeatable, drop-ins after the file
     #[arg(long, value_name = "FILE")]
     pub(crate) kubelet_config: Vec<PathBuf>,
+    /// The type of the instances, such as `m5.large`: addresses for pods and drivers are judged against it
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) instance_type: Option<String>,
     /// Judge this machine too, as an image under construction
     #[arg(long)]
     pub(crate) image: bool,

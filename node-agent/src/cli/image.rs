@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use muster_bootstrap::image::{BINARIES, Image, LEFTOVERS};
+use muster_bootstrap::image::{BINARIES, DRIVERS, Image, LEFTOVERS};
 
 use crate::probes::kubelet::architecture;
+#[cfg(target_os = "linux")]
+use crate::probes::machine::why_refused;
 
 /// Collects what the rules ask about the file system at `root`.
 pub(super) fn look(root: &Path) -> Image {
@@ -13,8 +15,22 @@ pub(super) fn look(root: &Path) -> Image {
     let is_there = |path: &str| std::fs::metadata(under(path)).is_ok_and(|it| it.is_dir() || it.len() > 0);
     Image {
         leftovers: LEFTOVERS.iter().map(|(path, _)| *path).filter(|path| is_there(path)).collect(),
+        drivers: DRIVERS.iter().filter(|(_, path)| under(path).exists()).map(|(name, _)| *name).collect(),
+        refused: BINARIES.iter().filter_map(|path| Some((*path, why_refused(&under(path))?))).collect(),
         binaries: BINARIES.iter().map(|path| (*path, architecture(&under(path)).ok())).collect(),
     }
+}
+
+/// The containerd of the image, by its notes.
+pub(super) fn containerd_version(root: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(root.join("etc/eks/containerd-version.txt")).ok()?;
+    muster_bootstrap::image::program_version(&text).map(ToOwned::to_owned)
+}
+
+/// An image of another system is looked at in its files only.
+#[cfg(not(target_os = "linux"))]
+fn why_refused(_: &Path) -> Option<String> {
+    None
 }
 
 #[cfg(test)]
@@ -40,5 +56,10 @@ mod tests {
         assert_eq!(image.leftovers, ["/var/lib/kubelet/kubeconfig"]);
         assert!(image.binaries.contains(&("/usr/bin/kubelet", Some(Some(Arch::Arm64)))), "{image:?}");
         assert!(image.binaries.contains(&("/usr/bin/containerd", None)), "{image:?}");
+        assert!(image.drivers.is_empty(), "{image:?}");
+        #[cfg(unix)]
+        assert_eq!(image.refused, [("/usr/bin/kubelet", "mode 0644".to_owned())]);
+        write("usr/bin/nvidia-smi", b"");
+        assert_eq!(look(root.path()).drivers, ["nvidia"]);
     }
 }

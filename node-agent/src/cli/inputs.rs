@@ -36,6 +36,7 @@ pub(super) fn read(
         env_file,
         kubelet_config,
         image,
+        instance_type,
         // Nothing is touched but what is named, with it or without.
         offline: _,
         output: _,
@@ -82,15 +83,20 @@ pub(super) fn read(
         kubelet_command: None,
         kubelet_config: kubelet_config.iter().map(|path| text_file(path, stdin)).collect::<Result<_, _>>()?,
         image: None,
+        instance_type,
+        containerd_version: None,
+        class: None,
     };
     if image {
         question.image = Some(image::look(Path::new("/")));
+        question.containerd_version = image::containerd_version(Path::new("/"));
     }
     if let Some(path) = file {
         let manifest = text_file(&path, stdin)?;
         let class = node_class::read(&manifest.name, &manifest.text, notes)?;
         question.family = Some(question.family.unwrap_or(class.family));
         question.required_taints.push(Taint::unregistered());
+        question.class = Some(class.settings);
         return Ok(judge_node_class(question, &class.name, &class.user_data, &class.launch));
     }
     if let Some(path) = user_data {

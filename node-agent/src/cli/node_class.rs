@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use muster_api::validation;
 use muster_bootstrap::Family;
 use muster_bootstrap::node_class::Launch;
+use muster_bootstrap::question::ClassSettings;
 use muster_bootstrap::userdata::to_base64;
 use serde_json::{Map, Value};
 
@@ -19,6 +20,8 @@ pub(super) struct NodeClass {
     pub(super) family: Family,
     /// `spec.userData`.
     pub(super) user_data: String,
+    /// What decides who its nodes are.
+    pub(super) settings: ClassSettings,
     /// What is known at this time of a launch.
     pub(super) launch: Launch,
 }
@@ -94,5 +97,13 @@ fn class(file: &str, document: usize, object: &Value, notes: &mut Vec<String>) -
         uses_instance_store: spec["instanceStorePolicy"] == "RAID0",
     };
     let user_data = spec["userData"].as_str().unwrap_or_default().to_owned();
-    Ok(NodeClass { name, family, user_data, launch })
+    let text = |field: &str| spec[field].as_str().map(ToOwned::to_owned);
+    let settings = ClassSettings {
+        role: text("role"),
+        instance_profile: text("instanceProfile"),
+        // The default is 1 too, and nobody who has not written it wants to hear of it.
+        hop_limit: object["spec"]["metadataOptions"]["httpPutResponseHopLimit"].as_i64(),
+        has_no_metadata: spec["metadataOptions"]["httpEndpoint"] == "disabled",
+    };
+    Ok(NodeClass { name, family, user_data, settings, launch })
 }

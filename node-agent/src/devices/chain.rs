@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::kubelet::instance::Figures;
 use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
@@ -16,6 +17,8 @@ pub struct Sightings {
     pub functions: Vec<Function>,
     /// Names below `/dev`, and below its folders, as `infiniband/uverbs0`.
     pub files: Vec<String>,
+    /// As `m5.large`, if it is known.
+    pub instance_type: Option<String>,
     /// Whether the kubelet's socket for plugins is there; `None` while the kubelet does not run.
     pub registry: Option<bool>,
     /// Healthy devices by resource, from PodResources; `None` while the kubelet does not serve it.
@@ -71,7 +74,9 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
         });
     }
     let is_of_control_plane = resource.is_some_and(|it| it.hardware.is_none());
-    if !is_of_control_plane {
+    if is_of_control_plane {
+        steps.extend(predicted(name, wanted, sightings.instance_type.as_deref()));
+    } else {
         plugin(name, wanted, sightings, &mut steps);
     }
     steps.push(Step {
@@ -99,6 +104,21 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
     (Resource { name: name.to_owned(), wanted, allocatable, broken, links }, finding)
 }
 
+/// What the control plane can offer on this type: nothing on the node shows it before the Node does.
+fn predicted(name: &str, wanted: u64, instance_type: Option<&str>) -> Option<Step> {
+    let instance_type = instance_type?;
+    let figures = Figures::of(instance_type)?;
+    let (number, verdict, what) = match name {
+        "vpc.amazonaws.com/pod-eni" => (figures.branches?, &verdicts::CN09, "branch interfaces"),
+        _ => (figures.windows_addresses(), &verdicts::WN02, "addresses, without prefixes"),
+    };
+    let number = u64::try_from(number).unwrap_or(0);
+    // With prefixes there are more addresses: only branch interfaces are known to be missing.
+    let holds = number >= wanted || verdict.code != verdicts::CN09.code;
+    let seen = format!("{instance_type} can have {number} {what}");
+    Some(Step { name: "type", holds: Some(holds), verdict, seen, is_of_pods: false })
+}
+
 /// From the plugin's registration to its healthy devices.
 fn plugin(name: &str, wanted: u64, sightings: &Sightings, steps: &mut Vec<Step>) {
     steps.push(Step {
@@ -124,7 +144,11 @@ fn plugin(name: &str, wanted: u64, sightings: &Sightings, steps: &mut Vec<Step>)
     steps.push(Step {
         name: "registered",
         holds: is_registered.map(|it| it && !(healthy == Some(0) && other.is_some())),
-        verdict: if other.is_some() { &verdicts::GP07 } else { &verdicts::GP16 },
+        verdict: match other {
+            Some((other, _)) if other.starts_with("nvidia.com/mig-") => &verdicts::GP08,
+            Some(_) => &verdicts::GP07,
+            None => &verdicts::GP16,
+        },
         seen: match (is_registered, other) {
             (None, _) => "the kubelet does not say yet".to_owned(),
             (Some(false), Some((other, number))) => format!("the node offers {number} `{other}` instead"),
@@ -168,6 +192,7 @@ mod tests {
         Sightings {
             functions: vec![function("nvidia"), function("nvidia")],
             files: vec!["nvidia0".to_owned(), "nvidia1".to_owned(), "nvidiactl".to_owned()],
+            instance_type: None,
             registry: Some(true),
             healthy: Some(two.clone()),
             capacity: Some(two.clone()),
@@ -210,6 +235,10 @@ mod tests {
             (it.healthy, it.capacity, it.allocatable) = (of("nvidia.com/gpu.shared", 8), none(), none());
         };
         assert_eq!(after(shared), broken("registered", "GP07", Severity::Error));
+        let cut = |it: &mut Sightings| {
+            (it.healthy, it.capacity, it.allocatable) = (of("nvidia.com/mig-1g.10gb", 7), none(), none());
+        };
+        assert_eq!(after(cut), broken("registered", "GP08", Severity::Error));
         let lost = |it: &mut Sightings| (it.healthy, it.allocatable) = (none(), of(GPU, 0));
         assert_eq!(after(lost), broken("healthy", "GP12", Severity::Error));
         let one_less = |it: &mut Sightings| (it.healthy, it.allocatable) = (of(GPU, 1), of(GPU, 1));
@@ -233,6 +262,27 @@ mod tests {
             assert_eq!(resource.links.len(), 1);
             assert_eq!(finding.unwrap().verdict.code, code);
         }
+    }
+
+    #[test]
+    fn what_the_type_cannot_have_is_known_before_there_is_a_node() {
+        let name = "vpc.amazonaws.com/pod-eni";
+        let on = |instance_type: &str| {
+            let instance_type = Some(instance_type.to_owned());
+            follow(name, 1, &Sightings { instance_type, allocatable: None, ..healthy_node() }, false)
+        };
+        let (resource, finding) = on("t3.large");
+        assert_eq!((resource.broken.as_deref(), finding.unwrap().verdict.code), (Some("type"), "CN09"));
+        let (resource, finding) = on("m5.large");
+        assert_eq!((resource.broken, finding), (None, None));
+        assert_eq!(resource.links[0].seen, "m5.large can have 9 branch interfaces");
+        assert_eq!(on("z99.large").0.links.len(), 1, "of a type that nobody knows nothing is predicted");
+        let windows = Sightings { instance_type: Some("m5.large".to_owned()), allocatable: None, ..healthy_node() };
+        let (resource, finding) = follow("vpc.amazonaws.com/PrivateIPv4Address", 1, &windows, false);
+        assert_eq!(
+            (resource.links[0].seen.as_str(), finding),
+            ("m5.large can have 9 addresses, without prefixes", None)
+        );
     }
 
     #[test]

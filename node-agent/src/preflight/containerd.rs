@@ -1,12 +1,21 @@
 //! containerd's configuration as it stands on the machine.
 
-use muster_bootstrap::finding::Finding;
+use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts;
 
 use super::Facts;
 
 const CONFIG: &str = "/etc/containerd/config.toml";
+
+/// The image of pod sandboxes, as containerd has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sandbox {
+    /// It is there.
+    Present,
+    /// It is not.
+    Absent,
+}
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -30,6 +39,10 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             }
         }
     }
+    if let Some(config) = facts.machine.containerd_config.as_ref().and_then(|text| text.parse().ok()) {
+        found.extend(handler(&config));
+        found.extend(sandbox(&config, facts));
+    }
     let is_old = facts.machine.containerd_version.as_ref().is_some_and(|it| it.starts_with("1."));
     if let Some(version) = facts.flags.version.filter(|it| is_old && it.0 >= 36) {
         let text = facts.machine.containerd_version.clone().unwrap_or_default();
@@ -41,4 +54,46 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         ));
     }
     found
+}
+
+/// The table of the CRI plugin: of version 3 there are two, of version 2 one.
+fn plugin<'c>(config: &'c toml::Table, name: &str) -> Option<&'c toml::Table> {
+    config.get("plugins")?.get(name)?.as_table()
+}
+
+/// The default runtime must be one that is configured.
+fn handler(config: &toml::Table) -> Option<Finding> {
+    let cri = plugin(config, "io.containerd.cri.v1.runtime").or_else(|| plugin(config, "io.containerd.grpc.v1.cri"))?;
+    let containerd = cri.get("containerd")?;
+    let name = containerd.get("default_runtime_name")?.as_str()?;
+    let runtimes = containerd.get("runtimes").and_then(toml::Value::as_table);
+    // `runc` is there without being named.
+    if name == "runc" || runtimes.is_some_and(|all| all.contains_key(name)) {
+        return None;
+    }
+    let message = format!("containerd's default runtime `{name}` is not configured");
+    let place = Source::whole(CONFIG).anywhere();
+    Some(Finding::new(&verdicts::CR08, &message, Some((place, &format!("default_runtime_name = \"{name}\"")))))
+}
+
+/// The image of pod sandboxes that the configuration names.
+#[must_use]
+pub fn sandbox_image(config: &toml::Table) -> Option<&str> {
+    let new = plugin(config, "io.containerd.cri.v1.images").and_then(|it| it.get("pinned_images")?.get("sandbox"));
+    new.or_else(|| plugin(config, "io.containerd.grpc.v1.cri")?.get("sandbox_image"))?.as_str()
+}
+
+/// The image of pod sandboxes must be there when the kubelet is about to start (containerd's unit imports it), or come from a registry that lets this node in.
+fn sandbox(config: &toml::Table, facts: &Facts) -> Option<Finding> {
+    let image = sandbox_image(config).filter(|_| facts.sandbox == Some(Sandbox::Absent) && facts.is_bootstrapped)?;
+    let place = || Source::whole("containerd, images").anywhere();
+    if image.starts_with("localhost/") {
+        let message = format!("image `{image}` is not there, and no registry has it");
+        return Some(Finding::new(&verdicts::CR05, &message, Some((place(), image))));
+    }
+    let of_registry = image.split_once(".dkr.ecr.").and_then(|(_, rest)| rest.split('.').next())?;
+    let own = facts.metadata.instance().map(|it| it.region.as_str()).filter(|own| *own != of_registry)?;
+    let message = format!("the image of pod sandboxes comes from {of_registry}, and the node is in {own}");
+    let finding = Finding::new(&verdicts::CR04, &message, Some((place(), image)));
+    Some(finding.with_severity(Severity::Warning))
 }

@@ -37,6 +37,14 @@ pub struct Instance {
     pub user_data: Option<Vec<u8>>,
     /// How many network interfaces it has.
     pub interfaces: usize,
+    /// ARN of its instance profile.
+    pub profile: Option<String>,
+    /// The cluster that it was launched for, by its tags; they are seldom shown to the instance.
+    pub cluster_of_tags: Option<String>,
+    /// Whether its first interface has an IPv6 address; `None` if that could not be asked.
+    pub has_ipv6: Option<bool>,
+    /// The IPv4 networks of its VPC, as `10.0.0.0/16`.
+    pub vpc_networks: Vec<String>,
 }
 
 impl Metadata {

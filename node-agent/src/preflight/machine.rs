@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::place::Source;
 use muster_bootstrap::report::Effective;
-use muster_bootstrap::verdicts;
+use muster_bootstrap::verdicts::{self, Verdict};
 use serde_json::Value;
 
 use super::Facts;
@@ -31,6 +31,18 @@ pub struct Machine {
     pub containerd_config: Option<String>,
     /// As `2.0.5`.
     pub containerd_version: Option<String>,
+    /// Seconds since it was started.
+    pub uptime: u64,
+    /// Its NUMA nodes.
+    pub numa_nodes: usize,
+    /// Names of the control groups below the root: `system.slice`.
+    pub control_groups: BTreeSet<String>,
+    /// Network interfaces and what systemd-networkd has made of them: `configured`, `configuring`, `failed`, `unmanaged`.
+    pub links: BTreeMap<String, String>,
+    /// Programs of the bootstrap that are there and cannot be executed, and why.
+    pub refused: BTreeMap<String, String>,
+    /// The image's table of pods by instance type (AL2).
+    pub pod_table: Option<String>,
 }
 
 /// Room on a disk, in bytes.
@@ -52,6 +64,13 @@ pub const KERNEL: [(&str, &str); 6] = [
     ("kernel/keys/root_maxkeys", "1000000"),
     ("kernel/keys/root_maxbytes", "25000000"),
 ];
+
+/// NUMA nodes that the topology manager takes without an option that says more.
+/// Source: k8s.io/kubernetes, pkg/kubelet/cm/topologymanager, defaultMaxAllowableNUMANodes.
+const NUMA_NODES: u64 = 8;
+
+/// nodeadm's boot hook waits a minute for interfaces.
+const LINKS_COME_IN: u64 = 60;
 
 /// The limit under which kubelets and their containers run out of inotify instances. Linux starts with 128.
 pub const INOTIFY: &str = "fs/inotify/max_user_instances";
@@ -122,6 +141,10 @@ pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
             }
         }
     }
+    topology(facts, effective, &mut found);
+    reserved_groups(facts, effective, &mut found);
+    links(machine, &mut found);
+    programs(facts, effective, &mut found);
     for path in facts.missing.iter().filter(|_| facts.is_bootstrapped) {
         let is_of_names = settings.get("resolvConf").and_then(Value::as_str) == Some(path.as_str());
         let verdict = if is_of_names { &verdicts::KA32 } else { &verdicts::KA23 };
@@ -129,6 +152,74 @@ pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
     }
     found
 }
+
+fn one(verdict: &'static Verdict, message: &str, source: &str, text: &str) -> Finding {
+    Finding::new(verdict, message, Some((Source::whole(source).anywhere(), text)))
+}
+
+fn topology(facts: &Facts, effective: &Effective, found: &mut Vec<Finding>) {
+    let settings = &effective.kubelet_settings;
+    let policy = settings.get("topologyManagerPolicy").and_then(Value::as_str).unwrap_or("none");
+    let allowed = settings.get("topologyManagerPolicyOptions").and_then(|it| it.get("max-allowable-numa-nodes"));
+    let allowed = allowed.and_then(|it| it.as_u64().or_else(|| it.as_str()?.parse().ok())).unwrap_or(NUMA_NODES);
+    let there = facts.machine.numa_nodes as u64;
+    if policy != "none" && there > allowed {
+        let message = format!("{there} NUMA nodes, and topology manager policy `{policy}` takes {allowed}");
+        let fix = format!("set `topologyManagerPolicyOptions: {{max-allowable-numa-nodes: \"{there}\"}}`");
+        found.push(one(&verdicts::KA21, &message, "/sys/devices/system/node", &there.to_string()).with_fix(&fix));
+    }
+}
+
+/// Slices come with their first unit, so this is asked when the kubelet is about to start. The kubelet with the systemd driver turns `/system` into `system.slice`, and limits only what is there.
+fn reserved_groups(facts: &Facts, effective: &Effective, found: &mut Vec<Finding>) {
+    let settings = &effective.kubelet_settings;
+    let enforced = settings.get("enforceNodeAllocatable").and_then(Value::as_array);
+    for (what, field) in [("system-reserved", "systemReservedCgroup"), ("kube-reserved", "kubeReservedCgroup")] {
+        let is_enforced = enforced.into_iter().flatten().filter_map(Value::as_str).any(|it| it.starts_with(what));
+        let Some(group) = settings
+            .get(field)
+            .and_then(Value::as_str)
+            .filter(|it| is_enforced && !it.is_empty() && facts.is_bootstrapped)
+        else {
+            continue;
+        };
+        let Some(first) = group.trim_start_matches('/').split('/').next() else { continue };
+        let names = [first.to_owned(), format!("{first}.slice")];
+        if !names.iter().any(|name| facts.machine.control_groups.contains(name)) {
+            let message = format!("`{what}` is to be enforced, and there is no control group `{group}`");
+            found.push(one(&verdicts::KA22, &message, "/sys/fs/cgroup", &format!("{field}: {group}")));
+        }
+    }
+}
+
+fn links(machine: &Machine, found: &mut Vec<Finding>) {
+    for (name, state) in &machine.links {
+        let is_late = machine.uptime > LINKS_COME_IN && matches!(state.as_str(), "pending" | "configuring");
+        if state == "failed" || is_late {
+            let message = format!("interface `{name}` is {state}");
+            let finding = one(&verdicts::NW10, &message, "systemd-networkd", &format!("{name}: {state}"));
+            // The way to the API server says whether the node can do without it.
+            found.push(finding.with_severity(Severity::Warning));
+        }
+    }
+}
+
+fn programs(facts: &Facts, effective: &Effective, found: &mut Vec<Finding>) {
+    for (path, why) in facts.machine.refused.iter().filter(|_| !facts.is_kubelet_active) {
+        found.push(one(&verdicts::UD13, &format!("`{path}` cannot be executed"), path, why));
+    }
+    if let (Some(table), Some(instance)) = (&facts.machine.pod_table, facts.metadata.instance())
+        && effective.needs_pod_table
+        && facts.command.is_none()
+        && !table.lines().any(|line| line.split_whitespace().next() == Some(instance.instance_type.as_str()))
+    {
+        let message = format!("the image's table of pods does not have `{}`", instance.instance_type);
+        found.push(one(&verdicts::UD21, &message, POD_TABLE, ""));
+    }
+}
+
+/// bootstrap.sh's table.
+pub const POD_TABLE: &str = "/etc/eks/eni-max-pods.txt";
 
 /// The ports of listening sockets in `/proc/net/tcp` or `/proc/net/tcp6`.
 #[must_use]

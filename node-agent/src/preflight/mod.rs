@@ -16,6 +16,7 @@ pub mod command;
 pub mod containerd;
 pub mod identity;
 pub mod machine;
+pub mod network;
 pub mod standing;
 pub mod way;
 
@@ -35,6 +36,7 @@ use self::machine::Machine;
 use self::standing::{OwnNode, Standing};
 use self::way::Way;
 use crate::devices::chain::{self, Sightings};
+use crate::watch::units::Unit;
 
 /// Everything that was found out.
 #[derive(Debug, Clone)]
@@ -65,6 +67,10 @@ pub struct Facts {
     pub standing: Option<Standing>,
     /// Devices.
     pub devices: Sightings,
+    /// The image of pod sandboxes; `None` while containerd does not say.
+    pub sandbox: Option<containerd::Sandbox>,
+    /// How systemd's units stand.
+    pub units: Vec<Unit>,
     /// Whether the kubelet runs: then its ports are its own, and its files have been read.
     pub is_kubelet_active: bool,
     /// Whether the bootstrap is over, so that what is not there will not come.
@@ -130,6 +136,9 @@ pub fn examine(facts: &Facts) -> Preflight {
         kubelet_command: facts.command.clone(),
         kubelet_config: facts.config.clone(),
         image: None,
+        instance_type: facts.metadata.instance().map(|it| it.instance_type.clone()),
+        containerd_version: facts.machine.containerd_version.clone(),
+        class: None,
     };
     let is_configured = facts.command.is_some();
     let report = judge(&question);
@@ -137,6 +146,7 @@ pub fn examine(facts: &Facts) -> Preflight {
     let effective = report.effective;
     let node_name = node_name(facts, &effective);
     findings.extend(identity::check(&facts.metadata, facts.family, is_configured));
+    findings.extend(network::check(facts, &effective));
     findings.extend(machine::check(facts, &effective));
     findings.extend(containerd::check(facts));
     findings.extend(facts.way.iter().flat_map(|way| way::check(way, facts.now)));
@@ -147,10 +157,12 @@ pub fn examine(facts: &Facts) -> Preflight {
         let hardware = Sightings {
             files: facts.devices.files.clone(),
             functions: facts.devices.functions.clone(),
+            instance_type: facts.devices.instance_type.clone(),
             ..Sightings::default()
         };
         findings.extend(chain::follow(name, *wanted, &hardware, false).1);
     }
+    findings.extend(fabric(facts));
     if matches!(facts.standing, Some(Standing::Known { .. })) {
         // Whom the API server knows has credentials, wherever they come from.
         for finding in findings.iter_mut().filter(|it| matches!(it.verdict.code, "ID01" | "ID02" | "ID04")) {
@@ -167,6 +179,20 @@ pub fn examine(facts: &Facts) -> Preflight {
 /// It is there and cannot be used.
 pub fn agent_config(user_data: Option<&UserData>) -> Result<Option<AgentConfig>, AgentConfigFault> {
     user_data.map_or(Ok(None), AgentConfig::find)
+}
+
+/// GPUs behind an NVSwitch are of no use before its manager runs.
+fn fabric(facts: &Facts) -> Option<Finding> {
+    // Bridges of NVIDIA's that are no display controllers.
+    let switches = facts.devices.functions.iter().filter(|it| it.vendor == "10de" && it.class.starts_with("0680"));
+    let (count, unit) = (switches.count(), facts.units.iter().find(|it| it.name == "nvidia-fabricmanager"));
+    let is_down = unit.is_none_or(|unit| !unit.exists || unit.has_failed());
+    if count == 0 || !is_down {
+        return None;
+    }
+    let text = unit.map_or("not-found", |unit| if unit.exists { unit.active.as_str() } else { "not-found" });
+    let message = format!("{count} NVSwitches, and nvidia-fabricmanager does not run");
+    Some(Finding::new(&verdicts::GP15, &message, Some((Source::whole("unit nvidia-fabricmanager").anywhere(), text))))
 }
 
 fn label((key, value): (&String, &String)) -> RequiredLabel {

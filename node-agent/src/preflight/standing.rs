@@ -25,8 +25,8 @@ pub enum Standing {
     },
     /// The kubeconfig asks for this version of the credential API.
     ExecVersion(String),
-    /// 401.
-    Unauthorized,
+    /// 401, and who the node is to STS, if its token could be asked.
+    Unauthorized(Option<Caller>),
     /// It has no time, as while hundreds of nodes join, or no leader.
     Busy(String),
     /// Another refusal.
@@ -42,6 +42,15 @@ pub enum Standing {
         /// A Node of that name.
         node: OwnNode,
     },
+}
+
+/// What STS says of the credentials that the API server refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    /// It knows them: the ARN.
+    Known(String),
+    /// It refuses them: code and message.
+    Refused(String),
 }
 
 /// The Node of the kubelet's name.
@@ -79,10 +88,7 @@ pub(super) fn check(
                 version,
             )];
         }
-        Standing::Unauthorized => {
-            let message = "the API server does not know the node's role";
-            return vec![one(&verdicts::AU01, message, "SelfSubjectReview", "401 Unauthorized")];
-        }
+        Standing::Unauthorized(caller) => return vec![unknown(caller.as_ref(), facts)],
         // The kubelet tries again by itself.
         Standing::Busy(why) => {
             return vec![one(&verdicts::NW08, "the API server is busy", "SelfSubjectReview", why)];
@@ -131,4 +137,43 @@ pub(super) fn check(
         }
     }
     found
+}
+
+/// Why the API server may not know the node's role.
+fn unknown(caller: Option<&Caller>, facts: &Facts) -> Finding {
+    let one = |verdict: &'static Verdict, message: &str, source: &str, text: &str| {
+        Finding::new(verdict, message, Some((Source::whole(source).anywhere(), text)))
+    };
+    let role = match caller {
+        Some(Caller::Refused(why)) => {
+            return one(&verdicts::ID13, "STS refuses the node's credentials", "GetCallerIdentity", why);
+        }
+        Some(Caller::Known(arn)) => role_of(arn),
+        None => None,
+    };
+    let fix = role.map(|role| format!("add an access entry of type EC2_LINUX (Windows: EC2_WINDOWS) for `{role}`"));
+    let profile = facts.metadata.instance().and_then(|it| it.profile.as_deref());
+    // A role is made with its instance profile, and has the path that this one has.
+    let finding = match profile.filter(|arn| arn.split('/').count() > 2) {
+        Some(profile) => {
+            let message = "the API server does not know the node's role, which may be named with its path";
+            one(&verdicts::AU02, message, "iam/info", profile)
+        }
+        None => {
+            let message = "the API server does not know the node's role";
+            one(&verdicts::AU01, message, "SelfSubjectReview", "401 Unauthorized")
+        }
+    };
+    match fix {
+        Some(fix) => finding.with_fix(&fix),
+        None => finding,
+    }
+}
+
+/// The ARN of the role, without a path, behind `arn:aws:sts::ACCOUNT:assumed-role/NAME/SESSION`.
+fn role_of(arn: &str) -> Option<String> {
+    let (head, rest) = arn.split_once(":assumed-role/")?;
+    let (partition, account) = head.split_once(":sts::")?;
+    let name = rest.split('/').next()?;
+    Some(format!("{partition}:iam::{account}:role/{name}"))
 }

@@ -8,8 +8,8 @@ use muster_bootstrap::finding::Severity;
 use muster_bootstrap::userdata::to_base64;
 
 use super::identity::Instance;
-use super::machine::{Disk, KERNEL};
-use super::standing::OwnNode;
+use super::machine::{Disk, INOTIFY, KERNEL};
+use super::standing::{Caller, OwnNode};
 use super::way::TlsFault;
 use super::*;
 use crate::devices::catalogue::Function;
@@ -53,6 +53,10 @@ fn healthy() -> Facts {
             has_role: Some(true),
             user_data: Some(user_data(AGENT)),
             interfaces: 1,
+            profile: Some("arn:aws:iam::111122223333:instance-profile/shop".to_owned()),
+            cluster_of_tags: Some("shop".to_owned()),
+            has_ipv6: Some(false),
+            vpc_networks: vec!["10.0.0.0/16".to_owned()],
         })),
         flags: FlagSet { version: "1.36".parse().ok(), of_binary: None },
         kubelet_arch: Some((Arch::Amd64, "/usr/bin/kubelet".to_owned())),
@@ -78,6 +82,12 @@ fn healthy() -> Facts {
             ports: BTreeSet::from([22]),
             containerd_config: Some("version = 3\n[plugins.\"io.containerd.cri.v1.runtime\"]\n".to_owned()),
             containerd_version: Some("2.0.5".to_owned()),
+            uptime: 20,
+            numa_nodes: 1,
+            control_groups: BTreeSet::from(["system.slice".to_owned()]),
+            links: BTreeMap::from([("ens5".to_owned(), "configured".to_owned())]),
+            refused: BTreeMap::new(),
+            pod_table: None,
         },
         way: Some(Way::Open { to: "a.example:443".to_owned(), clock: Some((now, now)), version: None }),
         standing: Some(known(NAME, "system:nodes", OwnNode::Absent)),
@@ -91,6 +101,8 @@ fn healthy() -> Facts {
             files: vec!["nvidia0".to_owned()],
             ..Sightings::default()
         },
+        sandbox: Some(containerd::Sandbox::Present),
+        units: vec![Unit { name: "containerd".to_owned(), exists: true, ..Unit::default() }],
         is_kubelet_active: false,
         is_bootstrapped: true,
     }
@@ -142,6 +154,68 @@ const CASES: &[(&str, Change)] = &[
         it.way = Some(Way::Open { to: "a.example:443".to_owned(), clock: Some((theirs, it.now)), version: None });
     }),
     ("ID12", |it| it.way = Some(tls(TlsFault::Time("certificate not valid yet".to_owned())))),
+    ("ID13", |it| refused(it, Some(Caller::Refused("AccessDenied: denied by a policy".to_owned())))),
+    ("AU01", |it| refused(it, Some(Caller::Known("arn:aws:sts::111122223333:assumed-role/shop/i-1".to_owned())))),
+    ("AU02", |it| {
+        refused(it, Some(Caller::Known("arn:aws:sts::111122223333:assumed-role/shop/i-1".to_owned())));
+        instance(it).profile = Some("arn:aws:iam::111122223333:instance-profile/eks/nodes/shop".to_owned());
+    }),
+    ("NW07", |it| {
+        refused(it, None);
+        instance(it).cluster_of_tags = Some("warehouse".to_owned());
+    }),
+    ("NW10", |it| drop(it.machine.links.insert("ens6".to_owned(), "failed".to_owned()))),
+    ("NW10", |it| {
+        it.machine.uptime = 90;
+        it.machine.links.insert("ens6".to_owned(), "configuring".to_owned());
+    }),
+    ("NW11", |it| replace_user_data(it, "10.100.0.0/16", "fd00:10::/108")),
+    ("WN10", |it| {
+        it.family = Some(Family::Windows2022);
+        it.command = None;
+        instance(it).user_data = Some(
+            b"<powershell>\n& 'C:\\Start-EKSBootstrap.ps1' -EKSClusterName shop -APIServerEndpoint https://a.example \
+              -Base64ClusterCA 'TEE=' -ServiceCIDR 10.0.128.0/20\n</powershell>"
+                .to_vec(),
+        );
+    }),
+    ("UD13", |it| drop(it.machine.refused.insert("/usr/bin/nodeadm".to_owned(), "mode 0644".to_owned()))),
+    ("UD21", |it| {
+        (it.family, it.command) = (Some(Family::Al2), None);
+        it.machine.pod_table = Some("m5.large 29\nm5.xlarge 58\n".to_owned());
+        instance(it).user_data = Some(b"#!/bin/bash\n/etc/eks/bootstrap.sh shop\n".to_vec());
+    }),
+    ("UD09", |it| {
+        it.machine.containerd_version = Some("1.7.27".to_owned());
+        it.flags.version = "1.34".parse().ok();
+        replace_user_data(it, "spec:\n", "spec:\n  containerd: {config: 'version = 3'}\n");
+    }),
+    ("KA21", |it| {
+        it.machine.numa_nodes = 32;
+        it.config[0].text = it.config[0].text.replacen('{', r#"{"topologyManagerPolicy":"best-effort","#, 1);
+    }),
+    ("KA22", |it| {
+        let wanted = r#"{"enforceNodeAllocatable":["pods","kube-reserved"],"kubeReservedCgroup":"/runtime","#;
+        it.config[0].text = it.config[0].text.replacen('{', wanted, 1);
+    }),
+    ("CN07", |it| add(it, "--max-pods=110")),
+    ("CN09", |it| {
+        instance(it).user_data = Some(user_data(&AGENT.replace("nvidia.com/gpu", "vpc.amazonaws.com/pod-eni")));
+        it.devices.instance_type = Some("t3.large".to_owned());
+    }),
+    ("CR04", |it| sandbox(it, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5")),
+    ("CR05", |it| sandbox(it, "localhost/kubernetes/pause:latest")),
+    ("CR08", |it| {
+        it.machine.containerd_config = Some(
+            "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd]\ndefault_runtime_name = \"nvidia\"\n"
+                .to_owned(),
+        );
+    }),
+    ("GP15", |it| {
+        let switch =
+            Function { device: "22a3".to_owned(), class: "068000".to_owned(), ..it.devices.functions[0].clone() };
+        it.devices.functions.push(switch);
+    }),
     ("UD03", |it| {
         it.command = None;
         instance(it).user_data = None;
@@ -162,6 +236,12 @@ const CASES: &[(&str, Change)] = &[
     ("KA23", |it| it.standing = Some(Standing::Kubeconfig("/k".to_owned(), "it is no kubeconfig".to_owned()))),
     ("KA24", |it| it.kubelet_arch = Some((Arch::Arm64, "/usr/bin/kubelet".to_owned()))),
     ("KA26", |it| it.machine.ports.extend([10_250])),
+    ("KA27", |it| drop(it.machine.kernel.insert(INOTIFY.to_owned(), "128".to_owned()))),
+    ("UD19", |it| {
+        (it.family, it.command) = (Some(Family::Al2), None);
+        instance(it).user_data = None;
+    }),
+    ("UD28", |it| way(it, tls(TlsFault::Authority("there is no certificate in it".to_owned())))),
     ("KA28", |it| it.flags.version = "1.37".parse().ok()),
     ("KA32", |it| it.missing.push("/run/resolv.conf".to_owned())),
     ("CR01", |it| it.machine.containerd_config = Some("version = 3\n[plugins".to_owned())),
@@ -174,7 +254,7 @@ const CASES: &[(&str, Change)] = &[
     ("NW04", |it| way(it, tls(TlsFault::Issuer))),
     ("NW05", |it| way(it, tls(TlsFault::Name("certificate is valid for b.example".to_owned())))),
     ("NW13", |it| way(it, Way::Odd { to: "a.example:443".to_owned(), error: "503 Service Unavailable".to_owned() })),
-    ("AU01", |it| it.standing = Some(Standing::Unauthorized)),
+    ("AU01", |it| it.standing = Some(Standing::Unauthorized(None))),
     ("AU04", |it| it.standing = Some(known(NAME, "everyone", OwnNode::Absent))),
     ("AU07", |it| it.standing = Some(known("i-1", "system:nodes", OwnNode::Absent))),
     ("AU10", |it| it.standing = Some(Standing::Exec { command: "aws".to_owned(), error: "not found".to_owned() })),
@@ -187,6 +267,65 @@ const CASES: &[(&str, Change)] = &[
     }),
     ("GP11", |it| it.devices.files.clear()),
 ];
+
+/// What lies next to each fault and is none.
+const RIGHT: &[(&str, Change)] = &[
+    ("AU01", |it| instance(it).profile = Some("arn:aws:iam::111122223333:instance-profile/eks/nodes/shop".to_owned())),
+    ("NW07", |it| instance(it).cluster_of_tags = None),
+    ("NW10", |it| drop(it.machine.links.insert("ens6".to_owned(), "configuring".to_owned()))),
+    ("NW11", |it| {
+        instance(it).has_ipv6 = Some(true);
+        replace_user_data(it, "10.100.0.0/16", "fd00:10::/108");
+    }),
+    ("WN10", |it| instance(it).vpc_networks = vec!["10.100.0.0/16".to_owned()]),
+    ("UD21", |it| it.machine.pod_table = Some("m5.large 29\n".to_owned())),
+    ("KA21", |it| {
+        it.machine.numa_nodes = 32;
+        let wanted = r#"{"topologyManagerPolicy":"best-effort","topologyManagerPolicyOptions":{"max-allowable-numa-nodes":"32"},"#;
+        it.config[0].text = it.config[0].text.replacen('{', wanted, 1);
+    }),
+    ("KA22", |it| {
+        let wanted = r#"{"enforceNodeAllocatable":["system-reserved"],"systemReservedCgroup":"/system","#;
+        it.config[0].text = it.config[0].text.replacen('{', wanted, 1);
+    }),
+    ("CR04", |it| {
+        sandbox(it, "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/pause:3.5");
+    }),
+    ("CR05", |it| {
+        sandbox(it, "localhost/kubernetes/pause:latest");
+        it.sandbox = Some(containerd::Sandbox::Present);
+    }),
+    ("CR08", |it| {
+        let config = "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd]\ndefault_runtime_name = \"nvidia\"\n\
+                      [plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia]\n";
+        it.machine.containerd_config = Some(config.to_owned());
+    }),
+    ("GP15", |it| {
+        let switch =
+            Function { device: "22a3".to_owned(), class: "068000".to_owned(), ..it.devices.functions[0].clone() };
+        it.devices.functions.push(switch);
+        let active = "active".to_owned();
+        it.units.push(Unit { name: "nvidia-fabricmanager".to_owned(), exists: true, active, ..Unit::default() });
+    }),
+];
+
+fn refused(facts: &mut Facts, caller: Option<Caller>) {
+    facts.standing = Some(Standing::Unauthorized(caller));
+}
+
+fn replace_user_data(facts: &mut Facts, from: &str, to: &str) {
+    let text = String::from_utf8(user_data(AGENT)).unwrap();
+    assert!(text.contains(from), "{text}");
+    instance(facts).user_data = Some(text.replacen(from, to, 1).into_bytes());
+}
+
+/// A node whose containerd lacks the image of pod sandboxes that its configuration names.
+fn sandbox(facts: &mut Facts, image: &str) {
+    let config =
+        format!("version = 3\n[plugins.\"io.containerd.cri.v1.images\".pinned_images]\nsandbox = \"{image}\"\n");
+    facts.machine.containerd_config = Some(config);
+    facts.sandbox = Some(containerd::Sandbox::Absent);
+}
 
 fn tls(fault: TlsFault) -> Way {
     Way::Tls { to: "a.example:443".to_owned(), fault }
@@ -229,6 +368,86 @@ fn each_fault_has_its_verdict() {
         told.push_str(&format!("{code}\n{}\n\n", shown(&preflight)));
     }
     insta::assert_snapshot!(told);
+}
+
+#[test]
+fn what_lies_next_to_a_fault_is_none() {
+    for (code, change) in RIGHT {
+        let mut facts = healthy();
+        change(&mut facts);
+        assert_eq!(shown(&examine(&facts)), "", "beside {code}");
+    }
+}
+
+/// The codes of a text that stand after `before`.
+fn codes_after(text: &str, before: &str) -> BTreeSet<String> {
+    let is_code = |text: &&str| {
+        text.bytes().take(2).all(|it| it.is_ascii_uppercase()) && text.ends_with(|it: char| it.is_ascii_digit())
+    };
+    text.split(before).skip(1).filter_map(|rest| rest.get(..4)).filter(is_code).map(ToOwned::to_owned).collect()
+}
+
+fn source(path: &str) -> String {
+    std::fs::read_to_string([env!("CARGO_MANIFEST_DIR"), "src", path].iter().collect::<std::path::PathBuf>()).unwrap()
+}
+
+fn cases() -> BTreeSet<String> {
+    CASES.iter().map(|(code, _)| (*code).to_owned()).collect()
+}
+
+#[test]
+fn every_verdict_of_a_preflight_has_a_case() {
+    let mut raised = BTreeSet::from(["CN09", "GP01", "GP11", "GP17"].map(ToOwned::to_owned));
+    for file in ["containerd", "identity", "machine", "mod", "network", "standing", "way"] {
+        raised.extend(codes_after(&source(&format!("preflight/{file}.rs")), "verdicts::"));
+    }
+    let missing: Vec<_> = raised.difference(&cases()).cloned().collect();
+    assert!(missing.is_empty(), "add a case that leads to each: {missing:?}");
+}
+
+/// Codes of the catalogue that can be known before a kubelet starts. UD16 is benign, and no code here.
+const KNOWABLE: &str = "UD01 UD02 UD03 UD04 UD05 UD06 UD07 UD08 UD09 UD10 UD13 UD14 UD17 UD18 UD19 UD21 UD22 UD24 UD26 ID01 \
+    ID02 ID03 ID04 ID05 ID06 ID07 ID08 ID09 ID10 ID11 ID12 ID13 KA01 KA02 KA03 KA04 KA05 KA06 KA07 KA08 KA09 KA10 KA11 KA12 \
+    KA13 KA14 KA15 KA16 KA17 KA18 KA19 KA20 KA21 KA22 KA23 KA24 KA25 KA26 KA28 KA29 KA30 KA31 KA32 CR01 CR03 CR04 CR05 CR08 \
+    CR11 CR13 NW01 NW02 NW03 NW04 NW05 NW06 NW07 NW10 NW11 AU01 AU02 AU04 AU05 AU07 AU08 AU10 AU11 AU14 CN07 CN09 EX03 GP01 \
+    GP02 GP06 GP07 GP08 GP13 GP15 WN04 WN08 WN09 WN10";
+
+#[test]
+fn everything_that_can_be_known_has_a_case_that_leads_to_it_and_one_that_does_not() {
+    let mut covered = cases();
+    let scenarios = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../bootstrap/tests/scenarios/cases");
+    for entry in std::fs::read_dir(scenarios).unwrap() {
+        covered.insert(entry.unwrap().file_name().to_string_lossy()[..4].to_uppercase());
+    }
+    let lines = include_str!("../../data/journal-lines.tsv").lines();
+    covered.extend(lines.filter_map(|line| line.get(..4)).map(ToOwned::to_owned));
+    // What the same node shows a moment later: the chain of a device, a notice of EC2.
+    for file in ["devices/chain.rs", "course/tests.rs"] {
+        covered.extend(codes_after(&source(file), "\""));
+    }
+    let wanted = KNOWABLE.split_whitespace();
+    let missing: Vec<_> = wanted.filter(|code| !covered.contains(*code)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn no_verdict_is_there_that_nothing_leads_to() {
+    let mut raised: BTreeSet<String> =
+        crate::watch::signatures::all().iter().map(|it| it.verdict.code.to_owned()).collect();
+    let folders = ["src", "../bootstrap/src/rules", "../bootstrap/src/families", "../bootstrap/src"];
+    let mut folders: Vec<_> = folders.map(|it| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(it)).to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("verdicts") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("tests.rs") {
+                raised.extend(codes_after(&std::fs::read_to_string(path).unwrap(), "verdicts::"));
+            }
+        }
+    }
+    let idle: Vec<_> = verdicts::all().into_iter().map(|it| it.code).filter(|code| !raised.contains(*code)).collect();
+    assert!(idle.is_empty(), "{idle:?}");
 }
 
 #[test]

@@ -8,9 +8,9 @@ use hyper::{Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::STEP;
 use super::http::{Answer, Connection, Server, dial, tls};
 use super::kubeconfig::{Kubeconfig, Token, User};
+use super::{STEP, sts};
 use crate::preflight::standing::{OwnNode, Standing};
 use crate::preflight::way::{TlsFault, Way};
 use crate::watch::node_object::NodeObject;
@@ -81,8 +81,12 @@ pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Opti
     };
     match answer.status {
         StatusCode::UNAUTHORIZED => {
-            *cached = None;
-            return Some(Standing::Unauthorized);
+            let token = cached.take();
+            let caller = match &token {
+                Some(token) => sts::caller(&token.text, config.cluster()).await,
+                None => None,
+            };
+            return Some(Standing::Unauthorized(caller));
         }
         // An API server before 1.28 does not know the question, and one may forbid it: then nothing is known.
         StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => return None,

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::documents::{self, Documents};
 use super::kubeconfig::{Kubeconfig, Token};
-use super::{api, kubelet, machine, metadata, systemd};
+use super::{api, cri, kubelet, machine, metadata, systemd};
 use crate::preflight::Facts;
 use crate::preflight::identity::Metadata;
 use crate::preflight::standing::Standing;
@@ -61,6 +61,9 @@ impl Gatherer {
         self.has_gathered = true;
         self.metadata = Some(metadata.clone());
         self.flags = Some(flags.clone());
+        let sandbox = cri::sandbox().await;
+        let mut devices = machine::hardware();
+        devices.instance_type = metadata.instance().map(|it| it.instance_type.clone());
         let (way, standing) = match config {
             Some(Ok(config)) => self.reach(config, name.as_deref()).await,
             Some(Err((path, why))) => (None, Some(Standing::Kubeconfig(path, why))),
@@ -81,7 +84,9 @@ impl Gatherer {
             machine: machine::read(),
             way,
             standing,
-            devices: machine::hardware(),
+            devices,
+            sandbox,
+            units: units.unwrap_or_default(),
             is_kubelet_active,
             is_bootstrapped,
         }

@@ -110,6 +110,19 @@ pub fn tls(authority: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Arc<ClientCo
     Ok(Arc::new(config))
 }
 
+/// TLS towards servers that the machine's own bundle of authorities vouches for; `None` if it has none.
+#[must_use]
+pub fn tls_of_machine() -> Option<Arc<ClientConfig>> {
+    // Amazon Linux; Debian.
+    const BUNDLES: [&str; 2] = ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt"];
+    let bundle = BUNDLES.iter().find_map(|path| fs_err::read(path).ok())?;
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&bundle).flatten());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().ok()?;
+    Some(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}
+
 /// Connects. The failing step is the error.
 ///
 /// # Errors

@@ -158,6 +158,17 @@ impl Kubeconfig {
     }
 }
 
+impl Kubeconfig {
+    /// The cluster that the program makes tokens for, if its arguments say.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&str> {
+        let User::Exec(exec) = &self.user else { return None };
+        // `aws eks get-token --cluster-name NAME`, `aws-iam-authenticator token -i NAME`.
+        let at = exec.args.iter().position(|it| matches!(it.as_str(), "--cluster-name" | "-i" | "--cluster-id"))?;
+        exec.args.get(at + 1).map(String::as_str)
+    }
+}
+
 fn find<'d, T>(items: &'d [Named<T>], name: &str) -> Option<&'d T> {
     items.iter().find(|item| item.name == name).map(|item| &item.entry)
 }

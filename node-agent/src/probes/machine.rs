@@ -1,14 +1,16 @@
 //! The machine: `/proc`, `/sys`, disks, programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use fs_err as fs;
 use muster_bootstrap::Family;
+use muster_bootstrap::image::program_version;
 
 use crate::devices::catalogue::Function;
 use crate::devices::chain::Sightings;
-use crate::preflight::machine::{DISKS, Disk, INOTIFY, KERNEL, Machine, listening};
+use crate::preflight::machine::{DISKS, Disk, INOTIFY, KERNEL, Machine, POD_TABLE, listening};
 
 /// Reads what there is. What cannot be read is left out.
 #[must_use]
@@ -29,19 +31,74 @@ pub fn read() -> Machine {
         disks: DISKS.iter().filter_map(|path| Some(((*path).to_owned(), disk(path)?))).collect(),
         ports,
         containerd_config: fs::read_to_string("/etc/containerd/config.toml").ok(),
-        containerd_version: fs::read_to_string("/etc/eks/containerd-version.txt").ok().map(version),
+        uptime: text("/proc/uptime").split('.').next().and_then(|it| it.parse().ok()).unwrap_or(0),
+        numa_nodes: names("/sys/devices/system/node").iter().filter(|it| is_numbered(it, "node")).count(),
+        control_groups: control_groups(),
+        links: links(),
+        refused: refused(),
+        pod_table: fs::read_to_string(POD_TABLE).ok(),
+        containerd_version: containerd_version(),
     }
+}
+
+fn containerd_version() -> Option<String> {
+    let text = fs::read_to_string("/etc/eks/containerd-version.txt").ok()?;
+    program_version(&text).map(ToOwned::to_owned)
+}
+
+fn names(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn is_numbered(name: &str, stem: &str) -> bool {
+    name.strip_prefix(stem).is_some_and(|rest| rest.parse::<u32>().is_ok())
+}
+
+/// The groups below the root: of version 2, or of the controller that limits memory.
+fn control_groups() -> BTreeSet<String> {
+    ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu"].into_iter().flat_map(names).collect()
+}
+
+/// Interfaces and their state, where systemd-networkd keeps it: one file by number.
+fn links() -> BTreeMap<String, String> {
+    let number = |name: &String| fs::read_to_string(format!("/sys/class/net/{name}/ifindex")).ok();
+    let state = |name: &String| {
+        let text = fs::read_to_string(format!("/run/systemd/netif/links/{}", number(name)?.trim())).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("ADMIN_STATE=")).map(ToOwned::to_owned)
+    };
+    names("/sys/class/net").into_iter().filter_map(|name| Some((name.clone(), state(&name)?))).collect()
+}
+
+/// Programs of the bootstrap that systemd cannot execute.
+fn refused() -> BTreeMap<String, String> {
+    ["/usr/bin/nodeadm", "/etc/eks/bootstrap.sh"]
+        .into_iter()
+        .filter_map(|path| Some((path.to_owned(), why_refused(Path::new(path))?)))
+        .collect()
+}
+
+/// Why a file that is there cannot be executed; `None` if it can, or is not there.
+#[must_use]
+pub fn why_refused(path: &Path) -> Option<String> {
+    let mode = fs::metadata(path).ok()?.permissions().mode();
+    if mode & 0o111 == 0 {
+        return Some(format!("mode {:04o}", mode & 0o7777));
+    }
+    let is_enforcing = fs::read_to_string("/sys/fs/selinux/enforce").is_ok_and(|text| text.trim() == "1");
+    let mut label = [0; 256];
+    let length = rustix::fs::getxattr(path, "security.selinux", &mut label).ok().filter(|_| is_enforcing)?;
+    let label = String::from_utf8_lossy(label.get(..length)?).trim_end_matches('\0').to_owned();
+    // What files are labelled that came from somewhere else; nothing that systemd starts may be.
+    let is_strange = ["user_home_t", "admin_home_t", "tmp_t", "user_tmp_t", "unlabeled_t", "default_t"]
+        .iter()
+        .any(|kind| label.split(':').nth(2) == Some(kind));
+    is_strange.then(|| format!("SELinux is enforcing, label {label}"))
 }
 
 fn disk(path: &str) -> Option<Disk> {
     let room = rustix::fs::statvfs(path).ok()?;
     Some(Disk { size: room.f_blocks.saturating_mul(room.f_frsize), free: room.f_bfree.saturating_mul(room.f_frsize) })
-}
-
-/// `containerd github.com/containerd/containerd/v2 2.0.5 …`, or `2.0.5`.
-fn version(text: String) -> String {
-    let is_version = |word: &&str| word.trim_start_matches('v').starts_with(|it: char| it.is_ascii_digit());
-    text.split_whitespace().find(is_version).unwrap_or_default().trim_start_matches('v').to_owned()
 }
 
 /// The family of the image, by the programs that start its nodes.

@@ -82,13 +82,33 @@ impl Session {
         Ok(self.bytes(path).await?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
+    /// The tag of Karpenter and Muster, or that of managed node groups.
+    async fn cluster_of_tags(&mut self) -> Option<String> {
+        for key in ["eks:eks-cluster-name", "aws:eks:cluster-name"] {
+            if let Some(name) = self.text(&format!("meta-data/tags/instance/{key}")).await.ok().flatten() {
+                return Some(name);
+            }
+        }
+        None
+    }
+
     async fn instance(&mut self) -> Result<Instance, String> {
         let document = self.bytes("dynamic/instance-identity/document").await?.unwrap_or_default();
         let document: Value = serde_json::from_slice(&document).unwrap_or_default();
         let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let role = self.bytes("meta-data/iam/info").await;
+        let profile = role.as_ref().ok().and_then(|it| serde_json::from_slice::<Value>(it.as_deref()?).ok());
+        let profile = profile.and_then(|it| it.get("InstanceProfileArn")?.as_str().map(ToOwned::to_owned));
         let interfaces = self.text("meta-data/network/interfaces/macs").await.ok().flatten().unwrap_or_default();
+        let first = interfaces.lines().next().unwrap_or_default().trim_end_matches('/').to_owned();
+        let of_first = format!("meta-data/network/interfaces/macs/{first}");
+        let networks = self.text(&format!("{of_first}/vpc-ipv4-cidr-blocks")).await.ok().flatten().unwrap_or_default();
+        let ipv6 = self.bytes(&format!("{of_first}/ipv6s")).await;
         Ok(Instance {
+            profile,
+            cluster_of_tags: self.cluster_of_tags().await,
+            has_ipv6: ipv6.ok().map(|it| it.is_some_and(|text| !text.is_empty())),
+            vpc_networks: networks.lines().map(ToOwned::to_owned).collect(),
             id: field("instanceId"),
             instance_type: field("instanceType"),
             zone: field("availabilityZone"),

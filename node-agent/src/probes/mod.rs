@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 pub mod api;
 #[cfg(target_os = "linux")]
+pub mod cri;
+#[cfg(target_os = "linux")]
 pub mod documents;
 #[cfg(target_os = "linux")]
 pub mod gather;
@@ -19,6 +21,8 @@ pub mod machine;
 pub mod metadata;
 #[cfg(target_os = "linux")]
 pub mod pod_resources;
+#[cfg(target_os = "linux")]
+pub mod sts;
 #[cfg(target_os = "linux")]
 pub mod systemd;
 

@@ -109,7 +109,7 @@ async fn the_node_hears_who_it_is() {
         let address = server(&issuer, "localhost", FAR, answer).await;
         api::standing(&config(address, &issuer), Some("n"), &mut None).await
     };
-    assert_eq!(standing(|_| "401 {}").await, Some(Standing::Unauthorized));
+    assert_eq!(standing(|_| "401 {}").await, Some(Standing::Unauthorized(None)));
     assert_eq!(standing(|_| "404 {}").await, None, "an API server before 1.28");
     assert!(
         matches!(standing(|_| "500 {\"message\":\"etcd\"}").await, Some(Standing::Busy(why)) if why.ends_with("etcd"))

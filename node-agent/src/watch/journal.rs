@@ -23,13 +23,24 @@ impl Line {
         let entry: Value = serde_json::from_str(json).ok()?;
         let text = |key: &str| entry.get(key).and_then(text_of);
         let is_of_systemd = text("_PID").as_deref() == Some("1");
-        let unit = if is_of_systemd { text("UNIT").or_else(|| text("_SYSTEMD_UNIT")) } else { text("_SYSTEMD_UNIT") }?;
+        let own = || text("_SYSTEMD_UNIT");
+        let unit = if is_of_systemd { entry.get("UNIT").and_then(service_of).or_else(own) } else { own() }?;
         let unit = unit.strip_suffix(".service")?.to_owned();
         let mut message = text("MESSAGE")?;
         if let Some((end, _)) = message.char_indices().nth(LONGEST) {
             message.truncate(end);
         }
         Some(Self { unit, text: message, is_of_systemd })
+    }
+}
+
+/// A line about a circle of units names all of them: the first service counts.
+fn service_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Array(items) if items.iter().any(Value::is_string) => {
+            items.iter().filter_map(text_of).find(|unit| unit.ends_with(".service"))
+        }
+        other => text_of(other),
     }
 }
 
@@ -59,6 +70,8 @@ mod tests {
         let line = Line::read(about).unwrap();
         assert_eq!((line.unit.as_str(), line.is_of_systemd), ("kubelet", true));
         assert_eq!(Line::read(r#"{"_PID":"1","_SYSTEMD_UNIT":"x.service","MESSAGE":[104,105]}"#).unwrap().text, "hi");
+        let circle = r#"{"_PID":"1","UNIT":["multi-user.target","nodeadm-run.service"],"MESSAGE":"a"}"#;
+        assert_eq!(Line::read(circle).unwrap().unit, "nodeadm-run");
         for other in ["", "{", "[]", r#"{"MESSAGE":"a"}"#, r#"{"_SYSTEMD_UNIT":"init.scope","MESSAGE":"a"}"#] {
             assert_eq!(Line::read(other), None, "{other}");
         }

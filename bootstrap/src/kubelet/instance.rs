@@ -1,0 +1,163 @@
+//! What an instance type has: addresses for pods, a trunk, accelerators; and what nodeadm makes of it.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::flags::rows;
+
+/// Figures of an instance type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// Figures that the VPC CNI may use.
+    pub count: i64,
+    /// IPv4 addresses of each.
+    pub addresses: i64,
+    /// Branch interfaces for pods with security groups; 0 if the type has no trunk, `None` if nobody says.
+    pub branches: Option<i64>,
+    /// The kernel driver of its accelerators, if it has any that EKS has images for.
+    pub driver: Option<&'static str>,
+}
+
+static TABLE: LazyLock<BTreeMap<&'static str, Figures>> = LazyLock::new(|| {
+    let mut table = BTreeMap::new();
+    for row in rows(include_str!("../../data/instance-figures.tsv")) {
+        let [name, count, addresses, branches, maker] = row[..] else { continue };
+        let (Ok(count), Ok(addresses)) = (count.parse(), addresses.parse()) else { continue };
+        table.insert(name, Figures { count, addresses, branches: branches.parse().ok(), driver: driver_of(maker) });
+    }
+    table
+});
+
+/// Both drivers are named like their makers.
+fn driver_of(maker: &'static str) -> Option<&'static str> {
+    ["nvidia", "neuron"].contains(&maker).then_some(maker)
+}
+
+/// Addresses of a prefix, which a Nitro instance can have in the place of each address.
+const PREFIX: i64 = 16;
+/// Pods in the network of the host: aws-node and kube-proxy.
+const ON_HOST: i64 = 2;
+/// What nodeadm takes for a type that it does not know.
+pub const FALLBACK: i64 = 110;
+
+impl Figures {
+    /// Those of a type; `None` if the table does not have it.
+    #[must_use]
+    pub fn of(instance_type: &str) -> Option<Self> {
+        TABLE.get(instance_type).copied()
+    }
+
+    /// Pods that have an address of their own, as nodeadm counts them: one address of each interface is its own.
+    #[must_use]
+    pub const fn pods(self) -> i64 {
+        self.count * (self.addresses - 1) + ON_HOST
+    }
+
+    /// The same with prefixes in the place of addresses.
+    #[must_use]
+    pub const fn pods_with_prefixes(self) -> i64 {
+        self.count * (self.addresses - 1) * PREFIX + ON_HOST
+    }
+
+    /// Addresses for Windows pods: those of the first interface, less its own.
+    #[must_use]
+    pub const fn windows_addresses(self) -> i64 {
+        self.addresses - 1
+    }
+}
+
+/// Why an expression gives no number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExpressionFault {
+    /// It is not CEL.
+    #[error("it is not CEL")]
+    Syntax,
+    /// It names something else than the three variables.
+    #[error("`{0}` is not known; there are `default_enis`, `ips_per_eni` and `max_pods`")]
+    Unknown(String),
+    /// It comes to something else than a whole number, or to an error.
+    #[error("it does not come to a whole number")]
+    Value,
+}
+
+const VARIABLES: [&str; 3] = ["default_enis", "ips_per_eni", "max_pods"];
+
+/// Evaluates `maxPodsExpression` as nodeadm does: CEL with three whole numbers.
+///
+/// # Errors
+/// It gives no number: nodeadm then warns, and takes its own formula.
+pub fn evaluate(expression: &str, figures: Figures) -> Result<i64, ExpressionFault> {
+    /// CEL has no loops without macros, but nesting costs; no expression about three numbers is longer.
+    const LONGEST: usize = 1024;
+    if expression.len() > LONGEST || is_nested(expression) {
+        return Err(ExpressionFault::Syntax);
+    }
+    let program = cel::Program::compile(expression).map_err(|_| ExpressionFault::Syntax)?;
+    let references = program.references();
+    if let Some(name) = references.variables().into_iter().find(|name| !VARIABLES.contains(name)) {
+        return Err(ExpressionFault::Unknown(name.to_owned()));
+    }
+    let mut context = cel::Context::default();
+    let values = [figures.count, figures.addresses, figures.pods()];
+    for (name, value) in VARIABLES.into_iter().zip(values) {
+        context.add_variable_from_value(name, value);
+    }
+    match program.execute(&context) {
+        Ok(cel::Value::Int(pods)) => Ok(pods),
+        _ => Err(ExpressionFault::Value),
+    }
+}
+
+/// Whether brackets are nested more deeply than a recursive reader should follow.
+fn is_nested(text: &str) -> bool {
+    const DEEPEST: usize = 16;
+    let mut depth = 0_usize;
+    text.chars().any(|char| {
+        match char {
+            '(' | '[' | '{' | '?' | '!' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > DEEPEST
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read() {
+        let text = include_str!("../../data/instance-figures.tsv");
+        assert_eq!(TABLE.len(), text.lines().filter(|row| !row.starts_with('#')).count());
+    }
+
+    #[test]
+    fn pods_are_counted_as_in_the_table_of_eks_images() {
+        // From eni-max-pods.txt of awslabs/amazon-eks-ami.
+        for (name, pods) in [("m5.large", 29), ("t3.nano", 4), ("c5.18xlarge", 737), ("p5.48xlarge", 100)] {
+            assert_eq!(Figures::of(name).map(Figures::pods), Some(pods), "{name}");
+        }
+        assert_eq!(Figures::of("m5.large").map(Figures::pods_with_prefixes), Some(434));
+        assert_eq!(Figures::of("z99.large"), None);
+        assert_eq!(Figures::of("g5.xlarge").and_then(|it| it.driver), Some("nvidia"));
+        assert_eq!(Figures::of("inf2.xlarge").and_then(|it| it.driver), Some("neuron"));
+    }
+
+    #[test]
+    fn expressions_are_evaluated_as_by_nodeadm() {
+        let large = Figures::of("m5.large").unwrap();
+        let evaluate = |text: &str| evaluate(text, large);
+        assert_eq!(evaluate("max_pods - 5"), Ok(24));
+        assert_eq!(evaluate("((default_enis - 1) * (ips_per_eni - 1)) + 2"), Ok(20));
+        assert_eq!(evaluate("max_pods > 110 ? 110 : max_pods"), Ok(29));
+        assert_eq!(evaluate("max_pods -"), Err(ExpressionFault::Syntax));
+        assert_eq!(evaluate("pods + 1"), Err(ExpressionFault::Unknown("pods".to_owned())));
+        for text in ["max_pods / 0", "'a'", "max_pods * 0.5", "9223372036854775807 + max_pods"] {
+            assert_eq!(evaluate(text), Err(ExpressionFault::Value), "{text}");
+        }
+        for text in ["(".repeat(900), "!".repeat(900), "-".repeat(900), "1+".repeat(500)] {
+            assert!(evaluate(&text).is_err());
+        }
+    }
+}

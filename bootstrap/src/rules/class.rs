@@ -1,0 +1,28 @@
+//! What an EC2NodeClass says about who its nodes are, and whether they can find out.
+
+use crate::finding::Findings;
+use crate::place::Source;
+use crate::question::ClassSettings;
+use crate::verdicts;
+
+/// Judges role, instance profile and metadata options.
+pub(crate) fn check(class: &ClassSettings, findings: &mut Findings) {
+    let place = || Source::whole("EC2NodeClass").anywhere();
+    for (field, value) in [("spec.role", &class.role), ("spec.instanceProfile", &class.instance_profile)] {
+        let Some(value) = value.as_ref().filter(|value| value.contains('/')) else { continue };
+        let name = value.rsplit('/').next().unwrap_or_default();
+        let message = format!("`{field}` is not a name but has a path");
+        let fix =
+            format!("write `{field}: {name}`, and name the role without its path in the access entry or aws-auth");
+        findings.add_with_fix(&verdicts::AU02, message, &fix, place(), format!("{field}: {value}"));
+    }
+    if class.has_no_metadata {
+        let message = "nodes of this class cannot ask for their metadata";
+        findings.add(&verdicts::ID02, message, place(), "spec.metadataOptions.httpEndpoint: disabled");
+    }
+    if let Some(limit) = class.hop_limit.filter(|limit| *limit < 2) {
+        let message = "pods outside of the host's network get no answer from instance metadata";
+        let text = format!("spec.metadataOptions.httpPutResponseHopLimit: {limit}");
+        findings.add(&verdicts::ID03, message, place(), text);
+    }
+}
