@@ -42,7 +42,7 @@ proptest! {
     fn texts_of_programs(text in any::<String>(), value in "[-=\\[\\]{}\"'$\\\\%; a-zA-Z/\n]{0,80}") {
         let _units = units::read(&text);
         let _ports = machine::listening(&text);
-        let _arguments = command::kubelet(&format!("[Service]\nEnvironment={value}\nExecStart=/k {value}\n"), &|_| Some(value.clone()));
+        let _arguments = command::kubelet(&format!("[Service]\nEnvironment={value}\nExecStart=/k {value}\n"), &|_| Some(value.clone()), &|_| None);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::userdata::{Part, PartKind, UserData};
 use crate::verdicts;
 use crate::words::letters;
 use crate::words::shell::{Command, ShellWord, commands};
-use crate::words::systemd::{directives, environment_directive, last, split_value};
+use crate::words::systemd::{last, split_value};
+use crate::words::unit::{directives, environment_directive, unresolved};
 
 /// The options of bootstrap.sh that take a value, which is the next word.
 /// Source: bootstrap.sh of the last AL2 release of awslabs/amazon-eks-ami.
@@ -150,9 +151,7 @@ fn extra_args(extra: &ShellWord, source: &Source, facts: &mut Facts, findings: &
     let unit = format!("[Service]\nEnvironment='{VARIABLE}={}'\n", extra.text);
     let mut value = Vec::new();
     for directive in directives(&unit, "Service", "Environment") {
-        // A line that systemd cannot split is ignored as a whole.
-        let Ok(variables) = environment_directive(&directive) else { continue };
-        if let Some(variable) = last(&variables, VARIABLE) {
+        if let Some(variable) = last(&environment_directive(&directive, &unresolved), VARIABLE) {
             value.clone_from(&variable.value);
         }
     }

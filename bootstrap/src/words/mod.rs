@@ -11,6 +11,7 @@ mod cursor;
 pub mod powershell;
 pub mod shell;
 pub mod systemd;
+pub mod unit;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! systemd's reading of environment files, `Environment=` and `ExecStart=`.
+//! systemd's reading of environment files, and its splitting of words.
 //!
 //! Source: systemd.exec(5) and systemd.service(5); where they are silent, `src/basic/env-file.c`, `extract-word.c` and
 //! `env-util.c` of systemd 252, which AL2023's behaves like. AL2's (219) differs in nothing that is used here.
@@ -25,7 +25,7 @@ pub enum Refused {
     Escape,
 }
 
-const WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+pub(super) const WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 const NEWLINE: [char; 2] = ['\n', '\r'];
 
 // === Environment files ===
@@ -61,7 +61,8 @@ pub fn environment_file(text: &str) -> Vec<Variable> {
         }
         let (taken, value) = (std::mem::take(name), std::mem::take(value));
         let taken = taken.trim_end_matches(WHITESPACE).to_owned();
-        if is_name(&taken) && is_value(&value) {
+        // A value may hold anything, control characters too.
+        if is_name(&taken) {
             variables.push(Variable { name: taken, value });
         }
     };
@@ -141,15 +142,10 @@ pub fn environment_file(text: &str) -> Vec<Variable> {
     variables
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
         && chars.all(|char| char == '_' || char.is_ascii_alphanumeric())
-}
-
-/// Control characters make a value invalid; tabs and line ends do not.
-fn is_value(value: &[Letter]) -> bool {
-    value.iter().all(|letter| !letter.char.is_ascii_control() || matches!(letter.char, '\t' | '\n'))
 }
 
 /// The value that counts.
@@ -162,36 +158,36 @@ pub fn last<'v>(variables: &'v [Variable], name: &str) -> Option<&'v Variable> {
 
 /// Which backslashes a split knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Escapes {
+pub(super) enum Escapes {
     /// A backslash takes the next letter as it is. An open quote or a last backslash is tolerated.
     Relaxed,
     /// C's escapes, and nothing else.
     C,
+    /// C's escapes; a backslash before anything else stays.
+    CAndOthers,
 }
 
 /// Splits the value of a variable that stands alone in `ExecStart=` (`$ARGS`): at blanks, quotes removed, one level of
 /// backslashes removed, an open quote closed at the end.
 #[must_use]
 pub fn split_value(value: &[Letter]) -> Vec<Word> {
+    let mut words = Vec::new();
+    let mut rest = after_blanks(value);
     // Relaxed splitting refuses nothing.
-    split(value, Escapes::Relaxed).unwrap_or_default()
+    while let (Some(first), Ok((text, after))) = (rest.first(), word(rest, Escapes::Relaxed)) {
+        words.push(Word { text, at: first.at });
+        rest = after_blanks(after);
+    }
+    words
 }
 
-fn split(value: &[Letter], escapes: Escapes) -> Result<Vec<Word>, Refused> {
-    let mut words = Vec::new();
-    let mut rest = value;
-    loop {
-        let blank = rest.iter().take_while(|letter| WHITESPACE.contains(&letter.char)).count();
-        rest = &rest[blank..];
-        let Some(first) = rest.first() else { return Ok(words) };
-        let (text, after) = word(rest, escapes)?;
-        words.push(Word { text, at: first.at });
-        rest = after;
-    }
+pub(super) fn after_blanks(value: &[Letter]) -> &[Letter] {
+    let blank = value.iter().take_while(|letter| WHITESPACE.contains(&letter.char)).count();
+    value.get(blank..).unwrap_or_default()
 }
 
 /// The first word, and what comes after it.
-fn word(value: &[Letter], escapes: Escapes) -> Result<(String, &[Letter]), Refused> {
+pub(super) fn word(value: &[Letter], escapes: Escapes) -> Result<(String, &[Letter]), Refused> {
     let mut text = String::new();
     let mut quote = None;
     let mut at = 0;
@@ -203,11 +199,18 @@ fn word(value: &[Letter], escapes: Escapes) -> Result<(String, &[Letter]), Refus
                     text.extend(value.get(at).map(|next| next.char));
                     at += 1;
                 }
-                Escapes::C => {
-                    let (char, length) = c_escape(&value[at..]).ok_or(Refused::Escape)?;
-                    text.push(char);
-                    at += length;
-                }
+                Escapes::C | Escapes::CAndOthers => match c_escape(&value[at..]) {
+                    Some((char, length)) => {
+                        text.push(char);
+                        at += length;
+                    }
+                    None if escapes == Escapes::C => return Err(Refused::Escape),
+                    None => {
+                        text.push('\\');
+                        text.extend(value.get(at).map(|next| next.char));
+                        at += 1;
+                    }
+                },
             },
             (char, Some(open)) if char == open => quote = None,
             (char @ ('\'' | '"'), None) => quote = Some(char),
@@ -215,7 +218,7 @@ fn word(value: &[Letter], escapes: Escapes) -> Result<(String, &[Letter]), Refus
             (char, _) => text.push(char),
         }
     }
-    if quote.is_some() && escapes == Escapes::C {
+    if quote.is_some() && escapes != Escapes::Relaxed {
         return Err(Refused::OpenQuote);
     }
     Ok((text, &[]))
@@ -248,106 +251,4 @@ fn coded(rest: &[Letter], digits: usize, radix: u32) -> Option<char> {
         return None;
     }
     u32::from_str_radix(&text, radix).ok().filter(|code| *code != 0).and_then(char::from_u32)
-}
-
-// === Directives ===
-
-/// The right side of `Environment=`: assignments, quoted as words are, specifiers (`%H`) left as they are but for `%%`.
-///
-/// # Errors
-/// The line is broken: systemd then ignores all of it.
-pub fn environment_directive(text: &str) -> Result<Vec<Variable>, Refused> {
-    let mut variables = Vec::new();
-    for word in split(&letters(text), Escapes::C)? {
-        let text = word.text.replace("%%", "%");
-        let Some((name, value)) = text.split_once('=') else { continue };
-        let value = value.chars().map(|char| Letter { char, at: word.at }).collect::<Vec<_>>();
-        if is_name(name) && is_value(&value) {
-            variables.push(Variable { name: name.to_owned(), value });
-        }
-    }
-    Ok(variables)
-}
-
-/// The lines of a unit file that set `key` in `section`, continuations joined. An empty value forgets what came before.
-#[must_use]
-pub fn directives(unit: &str, section: &str, key: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let mut current = String::new();
-    let mut joined = String::new();
-    for line in unit.lines() {
-        let trimmed = line.trim_start();
-        if trimmed.starts_with(['#', ';']) {
-            continue;
-        }
-        if let Some(continued) = line.strip_suffix('\\') {
-            joined.push_str(continued);
-            joined.push(' ');
-            continue;
-        }
-        joined.push_str(line);
-        let whole = std::mem::take(&mut joined);
-        let whole = whole.trim();
-        if let Some(name) = whole.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            name.clone_into(&mut current);
-        } else if let Some((name, value)) = whole.split_once('=')
-            && current == section
-            && name.trim_end() == key
-        {
-            match value.trim_start() {
-                "" => found.clear(),
-                value => found.push(value.to_owned()),
-            }
-        }
-    }
-    found
-}
-
-/// The arguments of a command line of `ExecStart=`, the program first, with these variables.
-///
-/// # Errors
-/// The line is broken: systemd then refuses the unit.
-pub fn exec_start(line: &str, variables: &[Variable]) -> Result<Vec<Word>, Refused> {
-    let line = line.trim_start_matches(['@', '-', ':', '+', '!', '|']);
-    let mut arguments = Vec::new();
-    for word in split(&letters(line), Escapes::C)? {
-        if word.text == ";" {
-            break;
-        }
-        let mut text = word.text.replace("%%", "%");
-        if text == "\\;" {
-            text = ";".to_owned();
-        }
-        match text.strip_prefix('$').filter(|name| !name.starts_with(['{', '$'])) {
-            Some(name) => {
-                let value = last(variables, name).map(|variable| split_value(&variable.value));
-                arguments.extend(value.unwrap_or_default());
-            }
-            None => arguments.push(Word { text: substitute(&text, variables), at: word.at }),
-        }
-    }
-    Ok(arguments)
-}
-
-/// `${NAME}` inside a word becomes the value as it is, and nothing if it is not set; `$$` is a dollar.
-fn substitute(text: &str, variables: &[Variable]) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        out.push_str(before);
-        if let Some(after) = after.strip_prefix('$') {
-            out.push('$');
-            rest = after;
-        } else if let Some((name, after)) = after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
-            if let Some(variable) = last(variables, name) {
-                out.push_str(&super::text(&variable.value));
-            }
-            rest = after;
-        } else {
-            out.push('$');
-            rest = after;
-        }
-    }
-    out.push_str(rest);
-    out
 }

@@ -2,11 +2,13 @@
 
 use super::powershell::{split_command_line, statements};
 use super::shell::commands;
-use super::systemd::{environment_directive, environment_file, exec_start, last, split_value};
+use super::systemd::{environment_file, last, split_value};
+use super::unit::{command_line, environment_directive, exec_start, unresolved};
 
 fn argv_of_file(file: &str, exec: &str) -> Vec<String> {
+    let exec = if exec.starts_with('/') { exec.to_owned() } else { format!("/bin/k {exec}") };
     let variables = environment_file(file);
-    exec_start(exec, &variables).unwrap().into_iter().map(|word| word.text).collect()
+    exec_start(&exec, &variables, &unresolved).unwrap().into_iter().skip(1).map(|word| word.text).collect()
 }
 
 fn argv(file: &str) -> Vec<String> {
@@ -66,13 +68,13 @@ fn blanks_at_the_end_of_a_line() {
 #[test]
 fn braces_keep_a_value_in_one_piece() {
     assert_eq!(argv_of_file("ARGS=--a \"b\"", "${ARGS}"), [r#"--a "b""#]);
-    assert_eq!(argv_of_file("ARGS=x", "/bin/k --y=${ARGS} $$HOME $UNSET ${UNSET}"), ["/bin/k", "--y=x", "$HOME", ""]);
+    assert_eq!(argv_of_file("ARGS=x", "/bin/k --y=${ARGS} $$HOME $UNSET ${UNSET}"), ["--y=x", "$HOME", ""]);
 }
 
 #[test]
 fn drop_ins_as_systemd_252_splits_them() {
     let argv = |text: &str| {
-        let variables = environment_directive(text).unwrap();
+        let variables = environment_directive(text, &unresolved);
         let value = last(&variables, "EXTRA").map(|variable| split_value(&variable.value)).unwrap_or_default();
         value.into_iter().map(|word| word.text).collect::<Vec<_>>()
     };
@@ -82,7 +84,25 @@ fn drop_ins_as_systemd_252_splits_them() {
     );
     assert_eq!(argv("'EXTRA=--node-labels=pct=%H --x=%%y'"), ["--node-labels=pct=%H", "--x=%y"]);
     assert_eq!(argv("'EXTRA=--a='b' --c'"), ["--a=b", "--c"]);
-    assert!(environment_directive("'EXTRA=--a").is_err());
+    assert!(environment_directive("'EXTRA=--a", &unresolved).is_empty());
+    assert_eq!(environment_directive("A=b 'EXTRA=--a", &unresolved).len(), 1, "what stands before the fault counts");
+}
+
+#[test]
+fn units_with_drop_ins() {
+    let argv = |unit: &str| command_line(unit, &|_| None, &|letter| (letter == 'H').then(|| "host".to_owned()));
+    let unit = "# /usr/lib/systemd/system/k.service\n[Service]\nEnvironment=A=%H%%\\\n B=2\\\\\nExecStart=/k $A ${B} \\q \\; %z\n";
+    assert_eq!(argv(unit).unwrap(), ["/k", "host%", "2\\", "\\q", ";", "%z"]);
+    let cut =
+        format!("{unit}ExecStart=/other \\\n# /etc/systemd/system/k.service.d/10.conf\nExecStart=/not/in/a/section\n");
+    assert_eq!(argv(&cut).unwrap_err().to_string(), "the unit has 2 lines ExecStart");
+    let reset = format!(
+        "{unit}\n# /etc/systemd/system/k.service.d/10.conf\n[Service]\nUnsetEnvironment=B\nExecStart=\nExecStart=@/k name $A x${{B}}\n"
+    );
+    assert_eq!(argv(&reset).unwrap(), ["/k", "host%", "x"]);
+    assert_eq!(argv("[Service]\nExecStart=:/k $A\n").unwrap(), ["/k", "$A"]);
+    assert_eq!(argv("[Service]\nExecStart=/k 'a\n").unwrap_err().to_string(), "systemd refuses `ExecStart=/k 'a`");
+    assert!(argv("[Service]\nEnvironmentFile=/none\nExecStart=/k\n").is_err());
 }
 
 fn shell(script: &str) -> Vec<Vec<String>> {

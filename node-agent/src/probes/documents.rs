@@ -25,7 +25,7 @@ pub fn read(unit: Option<&str>) -> Documents {
     let read = |path: &str| fs::read_to_string(path).ok();
     let mut documents = Documents::default();
     let Some(unit) = unit else { return documents };
-    let arguments = match command::kubelet(unit, &read) {
+    let arguments = match command::kubelet(unit, &read, &machine::specifier) {
         Ok(arguments) => arguments,
         Err(why) => {
             documents.missing.extend(why.split('`').nth(1).filter(|it| it.starts_with('/')).map(ToOwned::to_owned));

@@ -96,6 +96,47 @@ pub fn why_refused(path: &Path) -> Option<String> {
     is_strange.then(|| format!("SELinux is enforcing, label {label}"))
 }
 
+/// What systemd puts for a specifier in the kubelet's unit; `None` for those that nobody uses there.
+/// Source: systemd.unit(5), Specifiers.
+#[must_use]
+pub fn specifier(letter: char) -> Option<String> {
+    let file = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().replace('-', ""));
+    let release = |name: &str| {
+        let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or_default();
+        Some(value.trim_matches(['"', '\'']).to_owned())
+    };
+    let text = match letter {
+        'n' => "kubelet.service",
+        'N' | 'p' | 'P' | 'j' | 'J' => "kubelet",
+        'i' | 'I' => "",
+        't' => "/run",
+        'S' => "/var/lib",
+        'C' => "/var/cache",
+        'L' => "/var/log",
+        'E' => "/etc",
+        'T' => "/tmp",
+        'V' => "/var/tmp",
+        'u' | 'g' => "root",
+        'U' | 'G' => "0",
+        'h' => "/root",
+        'H' => return Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
+        'l' => return specifier('H').and_then(|name| name.split('.').next().map(ToOwned::to_owned)),
+        'v' => return Some(rustix::system::uname().release().to_string_lossy().into_owned()),
+        'a' => return Some(std::env::consts::ARCH.replace('_', "-").replace("aarch64", "arm64")),
+        'o' => return release("ID"),
+        'w' => return release("VERSION_ID"),
+        'W' => return release("VARIANT_ID"),
+        'B' => return release("BUILD_ID"),
+        'M' => return release("IMAGE_ID"),
+        'A' => return release("IMAGE_VERSION"),
+        'm' => return file("/etc/machine-id"),
+        'b' => return file("/proc/sys/kernel/random/boot_id"),
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
 fn disk(path: &str) -> Option<Disk> {
     let room = rustix::fs::statvfs(path).ok()?;
     Some(Disk { size: room.f_blocks.saturating_mul(room.f_frsize), free: room.f_bfree.saturating_mul(room.f_frsize) })

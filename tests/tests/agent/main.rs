@@ -11,6 +11,7 @@
 )]
 
 mod after;
+mod arguments;
 mod before;
 mod faults;
 mod healthy;
