@@ -92,7 +92,12 @@ fn clean_word(word: &str) -> (String, bool) {
 fn hide_chance(word: &str) -> String {
     let mut out = String::new();
     let mut run = String::new();
-    for char in word.chars() {
+    let mut rest = word.chars();
+    while let Some(char) = rest.next() {
+        if char == '=' && is_padded(&run, rest.as_str()) {
+            out.push_str(HIDDEN);
+            run.clear();
+        }
         if char.is_ascii_alphanumeric() || matches!(char, '+') {
             run.push(char);
         } else {
@@ -102,6 +107,18 @@ fn hide_chance(word: &str) -> String {
     }
     flush(&mut run, &mut out);
     out
+}
+
+/// Whether a run ends as base64 does: with the padding, and nothing of a value after it.
+fn is_padded(run: &str, rest: &str) -> bool {
+    const SHORTEST: usize = 12;
+    let has = |kind: fn(&u8) -> bool| run.bytes().any(|byte| kind(&byte));
+    let is_over = !rest.trim_start_matches('=').starts_with(|it: char| it.is_ascii_alphanumeric());
+    run.len() >= SHORTEST
+        && is_over
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && (has(u8::is_ascii_digit) || rest.starts_with('='))
 }
 
 fn flush(run: &mut String, out: &mut String) {
@@ -144,7 +161,16 @@ fn is_chance(run: &str) -> bool {
     // Names have a digit or two (`x86`, `EC2NodeClass`); more of them among letters are nobody's choice.
     let meets_digit = |pair: &[u8]| kind(pair[0]) != kind(pair[1]) && (kind(pair[0]) == 0 || kind(pair[1]) == 0);
     let is_mixed = |window: &[u8]| window.windows(2).filter(|pair| meets_digit(pair)).count() > 2;
-    run.as_bytes().windows(SHORTEST).any(is_restless) || run.as_bytes().windows(SHORTEST + 2).any(is_mixed)
+    // Over a longer stretch three humps are the most that a name has, and five capitals in a row.
+    const STRETCH: usize = 16;
+    const CAPITALS: usize = 6;
+    let bytes = run.as_bytes();
+    let is_loud = bytes.windows(CAPITALS).any(|window| window.iter().all(u8::is_ascii_uppercase));
+    let quiet = bytes.iter().filter(|byte| byte.is_ascii_lowercase()).count();
+    (bytes.len() >= STRETCH && is_loud && quiet >= CAPITALS)
+        || bytes.windows(STRETCH).any(is_restless)
+        || run.as_bytes().windows(SHORTEST).any(is_restless)
+        || run.as_bytes().windows(SHORTEST + 2).any(is_mixed)
 }
 
 #[cfg(test)]

@@ -87,9 +87,7 @@ const VARIABLES: [&str; 3] = ["default_enis", "ips_per_eni", "max_pods"];
 /// # Errors
 /// It gives no number: nodeadm then warns, and takes its own formula.
 pub fn evaluate(expression: &str, figures: Figures) -> Result<i64, ExpressionFault> {
-    /// CEL has no loops without macros, but nesting costs; no expression about three numbers is longer.
-    const LONGEST: usize = 1024;
-    if expression.len() > LONGEST || is_nested(expression) {
+    if is_too_much(expression) {
         return Err(ExpressionFault::Syntax);
     }
     let program = cel::Program::compile(expression).map_err(|_| ExpressionFault::Syntax)?;
@@ -108,18 +106,12 @@ pub fn evaluate(expression: &str, figures: Figures) -> Result<i64, ExpressionFau
     }
 }
 
-/// Whether brackets are nested more deeply than a recursive reader should follow.
-fn is_nested(text: &str) -> bool {
-    const DEEPEST: usize = 16;
-    let mut depth = 0_usize;
-    text.chars().any(|char| {
-        match char {
-            '(' | '[' | '{' | '?' | '!' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth > DEEPEST
-    })
+/// Whether a text is more than an expression of three numbers ever is. Its reader is recursive, and each sign costs stack.
+fn is_too_much(text: &str) -> bool {
+    const LONGEST: usize = 256;
+    const MOST_SIGNS: usize = 40;
+    let is_sign = |char: &char| !char.is_ascii_alphanumeric() && *char != '_' && !char.is_whitespace();
+    text.len() > LONGEST || text.chars().filter(is_sign).count() > MOST_SIGNS
 }
 
 #[cfg(test)]

@@ -173,10 +173,10 @@ fn defaults(instance: &Instance, dns: IpAddr, pods: u64, machine: &Machine) -> V
         "serverTLSBootstrap": true,
         "systemReservedCgroup": "/system",
         "tlsCipherSuites": [
-            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-            "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-            "TLS_RSA_WITH_AES_256_GCM_SHA384", "TLS_RSA_WITH_AES_128_GCM_SHA256",
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+            "TLS_RSA_WITH_AES_128_GCM_SHA256", "TLS_RSA_WITH_AES_256_GCM_SHA384",
         ],
     });
     if machine.minor.is_some_and(|it| it.0 >= 34) {
@@ -194,8 +194,13 @@ fn reserved_millicores(processors: usize) -> usize {
 }
 
 fn credential_provider(minor: Option<Minor>) -> Value {
-    let mut images =
-        vec!["*.dkr.ecr.*.amazonaws.com", "*.dkr.ecr.*.amazonaws.com.cn", "*.dkr.ecr-fips.*.amazonaws.com"];
+    let mut images = vec![
+        "*.dkr.ecr.*.amazonaws.com",
+        "*.dkr.ecr.*.amazonaws.com.cn",
+        "*.dkr.ecr-fips.*.amazonaws.com",
+        "*.dkr.ecr.*.c2s.ic.gov",
+        "*.dkr.ecr.*.sc2s.sgov.gov",
+    ];
     if minor.is_none_or(|it| it.0 >= 32) {
         images.push("ecr-public.aws.com");
     }
@@ -205,7 +210,7 @@ fn credential_provider(minor: Option<Minor>) -> Value {
         "providers": [{
             "name": "ecr-credential-provider",
             "matchImages": images,
-            "defaultCacheDuration": "12h0m0s",
+            "defaultCacheDuration": "12h",
             "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
         }],
     })

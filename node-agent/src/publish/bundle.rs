@@ -27,8 +27,9 @@ pub async fn write(folder: &Path, report: &Report) -> io::Result<()> {
     status::replace(&folder.join("bundle.txt"), text(report, &sections).as_bytes(), 0o600)
 }
 
-/// The text of it.
-fn text(report: &Report, sections: &[(String, String)]) -> String {
+/// The text of it: the report, then the last lines of each unit.
+#[must_use]
+pub fn text(report: &Report, sections: &[(String, String)]) -> String {
     let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
     for (unit, lines) in sections {
         let _infallible = write!(text, "\n\n=== journal of {unit}\n");

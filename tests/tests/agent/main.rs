@@ -13,6 +13,7 @@
 mod after;
 mod arguments;
 mod before;
+mod delegate;
 mod faults;
 mod healthy;
 mod native;
