@@ -450,6 +450,75 @@ fn no_verdict_is_there_that_nothing_leads_to() {
     assert!(idle.is_empty(), "{idle:?}");
 }
 
+/// What breaks a node, the code, words of the fix that is told, and what these words say, done.
+const MENDED: &[(&str, Change, &str, Change)] = &[
+    (
+        "KA24",
+        |it| (it.arch, it.kubelet_arch) = (Some(Arch::Amd64), Some((Arch::Arm64, "/usr/bin/kubelet".to_owned()))),
+        "use the build for the architecture of the instances",
+        |it| it.kubelet_arch = Some((Arch::Amd64, "/usr/bin/kubelet".to_owned())),
+    ),
+    (
+        "AU01",
+        |it| refused(it, Some(Caller::Known("arn:aws:sts::111122223333:assumed-role/shop/i-1".to_owned()))),
+        "add an access entry of type EC2_LINUX (Windows: EC2_WINDOWS) for `arn:aws:iam::111122223333:role/shop`",
+        |it| it.standing = Some(known(NAME, "system:nodes", OwnNode::Absent)),
+    ),
+    (
+        "ID04",
+        |it| {
+            it.standing = Some(Standing::Exec { command: "aws".to_owned(), error: "exit code 253".to_owned() });
+            instance(it).has_role = Some(false);
+        },
+        "set `spec.role` or `spec.instanceProfile` of the EC2NodeClass",
+        |it| {
+            instance(it).has_role = Some(true);
+            it.standing = Some(known(NAME, "system:nodes", OwnNode::Absent));
+        },
+    ),
+    (
+        "NW02",
+        |it| way(it, Way::Silent { to: "a.example:443".to_owned(), after: Duration::from_millis(1500) }),
+        "allow port 443 from the node's security group to the cluster's",
+        |it| {
+            it.way = Some(Way::Open { to: "a.example:443".to_owned(), clock: Some((it.now, it.now)), version: None });
+            it.standing = Some(known(NAME, "system:nodes", OwnNode::Absent));
+        },
+    ),
+    (
+        "UD03",
+        |it| {
+            it.command = None;
+            instance(it).user_data = None;
+        },
+        "add a part with `Content-Type: application/node.eks.aws` that holds a NodeConfig",
+        |it| instance(it).user_data = Some(user_data(AGENT)),
+    ),
+    (
+        "KA07",
+        |it| add(it, "--register-with-taints=a=b:NoSchedule"),
+        "set all taints in one place: in one `--register-with-taints` flag",
+        |it| {
+            it.command.iter_mut().for_each(|(_, arguments)| drop(arguments.pop()));
+            add(it, "--register-with-taints=a=b:NoSchedule,karpenter.sh/unregistered:NoExecute");
+        },
+    ),
+];
+
+#[test]
+fn the_fix_that_is_told_makes_the_case_pass() {
+    for (code, fault, words, remedy) in MENDED {
+        let mut facts = healthy();
+        fault(&mut facts);
+        let broken = examine(&facts);
+        let told = broken.findings.iter().find(|it| it.verdict.code == *code).unwrap();
+        assert_eq!(told.severity, Severity::Error, "{code}");
+        assert!(told.fix.contains(words), "{code}: {}", told.fix);
+        remedy(&mut facts);
+        assert!(examine(&facts).fatal().is_none(), "{code}, mended:\n{}", shown(&examine(&facts)));
+    }
+}
+
 #[test]
 fn nothing_is_wrong_with_an_old_control_group_that_the_kubelet_accepts() {
     let mut facts = healthy();

@@ -16,6 +16,7 @@ mod before;
 mod delegate;
 mod faults;
 mod healthy;
+mod mended;
 mod native;
 mod scale;
 mod table;
