@@ -164,6 +164,7 @@ const CASES: &[(&str, Change)] = &[
         refused(it, None);
         instance(it).cluster_of_tags = Some("warehouse".to_owned());
     }),
+    ("NW08", |it| it.standing = Some(Standing::Busy("429 Too Many Requests".to_owned()))),
     ("NW10", |it| drop(it.machine.links.insert("ens6".to_owned(), "failed".to_owned()))),
     ("NW10", |it| {
         it.machine.uptime = 90;

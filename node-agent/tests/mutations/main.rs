@@ -8,7 +8,7 @@
 mod mutate;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_agent::course::{Course, Observation};
+use muster_agent::course::{Course, Notice, Observation};
 use muster_agent::publish::{bundle, console};
 use muster_agent::watch::journal::Line;
 use muster_agent::watch::node_object::NodeObject;
@@ -148,7 +148,7 @@ fn run(seed: u64, count: usize) -> Tally {
             course.observe(Observation::Line(line), now);
         }
         match dice.roll(40) {
-            0 => course.observe(Observation::Notice(text.clone()), now),
+            0 => course.observe(Observation::Notice(Notice::Interruption(text.clone())), now),
             1 => {
                 let node = serde_json::json!({"metadata": {"name": "a"}, "spec": {"providerID": text},
                     "status": {"conditions": [{"type": "DiskPressure", "status": "True", "message": text}]}});
