@@ -15,6 +15,7 @@ use muster_bootstrap::kubelet::taints::Taint;
 
 use crate::devices::chain::Sightings;
 use crate::phase::Phase;
+use crate::platform::Platform;
 use crate::preflight::Preflight;
 use crate::preflight::way::Way;
 use crate::report::Report;
@@ -34,6 +35,10 @@ const LOST_FOR: SignedDuration = SignedDuration::from_secs(2);
 /// How long a kubelet may take from its start until its health port says ok. It takes under a second, on a busy machine
 /// five.
 const KUBELET_STARTS_IN: SignedDuration = SignedDuration::from_secs(15);
+
+/// How long user data of Windows may take until the kubelet's service is there: the first start of an image runs for minutes
+/// before it, and the script itself under two.
+const SCRIPT_RUNS_IN: SignedDuration = SignedDuration::from_mins(6);
 
 /// Something that was observed.
 #[derive(Debug, Clone)]
@@ -106,6 +111,7 @@ pub struct Course {
     mode: Mode,
     report_only: bool,
     instance_id: Option<String>,
+    platform: Platform,
     boot_id: String,
     started: Timestamp,
     preflight: Option<Preflight>,
@@ -143,6 +149,7 @@ impl Course {
             mode,
             report_only,
             instance_id: None,
+            platform: Platform::HERE,
             boot_id,
             started: now,
             preflight: None,
@@ -170,6 +177,12 @@ impl Course {
     pub fn identify(&mut self, instance_id: Option<String>, mode: Mode, report_only: bool) {
         self.instance_id = instance_id.or(self.instance_id.take());
         (self.mode, self.report_only) = (mode, report_only);
+    }
+
+    /// The same on another platform than the one that this program was built for.
+    #[must_use]
+    pub fn on(self, platform: Platform) -> Self {
+        Self { platform, ..self }
     }
 
     /// Takes an observation in.

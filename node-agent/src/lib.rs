@@ -21,6 +21,7 @@ pub mod cli;
 pub mod course;
 pub mod devices;
 pub mod phase;
+pub mod platform;
 pub mod preflight;
 pub mod probes;
 pub mod report;
@@ -28,7 +29,7 @@ pub mod watch;
 
 #[cfg(target_os = "linux")]
 pub mod native;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod publish;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod service;

@@ -37,6 +37,12 @@ pub struct Report {
     pub waiting_for: Option<String>,
     /// The resources that the node should offer.
     pub devices: Vec<Resource>,
+    /// The boot that this is about, as Nodes name it; empty if it is not known.
+    #[serde(default)]
+    pub boot_id: String,
+    /// What the agent does not look at or do on this platform: no fault.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_on_this_platform: Vec<String>,
     /// When a part of this other than this time changed last.
     pub changed: Timestamp,
 }

@@ -1,8 +1,11 @@
 //! `muster-agent run`: the one file that knows the whole service. Watchers observe, the course decides, one loop publishes.
 
 mod watchers;
+#[cfg(windows)]
+pub mod windows;
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,19 +14,17 @@ use jiff::Timestamp;
 use muster_bootstrap::agent_config::Mode;
 use muster_bootstrap::userdata::UserData;
 use muster_proto::muster::AdmitKubeletResponse;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::course::hold::{ANSWER_WITHIN, Answered, Hold};
 use crate::course::{Course, Observation};
-use crate::native;
 use crate::phase::Phase;
 use crate::preflight::{self, Facts};
 use crate::probes::gather::Gatherer;
-use crate::probes::systemd;
-use crate::publish::{bundle, console, health, notify, socket, status};
+use crate::probes::{machine, supervisor};
+use crate::publish::{bundle, console, endpoint, health, socket, status};
 use crate::report::{Report, Weight};
 
 /// What the service was told.
@@ -37,8 +38,6 @@ pub struct Settings {
     pub metadata_endpoint: String,
     /// Report, and hold nothing back, whatever the node's configuration says.
     pub report_only: bool,
-    /// Where systemd wants to hear that the agent is ready.
-    pub notify_socket: Option<String>,
 }
 
 /// How long the agent waits before it looks again at what holds the kubelet back.
@@ -51,9 +50,6 @@ const LOOK_AT_WARNINGS: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_secs(1);
 /// Observations come in bursts: a journal that is read from the boot on has hundreds of lines.
 const QUEUE: usize = 1024;
-
-/// There in images whose bootstrap is the agent's.
-const NATIVE: &str = "/etc/muster/native";
 
 /// What the watchers have to know, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,22 +70,26 @@ struct Made {
     began: Instant,
 }
 
-/// Runs until it is told to end.
+/// Runs until `stop` is there. `ready` tells whoever started the agent that it can be asked.
 ///
 /// # Errors
 /// The agent's folder or socket cannot be made, or a part of the agent has ended.
-pub async fn run(settings: Settings) -> Result<(), String> {
-    let Settings { run_folder, log_folder, metadata_endpoint, report_only, notify_socket } = settings;
+pub async fn run(
+    settings: Settings,
+    ready: impl FnOnce() -> io::Result<()>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), String> {
+    let Settings { run_folder, log_folder, metadata_endpoint, report_only } = settings;
     let fault = |what: &str| {
         let what = what.to_owned();
-        move |error: std::io::Error| format!("{what}: {error}")
+        move |error: io::Error| format!("{what}: {error}")
     };
     fs::create_dir_all(&run_folder).map_err(fault("the agent's folder cannot be made"))?;
-    let listener = socket::bind(&run_folder).map_err(fault("the agent's socket cannot be made"))?;
-    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
+    let incoming = endpoint::bind(&run_folder).map_err(fault("the agent's socket cannot be made"))?;
+    let boot_id = machine::boot_id();
+    // What the agent before this one had come to in this boot; the folder outlives it on Windows.
+    let before = status::read(&run_folder).ok().filter(|it| it.boot_id == boot_id);
     let mut course = Course::new(Mode::Delegate, report_only, boot_id, Timestamp::now());
-    // What the agent before this one had come to, if it ran since the boot: the folder does not outlive it.
-    let before = status::read(&run_folder).ok();
     course.resume(before.as_ref());
     let mut hold = Hold::new(before.is_some_and(|it| it.held));
     let mut report = course.report(Timestamp::now());
@@ -102,22 +102,26 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     let about_to_start = Arc::new(std::sync::atomic::AtomicBool::new(false));
 
     let mut parts = JoinSet::new();
-    parts.spawn(async move { socket::serve(listener, statuses, asked_tx).await.map_err(|error| error.to_string()) });
+    let asked_of_others = asked_tx.clone();
+    parts.spawn(
+        async move { socket::serve(incoming, statuses, asked_of_others).await.map_err(|error| error.to_string()) },
+    );
     parts.spawn(preflights(metadata_endpoint.clone(), Arc::clone(&look), Arc::clone(&about_to_start), made_tx));
-    watchers::spawn(&mut parts, &observed_tx, &known_rx, metadata_endpoint);
+    watchers::spawn(&mut parts, &observed_tx, &known_rx, &asked_tx, metadata_endpoint);
     status::write(&run_folder, &report).map_err(fault("the status cannot be written"))?;
-    notify::ready(notify_socket.as_deref()).map_err(fault("systemd cannot be told"))?;
+    ready().map_err(fault("whoever started the agent cannot be told that it runs"))?;
     look.notify_one();
 
-    let mut native = native::Bootstrap::default();
+    #[cfg(target_os = "linux")]
+    let mut native = crate::native::Bootstrap::default();
+    let mut is_written = true;
     let mut said = None;
     let mut logged = String::new();
     let mut bundled: Option<String> = None;
     let mut looked = Instant::now();
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut terminate = signal(SignalKind::terminate()).map_err(fault("signals"))?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(fault("signals"))?;
+    tokio::pin!(stop);
     loop {
         tokio::select! {
             Some(observation) = observed_rx.recv() => {
@@ -145,6 +149,7 @@ pub async fn run(settings: Settings) -> Result<(), String> {
                 course.observe(Observation::Preflight(Box::new(examined)), Timestamp::now());
                 looked = Instant::now();
                 let refusal = answer(&course);
+                #[cfg(target_os = "linux")]
                 if mode == Mode::Native && refusal.admitted {
                     let outcome = native.run(&facts).await;
                     course.observe(Observation::Native(outcome.map_err(Box::new)), Timestamp::now());
@@ -153,7 +158,9 @@ pub async fn run(settings: Settings) -> Result<(), String> {
                 if hold.is_asked() {
                     look.notify_one();
                 }
-                if hold.is_owed() && refusal.admitted && (facts.is_kubelet_active || systemd::order("start", "kubelet").await) {
+                // A kubelet of Windows that still runs may be one that is being stopped.
+                let runs = facts.is_kubelet_active && cfg!(not(windows));
+                if hold.is_owed() && refusal.admitted && (runs || supervisor::order("start", "kubelet").await) {
                     hold.settle();
                 }
                 course.observe(Observation::Held(hold.is_owed()), Timestamp::now());
@@ -180,18 +187,22 @@ pub async fn run(settings: Settings) -> Result<(), String> {
                     Err(error) => error.to_string(),
                 });
             }
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
+            () = &mut stop => return Ok(()),
         }
         let next = course.report(Timestamp::now());
-        if next.is_same(&report) {
+        if next.is_same(&report) && is_written {
             continue;
         }
         report = next;
-        // What cannot be written to one reader is still written to the others.
-        if let Err(error) = status::write(&run_folder, &report) {
+        // What cannot be written to one reader is still written to the others, and tried again: on Windows whoever reads
+        // the file may keep it from being replaced.
+        let written = status::write(&run_folder, &report);
+        if let Err(error) = &written
+            && is_written
+        {
             log(&format!("the status cannot be written: {error}"));
         }
+        is_written = written.is_ok();
         statuses_tx.send_replace(health::statuses(&report));
         console::say(&report, &mut said);
         tell(&report, &mut logged, &mut bundled, &log_folder);
@@ -219,9 +230,22 @@ async fn preflights(
 fn wishes(facts: &Facts, report_only: bool) -> (Mode, bool) {
     let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
     let config = preflight::agent_config(user_data.as_ref()).ok().flatten();
-    // An image that is made for it runs its own bootstrap, whether the user data says so or not.
-    let of_image = if Path::new(NATIVE).exists() { Mode::Native } else { Mode::Delegate };
-    config.map_or((of_image, report_only), |it| (it.spec.mode, report_only || it.spec.report_only))
+    let (mode, is_report_only) =
+        config.map_or((mode_of_image(), report_only), |it| (it.spec.mode, report_only || it.spec.report_only));
+    // What this platform cannot do the image's own bootstrap does; the preflight says so.
+    (if cfg!(target_os = "linux") { mode } else { Mode::Delegate }, is_report_only)
+}
+
+/// An image that is made for it runs the agent's bootstrap, whether the user data says so or not.
+#[cfg(target_os = "linux")]
+fn mode_of_image() -> Mode {
+    const NATIVE: &str = "/etc/muster/native";
+    if std::path::Path::new(NATIVE).exists() { Mode::Native } else { Mode::Delegate }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mode_of_image() -> Mode {
+    Mode::Delegate
 }
 
 /// Gives answers: yes, or what is wrong.
@@ -277,8 +301,8 @@ fn refresh(known: &mut Known, course: &Course, report: &Report) -> bool {
     is_new
 }
 
-/// Says in the journal what changed, and keeps a bundle of a failure.
-fn tell(report: &Report, logged: &mut String, bundled: &mut Option<String>, folder: &Path) {
+/// Says in the log what changed, and keeps a bundle of a failure.
+fn tell(report: &Report, logged: &mut String, bundled: &mut Option<String>, folder: &std::path::Path) {
     let error = report.verdict.as_ref().filter(|verdict| verdict.severity == Weight::Error);
     let code = error.map(|verdict| verdict.code.clone());
     if code.is_some() && code != *bundled {
@@ -303,7 +327,12 @@ fn tell(report: &Report, logged: &mut String, bundled: &mut Option<String>, fold
     }
 }
 
+/// Says something in the agent's own log.
+#[cfg(not(windows))]
 #[expect(clippy::print_stderr, reason = "a service of systemd logs to stderr")]
 pub(crate) fn log(line: &str) {
     eprintln!("{line}");
 }
+
+#[cfg(windows)]
+pub(crate) use self::windows::log;

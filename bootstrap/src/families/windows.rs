@@ -1,7 +1,7 @@
 //! Windows: a PowerShell script that calls Start-EKSBootstrap.ps1.
 
 use crate::facts::{Argument, Facts, Stated};
-use crate::finding::Findings;
+use crate::finding::{Findings, Severity};
 use crate::likeness;
 use crate::place::{Source, line_of, line_text};
 use crate::userdata::{PartKind, UserData};
@@ -131,7 +131,7 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
     if !has("APIServerEndpoint") || !has("Base64ClusterCA") {
         let line = call.first().map_or(1, |word| word.line);
         let message = "the script has to ask EKS for the cluster's endpoint and certificate authority";
-        findings.add(&verdicts::WN08, message, source.at(line), "Start-EKSBootstrap.ps1");
+        findings.add_as(Severity::Warning, &verdicts::WN08, message, source.at(line), "Start-EKSBootstrap.ps1");
     }
     if facts.cluster_name.is_none()
         && !call.iter().any(|word| begins("EKSClusterName", word.text.trim_start_matches('-')))

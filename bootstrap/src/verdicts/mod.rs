@@ -10,6 +10,7 @@ mod machine;
 mod network;
 mod node;
 mod user_data;
+mod windows;
 
 use std::fmt::Write;
 
@@ -20,6 +21,7 @@ pub use self::machine::*;
 pub use self::network::*;
 pub use self::node::*;
 pub use self::user_data::*;
+pub use self::windows::*;
 use crate::finding::Severity;
 
 /// What a code means.
@@ -78,13 +80,13 @@ pub fn of_documents() -> Vec<&'static Verdict> {
 /// Those that only a running node shows, in the order of their codes: the agent finds them.
 #[must_use]
 pub fn of_nodes() -> Vec<&'static Verdict> {
-    sorted(&[IDENTITY, MACHINE, NETWORK, DEVICES])
+    sorted(&[IDENTITY, MACHINE, NETWORK, DEVICES, WINDOWS])
 }
 
 /// All of them, in the order of their codes.
 #[must_use]
 pub fn all() -> Vec<&'static Verdict> {
-    sorted(&[USER_DATA, KUBELET, NODE, IDENTITY, MACHINE, NETWORK, DEVICES])
+    sorted(&[USER_DATA, KUBELET, NODE, IDENTITY, MACHINE, NETWORK, DEVICES, WINDOWS])
 }
 
 fn sorted(lists: &[&[&'static Verdict]]) -> Vec<&'static Verdict> {

@@ -68,10 +68,10 @@ verdicts! { NODE;
     fix "use the parameters of the script: `-EKSClusterName`, `-APIServerEndpoint`, `-Base64ClusterCA`, `-DNSClusterIP`, `-ServiceCIDR`, `-KubeletExtraArgs`, `-KubeProxyExtraArgs`, `-ExcludedSnatCIDRs`, `-ContainerRuntime`"
     source "awslabs/amazon-eks-ami#348"
 
-    WN08 Warning "the script must ask EKS for the cluster"
-    cause "Without `-APIServerEndpoint` and `-Base64ClusterCA` Start-EKSBootstrap.ps1 calls eks:DescribeCluster. It ends with an error if the role may not, or there is no way to the EKS endpoint."
-    fix "give `-APIServerEndpoint` and `-Base64ClusterCA`"
-    source "awslabs/amazon-eks-ami, Windows bootstrap script"
+    WN08 Error "Start-EKSBootstrap.ps1 ends with an error"
+    cause "The script ends at its first error, and the kubelet is not configured. Without `-APIServerEndpoint` and `-Base64ClusterCA` it calls eks:DescribeCluster, which the role may not be allowed, or to which there is no way."
+    fix "give `-APIServerEndpoint` and `-Base64ClusterCA`, so that it asks EKS nothing; on the node, read the transcript below C:\\ProgramData\\Amazon\\EKS\\logs"
+    source "awslabs/amazon-eks-ami, Windows bootstrap script; about_Transcripts of PowerShell"
 
     WN09 Error "EC2Launch does not run this user data"
     cause "EC2Launch runs what stands between `<powershell>` and `</powershell>` and ignores everything else."

@@ -37,18 +37,43 @@ pub(crate) enum Command {
     Validate(ValidateArguments),
     /// Watch over this node from before its kubelet starts until it takes pods, and after
     ///
-    /// The service of the image (Linux with systemd): checks the node before its kubelet starts, runs the bootstrap or watches
+    /// The service of the image (systemd's unit, or a Windows service): checks the node before its kubelet starts, runs the bootstrap or watches
     /// the image's own, and names what is wrong. It ends when it is told to.
     Run(RunArguments),
     /// Say where this node stands: its stages with their times, and what is wrong
     ///
     /// Prints the report of the service. Exit code 1 means that something is wrong which keeps the node from taking pods.
     Status(StatusArguments),
+    /// Install or take away the agent's service on Windows
+    ///
+    /// On Windows only; on Linux the unit of the package does it. `install` sets the service up to start with the machine, before
+    /// the kubelet, as `muster-agent run` with the options that are given here; it does not start it. A service that is
+    /// installed is changed. `uninstall` stops it and takes it away. Both want the rights of an administrator.
+    Service(ServiceArguments),
     /// Ask the service whether the kubelet may start
     ///
     /// For the kubelet's unit, right before the kubelet starts. Exit code 100 means that it must not. Whatever else goes wrong,
     /// the exit code is 0: a node is not lost because its agent is.
     Gate(GateArguments),
+}
+
+/// `muster-agent service`.
+#[derive(Debug, Args)]
+pub(crate) struct ServiceArguments {
+    /// What to do
+    #[arg(value_enum, ignore_case = true, value_name = "ACTION")]
+    pub(crate) action: ServiceAction,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+}
+
+/// What to do with the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServiceAction {
+    /// Set it up
+    Install,
+    /// Stop it and take it away
+    Uninstall,
 }
 
 /// `muster-agent run`.
@@ -61,7 +86,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FOLDER", default_value = RUN_FOLDER)]
     pub(crate) run_dir: PathBuf,
     /// The folder of the log bundle
-    #[arg(long, value_name = "FOLDER", default_value = "/var/log/muster")]
+    #[arg(long, value_name = "FOLDER", default_value = LOG_FOLDER)]
     pub(crate) log_dir: PathBuf,
     /// URL of instance metadata
     #[arg(
@@ -99,7 +124,8 @@ pub(crate) struct GateArguments {
     pub(crate) run_dir: PathBuf,
 }
 
-const RUN_FOLDER: &str = "/run/muster";
+const RUN_FOLDER: &str = if cfg!(windows) { r"C:\ProgramData\Muster" } else { "/run/muster" };
+const LOG_FOLDER: &str = if cfg!(windows) { r"C:\ProgramData\Muster\logs" } else { "/var/log/muster" };
 
 /// `muster-agent validate`.
 #[derive(Debug, Args)]

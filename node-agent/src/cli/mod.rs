@@ -8,11 +8,14 @@ mod inputs;
 mod node;
 mod node_class;
 mod palette;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod service;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", windows)))]
 #[path = "service_elsewhere.rs"]
 mod service;
+#[cfg_attr(windows, path = "start_windows.rs")]
+#[cfg(any(target_os = "linux", windows))]
+mod start;
 mod text;
 mod wiring;
 

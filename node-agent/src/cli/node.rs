@@ -27,6 +27,10 @@ pub(crate) fn text(report: &Report, is_gone: bool, palette: Palette) -> String {
         },
         if report.report_only { ", report only" } else { "" }
     );
+    if !report.not_on_this_platform.is_empty() {
+        let lacks = format!("Not on this platform: {}.", report.not_on_this_platform.join(", "));
+        let _ = writeln!(text, "{}\n", palette.faint(lacks));
+    }
     for phase in &report.phases {
         stage(&mut text, phase);
     }

@@ -43,7 +43,7 @@ fn spelling(argument: &Arg) -> String {
     let long = argument.get_long().map(|long| format!("--{long}"));
     let flags = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");
     let name = argument.get_value_names().unwrap_or_default().first().map(ToString::to_string).unwrap_or_default();
-    if argument.get_action().takes_values() { format!("{flags} {name}") } else { flags }
+    if argument.get_action().takes_values() { format!("{flags} {name}").trim().to_owned() } else { flags }
 }
 
 #[test]

@@ -8,25 +8,25 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use muster_proto::muster::admission_client::AdmissionClient;
 use muster_proto::muster::{AdmitKubeletRequest, AdmitKubeletResponse};
-use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
-use super::arguments::{GateArguments, OutputFormat, RunArguments, StatusArguments};
+use super::arguments::{GateArguments, OutputFormat, RunArguments, ServiceArguments, StatusArguments};
 use super::failure::Failure;
 use super::node;
 use super::palette::Palette;
-use crate::publish::{socket, status};
-use crate::service::{self, Settings};
+use super::start;
+use crate::publish::{endpoint, status};
+use crate::service::Settings;
 
 /// The exit code that `ExecCondition=` reads as no: systemd then skips the start, which is not a failure of the unit.
 const NO: u8 = 100;
 /// The kubelet starts without an answer after this long; the service answers sooner, if it lives.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn runtime() -> io::Result<Runtime> {
+pub(super) fn runtime() -> io::Result<Runtime> {
     // One thread: the agent waits nearly all of the time, and threads are memory.
     Builder::new_current_thread().enable_all().build()
 }
@@ -34,20 +34,13 @@ fn runtime() -> io::Result<Runtime> {
 /// Runs the service.
 pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     let RunArguments { report_only, run_dir, log_dir, metadata_endpoint } = arguments;
-    if !rustix::process::geteuid().is_root() {
-        return Err(Failure::Usage(
-            "only root can watch over a node\n\nhint: start the unit muster-agent.service".to_owned(),
-        ));
-    }
-    let settings = Settings {
-        run_folder: run_dir,
-        log_folder: log_dir,
-        metadata_endpoint,
-        report_only,
-        notify_socket: std::env::var("NOTIFY_SOCKET").ok(),
-    };
-    let runtime = runtime().map_err(|error| Failure::Outside(error.to_string()))?;
-    runtime.block_on(service::run(settings)).map_err(Failure::Outside)
+    start::run(Settings { run_folder: run_dir, log_folder: log_dir, metadata_endpoint, report_only })
+}
+
+/// Installs the service or takes it away.
+pub(super) fn set_up(arguments: ServiceArguments) -> Result<(), Failure> {
+    let ServiceArguments { action, run } = arguments;
+    start::set_up(action, run)
 }
 
 /// Prints the report of the service. The outer error is "nothing was printed", the inner one the verdict on what was.
@@ -60,8 +53,9 @@ pub(super) fn status(
     let report = status::read(&run_dir).map_err(|error| {
         let path = status::path(&run_dir);
         Failure::Outside(format!(
-            "there is no status in `{}`: {error}\n\nhint: is the service running? `systemctl status muster-agent`",
-            path.display()
+            "there is no status in `{}`: {error}\n\nhint: is the service running? `{}`",
+            path.display(),
+            start::ASK
         ))
     })?;
     match output {
@@ -70,8 +64,8 @@ pub(super) fn status(
             writeln!(out)?;
         }
         OutputFormat::Table => {
-            let lives = std::os::unix::net::UnixStream::connect(run_dir.join(socket::FILE));
-            // Somebody who may not ask the socket cannot know.
+            let lives = runtime().and_then(|runtime| runtime.block_on(endpoint::connect(&run_dir)).map(drop));
+            // Somebody who may not ask cannot know.
             let is_gone = lives.is_err_and(|error| error.kind() != io::ErrorKind::PermissionDenied);
             out.write_all(node::text(&report, is_gone, palette).as_bytes())?;
         }
@@ -99,12 +93,12 @@ pub(super) fn gate(arguments: GateArguments) -> ExitCode {
 }
 
 async fn ask(folder: &Path) -> Result<AdmitKubeletResponse, String> {
-    let path = folder.join(socket::FILE);
-    let endpoint = Endpoint::from_static("http://muster-agent");
+    let folder = folder.to_owned();
     let connect = service_fn(move |_: Uri| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        let folder = folder.clone();
+        async move { endpoint::connect(&folder).await.map(TokioIo::new) }
     });
+    let endpoint = Endpoint::from_static("http://muster-agent");
     let channel = endpoint.connect_with_connector(connect).await.map_err(|error| error.to_string())?;
     let answer = AdmissionClient::new(channel).admit_kubelet(AdmitKubeletRequest {}).await;
     answer.map(tonic::Response::into_inner).map_err(|status| status.message().to_owned())

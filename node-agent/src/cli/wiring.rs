@@ -36,6 +36,7 @@ pub fn main() -> ExitCode {
     let result = match command {
         Command::Validate(arguments) => validate(arguments, palette, &mut stdout),
         Command::Run(arguments) => service::run(arguments).map(Ok),
+        Command::Service(arguments) => service::set_up(arguments).map(Ok),
         Command::Status(arguments) => service::status(arguments, palette, &mut stdout),
         Command::Gate(arguments) => return service::gate(arguments),
     };

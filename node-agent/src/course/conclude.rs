@@ -8,7 +8,9 @@ use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
-use super::{Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOST_FOR, Notice, PATIENCE_WITH_PODS, Sighting};
+use super::{
+    Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOST_FOR, Notice, PATIENCE_WITH_PODS, SCRIPT_RUNS_IN, Sighting,
+};
 use crate::devices::chain;
 use crate::phase::{Phase, Progress};
 use crate::preflight::way;
@@ -61,6 +63,8 @@ impl Course {
             findings: said,
             held: self.held,
             devices,
+            boot_id: self.boot_id.clone(),
+            not_on_this_platform: self.platform.lacks().iter().map(|it| (*it).to_owned()).collect(),
             changed: now,
         }
     }
@@ -79,7 +83,7 @@ impl Course {
         }
         for sighting in self.sightings.values().filter(|sighting| Self::counts(sighting, now)) {
             let signature = sighting.signature;
-            let place = Source::whole(format!("journal of {}", sighting.unit)).anywhere();
+            let place = Source::whole(format!("{} of {}", self.platform.log(), sighting.unit)).anywhere();
             let finding = Finding::new(signature.verdict, signature.verdict.title, Some((place, &sighting.text)));
             found.push((phase_of(&sighting.unit, signature.clears), finding));
         }
@@ -137,7 +141,7 @@ impl Course {
     fn unit_findings(&self, now: Timestamp) -> Vec<(Phase, Finding)> {
         let mut found = Vec::new();
         let mut say = |phase, verdict: &'static Verdict, message: &str, unit: &Unit| {
-            let place = Source::whole(format!("unit {}", unit.name)).anywhere();
+            let place = Source::whole(format!("{} {}", self.platform.service(), unit.name)).anywhere();
             let text = format!("{} ({}), {} restarts, status {}", unit.active, unit.sub, unit.restarts, unit.status);
             found.push((phase, Finding::new(verdict, message, Some((place, &text)))));
         };
@@ -147,6 +151,17 @@ impl Course {
             }
         }
         let Some(kubelet) = self.units.get("kubelet") else { return found };
+        if let Some(script) = self.units.get("eks-bootstrap")
+            && !kubelet.exists
+            && now.duration_since(self.started) >= SCRIPT_RUNS_IN
+        {
+            let (verdict, message) = if script.exists {
+                (&verdicts::WN08, "Start-EKSBootstrap.ps1 has run, and there is no kubelet")
+            } else {
+                (&verdicts::WN09, "nothing has called Start-EKSBootstrap.ps1")
+            };
+            say(Phase::Bootstrap, verdict, message, kubelet);
+        }
         if let Some(scripts) = self.units.get("cloud-final")
             && scripts.active == "activating"
             && !kubelet.was_started
@@ -261,7 +276,7 @@ fn is_consequence(finding: &Finding) -> bool {
 /// The stage that a line of a unit is about.
 fn phase_of(unit: &str, clears: Phase) -> Phase {
     match unit {
-        "kubelet" | "containerd" => clears.min(Phase::Registered).max(Phase::Kubelet),
+        "kubelet" | "containerd" | "kube-proxy" => clears.min(Phase::Registered).max(Phase::Kubelet),
         _ => Phase::Bootstrap,
     }
 }

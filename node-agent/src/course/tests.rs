@@ -16,7 +16,7 @@ struct Told {
 impl Told {
     fn new() -> Self {
         let now = "2026-11-21T20:00:00Z".parse().unwrap();
-        let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now);
+        let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now).on(Platform::Linux);
         course.identify(Some("i-1".to_owned()), Mode::Delegate, false);
         Self { course, now }
     }
@@ -312,4 +312,23 @@ fn what_a_kubelet_said_before_it_was_well_is_not_said_again() {
     assert_eq!(told.verdict(), None);
     told.kubelet("activating", "auto-restart", 2).see(Observation::Health(Health::Silent));
     assert_eq!(told.verdict(), is("KA37", Weight::Error), "the old line is not why");
+}
+
+#[test]
+fn a_script_of_windows_that_makes_no_kubelet_is_named() {
+    let mut told = Told::new();
+    told.course = Course::new(Mode::Delegate, false, "7".to_owned(), told.now).on(Platform::Windows);
+    let unit = |name: &str, exists| Unit { name: name.to_owned(), exists, ..Unit::default() };
+    let look = |script| Observation::Units(vec![unit("kubelet", false), unit("eks-bootstrap", script)]);
+    told.see(Observation::Preflight(Box::new(examined_with(None)))).see(look(false)).after(300);
+    assert_eq!(told.verdict(), None, "the first start of an image takes minutes");
+    told.after(61);
+    assert_eq!(told.verdict(), is("WN09", Weight::Error));
+    told.see(look(true)).after(1);
+    assert_eq!(told.verdict(), is("WN08", Weight::Error));
+    told.says("eks-bootstrap", "PS>TerminatingError(Get-EKSCluster): not authorized").after(1);
+    let report = told.report();
+    let evidence = report.verdict.unwrap().evidence.unwrap();
+    assert_eq!(evidence.source, "event log of eks-bootstrap");
+    assert!(report.not_on_this_platform.contains(&"swap rules".to_owned()));
 }

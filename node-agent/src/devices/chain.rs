@@ -13,6 +13,8 @@ use crate::report::{Link, Resource};
 /// What was seen on the node. What cannot be looked at yet is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sightings {
+    /// Whether this platform shows neither bus nor files nor plugins: only the Node tells.
+    pub has_no_view: bool,
     /// All functions on the PCI bus.
     pub functions: Vec<Function>,
     /// Names below `/dev`, and below its folders, as `infiniband/uverbs0`.
@@ -45,7 +47,8 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
     let allocatable = sightings.allocatable.as_ref().map(|all| all.get(name).copied().unwrap_or(0));
     let mut steps = Vec::new();
     let resource = catalogue::find(name);
-    if let Some(hardware) = resource.and_then(|it| it.hardware.as_ref()) {
+    let hardware = resource.and_then(|it| it.hardware.as_ref());
+    if let Some(hardware) = hardware.filter(|_| !sightings.has_no_view) {
         let on_bus: Vec<&Function> = sightings.functions.iter().filter(|it| hardware.is(it)).collect();
         let driven = on_bus.iter().filter(|it| it.driver.as_deref() == Some(hardware.driver)).count();
         let files = sightings.files.iter().filter(|file| hardware.is_file(file)).count();
@@ -76,7 +79,7 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
     let is_of_control_plane = resource.is_some_and(|it| it.hardware.is_none());
     if is_of_control_plane {
         steps.extend(predicted(name, wanted, sightings.instance_type.as_deref()));
-    } else {
+    } else if !sightings.has_no_view {
         plugin(name, wanted, sightings, &mut steps);
     }
     steps.push(Step {
@@ -197,7 +200,17 @@ mod tests {
             healthy: Some(two.clone()),
             capacity: Some(two.clone()),
             allocatable: Some(two),
+            has_no_view: false,
         }
+    }
+
+    #[test]
+    fn where_nothing_is_seen_the_node_alone_tells() {
+        let unseen = Sightings { has_no_view: true, ..Sightings::default() };
+        let (resource, finding) = follow(GPU, 2, &unseen, true);
+        assert_eq!((resource.links.len(), resource.broken, finding), (1, None, None));
+        let (resource, finding) = follow(GPU, 2, &Sightings { allocatable: Some(BTreeMap::new()), ..unseen }, true);
+        assert_eq!((resource.broken.as_deref(), finding.unwrap().verdict.code), (Some("node"), "CN15"));
     }
 
     /// The broken link, the code and the severity, after `change` of a healthy node.

@@ -1,5 +1,6 @@
 //! The kubelet's command line as systemd will pass it: unit, drop-ins and environment files together.
 
+use muster_bootstrap::words::powershell::split_command_line;
 use muster_bootstrap::words::unit::{Specifiers, command_line};
 
 /// The arguments of the kubelet, without the program.
@@ -18,10 +19,43 @@ pub fn kubelet(
     Ok(words.into_iter().skip(1).collect())
 }
 
+/// The arguments of the kubelet in the command line of a Windows service, without the program: EKS runs it by a host of its
+/// own, `"…\EKS-WindowsServiceHost.exe" kubelet "…\kubelet.exe" --config=…`.
+///
+/// # Errors
+/// No word of it is a kubelet.
+pub fn kubelet_of_service(command_line: &str) -> Result<Vec<String>, String> {
+    let words = split_command_line(command_line);
+    let is_kubelet = |word: &str| {
+        let name = word.rsplit(['\\', '/']).next().unwrap_or_default();
+        name.eq_ignore_ascii_case("kubelet.exe")
+    };
+    let at = words.iter().position(|word| is_kubelet(&word.text));
+    let at = at.ok_or_else(|| "the service `kubelet` does not run a kubelet.exe".to_owned())?;
+    Ok(words.into_iter().skip(at + 1).map(|word| word.text).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use muster_bootstrap::words::unit::unresolved;
+
+    #[test]
+    fn a_windows_service_hosts_the_kubelet() {
+        let line = r#""C:\Program Files\Amazon\EKS\EKS-WindowsServiceHost.exe" kubelet "C:\Program Files\kubernetes\kubelet.exe" --hostname-override=ip-10-0-0-1.ec2.internal --resolv-conf="" --config="C:\ProgramData\kubernetes\kubelet-config.json" --node-labels="a=b,c=d" --register-with-taints="k:NoExecute""#;
+        assert_eq!(
+            kubelet_of_service(line).unwrap(),
+            [
+                "--hostname-override=ip-10-0-0-1.ec2.internal",
+                "--resolv-conf=",
+                r"--config=C:\ProgramData\kubernetes\kubelet-config.json",
+                "--node-labels=a=b,c=d",
+                "--register-with-taints=k:NoExecute"
+            ]
+        );
+        assert_eq!(kubelet_of_service(r"C:\k\kubelet.exe --v=2").unwrap(), ["--v=2"]);
+        assert!(kubelet_of_service(r"C:\k\other.exe --v=2").is_err());
+    }
 
     #[test]
     fn al2023_takes_one_variable_from_a_file() {

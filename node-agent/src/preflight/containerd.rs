@@ -7,6 +7,7 @@ use muster_bootstrap::verdicts;
 use super::Facts;
 
 const CONFIG: &str = "/etc/containerd/config.toml";
+const CONFIG_ON_WINDOWS: &str = r"C:\Program Files\containerd\config.toml";
 
 /// The image of pod sandboxes, as containerd has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,8 @@ pub enum Sandbox {
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(text) = &facts.machine.containerd_config {
-        let place = |line| Source::whole(CONFIG).at(line);
+        let is_windows = facts.family.is_some_and(muster_bootstrap::Family::is_windows);
+        let place = |line| Source::whole(if is_windows { CONFIG_ON_WINDOWS } else { CONFIG }).at(line);
         match text.parse::<toml::Table>() {
             Err(error) => {
                 let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());

@@ -87,6 +87,9 @@ pub(super) fn check(metadata: &Metadata, family: Option<Family>, is_configured: 
         match family {
             Some(Family::Al2) => found.push(Finding::new(&verdicts::UD19, message, at("user-data: 404"))),
             Some(Family::Al2023) => found.push(Finding::new(&verdicts::UD03, message, at("user-data: 404"))),
+            Some(family) if family.is_windows() => {
+                found.push(Finding::new(&verdicts::WN09, message, at("user-data: 404")));
+            }
             _ => {}
         }
     }

@@ -19,7 +19,7 @@ pub struct Machine {
     pub boot_id: String,
     /// `/proc/swaps`.
     pub swaps: String,
-    /// Whether `/sys/fs/cgroup` is of version 2.
+    /// Whether `/sys/fs/cgroup` is of version 2, or this platform has no control groups.
     pub has_unified_cgroups: bool,
     /// Kernel settings below `/proc/sys`, those of [`KERNEL`] and [`INOTIFY`].
     pub kernel: BTreeMap<String, String>,

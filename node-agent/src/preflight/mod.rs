@@ -19,6 +19,7 @@ pub mod machine;
 pub mod network;
 pub mod standing;
 pub mod way;
+mod windows;
 
 use jiff::Timestamp;
 use muster_bootstrap::agent_config::{AgentConfig, AgentConfigFault, Expectation};
@@ -115,13 +116,14 @@ pub fn examine(facts: &Facts) -> Preflight {
     let mut findings = Vec::new();
     let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
     let config = agent_config(user_data.as_ref());
-    if let Err(fault) = &config {
+    let config = config.unwrap_or_else(|fault| {
         let place = Source::whole("user-data").anywhere();
         // A newer controller may say more than this agent knows: no reason to lose the node.
         let finding = Finding::new(&verdicts::UD31, &fault.to_string(), Some((place, "")));
         findings.push(finding.with_severity(Severity::Warning));
-    }
-    let expect = config.ok().flatten().map(|config| config.spec.expect).unwrap_or_default();
+        None
+    });
+    let expect = config.as_ref().map(|config| config.spec.expect.clone()).unwrap_or_default();
     let required_taints: Vec<Taint> = expect.taints.iter().filter_map(|text| text.parse().ok()).collect();
     let question = Question {
         user_data: user_data.filter(|it| it.size > 0),
@@ -150,11 +152,13 @@ pub fn examine(facts: &Facts) -> Preflight {
     findings.extend(machine::check(facts, &effective));
     findings.extend(containerd::check(facts));
     findings.extend(facts.way.iter().flat_map(|way| way::check(way, facts.now)));
+    findings.extend(windows::check(facts, config.as_ref()));
     let minor = facts.flags.version;
     findings.extend(facts.standing.iter().flat_map(|it| standing::check(it, node_name.as_deref(), facts, minor)));
     for (name, wanted) in &expect.resources {
         // Only what is there before any pod runs: bus, driver, file.
         let hardware = Sightings {
+            has_no_view: facts.devices.has_no_view,
             files: facts.devices.files.clone(),
             functions: facts.devices.functions.clone(),
             instance_type: facts.devices.instance_type.clone(),

@@ -4,6 +4,7 @@ use fs_err as fs;
 use muster_bootstrap::question::File;
 
 use super::machine;
+use crate::platform::Platform;
 use crate::preflight::command;
 
 /// The kubelet's files as they stand.
@@ -25,7 +26,11 @@ pub fn read(unit: Option<&str>) -> Documents {
     let read = |path: &str| fs::read_to_string(path).ok();
     let mut documents = Documents::default();
     let Some(unit) = unit else { return documents };
-    let arguments = match command::kubelet(unit, &read, &machine::specifier) {
+    let arguments = match Platform::HERE {
+        Platform::Linux => command::kubelet(unit, &read, &machine::specifier),
+        Platform::Windows => command::kubelet_of_service(unit),
+    };
+    let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(why) => {
             documents.missing.extend(why.split('`').nth(1).filter(|it| it.starts_with('/')).map(ToOwned::to_owned));

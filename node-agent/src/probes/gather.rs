@@ -12,9 +12,11 @@ use muster_bootstrap::userdata::{UserData, base64};
 use muster_bootstrap::{Question, judge};
 use tokio::time::sleep;
 
+#[cfg(target_os = "linux")]
+use super::cri;
 use super::documents::{self, Documents};
 use super::kubeconfig::{Kubeconfig, Token};
-use super::{api, cri, kubelet, machine, metadata, systemd};
+use super::{api, kubelet, machine, metadata, supervisor};
 use crate::preflight::Facts;
 use crate::preflight::identity::Metadata;
 use crate::preflight::standing::Standing;
@@ -22,7 +24,6 @@ use crate::preflight::way::{self, Way};
 
 /// How long a good answer of the API server is believed.
 const BELIEVED: SignedDuration = SignedDuration::from_secs(60);
-const KUBELET: &str = "/usr/bin/kubelet";
 
 /// Gathers, and remembers what it has found.
 #[derive(Default)]
@@ -52,16 +53,20 @@ impl Gatherer {
                 None => ask_metadata(&self.endpoint, self.has_gathered).await,
             }
         };
-        let unit = async { systemd::text_of("kubelet").await };
+        let unit = async { supervisor::text_of("kubelet").await };
         let (metadata, flags, unit, units) =
-            tokio::join!(metadata, ask_kubelet(self.flags.take()), unit, systemd::units());
+            tokio::join!(metadata, ask_kubelet(self.flags.take()), unit, supervisor::units());
         let documents = documents::read(unit.as_deref());
         let name = documents.command.as_ref().and_then(|(_, arguments)| host_name(arguments));
         let config = kubeconfig(&documents, &metadata, &flags.0);
         self.has_gathered = true;
         self.metadata = Some(metadata.clone());
         self.flags = Some(flags.clone());
+        #[cfg(target_os = "linux")]
         let sandbox = cri::sandbox().await;
+        // The pipe of containerd on Windows is not asked.
+        #[cfg(not(target_os = "linux"))]
+        let sandbox = None;
         let mut devices = machine::hardware();
         devices.instance_type = metadata.instance().map(|it| it.instance_type.clone());
         let (way, standing) = match config {
@@ -77,7 +82,7 @@ impl Gatherer {
             arch: std::env::consts::ARCH.parse().ok(),
             metadata,
             flags: flags.0,
-            kubelet_arch: flags.1.map(|arch| (arch, KUBELET.to_owned())),
+            kubelet_arch: flags.1.map(|arch| (arch, machine::KUBELET.to_owned())),
             command: documents.command,
             config: documents.config,
             missing: documents.missing,
@@ -145,12 +150,11 @@ async fn ask_kubelet(known: Option<(FlagSet, Option<Arch>)>) -> (FlagSet, Option
     if let Some(known) = known.filter(|(flags, _)| flags.version.is_some()) {
         return known;
     }
-    let asked = tokio::task::spawn_blocking(|| kubelet::ask(Path::new(KUBELET))).await;
+    let asked = tokio::task::spawn_blocking(|| kubelet::ask(Path::new(machine::KUBELET))).await;
     match asked {
         Ok(Ok(kubelet)) => (kubelet.flags.unwrap_or_default(), kubelet.arch),
         _ => {
-            let version =
-                fs::read_to_string("/etc/eks/kubelet-version.txt").ok().and_then(|text| text.trim().parse().ok());
+            let version = machine::kubelet_version().and_then(|text| text.trim().parse().ok());
             (FlagSet { version, of_binary: None }, None)
         }
     }
@@ -176,7 +180,8 @@ fn kubeconfig(
     })
     .effective;
     let authority = base64(effective.certificate_authority?.trim().as_bytes())?;
-    Some(Ok(Kubeconfig::of_eks(effective.endpoint?, authority, &effective.cluster_name?, &instance.region)))
+    let (endpoint, cluster) = (effective.endpoint?, effective.cluster_name?);
+    Some(Ok(Kubeconfig::of_eks(endpoint, authority, &cluster, &instance.region, machine::TOKEN_PROGRAM)))
 }
 
 fn host_name(arguments: &[String]) -> Option<String> {

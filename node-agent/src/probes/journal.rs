@@ -8,6 +8,9 @@ use tokio::process::{Child, ChildStdout, Command};
 use crate::watch::journal::Line;
 use crate::watch::units::UNITS;
 
+/// Whose words are kept in a bundle.
+pub const SOURCES: &[&str] = &UNITS;
+
 /// `journalctl` that follows the units.
 pub struct Journal {
     lines: BufReader<ChildStdout>,

@@ -35,6 +35,15 @@ pub enum User {
     Nobody,
 }
 
+/// The program that gives a node of EKS its token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenProgram {
+    /// AWS's command line, as nodeadm and bootstrap.sh write it.
+    AwsCli,
+    /// aws-iam-authenticator at this path, as Start-EKSBootstrap.ps1 writes it.
+    Authenticator(&'static str),
+}
+
 /// A program that prints a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -144,14 +153,17 @@ impl Kubeconfig {
         Ok(Self { server: cluster.server.clone(), authority, user })
     }
 
-    /// The one that nodeadm and bootstrap.sh write for a cluster of EKS.
+    /// The one that the image's bootstrap writes for a cluster of EKS.
     #[must_use]
-    pub fn of_eks(server: String, authority: Vec<u8>, cluster: &str, region: &str) -> Self {
-        let args = ["eks", "get-token", "--cluster-name", cluster, "--region", region];
+    pub fn of_eks(server: String, authority: Vec<u8>, cluster: &str, region: &str, by: TokenProgram) -> Self {
+        let (command, args) = match by {
+            TokenProgram::AwsCli => ("aws", vec!["eks", "get-token", "--cluster-name", cluster, "--region", region]),
+            TokenProgram::Authenticator(path) => (path, vec!["token", "-i", cluster, "--region", region]),
+        };
         let exec = Exec {
             api_version: "client.authentication.k8s.io/v1beta1".to_owned(),
-            command: "aws".to_owned(),
-            args: args.map(ToOwned::to_owned).to_vec(),
+            command: command.to_owned(),
+            args: args.into_iter().map(ToOwned::to_owned).collect(),
             env: None,
         };
         Self { server, authority, user: User::Exec(exec) }
@@ -235,6 +247,7 @@ mod tests {
         assert_eq!(Kubeconfig::read("a: b", &read).unwrap_err(), "it has no current context");
     }
 
+    #[cfg(unix)]
     #[tokio::test]
     async fn a_program_is_asked_for_a_token() {
         let exec = |script: &str| Exec {

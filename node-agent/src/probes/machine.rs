@@ -8,9 +8,27 @@ use fs_err as fs;
 use muster_bootstrap::Family;
 use muster_bootstrap::image::program_version;
 
+use super::kubeconfig::TokenProgram;
 use crate::devices::catalogue::Function;
 use crate::devices::chain::Sightings;
 use crate::preflight::machine::{DISKS, Disk, INOTIFY, KERNEL, Machine, POD_TABLE, listening};
+
+/// The image's kubelet.
+pub const KUBELET: &str = "/usr/bin/kubelet";
+/// The program that gives a node its token, where the bootstrap has not said so yet.
+pub const TOKEN_PROGRAM: TokenProgram = TokenProgram::AwsCli;
+
+/// The boot, as Nodes name it.
+#[must_use]
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// The image's note on its kubelet, where it has one.
+#[must_use]
+pub fn kubelet_version() -> Option<String> {
+    fs::read_to_string("/etc/eks/kubelet-version.txt").ok()
+}
 
 /// Reads what there is. What cannot be read is left out.
 #[must_use]
@@ -24,7 +42,7 @@ pub fn read() -> Machine {
     ports.extend(listening(&text("/proc/net/tcp6")));
     Machine {
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        boot_id: text("/proc/sys/kernel/random/boot_id").trim().to_owned(),
+        boot_id: boot_id(),
         swaps: text("/proc/swaps"),
         has_unified_cgroups: Path::new("/sys/fs/cgroup/cgroup.controllers").exists(),
         kernel: KERNEL.iter().map(|(name, _)| *name).chain([INOTIFY]).filter_map(setting).collect(),

@@ -1,30 +1,38 @@
 //! The edge towards the machine: each probe asks one thing, ends by a deadline, and judges nothing.
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod api;
 #[cfg(target_os = "linux")]
 pub mod cri;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod documents;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod gather;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod http;
 #[cfg(target_os = "linux")]
 pub mod journal;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod kubeconfig;
 pub mod kubelet;
 #[cfg(target_os = "linux")]
 pub mod machine;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod metadata;
 #[cfg(target_os = "linux")]
 pub mod pod_resources;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod sts;
 #[cfg(target_os = "linux")]
 pub mod systemd;
+#[cfg(windows)]
+pub mod windows;
+
+// Whoever starts services, and the other parts of a machine that each platform has in its own way.
+#[cfg(target_os = "linux")]
+pub use self::systemd as supervisor;
+#[cfg(windows)]
+pub use self::windows::{journal, machine, pod_resources, services as supervisor};
 
 use std::time::Duration;
 
@@ -37,5 +45,5 @@ pub const STEP: Duration = Duration::from_millis(1500);
 pub const PROGRAM: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod tests;

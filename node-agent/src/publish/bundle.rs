@@ -7,11 +7,11 @@ use std::path::Path;
 use muster_bootstrap::secrets::clean;
 
 use super::status;
+use crate::platform::Platform;
 use crate::probes::journal;
 use crate::report::Report;
-use crate::watch::units::UNITS;
 
-/// Lines of each unit; with seven units and 240 characters a line the file stays under half a megabyte.
+/// Lines of each unit; with at most seven units and 240 characters a line the file stays under half a megabyte.
 const LINES: u32 = 200;
 const LARGEST: usize = 512 << 10;
 
@@ -21,8 +21,8 @@ const LARGEST: usize = 512 << 10;
 /// It cannot be written.
 pub async fn write(folder: &Path, report: &Report) -> io::Result<()> {
     let mut sections = Vec::new();
-    for unit in UNITS {
-        sections.push((unit.to_owned(), journal::tail(unit, LINES).await));
+    for unit in journal::SOURCES {
+        sections.push(((*unit).to_owned(), journal::tail(unit, LINES).await));
     }
     status::replace(&folder.join("bundle.txt"), text(report, &sections).as_bytes(), 0o600)
 }
@@ -32,7 +32,7 @@ pub async fn write(folder: &Path, report: &Report) -> io::Result<()> {
 pub fn text(report: &Report, sections: &[(String, String)]) -> String {
     let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
     for (unit, lines) in sections {
-        let _infallible = write!(text, "\n\n=== journal of {unit}\n");
+        let _infallible = write!(text, "\n\n=== {} of {unit}\n", Platform::HERE.log());
         let mut private = false;
         for line in lines.lines() {
             // A key stands on lines of its own between these two.
@@ -61,7 +61,7 @@ mod tests {
         let report = Course::new(Mode::Delegate, false, String::new(), now).report(now);
         let lines = "launchToken: mlt-4f9aQ2secret\n-----BEGIN RSA PRIVATE KEY-----\nMIIEabc\n-----END RSA PRIVATE KEY-----\nplain words\n";
         let told = text(&report, &[("kubelet".to_owned(), lines.to_owned())]);
-        assert!(told.contains("plain words") && told.contains("=== journal of kubelet"), "{told}");
+        assert!(told.contains("plain words") && told.contains(" of kubelet\n"), "{told}");
         assert!(!told.contains("4f9aQ2") && !told.contains("MIIEabc"), "{told}");
         let much = text(&report, &[("kubelet".to_owned(), format!("{}\n", "word ".repeat(40)).repeat(20_000))]);
         assert!(much.len() <= LARGEST);

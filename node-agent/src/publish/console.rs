@@ -2,11 +2,16 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+#[cfg(target_os = "linux")]
 use std::os::unix::fs::OpenOptionsExt;
 
+#[cfg(target_os = "linux")]
 use rustix::fs::OFlags;
 
 use crate::report::{Report, Verdict, Weight};
+
+/// The console that EC2 keeps: on Windows the first serial port, into which EC2Launch writes that Windows is ready.
+const CONSOLE: &str = if cfg!(windows) { r"\\.\COM1" } else { "/dev/console" };
 
 /// One line that a program can find and read: `key=value`, values in quotes as JSON writes them.
 #[must_use]
@@ -34,8 +39,11 @@ pub fn say(report: &Report, said: &mut Option<String>) {
         return;
     }
     // A console that nobody listens to must not stop the agent: what it does not take at once is lost.
-    let now_or_never = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed();
-    if let Ok(mut console) = OpenOptions::new().write(true).custom_flags(now_or_never).open("/dev/console") {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(target_os = "linux")]
+    options.custom_flags(OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed());
+    if let Ok(mut console) = options.open(CONSOLE) {
         let _lost_with_the_console = writeln!(console, "{line}");
     }
     *said = Some(line);

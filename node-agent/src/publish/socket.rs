@@ -1,27 +1,21 @@
-//! The agent's socket, for root only: health, reflection in both versions, and the question of the kubelet's unit.
+//! What the agent answers to those who may ask it: health, reflection in both versions, and the question of the kubelet's unit.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::pin::Pin;
 
-use fs_err as fs;
 use muster_proto::FILE_DESCRIPTOR_SET;
 use muster_proto::health::health_check_response::ServingStatus;
 use muster_proto::health::health_server::{Health, HealthServer};
 use muster_proto::health::{HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse};
 use muster_proto::muster::admission_server::{Admission, AdmissionServer};
 use muster_proto::muster::{AdmitKubeletRequest, AdmitKubeletResponse};
-use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio_stream::wrappers::{UnixListenerStream, WatchStream};
+use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-/// Name of the socket in the agent's folder.
-pub const FILE: &str = "agent.sock";
+use super::endpoint::Incoming;
 
 /// The status of every health name.
 pub type Statuses = BTreeMap<String, ServingStatus>;
@@ -29,30 +23,12 @@ pub type Statuses = BTreeMap<String, ServingStatus>;
 /// A kubelet that wants to start, and who waits for the answer.
 pub type Asked = oneshot::Sender<AdmitKubeletResponse>;
 
-/// Binds the socket. It is made where nobody else may enter, and moved when its rights are set.
-///
-/// # Errors
-/// It cannot be made.
-pub fn bind(folder: &Path) -> io::Result<UnixListener> {
-    let (made, path) = (folder.join("agent.sock.new"), folder.join(FILE));
-    for old in [&made, &path] {
-        match fs::remove_file(old) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    let listener = UnixListener::bind(&made)?;
-    fs::set_permissions(&made, std::fs::Permissions::from_mode(0o600))?;
-    fs::rename(&made, &path)?;
-    Ok(listener)
-}
-
-/// Serves until the listener breaks.
+/// Serves until nobody can come any more.
 ///
 /// # Errors
 /// The descriptors are broken, or the transport.
 pub async fn serve(
-    listener: UnixListener,
+    incoming: Incoming,
     statuses: watch::Receiver<Statuses>,
     asked_tx: mpsc::Sender<Asked>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -63,7 +39,7 @@ pub async fn serve(
         .add_service(AdmissionServer::new(AdmissionBy(asked_tx)))
         .add_service(describe().build_v1()?)
         .add_service(describe().build_v1alpha()?)
-        .serve_with_incoming(UnixListenerStream::new(listener))
+        .serve_with_incoming(incoming)
         .await?;
     Ok(())
 }

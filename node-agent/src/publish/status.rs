@@ -1,7 +1,6 @@
 //! `status.json`: whoever reads it sees a whole report, the old one or the new one.
 
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
@@ -33,6 +32,17 @@ pub fn read(folder: &Path) -> io::Result<Report> {
     Ok(serde_json::from_slice(&fs::read(path(folder))?)?)
 }
 
+#[cfg(unix)]
+fn allow(file: &std::fs::File, mode: u32) -> io::Result<()> {
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
+}
+
+/// The folder says who may read what is in it.
+#[cfg(not(unix))]
+fn allow(_: &std::fs::File, _: u32) -> io::Result<()> {
+    Ok(())
+}
+
 /// Replaces a file by another content, so that nobody ever sees a part of it.
 ///
 /// # Errors
@@ -42,7 +52,7 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content)?;
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
+    allow(file.as_file(), mode)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }

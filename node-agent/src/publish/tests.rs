@@ -7,18 +7,18 @@ use muster_proto::health::health_check_response::ServingStatus;
 use muster_proto::health::health_client::HealthClient;
 use muster_proto::muster::admission_client::AdmissionClient;
 use muster_proto::muster::{AdmitKubeletRequest, AdmitKubeletResponse};
-use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 
+use super::endpoint;
 use super::socket::{self, Statuses};
 
 async fn channel(folder: &std::path::Path) -> Channel {
-    let path = folder.join(socket::FILE);
+    let folder = folder.to_owned();
     let connect = service_fn(move |_: Uri| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        let folder = folder.clone();
+        async move { endpoint::connect(&folder).await.map(TokioIo::new) }
     });
     Endpoint::from_static("http://agent").connect_with_connector(connect).await.unwrap()
 }
@@ -32,7 +32,7 @@ async fn health_is_checked_listed_and_watched() {
     let folder = tempfile::tempdir().unwrap();
     let (statuses_tx, statuses_rx) = watch::channel(statuses(ServingStatus::Unknown));
     let (asked_tx, _asked_rx) = mpsc::channel(1);
-    let server = tokio::spawn(socket::serve(socket::bind(folder.path()).unwrap(), statuses_rx, asked_tx));
+    let server = tokio::spawn(socket::serve(endpoint::bind(folder.path()).unwrap(), statuses_rx, asked_tx));
     let mut client = HealthClient::new(channel(folder.path()).await);
     let request = |name: &str| HealthCheckRequest { service: name.to_owned() };
 
@@ -59,7 +59,7 @@ async fn the_kubelet_is_answered_by_whoever_decides() {
     let folder = tempfile::tempdir().unwrap();
     let (_statuses_tx, statuses_rx) = watch::channel(Statuses::new());
     let (asked_tx, mut asked_rx) = mpsc::channel(1);
-    let server = tokio::spawn(socket::serve(socket::bind(folder.path()).unwrap(), statuses_rx, asked_tx));
+    let server = tokio::spawn(socket::serve(endpoint::bind(folder.path()).unwrap(), statuses_rx, asked_tx));
     let mut client = AdmissionClient::new(channel(folder.path()).await);
     let answer = AdmitKubeletResponse { admitted: false, code: "KA17".to_owned(), message: "swap is on".to_owned() };
     let asked = async {
@@ -74,6 +74,7 @@ async fn the_kubelet_is_answered_by_whoever_decides() {
     server.abort();
 }
 
+#[cfg(unix)]
 #[test]
 fn only_root_may_connect_and_a_left_socket_is_replaced() {
     use std::os::unix::fs::PermissionsExt;
@@ -81,8 +82,25 @@ fn only_root_may_connect_and_a_left_socket_is_replaced() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _entered = runtime.enter();
     for _ in 0..2 {
-        let _listener = socket::bind(folder.path()).unwrap();
-        let mode = std::fs::metadata(folder.path().join(socket::FILE)).unwrap().permissions().mode();
+        let _listener = endpoint::bind(folder.path()).unwrap();
+        let mode = std::fs::metadata(folder.path().join(endpoint::FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
+}
+
+#[cfg(windows)]
+#[tokio::test]
+async fn a_pipe_outlives_clients_that_say_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_statuses_tx, statuses_rx) = watch::channel(statuses(ServingStatus::Serving));
+    let (asked_tx, _asked_rx) = mpsc::channel(1);
+    assert!(endpoint::connect(folder.path()).await.is_err(), "nobody serves it");
+    let server = tokio::spawn(socket::serve(endpoint::bind(folder.path()).unwrap(), statuses_rx, asked_tx));
+    for _ in 0..20 {
+        drop(endpoint::connect(folder.path()).await.unwrap());
+    }
+    let mut client = HealthClient::new(channel(folder.path()).await);
+    let listed = client.list(HealthListRequest {}).await.unwrap().into_inner();
+    assert_eq!(listed.statuses.len(), 2);
+    server.abort();
 }

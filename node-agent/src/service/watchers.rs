@@ -1,5 +1,8 @@
 //! The watchers: each waits for its part of the node to change and sends what it saw. Each runs as long as the agent.
 
+#[cfg_attr(windows, path = "watchers/services_windows.rs")]
+mod services;
+
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -7,15 +10,15 @@ use hyper::Request;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Known;
 use crate::course::{Health, Observation};
 use crate::probes::api::{ApiServer, NodeEvent, Unreachable};
 use crate::probes::http::{Server, dial};
-use crate::probes::journal::Journal;
 use crate::probes::kubeconfig::{Kubeconfig, Token};
-use crate::probes::{documents, machine, metadata, pod_resources, systemd};
+use crate::probes::{documents, machine, metadata, pod_resources, supervisor};
+use crate::publish::socket::Asked;
 
 type Observed = mpsc::Sender<Observation>;
 type Outcome = Result<(), String>;
@@ -23,8 +26,6 @@ type Outcome = Result<(), String>;
 /// While something is on its way it is looked at this often, else at [`IDLE`].
 const BUSY: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(3);
-/// Units are looked at when the journal tells of them, and at this pace in case it does not.
-const UNITS: Duration = Duration::from_secs(10);
 /// AWS asks to look for notices every five seconds.
 const NOTICES: Duration = Duration::from_secs(5);
 
@@ -33,9 +34,10 @@ pub(super) fn spawn(
     parts: &mut JoinSet<Outcome>,
     observed: &Observed,
     known: &watch::Receiver<Known>,
+    asked: &mpsc::Sender<Asked>,
     endpoint: String,
 ) {
-    parts.spawn(units_and_journal(observed.clone()));
+    parts.spawn(services::follow(observed.clone(), known.clone(), asked.clone()));
     parts.spawn(health(observed.clone(), known.clone()));
     parts.spawn(node(observed.clone(), known.clone()));
     parts.spawn(devices(observed.clone(), known.clone()));
@@ -48,51 +50,6 @@ async fn send(observed: &Observed, observation: Observation) -> Outcome {
 
 fn pace(known: &watch::Receiver<Known>) -> Duration {
     if known.borrow().is_settled { IDLE } else { BUSY }
-}
-
-async fn units_and_journal(observed: Observed) -> Outcome {
-    loop {
-        // Without `journalctl` units are still followed.
-        let mut journal = Journal::follow().ok();
-        loop {
-            if let Some(units) = systemd::units().await {
-                send(&observed, Observation::Units(units)).await?;
-            }
-            let mut has_news = false;
-            let pause = sleep(UNITS);
-            tokio::pin!(pause);
-            while !has_news {
-                let line = async {
-                    match &mut journal {
-                        Some(journal) => journal.next().await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    line = line => match line {
-                        Some(line) => {
-                            has_news = line.is_of_systemd;
-                            send(&observed, Observation::Line(line)).await?;
-                        }
-                        None => {
-                            journal = None;
-                        }
-                    },
-                    () = &mut pause => has_news = true,
-                }
-            }
-            if journal.is_none() {
-                break;
-            }
-            // systemd says several things about one change.
-            while let Some(Ok(Some(line))) = match &mut journal {
-                Some(journal) => Some(timeout(Duration::from_millis(50), journal.next()).await),
-                None => None,
-            } {
-                send(&observed, Observation::Line(line)).await?;
-            }
-        }
-    }
 }
 
 async fn health(observed: Observed, known: watch::Receiver<Known>) -> Outcome {
@@ -146,7 +103,7 @@ async fn follow_node(
     name: &str,
     token: &mut Option<Token>,
 ) -> Outcome {
-    let unit = systemd::text_of("kubelet").await;
+    let unit = supervisor::text_of("kubelet").await;
     let Some((_, text)) = documents::read(unit.as_deref()).kubeconfig else { return Ok(()) };
     let read = |path: &str| fs_err::read(path).ok();
     let Ok(config) = Kubeconfig::read(&text, &read) else { return Ok(()) };

@@ -17,6 +17,16 @@ pub struct Line {
 const LONGEST: usize = 4096;
 
 impl Line {
+    /// What a service says.
+    #[must_use]
+    pub fn new(unit: &str, text: &str) -> Self {
+        let mut text = text.to_owned();
+        if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+            text.truncate(end);
+        }
+        Self { unit: unit.to_owned(), text, is_of_systemd: false }
+    }
+
     /// Reads a line of `journalctl -o json`; `None` if it is none, or of no service.
     #[must_use]
     pub fn read(json: &str) -> Option<Self> {
@@ -26,11 +36,7 @@ impl Line {
         let own = || text("_SYSTEMD_UNIT");
         let unit = if is_of_systemd { entry.get("UNIT").and_then(service_of).or_else(own) } else { own() }?;
         let unit = unit.strip_suffix(".service")?.to_owned();
-        let mut message = text("MESSAGE")?;
-        if let Some((end, _)) = message.char_indices().nth(LONGEST) {
-            message.truncate(end);
-        }
-        Some(Self { unit, text: message, is_of_systemd })
+        Some(Self { is_of_systemd, ..Self::new(&unit, &text("MESSAGE")?) })
     }
 }
 

@@ -9,6 +9,8 @@ use muster_bootstrap::verdicts;
 use super::node_object::NodeObject;
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+/// What a pod of Windows asks for; the control plane writes how many the node has.
+const ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 const TRUNK: &str = "vpc.amazonaws.com/has-trunk-attached";
 
 /// A taint that somebody has to take off, and who.
@@ -68,6 +70,11 @@ pub fn waits(node: &NodeObject, expect: &Expectation, is_late: bool) -> Vec<Find
     }
     if !node.is("Ready", "True") {
         return found;
+    }
+    let is_windows = node.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows");
+    if is_windows && !node.capacity.contains_key(ADDRESSES) && !expect.resources.contains_key(ADDRESSES) {
+        let message = format!("the node offers no `{ADDRESSES}`");
+        found.push(Finding::new(&verdicts::WN02, &message, at(node, "")).with_severity(severity));
     }
     for (taint, owner) in startup_taints(node, expect) {
         let (verdict, message) = match taint.key.as_str() {
@@ -133,6 +140,19 @@ mod tests {
         let waiting = node("False", "Network plugin returns error: cni plugin not initialized", &[]);
         assert_eq!(codes(&waits(&waiting, &expect, true)), [("CN01", Severity::Warning)]);
         assert!(waits(&node("True", "", &[]), &expect, true).is_empty());
+    }
+
+    #[test]
+    fn a_windows_node_waits_for_its_addresses() {
+        let windows = |addresses: &str| {
+            NodeObject::read(&json!({"metadata": {"name": "a", "labels": {"kubernetes.io/os": "windows"}},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}], "capacity": {addresses: "9"}}}))
+            .unwrap()
+        };
+        let expect = Expectation::default();
+        assert_eq!(codes(&waits(&windows("pods"), &expect, false)), [("WN02", Severity::Info)]);
+        assert_eq!(codes(&waits(&windows("pods"), &expect, true)), [("WN02", Severity::Warning)]);
+        assert!(waits(&windows(ADDRESSES), &expect, true).is_empty());
     }
 
     #[test]

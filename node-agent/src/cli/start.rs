@@ -1,0 +1,44 @@
+//! How the service is started on Linux: by systemd.
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::arguments::{RunArguments, ServiceAction};
+use super::failure::Failure;
+use super::service::runtime;
+use crate::publish::notify;
+use crate::service::{self, Settings};
+
+/// What tells whether the service runs.
+pub(super) const ASK: &str = "systemctl status muster-agent";
+
+/// Runs the service until a signal ends it.
+pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::Usage(
+            "only root can watch over a node\n\nhint: start the unit muster-agent.service".to_owned(),
+        ));
+    }
+    // Where systemd wants to hear that the agent is ready.
+    let socket = std::env::var("NOTIFY_SOCKET").ok();
+    let outside = |error: std::io::Error| Failure::Outside(error.to_string());
+    let runtime = runtime().map_err(outside)?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).map_err(outside)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(outside)?;
+        let stop = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        service::run(settings, || notify::ready(socket.as_deref()), stop).await.map_err(Failure::Outside)
+    })
+}
+
+/// Says who installs units.
+pub(super) fn set_up(_: ServiceAction, _: RunArguments) -> Result<(), Failure> {
+    Err(Failure::Usage(
+        "services are installed so on Windows only\n\nhint: install the unit of the package, and `systemctl enable muster-agent`"
+            .to_owned(),
+    ))
+}

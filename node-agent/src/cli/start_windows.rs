@@ -1,0 +1,47 @@
+//! How the service is started on Windows: by the service control manager, or by hand.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use super::arguments::{RunArguments, ServiceAction};
+use super::failure::Failure;
+use super::service::runtime;
+use crate::service::windows::{self, Started};
+use crate::service::{self, Settings};
+
+/// What tells whether the service runs.
+pub(super) const ASK: &str = "sc.exe query muster-agent";
+
+/// Runs the service: until the service control manager ends it, or in a console until it is interrupted.
+pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+    if windows::dispatch(&settings).map_err(Failure::Outside)? == Started::ByTheManager {
+        return Ok(());
+    }
+    let runtime = runtime().map_err(|error| Failure::Outside(error.to_string()))?;
+    let stop = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Without a console nobody can interrupt.
+            std::future::pending::<()>().await;
+        }
+    };
+    runtime.block_on(service::run(settings, || Ok(()), stop)).map_err(Failure::Outside)
+}
+
+/// Installs the service, or takes it away.
+pub(super) fn set_up(action: ServiceAction, run: RunArguments) -> Result<(), Failure> {
+    let outcome = match action {
+        ServiceAction::Uninstall => windows::uninstall(),
+        ServiceAction::Install => {
+            let RunArguments { report_only, run_dir, log_dir, metadata_endpoint } = run;
+            let mut words: Vec<OsString> = ["run", "--metadata-endpoint", &metadata_endpoint].map(Into::into).into();
+            words.extend(["--run-dir".into(), run_dir.clone().into(), "--log-dir".into(), log_dir.clone().into()]);
+            words.extend(report_only.then(|| "--report-only".into()));
+            windows::install(words, &[&run_dir, &log_dir]).map(|notes| {
+                for note in notes {
+                    let _nobody_listens = writeln!(io::stderr().lock(), "note: {note}");
+                }
+            })
+        }
+    };
+    outcome.map_err(|error| Failure::Outside(format!("{error}\n\nhint: are these the rights of an administrator?")))
+}

@@ -1,0 +1,88 @@
+//! Services and the event log of Windows, and the question whether the kubelet may run.
+//!
+//! Windows asks nobody before it starts a service. So the agent looks at the kubelet's service every quarter of a second, and
+//! when it has started asks what the kubelet's unit asks on Linux; on a no it stops the service. Nothing of the machine's
+//! configuration is changed: without the agent the kubelet starts as ever, and one that ran before the agent looked is left
+//! alone.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::{Known, Observed, Outcome, send};
+use crate::course::Observation;
+use crate::probes::journal::Journal;
+use crate::probes::supervisor;
+use crate::publish::socket::Asked;
+use crate::service::log;
+use crate::watch::services::Services;
+use crate::watch::units::Unit;
+
+/// A kubelet takes seconds until it registers; a look at the services takes a millisecond.
+const LOOK: Duration = Duration::from_millis(250);
+/// A settled node is looked at less often.
+const SETTLED: u32 = 8;
+/// The event log is read by a program, which costs more.
+const READ: Duration = Duration::from_secs(1);
+const READ_WHEN_SETTLED: Duration = Duration::from_secs(30);
+/// What stands for the image's bootstrap among the services.
+const BOOTSTRAP: &str = "eks-bootstrap";
+
+pub(super) async fn follow(observed: Observed, known: watch::Receiver<Known>, asked: mpsc::Sender<Asked>) -> Outcome {
+    let mut services = Services::default();
+    let mut journal = Journal::follow();
+    let mut last: Vec<Unit> = Vec::new();
+    let mut read: Option<Instant> = None;
+    let mut looks = 0_u32;
+    let mut tick = interval(LOOK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let is_settled = known.borrow().is_settled;
+        looks = looks.wrapping_add(1);
+        if is_settled && !looks.is_multiple_of(SETTLED) {
+            continue;
+        }
+        let mut units = Vec::new();
+        let mut has_started = false;
+        for service in supervisor::services().await.unwrap_or_default() {
+            let look = services.look(&service);
+            has_started |= look.has_started && look.unit.name == "kubelet";
+            units.push(look.unit);
+        }
+        if has_started {
+            let (answer_tx, answer_rx) = oneshot::channel();
+            asked.send(answer_tx).await.map_err(|_| "the agent is ending".to_owned())?;
+            tokio::spawn(hold_back(answer_rx));
+        }
+        let pause = if is_settled { READ_WHEN_SETTLED } else { READ };
+        let has_news = !units.is_empty() && units != last;
+        if has_news || read.is_none_or(|at| at.elapsed() >= pause) {
+            read = Some(Instant::now());
+            for line in journal.news().await {
+                send(&observed, Observation::Line(line)).await?;
+            }
+        }
+        if !units.is_empty() {
+            units.push(Unit { name: BOOTSTRAP.to_owned(), exists: journal.has_bootstrap(), ..Unit::default() });
+            if units != last {
+                send(&observed, Observation::Units(units.clone())).await?;
+                last = units;
+            }
+        }
+    }
+}
+
+/// Stops the kubelet if the answer is no. No answer is a yes.
+async fn hold_back(answer: oneshot::Receiver<muster_proto::muster::AdmitKubeletResponse>) {
+    let Ok(answer) = answer.await else { return };
+    if answer.admitted {
+        return;
+    }
+    if supervisor::order("stop", "kubelet").await {
+        log(&format!("the kubelet is kept from running: {}: {}", answer.code, answer.message));
+    } else {
+        log("the kubelet's service cannot be stopped");
+    }
+}

@@ -1,0 +1,260 @@
+//! The agent as a service of Windows: its states as the service control manager sees them, its installation, its log.
+//!
+//! ```text
+//!  service control manager ──► main ──► START_PENDING ──► service::run ──► ready ──► RUNNING
+//!                               ▲                              │
+//!                  stop, shutdown, preshutdown ──► stop ──► STOP_PENDING ──► STOPPED (exit code)
+//! ```
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use fs_err as fs;
+use jiff::Timestamp;
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+use windows_registry::LOCAL_MACHINE;
+use windows_service::service::{
+    ServiceAccess, ServiceAction, ServiceActionType, ServiceControl, ServiceControlAccept, ServiceDependency,
+    ServiceErrorControl, ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo,
+    ServiceStartType, ServiceState, ServiceStatus, ServiceType,
+};
+use windows_service::service_control_handler::{self, ServiceControlHandlerResult, ServiceStatusHandle};
+use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
+use windows_service::{define_windows_service, service_dispatcher};
+
+use super::Settings;
+
+/// Name of the service.
+pub const NAME: &str = "muster-agent";
+/// Services of this group are started before those without a group, such as the kubelet. To let the kubelet depend on the
+/// agent would mean no kubelet without an agent.
+const GROUP: &str = "NetworkProvider";
+/// What the name servers are asked by, and where others log.
+const NEEDS: [&str; 2] = ["Dnscache", "EventLog"];
+/// It starts in milliseconds; a busy first start takes longer.
+const STARTS_IN: Duration = Duration::from_secs(10);
+const STOPS_IN: Duration = Duration::from_secs(5);
+const RESTART_AFTER: Duration = Duration::from_secs(2);
+const NOT_STARTED_BY_THE_MANAGER: i32 = 1063;
+const DOES_NOT_EXIST: i32 = 1060;
+const DOES_NOT_RUN: i32 = 1062;
+/// The exit code of a service that has failed; why stands in its log.
+const FAILED: u32 = 1;
+/// The log begins anew at this length; the one before is kept.
+const LONGEST_LOG: u64 = 1 << 20;
+
+/// What the service was told, for the function that the service control manager calls: it takes no arguments of ours.
+static SETTINGS: Mutex<Option<Settings>> = Mutex::new(None);
+static LOG: OnceLock<PathBuf> = OnceLock::new();
+
+define_windows_service!(service_main, main);
+
+/// Runs as a service if the service control manager has started this process; says otherwise that it has not.
+///
+/// # Errors
+/// The service control manager does not answer.
+pub fn dispatch(settings: &Settings) -> Result<Started, String> {
+    let _set_once = LOG.set(settings.log_folder.join("agent.log"));
+    *SETTINGS.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings.clone());
+    match service_dispatcher::start(NAME, service_main) {
+        Ok(()) => Ok(Started::ByTheManager),
+        Err(error) if code(&error) == Some(NOT_STARTED_BY_THE_MANAGER) => Ok(Started::ByHand),
+        Err(error) => Err(message(&error)),
+    }
+}
+
+/// Who has started the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Started {
+    /// The service control manager: the service has run and ended.
+    ByTheManager,
+    /// A person: nothing has run yet.
+    ByHand,
+}
+
+/// The states of the service.
+fn main(_: Vec<OsString>) {
+    let Some(settings) = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let stop = Arc::new(Notify::new());
+    let stops = Arc::clone(&stop);
+    let handler = move |control| match control {
+        ServiceControl::Stop | ServiceControl::Shutdown | ServiceControl::Preshutdown => {
+            stops.notify_one();
+            ServiceControlHandlerResult::NoError
+        }
+        ServiceControl::Interrogate => ServiceControlHandlerResult::NoError,
+        _ => ServiceControlHandlerResult::NotImplemented,
+    };
+    let handle = match service_control_handler::register(NAME, handler) {
+        Ok(handle) => handle,
+        Err(error) => return log(&format!("the service control manager does not take orders: {}", message(&error))),
+    };
+    tell(handle, ServiceState::StartPending, 0);
+    let outcome = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string());
+    let outcome = outcome.and_then(|runtime| {
+        let ready = || {
+            tell(handle, ServiceState::Running, 0);
+            Ok(())
+        };
+        let stopped = async {
+            stop.notified().await;
+            tell(handle, ServiceState::StopPending, 0);
+        };
+        runtime.block_on(super::run(settings, ready, stopped))
+    });
+    if let Err(error) = &outcome {
+        log(&format!("the agent ends: {error}"));
+    }
+    tell(handle, ServiceState::Stopped, if outcome.is_ok() { 0 } else { FAILED });
+}
+
+fn tell(handle: ServiceStatusHandle, state: ServiceState, exit_code: u32) {
+    let controls_accepted = match state {
+        ServiceState::Running => ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN,
+        _ => ServiceControlAccept::empty(),
+    };
+    let wait_hint = match state {
+        ServiceState::StartPending => STARTS_IN,
+        ServiceState::StopPending => STOPS_IN,
+        _ => Duration::ZERO,
+    };
+    let status = ServiceStatus {
+        service_type: ServiceType::OWN_PROCESS,
+        current_state: state,
+        controls_accepted,
+        exit_code: ServiceExitCode::Win32(exit_code),
+        checkpoint: 0,
+        wait_hint,
+        process_id: None,
+    };
+    if let Err(error) = handle.set_service_status(status) {
+        log(&format!("the service control manager does not hear that the agent is {state:?}: {}", message(&error)));
+    }
+}
+
+/// Installs the service, or changes one that is installed, to run `arguments` of this program. What could not be set, and
+/// is not needed for running, comes back as notes.
+///
+/// # Errors
+/// It cannot be installed: mostly for want of rights.
+pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String>, String> {
+    let mut notes = Vec::new();
+    let program = std::env::current_exe().map_err(|error| format!("where this program is, is not known: {error}"))?;
+    let info = ServiceInfo {
+        name: NAME.into(),
+        display_name: "Muster agent".into(),
+        service_type: ServiceType::OWN_PROCESS,
+        start_type: ServiceStartType::AutoStart,
+        error_control: ServiceErrorControl::Normal,
+        executable_path: program,
+        launch_arguments: arguments,
+        dependencies: NEEDS.iter().map(|name| ServiceDependency::Service(name.into())).collect(),
+        account_name: None,
+        account_password: None,
+    };
+    for folder in folders {
+        close(folder, &mut notes)?;
+    }
+    let access = ServiceAccess::CHANGE_CONFIG | ServiceAccess::START;
+    let manager = ServiceManager::local_computer(
+        None::<&str>,
+        ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE,
+    )
+    .map_err(|error| message(&error))?;
+    let service = match manager.open_service(NAME, access) {
+        Ok(service) => service.change_config(&info).map(|()| service),
+        Err(error) if code(&error) == Some(DOES_NOT_EXIST) => manager.create_service(&info, access),
+        Err(error) => Err(error),
+    }
+    .map_err(|error| message(&error))?;
+    let restart = ServiceAction { action_type: ServiceActionType::Restart, delay: RESTART_AFTER };
+    let failures = ServiceFailureActions {
+        reset_period: ServiceFailureResetPeriod::After(Duration::from_hours(1)),
+        reboot_msg: None,
+        command: None,
+        actions: Some(vec![restart.clone(), restart.clone(), restart]),
+    };
+    let mut note = |what: &str, set: windows_service::Result<()>| {
+        if let Err(error) = set {
+            notes.push(format!("{what} is not set: {}", message(&error)));
+        }
+    };
+    note("the description", service.set_description("Checks this node before its kubelet runs, and watches it"));
+    note("the restart after a failure", service.update_failure_actions(failures));
+    note("the restart after an exit code", service.set_failure_actions_on_non_crash_failures(true));
+    // The group has no other safe way in.
+    let key = LOCAL_MACHINE.create(format!(r"SYSTEM\CurrentControlSet\Services\{NAME}"));
+    if let Err(error) = key.and_then(|key| key.set_string("Group", GROUP)) {
+        notes.push(format!("the place in the order of services is not set: {error}"));
+    }
+    Ok(notes)
+}
+
+/// Makes a folder that only the system and administrators may enter.
+fn close(folder: &Path, notes: &mut Vec<String>) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    // By their numbers, for the names are in the language of the machine.
+    let mut command = Command::new("icacls.exe");
+    command.arg(folder).args(["/inheritance:r", "/grant:r", "*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F"]);
+    let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !done.is_ok_and(|status| status.success()) {
+        notes.push(format!("`{}` is not closed to others: icacls.exe has failed", folder.display()));
+    }
+    Ok(())
+}
+
+/// Stops the service and takes it away; its folders stay. One that is not installed is none to take away.
+///
+/// # Errors
+/// It cannot be taken away: mostly for want of rights.
+pub fn uninstall() -> Result<(), String> {
+    let taken = || -> windows_service::Result<()> {
+        let manager = ServiceManager::local_computer(None::<&str>, ServiceManagerAccess::CONNECT)?;
+        let service = match manager.open_service(NAME, ServiceAccess::STOP | ServiceAccess::DELETE) {
+            Err(error) if code(&error) == Some(DOES_NOT_EXIST) => return Ok(()),
+            opened => opened?,
+        };
+        match service.stop() {
+            Err(error) if code(&error) != Some(DOES_NOT_RUN) => return Err(error),
+            _ => {}
+        }
+        // It goes when it has stopped.
+        service.delete()
+    };
+    taken().map_err(|error| message(&error))
+}
+
+/// Says something in the agent's own log, and to a person who has started it.
+pub(crate) fn log(line: &str) {
+    let Some(path) = LOG.get() else { return };
+    let now = Timestamp::now();
+    if fs::metadata(path).is_ok_and(|about| about.len() > LONGEST_LOG) {
+        let _lost_at_worst = fs::rename(path, path.with_extension("log.1"));
+    }
+    if let Some(folder) = path.parent() {
+        let _shows_below = fs::create_dir_all(folder);
+    }
+    let file = fs::OpenOptions::new().create(true).append(true).open(path);
+    // A log that cannot be written must not stop the agent.
+    let _nobody_to_tell = file.and_then(|mut file| writeln!(file, "{now:.3} {line}"));
+    let _nobody_listens = writeln!(std::io::stderr(), "{line}");
+}
+
+fn code(error: &windows_service::Error) -> Option<i32> {
+    match error {
+        windows_service::Error::Winapi(error) => error.raw_os_error(),
+        _ => None,
+    }
+}
+
+fn message(error: &windows_service::Error) -> String {
+    match error {
+        windows_service::Error::Winapi(error) => error.to_string(),
+        other => other.to_string(),
+    }
+}
