@@ -24,7 +24,9 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
             std::future::pending::<()>().await;
         }
     };
-    runtime.block_on(service::run(settings, || Ok(()), stop)).map_err(Failure::Outside)
+    let outcome = runtime.block_on(service::run(settings, || Ok(()), stop));
+    runtime.shutdown_background();
+    outcome.map_err(Failure::Outside)
 }
 
 /// Installs the service, or takes it away.

@@ -105,7 +105,10 @@ fn main(_: Vec<OsString>) {
             stop.notified().await;
             tell(handle, ServiceState::StopPending, 0);
         };
-        runtime.block_on(super::run(settings, ready, stopped))
+        let outcome = runtime.block_on(super::run(settings, ready, stopped));
+        // A question to the system that has no answer yet, such as an address, must not keep the service from stopping.
+        runtime.shutdown_background();
+        outcome
     });
     if let Err(error) = &outcome {
         log(&format!("the agent ends: {error}"));
