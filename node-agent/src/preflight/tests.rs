@@ -255,6 +255,7 @@ const CASES: &[(&str, Change)] = &[
     ("NW04", |it| way(it, tls(TlsFault::Issuer))),
     ("NW05", |it| way(it, tls(TlsFault::Name("certificate is valid for b.example".to_owned())))),
     ("NW13", |it| way(it, Way::Odd { to: "a.example:443".to_owned(), error: "503 Service Unavailable".to_owned() })),
+    ("NW08", |it| it.standing = Some(Standing::Busy("429 Too Many Requests".to_owned()))),
     ("AU01", |it| it.standing = Some(Standing::Unauthorized(None))),
     ("AU04", |it| it.standing = Some(known(NAME, "everyone", OwnNode::Absent))),
     ("AU07", |it| it.standing = Some(known("i-1", "system:nodes", OwnNode::Absent))),
