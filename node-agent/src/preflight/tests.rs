@@ -164,13 +164,16 @@ const CASES: &[(&str, Change)] = &[
         refused(it, None);
         instance(it).cluster_of_tags = Some("warehouse".to_owned());
     }),
-    ("NW08", |it| it.standing = Some(Standing::Busy("429 Too Many Requests".to_owned()))),
     ("NW10", |it| drop(it.machine.links.insert("ens6".to_owned(), "failed".to_owned()))),
     ("NW10", |it| {
         it.machine.uptime = 90;
         it.machine.links.insert("ens6".to_owned(), "configuring".to_owned());
     }),
     ("NW11", |it| replace_user_data(it, "10.100.0.0/16", "fd00:10::/108")),
+    ("WN09", |it| {
+        (it.family, it.command, it.config) = (Some(Family::Windows2022), None, Vec::new());
+        instance(it).user_data = None;
+    }),
     ("WN10", |it| {
         it.family = Some(Family::Windows2022);
         it.command = None;
