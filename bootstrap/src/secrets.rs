@@ -13,7 +13,7 @@ const HIDDEN: &str = "[hidden]";
 const LONGEST: usize = 240;
 
 /// Words that name a secret when they are part of a key.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 22] = [
     "token",
     "passw",
     "passphrase",
@@ -28,6 +28,14 @@ const NAMES: [&str; 14] = [
     "private",
     "-key",
     "_key",
+    "pass=",
+    "pass:",
+    "\"pass\"",
+    "pwd=",
+    "psk",
+    "cookie",
+    "sig=",
+    "auth=",
 ];
 
 /// A text as it may be shown: on one line, shortened, without secrets.
@@ -64,6 +72,11 @@ pub fn clean(text: &str) -> String {
 
 /// A word as it may be shown, and whether it names a secret, so that what follows is one.
 fn clean_word(word: &str) -> (String, bool) {
+    // The name of a flag alone, as our own messages quote it: what its value is stands elsewhere.
+    let is_flag = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    if word.strip_prefix("`--").and_then(|rest| rest.split_once('`')).is_some_and(|(name, _)| is_flag(name)) {
+        return (word.to_owned(), false);
+    }
     let lower = word.to_lowercase();
     if let Some(name) = NAMES.iter().filter_map(|name| lower.find(name).map(|at| (at, *name))).min() {
         let (at, name) = name;

@@ -61,6 +61,8 @@ pub enum ArgumentFaultKind {
     },
     /// The binary does not list it.
     NotInBinary,
+    /// It has one dash, and is none of the two flags that may.
+    OneDash,
     /// It is no flag.
     Positional,
     /// The list ends before its value.
@@ -126,6 +128,10 @@ pub fn parse(arguments: &[&str], is_open: &dyn Fn(usize) -> bool, set: &FlagSet)
             None => (flag, None),
         };
         let name = name.replace('_', "-");
+        if is_cluster_of_short_flags(argument) {
+            parsed.faults.push(fault(at, &name, ArgumentFaultKind::OneDash));
+            continue;
+        }
         let (known, kind) = known(&name, set);
         if let Some(kind) = kind {
             parsed.faults.push(fault(at, &name, kind));
@@ -169,6 +175,12 @@ fn flag_text(argument: &str) -> Option<&str> {
         "h" => Some("help"),
         _ => Some(short),
     }
+}
+
+/// Whether pflag reads it letter by letter, and stops at the first: `-v` with its value and `-h` are all that a kubelet has.
+fn is_cluster_of_short_flags(argument: &str) -> bool {
+    let short = argument.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    short.is_some_and(|short| !short.starts_with(['v', 'h']) || short.starts_with("ve") || short.starts_with("he"))
 }
 
 fn known(name: &str, set: &FlagSet) -> (Option<Flag>, Option<ArgumentFaultKind>) {

@@ -39,6 +39,10 @@ pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mu
             ArgumentFaultKind::NotInBinary => {
                 findings.add(&verdicts::KA02, format!("this kubelet has no flag `--{name}`"), place, text);
             }
+            ArgumentFaultKind::OneDash => {
+                let fix = format!("write it with two dashes: `--{name}`");
+                findings.add_with_fix(&verdicts::KA02, format!("flag `-{name}` has one dash"), &fix, place, text);
+            }
             ArgumentFaultKind::Positional if argument.is_open => {}
             ArgumentFaultKind::Positional => {
                 findings.add(&verdicts::KA04, format!("`{text}` is no flag"), place, text);

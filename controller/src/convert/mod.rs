@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Pure: from values to values. What an object says and v1 cannot is a [`Note`], never dropped in silence: every converter
-//! takes the fields that it knows out of a [`Fields`], which notes what is left at its end.
+//! takes the fields that it knows out of its `Fields`, which note what is left at its end.
 //!
 //! Sources: karpenter.sh, "v1beta1 Migration" and "v1 Migration"; the CRDs of Karpenter 0.31, 0.37 and 1.14.
 

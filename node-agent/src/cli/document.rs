@@ -93,14 +93,22 @@ fn finding(finding: &Finding) -> FindingDocument<'_> {
 
 /// Arguments are shown as they are, but for the one that carries credentials.
 pub(super) fn shown(argument: &str) -> String {
-    if argument.contains("manifest-url") || argument.contains("://") { clean(argument) } else { argument.to_owned() }
+    match argument.split_once('=') {
+        // A header may be named as anything.
+        Some((name, _)) if name == "--manifest-url-header" => format!("{name}=[hidden]"),
+        _ if argument.contains("manifest-url") || argument.contains("://") => clean(argument),
+        _ => argument.to_owned(),
+    }
 }
 
-/// The configuration as it is, but for the field that carries credentials.
+/// The configuration as it is, but for the fields that carry credentials.
 fn shown_config(config: &Map<String, Value>) -> Map<String, Value> {
     let mut config = config.clone();
     if let Some(headers) = config.get_mut("staticPodURLHeader") {
         *headers = "[hidden]".into();
+    }
+    if let Some(url) = config.get_mut("staticPodURL") {
+        *url = clean(url.as_str().unwrap_or_default()).into();
     }
     config
 }

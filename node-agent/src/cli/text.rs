@@ -52,6 +52,8 @@ pub(super) fn line(text: &mut String, label: &str, content: &str) {
     let mut current = format!("  {label:<LABEL$}");
     let indent = current.len();
     let mut is_empty = true;
+    // Names come from user data, and a terminal obeys what it is sent.
+    let content: String = content.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     for word in content.split_whitespace() {
         if !is_empty && current.chars().count() + 1 + word.chars().count() > WIDTH {
             let _ = writeln!(text, "{current}");

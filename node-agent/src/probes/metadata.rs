@@ -41,6 +41,11 @@ pub async fn notice(endpoint: &str) -> Option<Notice> {
     Some(Notice::Rebalance(advice))
 }
 
+fn is_instance_id(text: &str) -> bool {
+    text.strip_prefix("i-")
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
 impl Session {
     /// `None` if metadata is turned off.
     async fn open(endpoint: &str) -> Result<Option<Self>, String> {
@@ -109,7 +114,8 @@ impl Session {
             cluster_of_tags: self.cluster_of_tags().await,
             has_ipv6: ipv6.ok().map(|it| it.is_some_and(|text| !text.is_empty())),
             vpc_networks: networks.lines().map(ToOwned::to_owned).collect(),
-            id: field("instanceId"),
+            // It goes onto the console, where a line is a line.
+            id: Some(field("instanceId")).filter(|id| is_instance_id(id)).unwrap_or_default(),
             instance_type: field("instanceType"),
             zone: field("availabilityZone"),
             region: field("region"),
