@@ -77,12 +77,20 @@ fn clean_word(word: &str) -> (String, bool) {
     if word.strip_prefix("`--").and_then(|rest| rest.split_once('`')).is_some_and(|(name, _)| is_flag(name)) {
         return (word.to_owned(), false);
     }
+    // Before any name: the password of `https://user:secret@proxy` may hold one.
+    if let Some((before, host)) = word.rsplit_once('@')
+        && let Some((scheme, _)) = before.split_once("://")
+    {
+        let (host, names_secret) = clean_word(host);
+        return (format!("{}://{HIDDEN}@{host}", clean_word(scheme).0), names_secret);
+    }
     let lower = word.to_lowercase();
     if let Some(name) = NAMES.iter().filter_map(|name| lower.find(name).map(|at| (at, *name))).min() {
         let (at, name) = name;
         // Prose (“its token is missing”) has the bare word; a document has something around it.
         let is_prose = lower.trim_matches(|char: char| !char.is_alphanumeric()) == name || lower == format!("{name}s");
-        let after = at + name.len();
+        // Some names are known by what follows them.
+        let after = at + name.trim_end_matches([':', '=']).len();
         let separator = lower.get(after..).and_then(|rest| rest.find([':', '='])).map(|offset| after + offset);
         match separator {
             Some(separator) if lower.len() == word.len() => {
@@ -200,6 +208,12 @@ mod tests {
             ("launchToken: mlt-4f9aQ2", "launchToken:[hidden]"),
             ("export HTTPS_PROXY=http://u:hunter2@proxy:3128", "export HTTPS_PROXY=http://[hidden]@proxy:3128"),
             ("--manifest-url-header=Authorization:Bearer abc", "--manifest-url-header=Authorization:[hidden]"),
+            ("https://u:hunter2secret@x/y", "https://[hidden]@x/y"),
+            (
+                "no kubelet has flag `--tls-private-key-fil`; did you",
+                "no kubelet has flag `--tls-private-key-fil`; did you",
+            ),
+            ("mysql PASS=a psk=b", "mysql PASS=[hidden]"),
             ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "AWS_SECRET_ACCESS_KEY=[hidden]"),
             ("key AKIAIOSFODNN7EXAMPLE", "key [hidden]"),
             ("-----BEGIN RSA PRIVATE KEY----- MIIE", "-----BEGIN [hidden]"),
