@@ -34,18 +34,15 @@ pub enum CommandFault {
     Refused(String),
 }
 
-/// The command line of a service, the program first.
-///
-/// `unit` is the text of the unit with its drop-ins, as `systemctl cat` prints it; `read` gives the text of a file, if it
-/// is there.
+/// The variables that a unit gives to its service, later ones over earlier ones.
 ///
 /// # Errors
-/// systemd would not start it: why.
-pub fn command_line(
+/// An environment file is not there.
+pub fn environment(
     unit: &str,
     read: &dyn Fn(&str) -> Option<String>,
     specifiers: Specifiers<'_>,
-) -> Result<Vec<String>, CommandFault> {
+) -> Result<Vec<Variable>, CommandFault> {
     let mut variables = Vec::new();
     for line in directives(unit, "Service", "Environment") {
         variables.extend(environment_directive(&line, specifiers));
@@ -65,6 +62,28 @@ pub fn command_line(
             variables.retain(|it| it.name != name || value.as_ref().is_some_and(|value| text(&it.value) != *value));
         }
     }
+    Ok(variables)
+}
+
+/// The value of a variable, if it has one that is not empty.
+#[must_use]
+pub fn value_of(variables: &[Variable], name: &str) -> Option<String> {
+    last(variables, name).map(|it| text(&it.value)).filter(|value| !value.is_empty())
+}
+
+/// The command line of a service, the program first.
+///
+/// `unit` is the text of the unit with its drop-ins, as `systemctl cat` prints it; `read` gives the text of a file, if it
+/// is there.
+///
+/// # Errors
+/// systemd would not start it: why.
+pub fn command_line(
+    unit: &str,
+    read: &dyn Fn(&str) -> Option<String>,
+    specifiers: Specifiers<'_>,
+) -> Result<Vec<String>, CommandFault> {
+    let variables = environment(unit, read, specifiers)?;
     let commands = directives(unit, "Service", "ExecStart");
     let command = commands.last().ok_or(CommandFault::Nothing)?;
     let is_oneshot = directives(unit, "Service", "Type").last().is_some_and(|it| it == "oneshot");

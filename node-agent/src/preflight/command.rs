@@ -1,7 +1,7 @@
 //! The kubelet's command line as systemd will pass it: unit, drop-ins and environment files together.
 
 use muster_bootstrap::words::powershell::split_command_line;
-use muster_bootstrap::words::unit::{Specifiers, command_line};
+use muster_bootstrap::words::unit::{Specifiers, command_line, environment, value_of};
 
 /// The arguments of the kubelet, without the program.
 ///
@@ -17,6 +17,13 @@ pub fn kubelet(
 ) -> Result<Vec<String>, String> {
     let words = command_line(unit, read, specifiers).map_err(|fault| fault.to_string())?;
     Ok(words.into_iter().skip(1).collect())
+}
+
+/// Whether the unit gives the kubelet a proxy for HTTPS.
+#[must_use]
+pub fn has_proxy(unit: &str, read: &dyn Fn(&str) -> Option<String>, specifiers: Specifiers<'_>) -> bool {
+    let variables = environment(unit, read, specifiers).unwrap_or_default();
+    ["HTTPS_PROXY", "https_proxy"].iter().any(|name| value_of(&variables, name).is_some())
 }
 
 /// The arguments of the kubelet in the command line of a Windows service, without the program: EKS runs it by a host of its
@@ -55,6 +62,17 @@ mod tests {
         );
         assert_eq!(kubelet_of_service(r"C:\k\kubelet.exe --v=2").unwrap(), ["--v=2"]);
         assert!(kubelet_of_service(r"C:\k\other.exe --v=2").is_err());
+    }
+
+    #[test]
+    fn a_proxy_is_seen_wherever_it_is_set() {
+        let has = |unit: &str| {
+            has_proxy(unit, &|path| (path == "/env").then(|| "https_proxy=http://p:3128\n".to_owned()), &unresolved)
+        };
+        assert!(has("[Service]\nEnvironment=\"HTTPS_PROXY=http://p:3128\"\nExecStart=/k\n"));
+        assert!(has("[Service]\nEnvironmentFile=-/env\nExecStart=/k\n"));
+        assert!(!has("[Service]\nEnvironment=HTTPS_PROXY= NO_PROXY=a\nExecStart=/k\n"));
+        assert!(!has("[Service]\nEnvironment=HTTP_PROXY=http://p:3128\nExecStart=/k\n"));
     }
 
     #[test]

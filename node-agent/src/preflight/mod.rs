@@ -64,6 +64,8 @@ pub struct Facts {
     pub machine: Machine,
     /// The way to the API server; `None` while its address is not known.
     pub way: Option<Way>,
+    /// Whether the kubelet goes by a proxy, and the agent does not.
+    pub has_proxy: bool,
     /// Who the node is to the API server; `None` if it could not be asked.
     pub standing: Option<Standing>,
     /// Devices.
@@ -151,7 +153,9 @@ pub fn examine(facts: &Facts) -> Preflight {
     findings.extend(network::check(facts, &effective));
     findings.extend(machine::check(facts, &effective));
     findings.extend(containerd::check(facts));
-    findings.extend(facts.way.iter().flat_map(|way| way::check(way, facts.now)));
+    let on_the_way = facts.way.iter().flat_map(|way| way::check(way, facts.now));
+    // The agent goes straight, so it cannot know what a kubelet meets that goes by a proxy.
+    findings.extend(on_the_way.map(|it| if facts.has_proxy { it.with_severity(Severity::Warning) } else { it }));
     findings.extend(windows::check(facts, config.as_ref()));
     let minor = facts.flags.version;
     findings.extend(facts.standing.iter().flat_map(|it| standing::check(it, node_name.as_deref(), facts, minor)));

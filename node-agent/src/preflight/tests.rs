@@ -72,6 +72,7 @@ fn healthy() -> Facts {
         )),
         config: vec![File { name: "/etc/kubernetes/kubelet/config.json".to_owned(), text: config.to_owned() }],
         missing: Vec::new(),
+        has_proxy: false,
         machine: Machine {
             host_name: NAME.to_owned(),
             boot_id: "b".to_owned(),
@@ -567,4 +568,15 @@ fn a_full_disk_does_not_hold_back_who_makes_room() {
     let found = examine(&facts);
     assert!(found.fatal().is_none(), "{}", shown(&found));
     assert!(found.findings.iter().any(|it| it.verdict.code == "CR11"));
+}
+
+#[test]
+fn a_kubelet_behind_a_proxy_is_not_held_by_a_way_that_it_does_not_go() {
+    let mut facts = healthy();
+    facts.way = Some(Way::Silent { to: "10.0.0.1:443".to_owned(), after: Duration::from_secs(2) });
+    facts.standing = None;
+    assert_eq!(examine(&facts).fatal().map(|it| it.verdict.code), Some("NW02"));
+    facts.has_proxy = true;
+    let found = examine(&facts);
+    assert!(found.fatal().is_none() && found.findings.iter().any(|it| it.verdict.code == "NW02"), "{}", shown(&found));
 }

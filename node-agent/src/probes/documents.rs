@@ -18,6 +18,8 @@ pub struct Documents {
     pub missing: Vec<String>,
     /// The kubeconfig: its path and its text.
     pub kubeconfig: Option<(String, String)>,
+    /// Whether the kubelet goes to the API server by a proxy.
+    pub has_proxy: bool,
 }
 
 /// Reads them. `unit` is the text of the kubelet's unit with its drop-ins.
@@ -37,6 +39,9 @@ pub fn read(unit: Option<&str>) -> Documents {
             return documents;
         }
     };
+    if Platform::HERE == Platform::Linux {
+        documents.has_proxy = command::has_proxy(unit, &read, &machine::specifier);
+    }
     let value = |name: &str| value_of(&arguments, name);
     let (config, drop_ins, kubeconfig) = (value("config"), value("config-dir"), value("kubeconfig"));
     let mut named: Vec<String> = config.iter().chain(&kubeconfig).cloned().collect();

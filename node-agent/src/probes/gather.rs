@@ -86,6 +86,7 @@ impl Gatherer {
             command: documents.command,
             config: documents.config,
             missing: documents.missing,
+            has_proxy: documents.has_proxy,
             machine: machine::read(),
             way,
             standing,
