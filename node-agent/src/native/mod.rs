@@ -6,6 +6,7 @@
 //! ```
 
 mod render;
+mod unsupported;
 
 use std::path::Path;
 
@@ -46,6 +47,10 @@ async fn bootstrap(facts: &Facts) -> Result<(), Finding> {
     };
     let instance = facts.metadata.instance().ok_or_else(|| fault("the instance is not known", ""))?;
     let user_data = UserData::read(instance.user_data.as_deref().unwrap_or_default(), "user-data");
+    if let Some(field) = unsupported::first(&user_data) {
+        let message = format!("the native bootstrap does not do `{field}`");
+        return Err(fault(&message, &field).with_fix("remove the field, or let nodeadm run: `mode: delegate`"));
+    }
     let question = Question {
         user_data: Some(user_data),
         family: facts.family,
