@@ -315,8 +315,7 @@ impl Course {
     #[must_use]
     pub fn fatal(&self) -> Option<&Finding> {
         let passes = |it: &Finding| ["NW", "AU", "ID"].iter().any(|area| it.verdict.code.starts_with(area));
-        let errors = self.preflight.iter().flat_map(|it| &it.findings).filter(|it| it.severity == Severity::Error);
-        errors.into_iter().find(|it| !(self.has_joined && passes(it)))
+        self.preflight.iter().flat_map(Preflight::errors).find(|it| !(self.has_joined && passes(it)))
     }
 
     /// Takes up what the agent before this one had seen since the boot.

@@ -8,10 +8,13 @@
 //!             token, kubelet --version                 (pure)     │               ├─► serial console, one line
 //!             journalctl -f, systemctl show ─────────► watch ─────┼─► Course ─► Report ─► agent.sock: health,
 //!             own Node (watch), healthz, PodResources  (pure)     │   (pure)      │       reflection, admission
-//!             /sys, /dev ────────────────────────────► devices ───┘               └─► log bundle
-//!                                                      (pure)          │
-//!  kubelet.service ─ ExecCondition ─ gate ──────────► admission ◄──────┘  may the kubelet start?
+//!             /sys, /dev ────────────────────────────► devices ───┘      │        └─► log bundle
+//!                                                      (pure)            ▼
+//!  kubelet.service ─ ExecCondition ─ gate ──────────► admission ◄─── Hold (pure): may the kubelet start, is it owed a start?
+//!                                                                        └─► native (mode `native`): files, then units
 //! ```
+//! On Windows the journal is the event log and files of logs, `systemctl` the service manager, the socket a named pipe; the
+//! gate is a watcher that stops a kubelet's service that was started too early ([`platform`] says which is which).
 //!
 //! Decisions are pure functions of what was observed and a time that is passed in: [`preflight`], [`watch`], [`devices`],
 //! [`course`]. They know nothing of Linux but its texts, and so run on every platform. Probes and publishing are thin and

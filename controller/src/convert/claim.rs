@@ -15,7 +15,7 @@ const CONDITIONS: [(&str, &str); 6] = [
 ];
 
 pub(super) fn convert(fields: &mut Fields<'_>) -> Value {
-    let (version, _) = fields.identity();
+    let version = fields.version();
     let is_machine = version.ends_with("v1alpha5");
     let metadata = meta::metadata(fields);
     let status = fields.take("status").map(status);

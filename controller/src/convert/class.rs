@@ -10,7 +10,7 @@ const OF_IMAGES: [(&str, &str); 4] =
     [("aws-ids", "id"), ("aws::ids", "id"), ("aws::name", "name"), ("aws::owners", "owner")];
 
 pub(super) fn convert(fields: &mut Fields<'_>) -> Value {
-    let (version, _) = fields.identity();
+    let version = fields.version();
     let metadata = meta::metadata(fields);
     drop(fields.take("status"));
     let mut spec = fields.inner("spec");

@@ -21,9 +21,10 @@ impl<'n> Fields<'n> {
         Self { object: name, path: String::new(), rest, notes }
     }
 
-    /// The API version and the kind.
-    pub(crate) fn identity(&mut self) -> (String, String) {
-        (self.text("apiVersion").unwrap_or_default(), self.text("kind").unwrap_or_default())
+    /// Takes what says what the object is, and gives its version.
+    pub(crate) fn version(&mut self) -> String {
+        drop(self.take("kind"));
+        self.text("apiVersion").unwrap_or_default()
     }
 
     /// A field; `null` counts as absent.

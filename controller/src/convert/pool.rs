@@ -17,7 +17,7 @@ const OF_TYPES: [&str; 4] =
 
 /// A pool, and the kubelet's settings that now belong to its class.
 pub(super) fn convert(fields: &mut Fields<'_>) -> (Value, Option<Setting>) {
-    let (version, _) = fields.identity();
+    let version = fields.version();
     let metadata = meta::metadata(fields);
     let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     // Counts of what runs: the controller writes them anew.
@@ -130,7 +130,9 @@ fn seconds(value: Option<&Value>) -> Value {
 }
 
 fn node_pool(spec: &mut Fields<'_>) -> (Value, Option<Value>) {
-    let (mut disruption, expire_after) = disruption_of(&mut spec.inner("disruption"));
+    let mut removal = spec.inner("disruption");
+    let (disruption, expire_after) = disruption_of(&mut removal);
+    removal.finish();
     let mut template = spec.inner("template");
     let mut metadata = template.inner("metadata");
     let labels = metadata.take("labels").map(meta::keys).unwrap_or_default();
@@ -141,7 +143,6 @@ fn node_pool(spec: &mut Fields<'_>) -> (Value, Option<Value>) {
     let converted = node_spec(&mut node, expire_after);
     node.finish();
     template.finish();
-    disruption.retain(|_, value| !value.is_null());
     let template = Template { labels, annotations, spec: converted };
     (spec_of(template, disruption, spec.take("limits"), spec.take("weight")), kubelet)
 }
@@ -184,9 +185,6 @@ fn disruption_of(fields: &mut Fields<'_>) -> (Map<String, Value>, Option<Value>)
     let mut disruption = policy(policy_name, after);
     if let Some(budgets) = fields.take("budgets") {
         disruption.insert("budgets".to_owned(), budgets);
-    }
-    for (key, _) in fields.take_all() {
-        fields.note(&key, "has no equivalent in v1, and is left out");
     }
     (disruption, Some(expire_after))
 }

@@ -105,10 +105,15 @@ pub struct Preflight {
 }
 
 impl Preflight {
-    /// The finding that keeps the kubelet from starting: the first error.
+    /// What a kubelet should not start with.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+
+    /// The first of them.
     #[must_use]
     pub fn fatal(&self) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.severity == Severity::Error)
+        self.errors().next()
     }
 }
 
@@ -213,5 +218,7 @@ fn node_name(facts: &Facts, effective: &Effective) -> Option<String> {
     of_flag.or_else(|| facts.command.is_some().then(|| facts.machine.host_name.to_lowercase()))
 }
 
+#[cfg(test)]
+mod coverage;
 #[cfg(test)]
 pub(crate) mod tests;

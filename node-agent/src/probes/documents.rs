@@ -71,7 +71,7 @@ pub fn read(unit: Option<&str>) -> Documents {
 }
 
 /// The last value of a flag, in either of its forms.
-fn value_of(arguments: &[String], name: &str) -> Option<String> {
+pub(super) fn value_of(arguments: &[String], name: &str) -> Option<String> {
     let mut found = None;
     for (index, argument) in arguments.iter().enumerate() {
         let Some(rest) = argument.strip_prefix("--").and_then(|rest| rest.strip_prefix(name)) else { continue };

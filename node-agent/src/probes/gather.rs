@@ -57,7 +57,9 @@ impl Gatherer {
         let (metadata, flags, unit, units) =
             tokio::join!(metadata, ask_kubelet(self.flags.take()), unit, supervisor::units());
         let documents = documents::read(unit.as_deref());
-        let name = documents.command.as_ref().and_then(|(_, arguments)| host_name(arguments));
+        let name =
+            documents.command.as_ref().and_then(|(_, arguments)| documents::value_of(arguments, "hostname-override"));
+        let name = name.map(|name| name.trim().to_lowercase());
         let config = kubeconfig(&documents, &metadata, &flags.0);
         self.has_gathered = true;
         self.metadata = Some(metadata.clone());
@@ -183,8 +185,4 @@ fn kubeconfig(
     let authority = base64(effective.certificate_authority?.trim().as_bytes())?;
     let (endpoint, cluster) = (effective.endpoint?, effective.cluster_name?);
     Some(Ok(Kubeconfig::of_eks(endpoint, authority, &cluster, &instance.region, machine::TOKEN_PROGRAM)))
-}
-
-fn host_name(arguments: &[String]) -> Option<String> {
-    arguments.iter().rev().find_map(|it| it.strip_prefix("--hostname-override=")).map(|name| name.trim().to_lowercase())
 }
