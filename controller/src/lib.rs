@@ -1,10 +1,10 @@
 //! The library behind the program `muster`: what is read, what it means together, and the commands that show it.
 //!
 //! ```text
-//!  files ──► manifest ──► snapshot ──► muster_scheduling ──► cli ──► text, JSON, YAML
-//!            objects,      Problem      Solution, bound,      plan, explain
-//!            checked by        ▲        violations, replay
-//!            muster_api        │
+//!  files ────► manifest ──► snapshot ──► muster_scheduling ──► cli ──► text, JSON, YAML
+//!               ▲ objects,    Problem      Solution, bound,      plan, explain
+//!  cluster ► watch  checked by    ▲        violations, replay
+//!                   muster_api    │
 //!                          muster_aws   instance types of each NodeClass
 //! ```
 //!
@@ -16,3 +16,4 @@ pub mod cli;
 pub mod convert;
 pub mod manifest;
 pub mod snapshot;
+pub mod watch;

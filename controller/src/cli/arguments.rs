@@ -12,8 +12,8 @@ use clap_complete::Shell;
     version,
     about = "A Karpenter-compatible node autoscaler for EKS",
     long_about = "Muster launches the cheapest nodes that hold the pods which fit nowhere, from the NodePool and \
-                  EC2NodeClass objects that Karpenter uses.\n\nThese commands work on manifests in files. They need no \
-                  cluster and no AWS account, and write nothing anywhere.",
+                  EC2NodeClass objects that Karpenter uses.\n\nThese commands work on manifests in files, or on what a \
+                  live cluster holds (`--cluster`). They need no AWS account, and write nothing anywhere.",
     after_help = "Exit codes: 0 success; 1 the answer is \"no\"; 2 bad input or usage; 3 the outside world failed.",
     subcommand_required = true,
     arg_required_else_help = true,
@@ -94,6 +94,11 @@ pub(crate) struct TypesArguments {
     #[arg(short = 'f', long = "file", value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
+    pub(crate) cluster: ClusterArguments,
+    /// Which NodeClass, where there are several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node_class: Option<String>,
+    #[command(flatten)]
     pub(crate) catalogue: CatalogueArguments,
     /// Only types whose name matches, such as `m7g.*`; repeatable, any may match
     #[arg(long = "name", value_name = "GLOB")]
@@ -141,11 +146,24 @@ pub(crate) struct CompletionsArguments {
 /// Where the cluster is read from.
 #[derive(Debug, Args)]
 pub(crate) struct InputArguments {
-    /// Manifests: a file, a directory, or `-` for stdin; YAML or JSON; repeatable
-    #[arg(short = 'f', long = "file", value_name = "PATH", required = true)]
+    /// Manifests: a file, a directory, or `-` for stdin; YAML or JSON; repeatable. With `--cluster`: on top of the cluster
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present = "cluster")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
+    pub(crate) cluster: ClusterArguments,
+    #[command(flatten)]
     pub(crate) catalogue: CatalogueArguments,
+}
+
+/// Which live cluster is read.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArguments {
+    /// Read the objects of a live cluster, as `kubectl` finds it; nothing is written there
+    #[arg(long)]
+    pub(crate) cluster: bool,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "cluster")]
+    pub(crate) context: Option<String>,
 }
 
 /// What can be launched.

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::manifest::InputError;
+use crate::watch::ClusterError;
 
 /// Why a command did not succeed. `Display` is the whole message, hint included.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,9 @@ pub(crate) enum Failure {
     /// A manifest is wrong.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// A live cluster cannot be read.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The command ran, and its answer, already printed, is "no".
     #[error("{0}")]
     No(String),
@@ -37,8 +41,9 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::No(_) | Self::InvalidPlan(_) | Self::Internal(_) => 1,
-            Self::Usage(_) | Self::Input(_) => 2,
-            Self::Output(_) => 3,
+            Self::Usage(_) | Self::Input(_) | Self::Cluster(ClusterError::Kubeconfig { .. }) => 2,
+            // An object that makes no sense is the cluster's, nobody's input.
+            Self::Cluster(ClusterError::Server { .. } | ClusterError::Object(_)) | Self::Output(_) => 3,
         }
     }
 

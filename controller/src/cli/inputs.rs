@@ -7,10 +7,11 @@ use muster_scheduling::model::Problem;
 use super::failure::Failure;
 use super::palette::Palette;
 use super::progress::Progress;
-use super::settings::{Packing, Sources};
+use super::settings::{ClusterSource, Packing, Sources};
 use super::types::Supply;
-use crate::manifest::{self, DefaultSpread, Manifests, NodeClass};
+use crate::manifest::{self, DefaultSpread, Intake, Manifests, NodeClass};
 use crate::snapshot::{self, Remarks, Settings, Snapshot};
+use crate::watch::{self, Question, Scope};
 
 /// What a command works on.
 #[derive(Debug)]
@@ -29,10 +30,17 @@ pub(crate) fn read(
     progress: &mut Progress,
     palette: Palette,
 ) -> Result<Inputs, Failure> {
-    let Sources { files, catalogue } = sources;
+    let Sources { cluster, files, catalogue } = sources;
     let Packing { options: _, gates, scheduler_config } = packing;
     let catalogue = Supply::open(catalogue)?;
-    let manifests = read_manifests(files, progress)?;
+    let mut intake = Intake::default();
+    if let Some(ClusterSource { context }) = cluster {
+        let scope = if scheduler_config.is_some() { Scope::AllWithServices } else { Scope::All };
+        read_cluster(Question { context: context.as_deref(), scope }, &mut intake, progress)?;
+    }
+    progress.stage("reading manifests");
+    intake.files(files, &mut stdin().lock())?;
+    let manifests = intake.finish();
     let default_spread = match scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,
         None => DefaultSpread::default(),
@@ -46,11 +54,29 @@ pub(crate) fn read(
     Ok(Inputs { problem, remarks, price_source: catalogue.price_source() })
 }
 
-/// Reads the manifests in `files`.
-pub(crate) fn read_manifests(files: &[std::path::PathBuf], progress: &mut Progress) -> Result<Manifests, Failure> {
+/// Reads the NodeClasses in `files`, and in the cluster if one is to be read.
+pub(crate) fn read_node_classes(
+    cluster: Option<&ClusterSource>,
+    files: &[std::path::PathBuf],
+    progress: &mut Progress,
+) -> Result<Vec<NodeClass>, Failure> {
+    let mut intake = Intake::default();
+    if let Some(ClusterSource { context }) = cluster {
+        let question = Question { context: context.as_deref(), scope: Scope::NodeClasses };
+        read_cluster(question, &mut intake, progress)?;
+    }
     progress.stage("reading manifests");
-    let manifests = manifest::read(files, &mut stdin().lock())?;
-    Ok(manifests)
+    intake.files(files, &mut stdin().lock())?;
+    Ok(intake.finish().node_classes)
+}
+
+/// Reads a live cluster. The only command that waits for a network needs a runtime only for that.
+fn read_cluster(question: Question<'_>, intake: &mut Intake, progress: &mut Progress) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Internal(format!("no runtime: {error}")))?;
+    progress.stage("connecting to the cluster");
+    runtime.block_on(watch::read_once(question, intake, &mut |stage| progress.stage(stage)))?;
+    Ok(())
 }
 
 /// Says on stderr what was read but not used as its author may have meant it.

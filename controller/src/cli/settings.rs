@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use muster_scheduling::model::{self, Options};
 
 use super::arguments::{
-    CatalogueArguments, CompletionsArguments, CrdsArguments, ExplainArguments, InputArguments, MinValuesPolicy,
-    OutputArguments, OutputFormat, PackingArguments, PlanArguments, PreferencePolicy, SubjectKind, TypesArguments,
+    CatalogueArguments, ClusterArguments, CompletionsArguments, CrdsArguments, ExplainArguments, InputArguments,
+    MinValuesPolicy, OutputArguments, OutputFormat, PackingArguments, PlanArguments, PreferencePolicy, SubjectKind,
+    TypesArguments,
 };
 use super::failure::Failure;
 use super::output::{DataFormat, Format};
@@ -34,8 +35,12 @@ pub(crate) struct ExplainSettings {
 /// What `muster types` shall do.
 #[derive(Debug)]
 pub(crate) struct TypesSettings {
-    /// Manifests with the EC2NodeClass; none: the default class.
+    /// A live cluster with the EC2NodeClass.
+    pub(crate) cluster: Option<ClusterSource>,
+    /// Manifests with the EC2NodeClass; neither these nor a cluster: the default class.
     pub(crate) files: Vec<PathBuf>,
+    /// The name of the class, where there are several.
+    pub(crate) node_class: Option<String>,
     pub(crate) catalogue: CatalogueSource,
     /// Patterns of names, any of which may match; none: all.
     pub(crate) names: Vec<String>,
@@ -45,8 +50,17 @@ pub(crate) struct TypesSettings {
 /// Where the cluster and the instance types come from.
 #[derive(Debug)]
 pub(crate) struct Sources {
+    /// A live cluster, read before the files.
+    pub(crate) cluster: Option<ClusterSource>,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) catalogue: CatalogueSource,
+}
+
+/// Which cluster is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClusterSource {
+    /// The context of the kubeconfig, if not the current one.
+    pub(crate) context: Option<String>,
 }
 
 /// Where the instance types come from.
@@ -99,10 +113,11 @@ impl ExplainSettings {
 
 impl TypesSettings {
     pub(crate) fn new(arguments: TypesArguments) -> Result<Self, Failure> {
-        let TypesArguments { files, catalogue, names, output } = arguments;
+        let TypesArguments { files, cluster, node_class, catalogue, names, output } = arguments;
+        let cluster = ClusterSource::new(cluster);
         let catalogue = CatalogueSource::new(catalogue);
         check_stdin(&files, &catalogue)?;
-        Ok(Self { files, catalogue, names, format: format_of(&output) })
+        Ok(Self { cluster, files, node_class, catalogue, names, format: format_of(&output) })
     }
 }
 
@@ -124,10 +139,17 @@ pub(crate) fn completions_shell(arguments: CompletionsArguments) -> clap_complet
 
 impl Sources {
     fn new(arguments: InputArguments) -> Result<Self, Failure> {
-        let InputArguments { files, catalogue } = arguments;
-        let catalogue = CatalogueSource::new(catalogue);
+        let InputArguments { files, cluster, catalogue } = arguments;
+        let (cluster, catalogue) = (ClusterSource::new(cluster), CatalogueSource::new(catalogue));
         check_stdin(&files, &catalogue)?;
-        Ok(Self { files, catalogue })
+        Ok(Self { cluster, files, catalogue })
+    }
+}
+
+impl ClusterSource {
+    fn new(arguments: ClusterArguments) -> Option<Self> {
+        let ClusterArguments { cluster, context } = arguments;
+        cluster.then_some(Self { context })
     }
 }
 

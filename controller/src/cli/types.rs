@@ -11,7 +11,7 @@ use muster_scheduling::model::Catalogue;
 
 use self::pattern::matches_any;
 use super::failure::Failure;
-use super::inputs::read_manifests;
+use super::inputs::read_node_classes;
 use super::output::{DataFormat, Format};
 use super::palette::Palette;
 use super::progress::Progress;
@@ -79,9 +79,9 @@ pub(crate) fn print(
     progress: &mut Progress,
     palette: Palette,
 ) -> Result<(), Failure> {
-    let TypesSettings { files, catalogue: source, names, format } = settings;
+    let TypesSettings { cluster: _, files: _, node_class: _, catalogue: source, names, format } = settings;
     let open = Supply::open(source)?;
-    let class = node_class(files, progress)?;
+    let class = node_class(settings, progress)?;
     progress.stage("resolving instance types");
     let mut types = open.types(class.as_ref()).types().to_vec();
     progress.clear();
@@ -101,25 +101,36 @@ pub(crate) fn print(
     Ok(out.write_all(text.as_bytes())?)
 }
 
-/// The one NodeClass in `files`, if any are given.
-fn node_class(files: &[std::path::PathBuf], progress: &mut Progress) -> Result<Option<NodeClass>, Failure> {
-    if files.is_empty() {
-        return Ok(None);
+/// The one NodeClass that is asked for; none if no place is given to look for one.
+fn node_class(settings: &TypesSettings, progress: &mut Progress) -> Result<Option<NodeClass>, Failure> {
+    let TypesSettings { cluster, files, node_class, .. } = settings;
+    if cluster.is_none() && files.is_empty() {
+        return match node_class {
+            None => Ok(None),
+            Some(name) => Err(Failure::Usage(format!(
+                "`--node-class {name}` says which NodeClass, but not where it is\n\nhint: add `-f FILE` or `--cluster`"
+            ))),
+        };
     }
-    let classes = read_manifests(files, progress)?.node_classes;
-    match classes.as_slice() {
-        [class] => Ok(Some(class.clone())),
-        [] => Err(Failure::Usage(
+    let mut classes = read_node_classes(cluster.as_ref(), files, progress)?;
+    let names: Vec<String> = classes.iter().map(|class| class.name.to_string()).collect();
+    if let Some(wanted) = node_class {
+        classes.retain(|class| *class.name == **wanted);
+    }
+    match (classes.len(), names.as_slice()) {
+        (0, []) => Err(Failure::Usage(
             "there is no EC2NodeClass in the input\n\nhint: without `-f` the types of the default class are listed"
                 .into(),
         )),
-        several => {
-            let names: Vec<&str> = several.iter().map(|class| &*class.name).collect();
-            Err(Failure::Usage(format!(
-                "there are {} NodeClasses in the input: {}\n\nhint: give the file of one of them",
-                several.len(),
-                names.join(", ")
-            )))
-        }
+        (0, names) => Err(Failure::Usage(format!(
+            "there is no NodeClass `{}` in the input\n\nhint: it has {}",
+            node_class.as_deref().unwrap_or_default(),
+            names.join(", ")
+        ))),
+        (1, _) => Ok(classes.pop()),
+        (several, names) => Err(Failure::Usage(format!(
+            "there are {several} NodeClasses in the input: {}\n\nhint: say which with `--node-class NAME`",
+            names.join(", ")
+        ))),
     }
 }

@@ -53,22 +53,60 @@ pub(crate) use source::{Source, read_one};
 pub use volume::{Claim, CsiNode, PersistentVolume, StorageClass, Volume, VolumeAttachment, driver_of, is_foreign};
 pub use workload::{DaemonSet, Workload};
 
-/// Reads every object under `paths`: files, folders (with all below them), `-` for `stdin`.
+/// Takes texts one after another, from files and from a cluster, and keeps what they say together.
+#[derive(Default)]
+pub struct Intake {
+    reader: reader::Reader,
+}
+
+impl Intake {
+    /// Reads every object under `paths`: files, folders (with all below them), `-` for `stdin`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the input.
+    pub fn files(&mut self, paths: &[PathBuf], stdin: &mut dyn Read) -> Result<(), InputError> {
+        let reader = &mut self.reader;
+        for path in paths {
+            let before = reader.objects();
+            source::each_source(path, stdin, &mut |source| read_source(reader, source))?;
+            // Most often a command before the pipe failed, and "nothing is pending" would be the wrong thing to hear.
+            if reader.objects() == before {
+                let name = if path.as_os_str() == "-" { "stdin".to_owned() } else { format!("`{}`", path.display()) };
+                reader.say(format!("there is no object in {name}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every object of `text`, which is called `name` in messages; `.json` at its end forbids YAML.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the text.
+    pub fn text(&mut self, name: &str, text: String) -> Result<(), InputError> {
+        let source = Source { name: name.to_owned(), text, only_json: name.ends_with(".json") };
+        read_source(&mut self.reader, &source)
+    }
+
+    /// Adds a warning.
+    pub fn say(&mut self, warning: String) {
+        self.reader.say(warning);
+    }
+
+    /// All that was read.
+    #[must_use]
+    pub fn finish(self) -> Manifests {
+        self.reader.finish()
+    }
+}
+
+/// Reads every object under `paths`; see [`Intake::files`].
 ///
 /// # Errors
 /// The first thing that is wrong with the input.
 pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputError> {
-    let mut reader = reader::Reader::default();
-    for path in paths {
-        let before = reader.objects();
-        source::each_source(path, stdin, &mut |source| read_source(&mut reader, source))?;
-        // Most often a command before the pipe failed, and "nothing is pending" would be the wrong thing to hear.
-        if reader.objects() == before {
-            let name = if path.as_os_str() == "-" { "stdin".to_owned() } else { format!("`{}`", path.display()) };
-            reader.say(format!("there is no object in {name}"));
-        }
-    }
-    Ok(reader.finish())
+    let mut intake = Intake::default();
+    intake.files(paths, stdin)?;
+    Ok(intake.finish())
 }
 
 /// Reads every object under `paths` as it stands, whatever it is.
@@ -98,10 +136,9 @@ pub(crate) fn refusal(object: &serde_json::Value) -> Option<field::Fault> {
 /// # Errors
 /// The first thing that is wrong with the text.
 pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputError> {
-    let source = Source { name: name.to_owned(), text: text.to_owned(), only_json: name.ends_with(".json") };
-    let mut reader = reader::Reader::default();
-    read_source(&mut reader, &source)?;
-    Ok(reader.finish())
+    let mut intake = Intake::default();
+    intake.text(name, text.to_owned())?;
+    Ok(intake.finish())
 }
 
 fn read_source(reader: &mut reader::Reader, source: &Source) -> Result<(), InputError> {
