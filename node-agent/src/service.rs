@@ -16,7 +16,7 @@ use muster_bootstrap::userdata::UserData;
 use muster_proto::muster::AdmitKubeletResponse;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::course::hold::{ANSWER_WITHIN, Answered, Hold};
 use crate::course::{Course, Observation};
@@ -165,14 +165,14 @@ pub async fn run(
                 }
                 course.observe(Observation::Held(hold.is_owed()), Timestamp::now());
             }
-            _ = tick.tick() => {
+            () = until(hold.due()) => {
                 let refusal = answer(&course);
                 let late = hold.late(Instant::now().into_std(), !refusal.admitted);
-                if !late.is_empty() {
-                    log(&format!("the checks take longer than {} s: the last ones count", ANSWER_WITHIN.as_secs()));
-                    reply(late, &refusal);
-                    course.observe(Observation::Held(hold.is_owed()), Timestamp::now());
-                }
+                log(&format!("the checks take longer than {} s: the last ones count", ANSWER_WITHIN.as_secs()));
+                reply(late, &refusal);
+                course.observe(Observation::Held(hold.is_owed()), Timestamp::now());
+            }
+            _ = tick.tick() => {
                 if let Some(pause) = look_again_after(&course, &report, hold.is_owed())
                     && looked.elapsed() >= pause
                 {
@@ -246,6 +246,14 @@ fn mode_of_image() -> Mode {
 #[cfg(not(target_os = "linux"))]
 fn mode_of_image() -> Mode {
     Mode::Delegate
+}
+
+/// Waits for a time, for ever if there is none.
+async fn until(time: Option<std::time::Instant>) {
+    match time {
+        Some(time) => sleep_until(Instant::from_std(time)).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Gives answers: yes, or what is wrong.

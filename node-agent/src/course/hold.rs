@@ -53,6 +53,12 @@ impl<A> Hold<A> {
         self.answer(now, !was_fatal, |at| now.duration_since(at) >= ANSWER_WITHIN)
     }
 
+    /// When somebody will have waited for too long; `None` if nobody waits.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.waiting.iter().filter_map(|(_, at)| at.checked_add(ANSWER_WITHIN)).min()
+    }
+
     fn answer(&mut self, now: Instant, admitted: bool, is_due: impl Fn(Instant) -> bool) -> Vec<Answered<A>> {
         let (due, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.waiting).into_iter().partition(|(_, at)| is_due(*at));
@@ -144,5 +150,21 @@ mod tests {
         hold.ask(2, clock.after(3_000));
         assert_eq!(answers(hold.late(clock.after(5_000), true)), [(2, false)]);
         assert!(hold.is_owed());
+    }
+
+    #[test]
+    fn who_asked_first_is_due_first() {
+        let clock = Clock(Instant::now());
+        let mut hold = Hold::new(false);
+        assert_eq!(hold.due(), None);
+        hold.ask(1, clock.after(700));
+        hold.ask(2, clock.after(100));
+        assert_eq!(hold.due(), Some(clock.after(2_100)));
+        // When it is due it is late, and not a moment before.
+        assert_eq!(answers(hold.late(clock.after(2_099), false)), []);
+        assert_eq!(answers(hold.late(clock.after(2_100), false)), [(2, true)]);
+        assert_eq!(hold.due(), Some(clock.after(2_700)));
+        hold.late(clock.after(2_700), false);
+        assert_eq!(hold.due(), None);
     }
 }
