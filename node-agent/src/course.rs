@@ -7,6 +7,7 @@ pub mod hold;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_bootstrap::agent_config::{Expectation, Mode};
@@ -35,7 +36,8 @@ const LOST_FOR: SignedDuration = SignedDuration::from_secs(2);
 /// How long a kubelet may take from its start until its health port says ok. It takes under a second, on a busy machine
 /// five.
 const KUBELET_STARTS_IN: SignedDuration = SignedDuration::from_secs(15);
-
+/// How long a first look at the Node takes at most. What an agent that has just started knows from before waits for it.
+const LOOKS_IN: SignedDuration = SignedDuration::from_secs(5);
 /// How long user data of Windows may take until the kubelet's service is there: the first start of an image runs for minutes
 /// before it, and the script itself under two.
 const SCRIPT_RUNS_IN: SignedDuration = SignedDuration::from_mins(6);
@@ -95,12 +97,14 @@ pub enum Health {
     Silent,
 }
 
-/// A signature that was seen in the journal.
+/// A signature that was seen in the journal, and when.
 #[derive(Debug)]
 struct Sighting {
     signature: &'static Signature,
     first: Timestamp,
     last: Timestamp,
+    /// The same since the boot, if the log says.
+    uptime: Option<Duration>,
     unit: String,
     text: String,
 }
@@ -120,10 +124,13 @@ pub struct Course {
     /// The restarts of the kubelet when it was last well.
     settled_restarts: u32,
     sightings: BTreeMap<&'static str, Sighting>,
-    health: Health,
+    /// `None` until it was asked for the first time.
+    health: Option<Health>,
     /// Since when the kubelet is not well although its unit is active.
     unwell_since: Option<Timestamp>,
     node: Option<NodeObject>,
+    /// Whether anybody has looked for it, or could not.
+    has_looked_for_node: bool,
     /// What the first Node object of this registration lacked.
     lost_taints: Vec<Finding>,
     has_registered: bool,
@@ -157,9 +164,10 @@ impl Course {
             units: BTreeMap::new(),
             settled_restarts: 0,
             sightings: BTreeMap::new(),
-            health: Health::Silent,
+            health: None,
             unwell_since: None,
             node: None,
+            has_looked_for_node: false,
             lost_taints: Vec::new(),
             has_registered: false,
             has_joined: false,
@@ -196,12 +204,15 @@ impl Course {
             }
             Observation::Line(line) => self.hear(line, now),
             Observation::Health(health) => {
-                self.health = health;
+                self.health = Some(health);
                 self.reckon_health(now);
             }
             Observation::Node(node) => self.see_node(node.map(|node| *node), now),
             // While it lasts every try may fail in another way; the first one stays.
-            Observation::Lost(way) => self.lost = way.map(|way| self.lost.take().unwrap_or((*way, now))),
+            Observation::Lost(way) => {
+                self.has_looked_for_node |= way.is_some();
+                self.lost = way.map(|way| self.lost.take().unwrap_or((*way, now)));
+            }
             Observation::Devices(sightings) => self.devices = Some(*sightings),
             Observation::Held(held) => self.held = held,
             Observation::Notice(notice) => self.notice = Some(notice),
@@ -222,21 +233,25 @@ impl Course {
 
     fn hear(&mut self, line: Line, now: Timestamp) {
         let Some(signature) = signatures::find(&line) else { return };
+        // A clock that was set back since must not make it younger than now.
+        let said = line.written.map_or(now, |it| it.at.min(now));
         let sighting = self.sightings.entry(signature.verdict.code).or_insert_with(|| Sighting {
             signature,
-            first: now,
-            last: now,
+            first: said,
+            last: said,
+            uptime: None,
             unit: line.unit.clone(),
             text: line.text.clone(),
         });
-        if now.duration_since(sighting.last) > LINE_COUNTS_FOR {
-            sighting.first = now;
+        if said.duration_since(sighting.last) > LINE_COUNTS_FOR {
+            sighting.first = said;
         }
-        sighting.last = now;
+        (sighting.last, sighting.uptime) = (said, line.written.map(|it| it.uptime));
         (sighting.unit, sighting.text) = (line.unit, line.text);
     }
 
     fn see_node(&mut self, node: Option<NodeObject>, now: Timestamp) {
+        self.has_looked_for_node = true;
         let own = node.filter(|node| self.is_own(node));
         if let Some(node) = &own {
             if !self.has_registered {
@@ -268,7 +283,7 @@ impl Course {
     }
 
     fn is_kubelet_well(&self) -> bool {
-        self.health == Health::Well && self.units.get("kubelet").is_none_or(Unit::is_active)
+        self.health == Some(Health::Well) && self.units.get("kubelet").is_none_or(Unit::is_active)
     }
 
     fn expect(&self) -> Expectation {
@@ -322,6 +337,8 @@ impl Course {
     pub fn resume(&mut self, before: Option<&Report>) {
         let registered = before.and_then(|it| it.of(Phase::Registered));
         self.has_joined |= registered.is_some_and(|it| it.ended.is_some());
+        let times = before.into_iter().flat_map(|it| &it.phases).map(|it| (it.name, (it.began, it.ended)));
+        self.times.extend(times);
     }
 
     /// Whether nothing is ever held back.

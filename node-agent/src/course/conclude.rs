@@ -9,7 +9,7 @@ use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
 use super::{
-    Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOST_FOR, Notice, PATIENCE_WITH_PODS, SCRIPT_RUNS_IN, Sighting,
+    Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOOKS_IN, LOST_FOR, Notice, PATIENCE_WITH_PODS, SCRIPT_RUNS_IN, Sighting,
 };
 use crate::devices::chain;
 use crate::phase::{Phase, Progress};
@@ -74,14 +74,14 @@ impl Course {
         let mut found = Vec::new();
         if let Some(preflight) = &self.preflight {
             // What the preflight feared has not come true once the kubelet is well and the Node is there.
-            let is_past = self.is_kubelet_well() && self.node.is_some();
+            let is_past = self.is_kubelet_well() && (self.node.is_some() || self.is_yet_to_look(now) && self.has_joined);
             let findings = preflight.findings.iter().filter(|it| !is_past || it.severity != Severity::Error);
             found.extend(findings.map(|finding| (Phase::Preflight, finding.clone())));
         }
         if let Some(Err(finding)) = &self.native {
             found.push((Phase::Bootstrap, finding.clone()));
         }
-        for sighting in self.sightings.values().filter(|sighting| Self::counts(sighting, now)) {
+        for sighting in self.sightings.values().filter(|sighting| self.counts(sighting, now)) {
             let signature = sighting.signature;
             let place = Source::whole(format!("{} of {}", self.platform.log(), sighting.unit)).anywhere();
             let finding = Finding::new(signature.verdict, signature.verdict.title, Some((place, &sighting.text)));
@@ -130,7 +130,10 @@ impl Course {
     }
 
     /// Whether a line of the journal counts: it has been said for longer than a healthy boot says it, and is said still.
-    fn counts(sighting: &Sighting, now: Timestamp) -> bool {
+    fn counts(&self, sighting: &Sighting, now: Timestamp) -> bool {
+        if sighting.last < self.started && self.is_over(sighting, now) {
+            return false;
+        }
         // Without patience one line is enough, and it stays true until the stage is done.
         let is_immediate = sighting.signature.patience == SignedDuration::ZERO;
         let is_recent = now.duration_since(sighting.last) < LINE_COUNTS_FOR;
@@ -138,8 +141,30 @@ impl Course {
         is_immediate || (is_recent && has_lasted)
     }
 
+    /// Whether a line from before the agent's start is about a fault that is over, or may be, for all that was looked at.
+    fn is_over(&self, sighting: &Sighting, now: Timestamp) -> bool {
+        let clears = sighting.signature.clears;
+        let is_unseen = self.health.is_none() || (clears > Phase::Kubelet && self.is_yet_to_look(now));
+        // The agent before this one saw its stage done after it was said.
+        let ended = self.times.get(&clears.max(Phase::Kubelet)).and_then(|(_, ended)| *ended);
+        let was_cleared = ended.is_some_and(|ended| ended >= sighting.last);
+        // Somebody has started its unit anew since. What systemd starts again by itself has not changed.
+        let unit = self.units.get(&sighting.unit).filter(|unit| unit.restarts == 0);
+        let has_begun_anew = unit.and_then(|unit| unit.began).zip(sighting.uptime).is_some_and(|(a, b)| a > b);
+        is_unseen || was_cleared || has_begun_anew
+    }
+
+    /// Whether an agent that has just started does not know yet if there is a Node.
+    fn is_yet_to_look(&self, now: Timestamp) -> bool {
+        !self.has_looked_for_node && now.duration_since(self.started) < LOOKS_IN
+    }
+
     fn unit_findings(&self, now: Timestamp) -> Vec<(Phase, Finding)> {
         let mut found = Vec::new();
+        if self.health.is_none() {
+            // Restarts that were counted before the agent's start mean nothing while the kubelet may be well.
+            return found;
+        }
         let mut say = |phase, verdict: &'static Verdict, message: &str, unit: &Unit| {
             let place = Source::whole(format!("{} {}", self.platform.service(), unit.name)).anywhere();
             let text = format!("{} ({}), {} restarts, status {}", unit.active, unit.sub, unit.restarts, unit.status);

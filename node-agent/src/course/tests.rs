@@ -7,6 +7,7 @@ use super::*;
 use crate::phase::Progress;
 use crate::preflight::tests::{examined, examined_with};
 use crate::report::{Report, Weight};
+use crate::watch::journal::Written;
 
 struct Told {
     course: Course,
@@ -18,7 +19,38 @@ impl Told {
         let now = "2026-11-21T20:00:00Z".parse().unwrap();
         let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now).on(Platform::Linux);
         course.identify(Some("i-1".to_owned()), Mode::Delegate, false);
+        // Its port is asked at once.
+        course.observe(Observation::Health(Health::Silent), now);
         Self { course, now }
+    }
+
+    /// An agent that starts now, after another one in the same boot, and has not looked at anything yet.
+    fn restarted(before: &mut Self) -> Self {
+        let (report, now) = (before.report(), before.now);
+        let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now).on(Platform::Linux);
+        course.resume(Some(&report));
+        course.identify(Some("i-1".to_owned()), Mode::Delegate, false);
+        Self { course, now }
+    }
+
+    /// What a unit had said so many seconds ago.
+    fn said(&mut self, ago: i64, unit: &str, text: &str) -> &mut Self {
+        let at = self.now.checked_sub(SignedDuration::from_secs(ago)).unwrap();
+        let written = Some(Written { at, uptime: self.uptime(at) });
+        self.see(Observation::Line(Line { written, ..Line::new(unit, text) }))
+    }
+
+    /// The machine was booted a thousand seconds before the first of the stories begins.
+    fn uptime(&self, at: Timestamp) -> Duration {
+        let booted: Timestamp = "2026-11-21T19:43:20Z".parse().unwrap();
+        at.duration_since(booted).unsigned_abs()
+    }
+
+    /// The kubelet's unit was started anew, by a person, so many seconds ago.
+    fn started_anew(&mut self, ago: i64) -> &mut Self {
+        let began = self.uptime(self.now.checked_sub(SignedDuration::from_secs(ago)).unwrap());
+        let unit = Unit { active: "active".to_owned(), began: Some(began), ..Unit::default() };
+        self.see(Observation::Units(vec![Unit { name: "kubelet".to_owned(), exists: true, was_started: true, ..unit }]))
     }
 
     fn after(&mut self, seconds: i64) -> &mut Self {
@@ -44,6 +76,7 @@ impl Told {
             restarts,
             status: 0,
             was_started: true,
+            began: None,
         };
         self.see(Observation::Units(vec![
             unit("kubelet", active, sub, restarts),
@@ -52,7 +85,7 @@ impl Told {
     }
 
     fn says(&mut self, unit: &str, text: &str) -> &mut Self {
-        self.see(Observation::Line(Line { unit: unit.to_owned(), text: text.to_owned(), is_of_systemd: false }))
+        self.see(Observation::Line(Line::new(unit, text)))
     }
 
     fn node(&mut self, ready: &str, taints: &[&str], gpus: u64) -> &mut Self {
@@ -320,6 +353,7 @@ fn a_script_of_windows_that_makes_no_kubelet_is_named() {
     told.course = Course::new(Mode::Delegate, false, "7".to_owned(), told.now).on(Platform::Windows);
     let unit = |name: &str, exists| Unit { name: name.to_owned(), exists, ..Unit::default() };
     let look = |script| Observation::Units(vec![unit("kubelet", false), unit("eks-bootstrap", script)]);
+    told.see(Observation::Health(Health::Silent));
     told.see(Observation::Preflight(Box::new(examined_with(None)))).see(look(false)).after(300);
     assert_eq!(told.verdict(), None, "the first start of an image takes minutes");
     told.after(61);
@@ -331,4 +365,58 @@ fn a_script_of_windows_that_makes_no_kubelet_is_named() {
     let evidence = report.verdict.unwrap().evidence.unwrap();
     assert_eq!(evidence.source, "event log of eks-bootstrap");
     assert!(report.not_on_this_platform.contains(&"swap rules".to_owned()));
+}
+
+const SWAP: &str = "failed to run Kubelet: running with swap on is not supported, please disable swap!";
+const STRANGER: &str = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
+
+#[test]
+fn a_new_agent_says_nothing_of_what_is_over() {
+    // The agent before it had seen the kubelet well after that.
+    let mut before = Told::joined();
+    let mut told = Told::restarted(before.after(100));
+    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.said(200, "kubelet", SWAP).said(200, "kubelet", STRANGER);
+    assert_eq!(told.verdict(), None, "nobody has looked yet");
+    told.kubelet("activating", "start", 0).see(Observation::Health(Health::Silent)).after(10);
+    assert_eq!(told.verdict(), None, "it was cleared, and the kubelet starts for another reason");
+
+    // The agent before it had not, but somebody has started the unit since.
+    let mut told = Told::restarted(Told::new().after(100));
+    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.see(Observation::Health(Health::Silent)).started_anew(5).said(60, "kubelet", SWAP);
+    assert_eq!(told.verdict(), None);
+    told.said(1, "kubelet", SWAP);
+    assert_eq!(told.verdict(), is("KA17", Weight::Error), "it has come again since");
+}
+
+#[test]
+fn a_new_agent_says_what_is_still_true() {
+    let mut told = Told::restarted(Told::new().after(100));
+    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.said(30, "kubelet", SWAP);
+    assert_eq!(told.verdict(), None, "nobody has looked yet");
+    told.see(Observation::Health(Health::Silent)).kubelet("activating", "auto-restart", 3);
+    assert_eq!(told.verdict(), is("KA17", Weight::Error));
+
+    // Whether there is a Node shows by itself, or not at all: then it is as it was.
+    let mut told = Told::restarted(Told::new().after(100));
+    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.see(Observation::Health(Health::Well)).kubelet("active", "running", 0).said(30, "kubelet", STRANGER);
+    assert_eq!(told.verdict(), None);
+    told.after(LOOKS_IN.as_secs());
+    assert_eq!(told.verdict(), is("NW04", Weight::Error));
+}
+
+#[test]
+fn a_new_agent_goes_on_where_the_one_before_it_was() {
+    let mut before = Told::joined();
+    let first = before.report();
+    let mut told = Told::restarted(before.after(500));
+    // Restarts that were long before it are no fault.
+    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 4);
+    assert_eq!(told.verdict(), None);
+    told.see(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
+    let report = told.report();
+    assert_eq!((report.verdict, report.phases), (None, first.phases), "stages keep their times");
 }

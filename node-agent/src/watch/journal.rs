@@ -1,5 +1,8 @@
 //! Lines of the journal, as `journalctl -o json` prints them.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// A line that somebody wrote.
@@ -11,6 +14,17 @@ pub struct Line {
     pub text: String,
     /// Whether systemd says it about the unit, and not the unit itself.
     pub is_of_systemd: bool,
+    /// When it was written; `None` where a log does not say, which is as good as now.
+    pub written: Option<Written>,
+}
+
+/// When a line was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// By the machine's clock, which may be set meanwhile.
+    pub at: Timestamp,
+    /// Since the boot, which is what units are started by.
+    pub uptime: Duration,
 }
 
 /// The longest text that is looked at: the kubelet prints whole objects.
@@ -24,7 +38,7 @@ impl Line {
         if let Some((end, _)) = text.char_indices().nth(LONGEST) {
             text.truncate(end);
         }
-        Self { unit: unit.to_owned(), text, is_of_systemd: false }
+        Self { unit: unit.to_owned(), text, is_of_systemd: false, written: None }
     }
 
     /// Reads a line of `journalctl -o json`; `None` if it is none, or of no service.
@@ -36,7 +50,13 @@ impl Line {
         let own = || text("_SYSTEMD_UNIT");
         let unit = if is_of_systemd { entry.get("UNIT").and_then(service_of).or_else(own) } else { own() }?;
         let unit = unit.strip_suffix(".service")?.to_owned();
-        Some(Self { is_of_systemd, ..Self::new(&unit, &text("MESSAGE")?) })
+        let number = |key: &str| text(key)?.parse::<u64>().ok();
+        let written = || {
+            let at = i64::try_from(number("__REALTIME_TIMESTAMP")?).ok()?;
+            let uptime = Duration::from_micros(number("__MONOTONIC_TIMESTAMP")?);
+            Some(Written { at: Timestamp::from_microsecond(at).ok()?, uptime })
+        };
+        Some(Self { is_of_systemd, written: written(), ..Self::new(&unit, &text("MESSAGE")?) })
     }
 }
 
@@ -68,10 +88,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_line_says_when_it_was_written() {
+        // Captured from systemd 252; both are always printed, whatever fields are asked for.
+        let entry = r#"{"_BOOT_ID":"x","__REALTIME_TIMESTAMP":"1795330800123456","__MONOTONIC_TIMESTAMP":"12345678","_PID":"812","_SYSTEMD_UNIT":"kubelet.service","MESSAGE":"x"}"#;
+        let written = Line::read(entry).unwrap().written.unwrap();
+        assert_eq!(written.at.as_microsecond(), 1_795_330_800_123_456);
+        assert_eq!(written.uptime, Duration::from_micros(12_345_678));
+        let odd = entry.replace("1795330800123456", "99999999999999999999");
+        assert_eq!(Line::read(&odd).unwrap().written, None);
+    }
+
+    #[test]
     fn lines_of_services_and_of_systemd_about_them_are_read() {
         let own = r#"{"_PID":"812","_SYSTEMD_UNIT":"kubelet.service","MESSAGE":"E1121 run.go:72] \"command failed\"","PRIORITY":"6"}"#;
         let line = Line::read(own).unwrap();
-        assert_eq!((line.unit.as_str(), line.is_of_systemd), ("kubelet", false));
+        assert_eq!((line.unit.as_str(), line.is_of_systemd, line.written), ("kubelet", false, None));
         let about = r#"{"_PID":"1","_SYSTEMD_UNIT":"init.scope","UNIT":"kubelet.service","MESSAGE":"kubelet.service: Main process exited, code=exited, status=1/FAILURE"}"#;
         let line = Line::read(about).unwrap();
         assert_eq!((line.unit.as_str(), line.is_of_systemd), ("kubelet", true));

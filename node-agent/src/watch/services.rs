@@ -99,6 +99,7 @@ impl Services {
             restarts: seen.restarts,
             status: i32::try_from(service.exit_code).unwrap_or(i32::MAX),
             was_started: seen.was_started,
+            began: None,
         };
         Look { unit, has_started: is_new && !is_first }
     }

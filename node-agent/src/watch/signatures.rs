@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn code(unit: &str, text: &str) -> Option<&'static str> {
-        let line = Line { unit: unit.to_owned(), text: text.to_owned(), is_of_systemd: false };
+        let line = Line::new(unit, text);
         find(&line).map(|signature| signature.verdict.code)
     }
 

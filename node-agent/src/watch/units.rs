@@ -1,12 +1,14 @@
 //! States of systemd's units, as `systemctl show` prints them.
 
+use std::time::Duration;
+
 /// The units that the agent follows. Those that an image does not have are `not-found` and no matter.
 pub const UNITS: [&str; 7] =
     ["kubelet", "containerd", "nodeadm-config", "nodeadm-run", "cloud-init", "cloud-final", "nvidia-fabricmanager"];
 
 /// The properties that are asked for.
 pub const PROPERTIES: &str =
-    "Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainPID,ConditionResult";
+    "Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainPID,ExecMainStartTimestampMonotonic";
 
 /// How a unit stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub struct Unit {
     pub status: i32,
     /// Whether it ever had a main process.
     pub was_started: bool,
+    /// When its main process was started last, since the boot; `None` if it never was, or that is not known.
+    pub began: Option<Duration>,
 }
 
 impl Unit {
@@ -67,6 +71,9 @@ fn paragraph(text: &str) -> Option<Unit> {
             "Result" => value.clone_into(&mut unit.result),
             "NRestarts" => unit.restarts = value.parse().unwrap_or(0),
             "ExecMainStatus" => unit.status = value.parse().unwrap_or(0),
+            "ExecMainStartTimestampMonotonic" => {
+                unit.began = value.parse().ok().filter(|it| *it != 0).map(Duration::from_micros);
+            }
             "ExecMainPID" => unit.was_started = value != "0",
             _ => {}
         }
@@ -79,7 +86,7 @@ mod tests {
     use super::*;
 
     /// Captured from systemd 252.
-    const SHOWN: &str = "Result=exit-code\nNRestarts=3\nExecMainPID=812\nExecMainStatus=1\nId=kubelet.service\nLoadState=loaded\nActiveState=activating\nSubState=auto-restart\nConditionResult=yes\n\nResult=success\nNRestarts=0\nExecMainPID=0\nExecMainStatus=0\nId=nodeadm-run.service\nLoadState=not-found\nActiveState=inactive\nSubState=dead\nConditionResult=no\n";
+    const SHOWN: &str = "Result=exit-code\nNRestarts=3\nExecMainPID=812\nExecMainStartTimestampMonotonic=12345678\nExecMainStatus=1\nId=kubelet.service\nLoadState=loaded\nActiveState=activating\nSubState=auto-restart\n\nResult=success\nNRestarts=0\nExecMainPID=0\nExecMainStartTimestampMonotonic=0\nExecMainStatus=0\nId=nodeadm-run.service\nLoadState=not-found\nActiveState=inactive\nSubState=dead\n";
 
     #[test]
     fn paragraphs_are_units() {
@@ -88,7 +95,8 @@ mod tests {
         let kubelet = &units[0];
         assert_eq!((kubelet.name.as_str(), kubelet.restarts, kubelet.status), ("kubelet", 3, 1));
         assert!(kubelet.is_restarting() && kubelet.was_started && !kubelet.is_active() && !kubelet.has_failed());
-        assert!(!units[1].exists);
+        assert_eq!(kubelet.began, Some(Duration::from_micros(12_345_678)));
+        assert!(!units[1].exists && units[1].began.is_none());
         assert_eq!(read("nonsense\n\n\n"), []);
     }
 }
