@@ -17,8 +17,8 @@ use muster_bootstrap::kubelet::taints::Taint;
 use crate::devices::chain::Sightings;
 use crate::phase::Phase;
 use crate::platform::Platform;
-use crate::preflight::Preflight;
 use crate::preflight::way::Way;
+use crate::preflight::{Facts, Preflight};
 use crate::report::Report;
 use crate::watch::journal::Line;
 use crate::watch::node_object::NodeObject;
@@ -339,6 +339,13 @@ impl Course {
         self.has_joined |= registered.is_some_and(|it| it.ended.is_some());
         let times = before.into_iter().flat_map(|it| &it.phases).map(|it| (it.name, (it.began, it.ended)));
         self.times.extend(times);
+    }
+
+    /// Whether there has been a Node of this instance, as far as anyone remembers: the agent before this one, the own Node
+    /// that was watched, or a preflight that was shown it, which is taken in here. The one place that knows.
+    pub fn has_joined(&mut self, facts: &Facts) -> bool {
+        self.has_joined |= facts.has_own_node();
+        self.has_joined
     }
 
     /// Whether nothing is ever held back.

@@ -9,7 +9,8 @@ use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
 use super::{
-    Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOOKS_IN, LOST_FOR, Notice, PATIENCE_WITH_PODS, SCRIPT_RUNS_IN, Sighting,
+    Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOOKS_IN, LOST_FOR, Notice, PATIENCE_WITH_PODS, SCRIPT_RUNS_IN,
+    Sighting,
 };
 use crate::devices::chain;
 use crate::phase::{Phase, Progress};
@@ -74,7 +75,8 @@ impl Course {
         let mut found = Vec::new();
         if let Some(preflight) = &self.preflight {
             // What the preflight feared has not come true once the kubelet is well and the Node is there.
-            let is_past = self.is_kubelet_well() && (self.node.is_some() || self.is_yet_to_look(now) && self.has_joined);
+            let is_past =
+                self.is_kubelet_well() && (self.node.is_some() || self.is_yet_to_look(now) && self.has_joined);
             let findings = preflight.findings.iter().filter(|it| !is_past || it.severity != Severity::Error);
             found.extend(findings.map(|finding| (Phase::Preflight, finding.clone())));
         }

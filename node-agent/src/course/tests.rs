@@ -12,6 +12,8 @@ use crate::watch::journal::Written;
 struct Told {
     course: Course,
     now: Timestamp,
+    /// When the Node was made, once it is there.
+    created: Option<Timestamp>,
 }
 
 impl Told {
@@ -21,7 +23,7 @@ impl Told {
         course.identify(Some("i-1".to_owned()), Mode::Delegate, false);
         // Its port is asked at once.
         course.observe(Observation::Health(Health::Silent), now);
-        Self { course, now }
+        Self { course, now, created: None }
     }
 
     /// An agent that starts now, after another one in the same boot, and has not looked at anything yet.
@@ -30,7 +32,7 @@ impl Told {
         let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now).on(Platform::Linux);
         course.resume(Some(&report));
         course.identify(Some("i-1".to_owned()), Mode::Delegate, false);
-        Self { course, now }
+        Self { course, now, created: before.created }
     }
 
     /// What a unit had said so many seconds ago.
@@ -94,8 +96,9 @@ impl Told {
             .map(|it| it.parse::<Taint>().unwrap())
             .map(|it| json!({"key": it.key, "value": it.value, "effect": it.effect}))
             .collect();
+        let created = *self.created.get_or_insert(self.now);
         let node = json!({
-            "metadata": {"name": "ip-10-0-0-1.ec2.internal", "creationTimestamp": self.now.to_string()},
+            "metadata": {"name": "ip-10-0-0-1.ec2.internal", "creationTimestamp": created.to_string()},
             "spec": {"providerID": "aws:///us-east-1a/i-1", "taints": taints},
             "status": {"conditions": [{"type": "Ready", "status": ready}], "nodeInfo": {"bootID": "boot"},
                        "capacity": {"nvidia.com/gpu": gpus.to_string()}, "allocatable": {"nvidia.com/gpu": gpus.to_string()}},
@@ -173,7 +176,7 @@ fn stages_wait_for_those_before_them() {
 #[test]
 fn a_fault_before_the_start_holds_the_kubelet_back_until_it_is_mended() {
     let mut told = Told::new();
-    let swap = |facts: &mut crate::preflight::Facts| facts.machine.swaps.push_str("/swapfile file 1 0 -2\n");
+    let swap = |facts: &mut Facts| facts.machine.swaps.push_str("/swapfile file 1 0 -2\n");
     told.see(Observation::Preflight(Box::new(examined(swap)))).see(Observation::Held(true));
     assert_eq!(told.verdict(), is("KA17", Weight::Error));
     assert_eq!(states(&told.report())[0], Progress::Failed);
@@ -311,12 +314,11 @@ fn the_console_and_health_checks_are_told() {
 
 #[test]
 fn a_node_that_has_joined_is_not_held_back_by_the_network() {
-    let silent = |facts: &mut crate::preflight::Facts| {
+    let silent = |facts: &mut Facts| {
         facts.standing = None;
         facts.way = Some(Way::Silent { to: "10.0.0.1:443".to_owned(), after: std::time::Duration::from_secs(2) });
     };
-    let swap =
-        |facts: &mut crate::preflight::Facts| facts.machine.swaps = "Filename\n/swapfile file 1 0 -2\n".to_owned();
+    let swap = |facts: &mut Facts| facts.machine.swaps = "Filename\n/swapfile file 1 0 -2\n".to_owned();
     let code = |told: &Told| told.course.fatal().map(|it| it.verdict.code);
     let mut fresh = Told::new();
     fresh.see(Observation::Preflight(Box::new(examined(silent))));
@@ -419,4 +421,15 @@ fn a_new_agent_goes_on_where_the_one_before_it_was() {
     told.see(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
     let report = told.report();
     assert_eq!((report.verdict, report.phases), (None, first.phases), "stages keep their times");
+}
+
+#[test]
+fn who_has_joined_is_known_in_one_place() {
+    let mut own = crate::preflight::tests::facts();
+    let mut told = Told::new();
+    assert!(!told.course.has_joined(&own));
+    crate::preflight::tests::register(&mut own);
+    assert!(told.course.has_joined(&own), "as after a reboot: the preflight is the first to see the Node");
+    let unknown = Facts { standing: None, ..own };
+    assert!(told.course.has_joined(&unknown), "and that is remembered when the API server does not answer");
 }

@@ -124,7 +124,7 @@ pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
         if disk.free < NOTHING_LEFT {
             let finding = new(&verdicts::CR11, &format!("the disk of `{path}` is full"), at(path, &text));
             // The kubelet of a node that has joined makes room by itself: nothing is gained by holding it back.
-            let severity = if facts.has_joined() { Severity::Warning } else { Severity::Error };
+            let severity = if facts.has_joined { Severity::Warning } else { Severity::Error };
             found.push(finding.with_severity(severity));
         } else if percent < 10 {
             let finding =

@@ -74,6 +74,8 @@ pub struct Facts {
     pub sandbox: Option<containerd::Sandbox>,
     /// How systemd's units stand.
     pub units: Vec<Unit>,
+    /// Whether there has been a Node of this instance: what [`crate::course::Course::has_joined`] says.
+    pub has_joined: bool,
     /// Whether the kubelet runs: then its ports are its own, and its files have been read.
     pub is_kubelet_active: bool,
     /// Whether the bootstrap is over, so that what is not there will not come.
@@ -81,8 +83,9 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Whether this instance has a Node already, as after a reboot or a restart of its kubelet.
-    fn has_joined(&self) -> bool {
+    /// Whether the API server shows a Node of this very instance, as after a reboot or a restart of its kubelet.
+    #[must_use]
+    pub fn has_own_node(&self) -> bool {
         let Some(Standing::Known { node: OwnNode::Present(node), .. }) = &self.standing else { return false };
         let own = self.metadata.instance().map(|it| it.id.as_str());
         own.is_some() && node.instance_id() == own

@@ -126,12 +126,12 @@ pub(super) fn check(
     if let OwnNode::Present(node) = node {
         let own = facts.metadata.instance().map(|it| it.id.as_str());
         let is_other = own.is_some() && node.instance_id().is_some() && node.instance_id() != own;
-        // The own Node of an earlier boot, or of a kubelet that runs, is no stranger.
+        // The own Node of an earlier boot, or of a kubelet that runs or has run, is no stranger.
         if is_other {
             let message = format!("there is a Node `{}` of another instance", node.name);
             let fix = format!("kubectl delete node {}", node.name);
             found.push(one(&verdicts::AU13, &message, "Node", &node.provider_id).with_fix(&fix));
-        } else if node.provider_id.is_empty() && !facts.is_kubelet_active {
+        } else if node.provider_id.is_empty() && !facts.is_kubelet_active && !facts.has_joined {
             let message = format!("there is a Node `{}` already, without a provider ID", node.name);
             found.push(one(&verdicts::AU13, &message, "Node", "").with_severity(Severity::Warning));
         }

@@ -104,6 +104,7 @@ fn healthy() -> Facts {
         },
         sandbox: Some(containerd::Sandbox::Present),
         units: vec![Unit { name: "containerd".to_owned(), exists: true, ..Unit::default() }],
+        has_joined: false,
         is_kubelet_active: false,
         is_bootstrapped: true,
     }
@@ -117,6 +118,16 @@ fn known(name: &str, group: &str, node: OwnNode) -> Standing {
 fn node(provider_id: &str) -> OwnNode {
     let node = NodeObject { name: NAME.to_owned(), provider_id: provider_id.to_owned(), ..NodeObject::default() };
     OwnNode::Present(Box::new(node))
+}
+
+/// Nothing is wrong with these.
+pub(crate) fn facts() -> Facts {
+    healthy()
+}
+
+/// The API server shows the instance's own Node.
+pub(crate) fn register(facts: &mut Facts) {
+    facts.standing = Some(known(NAME, "system:nodes", node("aws:///us-east-1a/i-1")));
 }
 
 fn instance(facts: &mut Facts) -> &mut Instance {
@@ -493,10 +504,32 @@ fn a_full_disk_does_not_hold_back_who_makes_room() {
     let mut facts = healthy();
     facts.machine.disks.insert("/var/lib/containerd".to_owned(), Disk { size: 20 << 30, free: 0 });
     assert_eq!(examine(&facts).fatal().map(|it| it.verdict.code), Some("CR11"));
-    facts.standing = Some(known(NAME, "system:nodes", node("aws:///us-east-1a/i-1")));
+    facts.has_joined = true;
     let found = examine(&facts);
     assert!(found.fatal().is_none(), "{}", shown(&found));
     assert!(found.findings.iter().any(|it| it.verdict.code == "CR11"));
+}
+
+#[test]
+fn a_node_without_a_provider_is_a_stranger_only_to_who_has_none_yet() {
+    let mut facts = healthy();
+    facts.standing = Some(known(NAME, "system:nodes", node("")));
+    let codes = |facts: &Facts| examine(facts).findings.iter().map(|it| it.verdict.code).collect::<Vec<_>>();
+    assert_eq!(codes(&facts), ["AU13"]);
+    facts.has_joined = true;
+    assert_eq!(codes(&facts), Vec::<&str>::new());
+}
+
+#[test]
+fn the_own_node_is_told_from_that_of_another_instance() {
+    let mut facts = healthy();
+    assert!(!facts.has_own_node());
+    facts.standing = Some(known(NAME, "system:nodes", node("aws:///us-east-1a/i-0")));
+    assert!(!facts.has_own_node());
+    facts.standing = Some(known(NAME, "system:nodes", node("aws:///us-east-1a/i-1")));
+    assert!(facts.has_own_node());
+    facts.metadata = Metadata::Silent("no answer".to_owned());
+    assert!(!facts.has_own_node(), "whose it is cannot be known");
 }
 
 #[test]

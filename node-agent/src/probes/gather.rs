@@ -95,6 +95,8 @@ impl Gatherer {
             devices,
             sandbox,
             units: units.unwrap_or_default(),
+            // Whoever remembers adds it.
+            has_joined: false,
             is_kubelet_active,
             is_bootstrapped,
         }

@@ -74,7 +74,8 @@ impl Desk {
 
     /// A preflight was made: who waits for it is answered, and a kubelet that is owed its start is started.
     pub(super) async fn judge(&mut self, made: Made) {
-        let Made { facts, began } = made;
+        let Made { mut facts, began } = made;
+        facts.has_joined = self.course.has_joined(&facts);
         let (mode, is_report_only) = wishes(&facts, self.is_told_to_report_only);
         let instance = facts.metadata.instance();
         self.course.identify(instance.map(|it| it.id.clone()), mode, is_report_only);
