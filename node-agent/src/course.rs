@@ -3,6 +3,7 @@
 
 mod conclude;
 pub mod hold;
+pub mod pace;
 #[cfg(test)]
 mod tests;
 

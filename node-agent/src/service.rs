@@ -8,6 +8,7 @@
 //!     └────────── look again ─────────┘
 //! ```
 
+mod bundles;
 mod desk;
 mod readers;
 mod rounds;
@@ -82,7 +83,8 @@ pub async fn run(
     let (asked_tx, mut asked_rx) = mpsc::channel(8);
     let (made_tx, mut made_rx) = mpsc::channel(1);
     let (known_tx, known_rx) = watch::channel(Known { health_port: course.health_port(), ..Known::default() });
-    let (mut readers, statuses) = Readers::new(course.report(Timestamp::now()), run_folder, log_folder, known_tx);
+    let bundles = bundles::spawn(&mut parts, log_folder);
+    let (mut readers, statuses) = Readers::new(course.report(Timestamp::now()), run_folder, known_tx, bundles);
     let asked_of_others = asked_tx.clone();
     parts.spawn(async move { socket::serve(incoming, statuses, asked_of_others).await.map_err(|it| it.to_string()) });
     let rounds = rounds::spawn(&mut parts, metadata_endpoint.clone(), made_tx);

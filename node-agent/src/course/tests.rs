@@ -146,7 +146,7 @@ fn is(code: &str, weight: Weight) -> Option<(String, Weight)> {
 #[test]
 fn an_api_server_that_is_lost_is_named_and_forgiven() {
     let mut told = Told::joined();
-    let silent = || Way::Silent { to: "10.0.0.1:443".to_owned(), after: std::time::Duration::from_secs(2) };
+    let silent = || Way::Silent { to: "10.0.0.1:443".to_owned(), after: Duration::from_secs(2) };
     told.see(Observation::Lost(Some(Box::new(silent()))));
     assert_eq!(told.verdict(), None, "a replica that ends is no fault");
     told.after(3).see(Observation::Lost(Some(Box::new(silent()))));
@@ -316,7 +316,7 @@ fn the_console_and_health_checks_are_told() {
 fn a_node_that_has_joined_is_not_held_back_by_the_network() {
     let silent = |facts: &mut Facts| {
         facts.standing = None;
-        facts.way = Some(Way::Silent { to: "10.0.0.1:443".to_owned(), after: std::time::Duration::from_secs(2) });
+        facts.way = Some(Way::Silent { to: "10.0.0.1:443".to_owned(), after: Duration::from_secs(2) });
     };
     let swap = |facts: &mut Facts| facts.machine.swaps = "Filename\n/swapfile file 1 0 -2\n".to_owned();
     let code = |told: &Told| told.course.fatal().map(|it| it.verdict.code);

@@ -6,6 +6,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::http::{Answer, Connection, Server, dial, tls};
@@ -24,7 +25,10 @@ pub struct ApiServer {
 /// A watch of one Node.
 pub struct NodeWatch {
     body: Incoming,
+    /// What has come of the events that are not read yet.
     rest: Vec<u8>,
+    /// Up to where there is no end of a line in it.
+    looked: usize,
     _connection: Connection,
 }
 
@@ -160,8 +164,7 @@ impl ApiServer {
             Ok(answer) => answer,
             Err(error) => return OwnNode::Unknown(error),
         };
-        let node = serde_json::from_slice(&answer.body).ok().and_then(|body| NodeObject::read(&body));
-        match (answer.status, node) {
+        match (answer.status, NodeObject::of_json(&answer.body)) {
             (StatusCode::OK, Some(node)) => OwnNode::Present(Box::new(node)),
             (StatusCode::NOT_FOUND, _) => OwnNode::Absent,
             _ => OwnNode::Unknown(message(&answer)),
@@ -179,7 +182,7 @@ impl ApiServer {
         if response.status() != StatusCode::OK {
             return Err(response.status().to_string());
         }
-        Ok(NodeWatch { body: response.into_body(), rest: Vec::new(), _connection: self.connection })
+        Ok(NodeWatch { body: response.into_body(), rest: Vec::new(), looked: 0, _connection: self.connection })
     }
 }
 
@@ -188,16 +191,24 @@ impl NodeWatch {
     pub async fn next(&mut self) -> NodeEvent {
         /// A Node with all its images has 50 KB.
         const LARGEST: usize = 4 << 20;
+        const ROOM: usize = 64 << 10;
         loop {
-            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=end).collect();
-                if let Some(event) = event(&line) {
+            let fresh = self.rest.get(self.looked..).unwrap_or_default();
+            if let Some(end) = fresh.iter().position(|byte| *byte == b'\n') {
+                let end = self.looked + end;
+                let event = event(self.rest.get(..end).unwrap_or_default());
+                self.rest.drain(..=end);
+                // A large event is not kept room for.
+                self.rest.shrink_to(ROOM);
+                self.looked = 0;
+                if let Some(event) = event {
                     return event;
                 }
                 continue;
             }
+            self.looked = self.rest.len();
             match self.body.frame().await {
-                Some(Ok(frame)) => self.rest.extend(frame.into_data().unwrap_or_default()),
+                Some(Ok(frame)) => self.rest.extend_from_slice(&frame.into_data().unwrap_or_default()),
                 Some(Err(error)) => return NodeEvent::Ended(error.to_string()),
                 None => return NodeEvent::Ended("the API server ended the watch".to_owned()),
             }
@@ -208,10 +219,25 @@ impl NodeWatch {
     }
 }
 
+/// What an event says has happened; what to, is another object if it is an error.
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Changed {
+    object: NodeObject,
+}
+
 fn event(line: &[u8]) -> Option<NodeEvent> {
-    let event: Value = serde_json::from_slice(line).ok()?;
-    match event.get("type").and_then(Value::as_str)? {
-        "ADDED" | "MODIFIED" => Some(NodeEvent::Is(Box::new(NodeObject::read(event.get("object")?)?))),
+    let Kind { kind } = serde_json::from_slice(line).ok()?;
+    match kind.as_str() {
+        "ADDED" | "MODIFIED" => {
+            let Changed { object } = serde_json::from_slice(line).ok()?;
+            Some(NodeEvent::Is(Box::new(object)))
+        }
         "DELETED" => Some(NodeEvent::Gone),
         "ERROR" => Some(NodeEvent::Ended("the API server asks to begin again".to_owned())),
         _ => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -27,6 +27,8 @@ const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(2)).with_retries(2);
 /// More than any answer has that the agent reads as a whole.
 const LARGEST: usize = 4 << 20;
+/// Room for the headers of an answer, and for a piece of its body.
+const BUFFER: usize = 64 << 10;
 
 /// Where to, and how to know that it is the right one.
 #[derive(Clone)]
@@ -53,7 +55,7 @@ pub struct Answer {
     pub status: StatusCode,
     /// Its headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// Its body, in one piece.
     pub body: Vec<u8>,
 }
 
@@ -160,7 +162,9 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let odd = |error: String| Way::Odd { to, error };
-    let hands = timeout(step, http1::handshake(TokioIo::new(stream))).await;
+    // What comes in is taken out at once, so there is never more of it than this.
+    let hands = http1::Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(stream));
+    let hands = timeout(step, hands).await;
     let (sender, connection) = match hands {
         Ok(Ok(hands)) => hands,
         Ok(Err(error)) => return Err(odd(error.to_string())),
@@ -220,12 +224,24 @@ impl Connection {
     pub async fn ask(&mut self, request: Request<Full<Bytes>>, within: Duration) -> Result<Answer, String> {
         let response = self.open(request, within).await?;
         let (head, body) = response.into_parts();
-        match timeout(within, Limited::new(body, LARGEST).collect()).await {
-            Ok(Ok(body)) => Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes().to_vec() }),
-            Ok(Err(error)) => Err(error.to_string()),
+        match timeout(within, whole(body)).await {
+            Ok(Ok(body)) => Ok(Answer { status: head.status, headers: head.headers, body }),
+            Ok(Err(error)) => Err(error),
             Err(_) => Err(format!("no whole answer for {} ms", within.as_millis())),
         }
     }
+}
+
+/// A body in memory, once.
+async fn whole(body: Incoming) -> Result<Vec<u8>, String> {
+    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(LARGEST).min(LARGEST);
+    let mut bytes = Vec::with_capacity(expected);
+    let mut body = Limited::new(body, LARGEST);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| error.to_string())?;
+        bytes.extend_from_slice(&frame.into_data().unwrap_or_default());
+    }
+    Ok(bytes)
 }
 
 impl Drop for Connection {

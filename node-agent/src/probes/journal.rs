@@ -11,6 +11,11 @@ use crate::watch::units::UNITS;
 /// Whose words are kept in a bundle.
 pub const SOURCES: &[&str] = &UNITS;
 
+/// A longer line is the kubelet printing an object: it is passed over.
+const LONGEST: usize = 1 << 18;
+/// No more than this of a line is looked at for a bundle, which shows less.
+const LONGEST_OF_BUNDLE: usize = 4 << 10;
+
 /// `journalctl` that follows the units.
 pub struct Journal {
     lines: BufReader<ChildStdout>,
@@ -43,30 +48,32 @@ impl Journal {
 
     /// The next line of a service that is followed; `None` if the journal ended. Can be dropped and called again.
     pub async fn next(&mut self) -> Option<Line> {
-        /// A longer line is the kubelet printing an object: it is passed over.
-        const LONGEST: usize = 1 << 18;
-        let mut is_too_long = false;
         loop {
-            let buffer = self.lines.fill_buf().await.ok()?;
-            if buffer.is_empty() {
-                return None;
-            }
-            let end = buffer.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(buffer.len(), |end| end + 1);
-            if self.begun.len() + taken <= LONGEST {
-                self.begun.extend_from_slice(buffer.get(..taken).unwrap_or_default());
-            } else {
-                is_too_long = true;
-            }
-            self.lines.consume(taken);
-            if end.is_none() {
-                continue;
-            }
-            let line = std::mem::take(&mut self.begun);
-            if let Some(line) = Line::read(&String::from_utf8_lossy(&line)).filter(|_| !is_too_long) {
+            let (line, is_whole) = next(&mut self.lines, &mut self.begun, LONGEST).await?;
+            if let Some(line) = Line::read(&String::from_utf8_lossy(&line)).filter(|_| is_whole) {
                 return Some(line);
             }
-            is_too_long = false;
+        }
+    }
+}
+
+/// The next line, with its end, and whether it is all of it: what is longer than `longest` is cut off. `begun` keeps what
+/// has come if this is dropped.
+async fn next(lines: &mut BufReader<ChildStdout>, begun: &mut Vec<u8>, longest: usize) -> Option<(Vec<u8>, bool)> {
+    let mut is_whole = true;
+    loop {
+        let buffer = lines.fill_buf().await.ok()?;
+        if buffer.is_empty() {
+            return None;
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(buffer.len(), |end| end + 1);
+        let room = longest.saturating_sub(begun.len());
+        is_whole &= taken <= room;
+        begun.extend_from_slice(buffer.get(..taken.min(room)).unwrap_or_default());
+        lines.consume(taken);
+        if end.is_some() {
+            return Some((std::mem::take(begun), is_whole));
         }
     }
 }
@@ -75,9 +82,19 @@ impl Journal {
 pub async fn tail(unit: &str, lines: u32) -> String {
     let mut command = Command::new("journalctl");
     command.args(["--boot", "--no-pager", "--quiet", "--output=short-iso-precise", "--lines"]);
-    command.arg(lines.to_string()).args(["--unit", unit]).stdin(Stdio::null()).kill_on_drop(true);
-    match tokio::time::timeout(super::PROGRAM, command.output()).await {
-        Ok(Ok(output)) => String::from_utf8_lossy(&output.stdout).into_owned(),
-        _ => String::new(),
-    }
+    command.arg(lines.to_string()).args(["--unit", unit]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let Ok(mut child) = command.spawn() else { return String::new() };
+    let Some(stdout) = child.stdout.take() else { return String::new() };
+    let mut text = String::new();
+    let read = async {
+        let (mut printed, mut begun) = (BufReader::new(stdout), Vec::new());
+        while let Some((line, _)) = next(&mut printed, &mut begun, LONGEST_OF_BUNDLE).await {
+            text.push_str(String::from_utf8_lossy(&line).trim_end());
+            text.push('\n');
+        }
+    };
+    // What has come by then is better than nothing.
+    let _in_time = tokio::time::timeout(super::PROGRAM, read).await;
+    text
 }

@@ -32,13 +32,17 @@ pub async fn read(endpoint: &str) -> Metadata {
 }
 
 /// What EC2 says of the instance's near end, if anything.
-pub async fn notice(endpoint: &str) -> Option<Notice> {
-    let mut session = Session::open(endpoint).await.ok()??;
-    if let Some(action) = session.text("meta-data/spot/instance-action").await.ok()? {
-        return Some(Notice::Interruption(action));
+///
+/// # Errors
+/// Metadata does not answer, or is turned off.
+pub async fn notice(endpoint: &str) -> Result<Option<Notice>, String> {
+    let session = Session::open(endpoint).await?;
+    let mut session = session.ok_or("it is turned off")?;
+    if let Some(action) = session.text("meta-data/spot/instance-action").await? {
+        return Ok(Some(Notice::Interruption(action)));
     }
-    let advice = session.text("meta-data/events/recommendations/rebalance").await.ok()??;
-    Some(Notice::Rebalance(advice))
+    let advice = session.text("meta-data/events/recommendations/rebalance").await?;
+    Ok(advice.map(Notice::Rebalance))
 }
 
 fn is_instance_id(text: &str) -> bool {

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use muster_bootstrap::secrets::clean;
+use tokio::time::{Instant, timeout_at};
 
 use super::status;
 use crate::platform::Platform;
@@ -14,15 +16,20 @@ use crate::report::Report;
 /// Lines of each unit; with at most seven units and 240 characters a line the file stays under half a megabyte.
 const LINES: u32 = 200;
 const LARGEST: usize = 512 << 10;
+/// All of it takes a second; on a disk that hangs it ends by this.
+const WITHIN: Duration = Duration::from_secs(30);
 
 /// Writes it.
 ///
 /// # Errors
 /// It cannot be written.
 pub async fn write(folder: &Path, report: &Report) -> io::Result<()> {
+    let deadline = Instant::now() + WITHIN;
     let mut sections = Vec::new();
     for unit in journal::SOURCES {
-        sections.push(((*unit).to_owned(), journal::tail(unit, LINES).await));
+        // A journal that is too slow for all of them has said something by then.
+        let lines = timeout_at(deadline, journal::tail(unit, LINES)).await.unwrap_or_default();
+        sections.push(((*unit).to_owned(), lines));
     }
     status::replace(&folder.join("bundle.txt"), text(report, &sections).as_bytes(), 0o600)
 }

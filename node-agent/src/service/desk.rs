@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::log;
 use super::rounds::{Made, Rounds};
 use crate::course::hold::{ANSWER_WITHIN, Answered, Hold};
+use crate::course::pace::Pace;
 use crate::course::{Course, Observation};
 use crate::phase::Phase;
 use crate::preflight::{self, Facts};
@@ -19,8 +20,6 @@ use crate::probes::supervisor;
 use crate::publish::socket::Asked;
 use crate::report::Report;
 
-/// How long the agent waits before it looks again at what holds the kubelet back.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long until it looks for the kubelet's files by itself.
 const LOOK_FOR_FILES: Duration = Duration::from_secs(10);
 /// How long a warning may outlive its cause. Good answers of the API server are believed for as long.
@@ -33,6 +32,8 @@ pub(super) struct Desk {
     rounds: Rounds,
     /// When the last preflight came, or was asked for.
     looked: Instant,
+    /// Since when something holds the kubelet back, or since somebody tried to start it last.
+    held_since: Option<Instant>,
     /// Whether the command line says to hold nothing back.
     is_told_to_report_only: bool,
     #[cfg(target_os = "linux")]
@@ -46,6 +47,7 @@ impl Desk {
             hold,
             rounds,
             looked: Instant::now(),
+            held_since: None,
             is_told_to_report_only,
             #[cfg(target_os = "linux")]
             native: crate::native::Bootstrap::default(),
@@ -64,6 +66,8 @@ impl Desk {
     /// A kubelet is about to start.
     pub(super) fn ask(&mut self, asked: Asked) {
         self.rounds.expect_a_start();
+        // Whoever starts it may have mended something.
+        self.held_since = None;
         self.rounds.go();
         if self.course.is_report_only() {
             let _the_kubelet_gave_up = asked.send(admitted());
@@ -99,6 +103,8 @@ impl Desk {
             self.hold.settle();
         }
         self.observe(Observation::Held(self.hold.is_owed()));
+        let is_held = self.hold.is_owed() || self.course.fatal().is_some();
+        self.held_since = is_held.then(|| self.held_since.unwrap_or(self.looked));
     }
 
     /// When somebody will have waited for too long.
@@ -122,7 +128,7 @@ impl Desk {
 
     /// Asks for another preflight if the last one is old enough.
     pub(super) fn look_again_if_due(&mut self, report: &Report) {
-        let pause = look_again_after(&self.course, report, self.hold.is_owed());
+        let pause = look_again_after(&self.course, report, self.hold.is_owed(), self.held_since);
         if pause.is_some_and(|pause| self.looked.elapsed() >= pause) {
             self.look();
         }
@@ -162,11 +168,11 @@ fn reply(answers: Vec<Answered<Asked>>, refusal: &AdmitKubeletResponse) {
 }
 
 /// How long after the last preflight another one is due, if it is.
-fn look_again_after(course: &Course, report: &Report, is_owed: bool) -> Option<Duration> {
+fn look_again_after(course: &Course, report: &Report, is_owed: bool, held_since: Option<Instant>) -> Option<Duration> {
     let has_registered = report.of(Phase::Registered).is_some_and(|it| it.ended.is_some());
     // A start that is owed is owed at any stage.
     if is_owed || (course.fatal().is_some() && !has_registered) {
-        Some(LOOK_AGAIN)
+        Some(Pace::PREFLIGHT.pause(held_since.map_or(Duration::ZERO, |since| since.elapsed())))
     } else if course.node_name().is_none() {
         // The kubelet's files are still to be written; its unit asks when they are, unless it has not learnt to.
         Some(LOOK_FOR_FILES)

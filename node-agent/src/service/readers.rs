@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::{Known, log};
 use crate::course::Course;
 use crate::phase::Phase;
-use crate::publish::{bundle, console, health, socket, status};
+use crate::publish::{console, health, socket, status};
 use crate::report::{Report, Weight};
 
 /// What each of them was told last.
@@ -18,7 +18,7 @@ pub(super) struct Readers {
     run_folder: PathBuf,
     statuses: watch::Sender<socket::Statuses>,
     known: watch::Sender<Known>,
-    log_folder: PathBuf,
+    bundles: watch::Sender<Option<Report>>,
     /// The code that a bundle was asked for.
     bundled: Option<String>,
     said: Option<String>,
@@ -31,8 +31,8 @@ impl Readers {
     pub(super) fn new(
         report: Report,
         run_folder: PathBuf,
-        log_folder: PathBuf,
         known: watch::Sender<Known>,
+        bundles: watch::Sender<Option<Report>>,
     ) -> (Self, watch::Receiver<socket::Statuses>) {
         let (statuses, told) = watch::channel(health::statuses(&report));
         let readers = Self {
@@ -40,7 +40,7 @@ impl Readers {
             run_folder,
             statuses,
             known,
-            log_folder,
+            bundles,
             bundled: None,
             said: None,
             logged: String::new(),
@@ -88,13 +88,7 @@ impl Readers {
         let error = self.report.verdict.as_ref().filter(|verdict| verdict.severity == Weight::Error);
         let code = error.map(|verdict| verdict.code.clone());
         if code.is_some() && code != self.bundled {
-            let (report, folder) = (self.report.clone(), self.log_folder.clone());
-            // It ends by its own deadlines; a bundle that cannot be written is no reason to end.
-            tokio::spawn(async move {
-                if let Err(error) = bundle::write(&folder, &report).await {
-                    log(&format!("the bundle cannot be written: {error}"));
-                }
-            });
+            self.bundles.send_replace(Some(self.report.clone()));
         }
         self.bundled = code;
     }

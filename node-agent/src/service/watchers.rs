@@ -10,9 +10,10 @@ use hyper::Request;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::Known;
+use crate::course::pace::Pace;
 use crate::course::{Health, Observation};
 use crate::probes::api::{ApiServer, NodeEvent, Unreachable};
 use crate::probes::http::{Server, dial};
@@ -26,8 +27,6 @@ type Outcome = Result<(), String>;
 /// While something is on its way it is looked at this often, else at [`IDLE`].
 const BUSY: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(3);
-/// AWS asks to look for notices every five seconds.
-const NOTICES: Duration = Duration::from_secs(5);
 
 /// Starts all of them.
 pub(super) fn spawn(
@@ -85,15 +84,38 @@ async fn ask_health(server: &Server) -> Health {
 
 async fn node(observed: Observed, mut known: watch::Receiver<Known>) -> Outcome {
     let mut token: Option<Token> = None;
+    let mut failing_since: Option<Instant> = None;
     loop {
         let name = known.borrow_and_update().node_name.clone();
         let Some(name) = name else {
             known.changed().await.map_err(|_| "the agent is ending".to_owned())?;
             continue;
         };
-        follow_node(&observed, &mut known, &name, &mut token).await?;
-        sleep(BUSY).await;
+        let began = Instant::now();
+        let pace = match follow_node(&observed, &mut known, &name, &mut token).await? {
+            Followed::Watched => {
+                failing_since = None;
+                sleep(BUSY).await;
+                continue;
+            }
+            Followed::Unwritten => Pace::FILES,
+            Followed::Unreachable => Pace::WAY,
+            Followed::Unadmitted => Pace::CREDENTIALS,
+        };
+        sleep(pace.pause(failing_since.get_or_insert(began).elapsed())).await;
     }
+}
+
+/// How far it came.
+enum Followed {
+    /// The Node was watched, for as long as it went well.
+    Watched,
+    /// The API server does not answer.
+    Unreachable,
+    /// The kubelet's files are not there.
+    Unwritten,
+    /// Its credentials cannot be had, or are refused.
+    Unadmitted,
 }
 
 /// Follows the Node until the connection ends.
@@ -102,33 +124,36 @@ async fn follow_node(
     known: &mut watch::Receiver<Known>,
     name: &str,
     token: &mut Option<Token>,
-) -> Outcome {
+) -> Result<Followed, String> {
     let unit = supervisor::text_of("kubelet").await;
-    let Some((_, text)) = documents::read(unit.as_deref()).kubeconfig else { return Ok(()) };
+    let Some((_, text)) = documents::read(unit.as_deref()).kubeconfig else { return Ok(Followed::Unwritten) };
     let read = |path: &str| fs_err::read(path).ok();
-    let Ok(config) = Kubeconfig::read(&text, &read) else { return Ok(()) };
+    let Ok(config) = Kubeconfig::read(&text, &read) else { return Ok(Followed::Unwritten) };
     let server = match ApiServer::connect(&config, token).await {
         Ok(server) => server,
-        Err(Unreachable::Way(way)) => return send(observed, Observation::Lost(Some(Box::new(way)))).await,
+        Err(Unreachable::Way(way)) => {
+            send(observed, Observation::Lost(Some(Box::new(way)))).await?;
+            return Ok(Followed::Unreachable);
+        }
         // Why credentials cannot be had is the preflight's to tell, and the kubelet's own words in the journal.
-        Err(Unreachable::Standing(_)) => return Ok(()),
+        Err(Unreachable::Standing(_)) => return Ok(Followed::Unadmitted),
     };
     send(observed, Observation::Lost(None)).await?;
     let Ok(mut watch) = server.watch_node(name).await else {
         // A token that is refused is not used again.
         *token = token.take().filter(|token| !token.is_fresh(Timestamp::now()));
-        return Ok(());
+        return Ok(Followed::Unadmitted);
     };
     loop {
         let event = tokio::select! {
             event = watch.next() => event,
             // The name is known for good once the kubelet's files are there.
-            _ = known.wait_for(|known| known.node_name.as_deref() != Some(name)) => return Ok(()),
+            _ = known.wait_for(|known| known.node_name.as_deref() != Some(name)) => return Ok(Followed::Watched),
         };
         match event {
             NodeEvent::Is(node) => send(observed, Observation::Node(Some(node))).await?,
             NodeEvent::Gone => send(observed, Observation::Node(None)).await?,
-            NodeEvent::Ended(_) => return Ok(()),
+            NodeEvent::Ended(_) => return Ok(Followed::Watched),
         }
     }
 }
@@ -153,9 +178,19 @@ async fn devices(observed: Observed, mut known: watch::Receiver<Known>) -> Outco
 
 async fn notices(observed: Observed, endpoint: String) -> Outcome {
     let mut last = None;
+    let mut silent_since: Option<Instant> = None;
     loop {
-        sleep(NOTICES).await;
-        let notice = metadata::notice(&endpoint).await;
+        sleep(Pace::METADATA.pause(silent_since.map_or(Duration::ZERO, |since| since.elapsed()))).await;
+        let notice = match metadata::notice(&endpoint).await {
+            Ok(notice) => {
+                silent_since = None;
+                notice
+            }
+            Err(_) => {
+                silent_since.get_or_insert_with(Instant::now);
+                None
+            }
+        };
         if let Some(notice) = notice
             && last.as_ref() != Some(&notice)
         {

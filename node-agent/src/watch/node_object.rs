@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use muster_bootstrap::kubelet::taints::Taint;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// A Node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Document")]
 pub struct NodeObject {
     /// Its name.
     pub name: String,
@@ -30,32 +32,17 @@ pub struct NodeObject {
 }
 
 impl NodeObject {
+    /// Reads the object from its JSON; `None` if it is no Node. What the agent does not look at is passed over: managed
+    /// fields and images are most of a large Node.
+    #[must_use]
+    pub fn of_json(json: &[u8]) -> Option<Self> {
+        serde_json::from_slice(json).ok()
+    }
+
     /// Reads the object; `None` if it is no Node.
     #[must_use]
     pub fn read(node: &Value) -> Option<Self> {
-        let text = |way: &str| node.pointer(way).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let name = text("/metadata/name");
-        if name.is_empty() {
-            return None;
-        }
-        let list = |way: &str| node.pointer(way).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let field = |item: &Value, key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let taint =
-            |it: &Value| Taint { key: field(it, "key"), value: field(it, "value"), effect: field(it, "effect") };
-        let condition = |it: &Value| (field(it, "type"), (field(it, "status"), field(it, "message")));
-        let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
-        let label = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-        Some(Self {
-            name,
-            provider_id: text("/spec/providerID"),
-            created: text("/metadata/creationTimestamp").parse().ok(),
-            labels: labels.into_iter().flatten().filter_map(label).collect(),
-            taints: list("/spec/taints").iter().map(taint).collect(),
-            conditions: list("/status/conditions").iter().map(condition).collect(),
-            capacity: counts(node.pointer("/status/capacity")),
-            allocatable: counts(node.pointer("/status/allocatable")),
-            boot_id: text("/status/nodeInfo/bootID"),
-        })
+        Self::deserialize(node).ok()
     }
 
     /// Whether a condition has this status.
@@ -77,10 +64,93 @@ impl NodeObject {
     }
 }
 
+/// The object as the API server writes it, as far as it is looked at.
+#[derive(Deserialize)]
+struct Document {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    creation_timestamp: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Spec {
+    #[serde(rename = "providerID")]
+    provider_id: String,
+    taints: Vec<TaintEntry>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct TaintEntry {
+    key: String,
+    value: String,
+    effect: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    conditions: Vec<Condition>,
+    capacity: BTreeMap<String, String>,
+    allocatable: BTreeMap<String, String>,
+    node_info: NodeInfo,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    message: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NodeInfo {
+    #[serde(rename = "bootID")]
+    boot_id: String,
+}
+
+impl TryFrom<Document> for NodeObject {
+    type Error = &'static str;
+
+    fn try_from(document: Document) -> Result<Self, Self::Error> {
+        let Document { metadata, spec, status } = document;
+        if metadata.name.is_empty() {
+            return Err("a Node has a name");
+        }
+        let taint = |TaintEntry { key, value, effect }| Taint { key, value, effect };
+        let condition = |Condition { kind, status, message }| (kind, (status, message));
+        Ok(Self {
+            name: metadata.name,
+            provider_id: spec.provider_id,
+            created: metadata.creation_timestamp.and_then(|it| it.parse().ok()),
+            labels: metadata.labels,
+            taints: spec.taints.into_iter().map(taint).collect(),
+            conditions: status.conditions.into_iter().map(condition).collect(),
+            capacity: counts(status.capacity),
+            allocatable: counts(status.allocatable),
+            boot_id: status.node_info.boot_id,
+        })
+    }
+}
+
 /// Devices are counted in whole numbers; processors and bytes are not of interest here.
-fn counts(resources: Option<&Value>) -> BTreeMap<String, u64> {
-    let number = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.parse().ok()?));
-    resources.and_then(Value::as_object).into_iter().flatten().filter_map(number).collect()
+fn counts(resources: BTreeMap<String, String>) -> BTreeMap<String, u64> {
+    resources.into_iter().filter_map(|(key, value)| Some((key, value.parse().ok()?))).collect()
 }
 
 #[cfg(test)]
