@@ -150,10 +150,13 @@ impl Course {
         // The agent before this one saw its stage done after it was said.
         let ended = self.times.get(&clears.max(Phase::Kubelet)).and_then(|(_, ended)| *ended);
         let was_cleared = ended.is_some_and(|ended| ended >= sighting.last);
-        // Somebody has started its unit anew since. What systemd starts again by itself has not changed.
-        let unit = self.units.get(&sighting.unit).filter(|unit| unit.restarts == 0);
-        let has_begun_anew = unit.and_then(|unit| unit.began).zip(sighting.uptime).is_some_and(|(a, b)| a > b);
-        is_unseen || was_cleared || has_begun_anew
+        // Its unit was stopped since, or somebody starts it anew. What systemd starts again by itself has not changed.
+        let has_stopped = self.units.get(&sighting.unit).is_some_and(|unit| {
+            let is_as_it_was = unit.restarts > 0 || unit.has_failed() || unit.is_restarting();
+            let is_another = unit.began.zip(sighting.uptime).is_some_and(|(began, said)| began > said);
+            !is_as_it_was && (is_another || !unit.is_active())
+        });
+        is_unseen || was_cleared || has_stopped
     }
 
     /// Whether an agent that has just started does not know yet if there is a Node.

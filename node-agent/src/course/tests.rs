@@ -388,7 +388,10 @@ fn a_new_agent_says_nothing_of_what_is_over() {
     told.see(Observation::Preflight(Box::new(examined(|_| {}))));
     told.see(Observation::Health(Health::Silent)).started_anew(5).said(60, "kubelet", SWAP);
     assert_eq!(told.verdict(), None);
-    told.said(1, "kubelet", SWAP);
+    let stopped = Unit { name: "kubelet".to_owned(), exists: true, active: "inactive".to_owned(), ..Unit::default() };
+    told.see(Observation::Units(vec![stopped]));
+    assert_eq!(told.verdict(), None, "nobody tries");
+    told.after(1).said(0, "kubelet", SWAP);
     assert_eq!(told.verdict(), is("KA17", Weight::Error), "it has come again since");
 }
 

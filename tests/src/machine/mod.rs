@@ -8,7 +8,7 @@
 //!              ├ Shape, seed      files bound or laid over   processors, memory, swap, kernel, names
 //!              ├ Console          serial console             a terminal that writes a file
 //!              ├ Voice            the journal, `READY=1`     two sockets in the machine's /run
-//!              └ Power            terminate                  boot.sh ─► systemd, PID 1 of its own namespace
+//!              └ Power            reset, terminate                  boot.sh ─► systemd, PID 1 of its own namespace
 //! ```
 //!
 //! Everything is written down in the ledger before it is made. Mounts are made in the machine's own namespace and its
@@ -217,6 +217,24 @@ impl Machine {
     /// When the machine does not run.
     pub async fn output<A: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = A>, input: &str) -> Result<Output> {
         inside::output(self.init()?, words, input).await
+    }
+
+    /// Resets it, as EC2 reboots an instance that does not listen: everything that runs ends at once, the disk stays, `/run`
+    /// is empty, and it boots again, with another boot ID. Journal and console begin anew; their files go on.
+    ///
+    /// # Errors
+    /// When it does not run or cannot be started again.
+    pub async fn reset(self: &Arc<Self>) -> Result<()> {
+        let machine = Arc::clone(self);
+        tokio::task::spawn_blocking(move || {
+            let mut power = machine.power();
+            machine.voice.begin_again();
+            machine.console().turn_page();
+            let name = &machine.spec.instance_id;
+            power.reset(&machine.spawner, name, machine.wire.namespace(), &machine.cgroups)
+        })
+        .await
+        .map_err(std::io::Error::other)?
     }
 
     /// Terminates: pulls the plug and removes everything but the logs.

@@ -1,6 +1,7 @@
 //! Switching a machine on, and pulling its plug.
 
 use std::fmt::Write as _;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,7 +20,11 @@ const END: Duration = Duration::from_secs(10);
 /// The process outside that stays for as long as the machine lives. Its only child is the machine's PID 1; when that
 /// ends the kernel ends everything in the machine, and this process with it.
 #[derive(Debug)]
-pub(super) struct Power(Running);
+pub(super) struct Power {
+    running: Running,
+    /// The mount namespace of a machine that was reset, which nobody else keeps between two boots.
+    mounts: Option<fs::File>,
+}
 
 impl Power {
     /// Boots. `binds` are `(from, at)` on top of the image.
@@ -41,19 +46,37 @@ impl Power {
             .env("CGROUP", parts.cgroups.name())
             .env("DISK", format!("{}g", spec.shape.disk_gib))
             .env("CONSOLE", parts.console.terminal());
-        Ok(Self(spawner.start(&program)?))
+        Ok(Self { running: spawner.start(&program)?, mounts: None })
+    }
+
+    /// Resets it: everything that runs ends at once, and it boots again from its disk.
+    pub(super) fn reset(&mut self, spawner: &Spawner, name: &str, namespace: &str, cgroups: &Cgroups) -> Result<()> {
+        let Some(init) = self.init() else { return self.check() };
+        let mounts = fs::File::open(format!("/proc/{}/ns/mnt", init.pid))?;
+        self.off();
+        let place = format!("/proc/{}/fd/{}", std::process::id(), mounts.as_raw_fd());
+        self.mounts = Some(mounts);
+        let program = Program::new(name, "/bin/sh")
+            .arg("-c")
+            .arg(include_str!("reset.sh"))
+            .in_network(namespace)
+            .env("CGROUP", cgroups.name())
+            .env("MOUNTS", place)
+            .env("INSIDE", include_str!("reboot.sh"));
+        self.running = spawner.start(&program)?;
+        Ok(())
     }
 
     /// The machine's PID 1, by its number outside. None before the namespaces are made and after the end.
     pub(super) fn init(&self) -> Option<ProcessId> {
-        let pid = self.0.id().pid;
+        let pid = self.running.id().pid;
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
         ProcessId::of(children.split_ascii_whitespace().next()?.parse().ok()?)
     }
 
     /// Whether it still runs.
     pub(super) fn check(&mut self) -> Result<()> {
-        self.0.check()
+        self.running.check()
     }
 
     /// Ends everything in the machine at once.
@@ -62,9 +85,10 @@ impl Power {
         if let Some(init) = self.init()
             && init.signal(rustix::process::Signal::KILL)
         {
-            self.0.id().wait_end(END);
+            self.running.id().wait_end(END);
         }
-        self.0.kill();
+        self.running.kill();
+        self.mounts = None;
     }
 }
 

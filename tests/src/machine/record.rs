@@ -57,6 +57,13 @@ impl Record {
         Ok(())
     }
 
+    /// Turns the page: only what comes from now on is seen. The file keeps everything.
+    pub fn turn_page(&self) {
+        let mut pages = self.shared.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        pages.lines.clear();
+        self.shared.count.send_replace(0);
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.shared.path

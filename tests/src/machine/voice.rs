@@ -18,7 +18,7 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(super) struct Voice {
     journal: Record,
-    ready: watch::Receiver<bool>,
+    ready: watch::Sender<bool>,
     readers: [JoinHandle<()>; 2],
 }
 
@@ -31,7 +31,8 @@ impl Voice {
         let journal = Record::create(file)?;
         let notify = UnixDatagram::bind(folder.join("notify"))?;
         let syslog = fabric.receive(&folder.join("syslog")).await?;
-        let (ready_tx, ready) = watch::channel(false);
+        let ready = watch::Sender::new(false);
+        let ready_tx = ready.clone();
         let boot = tokio::spawn(async move {
             let mut buffer = vec![0; LONGEST];
             while let Ok(count) = notify.recv(&mut buffer).await {
@@ -60,9 +61,15 @@ impl Voice {
         &self.journal
     }
 
+    /// The machine boots again.
+    pub(super) fn begin_again(&self) {
+        self.ready.send_replace(false);
+        self.journal.turn_page();
+    }
+
     /// Turns true when the machine's default target is reached.
     pub(super) fn ready(&self) -> watch::Receiver<bool> {
-        self.ready.clone()
+        self.ready.subscribe()
     }
 }
 

@@ -11,6 +11,7 @@
 )]
 
 mod after;
+mod again;
 mod arguments;
 mod before;
 mod delegate;
