@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
@@ -103,7 +104,7 @@ fn a_large_node_is_in_memory_once() {
     let issuer = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let server = format!("http://{}", server());
     let authority = issuer.cert.pem().into_bytes();
-    let config = Kubeconfig { server, authority, user: User::Token("t".to_owned()) };
+    let config = Kubeconfig { server, authority, user: User::Token("t".to_owned()), environment: BTreeMap::new() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let before = memory("VmRSS");

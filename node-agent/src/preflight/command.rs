@@ -1,7 +1,9 @@
 //! The kubelet's command line as systemd will pass it: unit, drop-ins and environment files together.
 
 use muster_bootstrap::words::powershell::split_command_line;
-use muster_bootstrap::words::unit::{Specifiers, command_line, environment, value_of};
+use muster_bootstrap::words::unit::{Specifiers, command_line, directives, environment};
+
+use super::proxy::Environment;
 
 /// The arguments of the kubelet, without the program.
 ///
@@ -19,11 +21,49 @@ pub fn kubelet(
     Ok(words.into_iter().skip(1).collect())
 }
 
-/// Whether the unit gives the kubelet a proxy for HTTPS.
+/// The variables that the kubelet gets: those of systemd itself (`DefaultEnvironment=`, `systemctl set-environment`), as
+/// `systemctl show-environment` prints them in `manager`, and those of its unit over them.
 #[must_use]
-pub fn has_proxy(unit: &str, read: &dyn Fn(&str) -> Option<String>, specifiers: Specifiers<'_>) -> bool {
-    let variables = environment(unit, read, specifiers).unwrap_or_default();
-    ["HTTPS_PROXY", "https_proxy"].iter().any(|name| value_of(&variables, name).is_some())
+pub fn environment_of(
+    unit: &str,
+    manager: &str,
+    read: &dyn Fn(&str) -> Option<String>,
+    specifiers: Specifiers<'_>,
+) -> Environment {
+    let mut variables: Environment = manager.lines().filter_map(shown).collect();
+    for unset in directives(unit, "Service", "UnsetEnvironment") {
+        for word in unset.split_whitespace().map(|word| word.trim_matches(['"', '\''])) {
+            let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+            variables.retain(|its_name, its_value| its_name != name || value.is_some_and(|value| value != its_value));
+        }
+    }
+    let own = environment(unit, read, specifiers).unwrap_or_default();
+    variables.extend(own.into_iter().map(|it| (it.name, it.value.iter().map(|letter| letter.char).collect())));
+    variables
+}
+
+/// A line of `systemctl show-environment`, which a shell could read: `A=b`, or `A=$'b c'`.
+fn shown(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.split_once('=')?;
+    let Some(quoted) = value.strip_prefix("$'").and_then(|rest| rest.strip_suffix('\'')) else {
+        return Some((name.to_owned(), value.to_owned()));
+    };
+    let mut text = String::new();
+    let mut rest = quoted.chars();
+    while let Some(char) = rest.next() {
+        text.push(match (char, rest.clone().next()) {
+            ('\\', Some(escaped)) => {
+                rest.next();
+                match escaped {
+                    'n' => '\n',
+                    't' => '\t',
+                    other => other,
+                }
+            }
+            _ => char,
+        });
+    }
+    Some((name.to_owned(), text))
 }
 
 /// The arguments of the kubelet in the command line of a Windows service, without the program: EKS runs it by a host of its
@@ -65,14 +105,18 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_seen_wherever_it_is_set() {
-        let has = |unit: &str| {
-            has_proxy(unit, &|path| (path == "/env").then(|| "https_proxy=http://p:3128\n".to_owned()), &unresolved)
+    fn the_kubelets_environment_is_that_of_systemd_and_of_its_unit() {
+        let of = |unit: &str, manager: &str| {
+            let read = |path: &str| (path == "/env").then(|| "https_proxy=http://p:3128\n".to_owned());
+            let all = environment_of(unit, manager, &read, &unresolved);
+            all.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
         };
-        assert!(has("[Service]\nEnvironment=\"HTTPS_PROXY=http://p:3128\"\nExecStart=/k\n"));
-        assert!(has("[Service]\nEnvironmentFile=-/env\nExecStart=/k\n"));
-        assert!(!has("[Service]\nEnvironment=HTTPS_PROXY= NO_PROXY=a\nExecStart=/k\n"));
-        assert!(!has("[Service]\nEnvironment=HTTP_PROXY=http://p:3128\nExecStart=/k\n"));
+        let manager = "HTTPS_PROXY=http://m:1\nPATH=/usr/bin\nX=$'a b\\'c'\n";
+        assert_eq!(of("[Service]\nExecStart=/k\n", manager), ["HTTPS_PROXY=http://m:1", "PATH=/usr/bin", "X=a b'c"]);
+        let own = "[Service]\nEnvironment=\"HTTPS_PROXY=http://p:3128\"\nEnvironmentFile=-/env\nExecStart=/k\n";
+        assert_eq!(of(own, "HTTPS_PROXY=http://m:1\n"), ["HTTPS_PROXY=http://p:3128", "https_proxy=http://p:3128"]);
+        let without = "[Service]\nUnsetEnvironment=HTTPS_PROXY X=other\nExecStart=/k\n";
+        assert_eq!(of(without, manager), ["PATH=/usr/bin", "X=a b'c"]);
     }
 
     #[test]

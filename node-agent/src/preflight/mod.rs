@@ -17,6 +17,7 @@ pub mod containerd;
 pub mod identity;
 pub mod machine;
 pub mod network;
+pub mod proxy;
 pub mod standing;
 pub mod way;
 mod windows;
@@ -64,7 +65,7 @@ pub struct Facts {
     pub machine: Machine,
     /// The way to the API server; `None` while its address is not known.
     pub way: Option<Way>,
-    /// Whether the kubelet goes by a proxy, and the agent does not.
+    /// Whether the kubelet goes by a proxy of a kind that the agent does not.
     pub has_proxy: bool,
     /// Who the node is to the API server; `None` if it could not be asked.
     pub standing: Option<Standing>,
@@ -162,7 +163,7 @@ pub fn examine(facts: &Facts) -> Preflight {
     findings.extend(machine::check(facts, &effective));
     findings.extend(containerd::check(facts));
     let on_the_way = facts.way.iter().flat_map(|way| way::check(way, facts.now));
-    // The agent goes straight, so it cannot know what a kubelet meets that goes by a proxy.
+    // The agent goes straight then, so it cannot know what the kubelet meets.
     findings.extend(on_the_way.map(|it| if facts.has_proxy { it.with_severity(Severity::Warning) } else { it }));
     findings.extend(windows::check(facts, config.as_ref()));
     let minor = facts.flags.version;

@@ -51,7 +51,7 @@ pub async fn way(config: &Kubeconfig) -> Way {
         Err(why) => return Way::Tls { to, fault: TlsFault::Authority(why) },
     };
     let server = match Server::of_url(&config.server, Some(security)) {
-        Ok(server) => server,
+        Ok(server) => server.by(config.route()),
         Err(error) => return Way::Odd { to, error },
     };
     let mut connection = match dial(&server, STEP).await {
@@ -136,14 +136,14 @@ impl ApiServer {
         };
         let broken = |why: String| Unreachable::Standing(Standing::Kubeconfig("kubeconfig".to_owned(), why));
         let security = tls(&config.authority, own).map_err(broken)?;
-        let server = Server::of_url(&config.server, Some(security)).map_err(broken)?;
+        let server = Server::of_url(&config.server, Some(security)).map_err(broken)?.by(config.route());
         let token = match &config.user {
             User::Token(token) => Some(token.clone()),
             User::Exec(exec) => {
                 let fresh = cached.clone().filter(|token| token.is_fresh(Timestamp::now()));
                 let token = match fresh {
                     Some(token) => token,
-                    None => exec.token().await.map_err(Unreachable::Standing)?,
+                    None => exec.token(&config.environment).await.map_err(Unreachable::Standing)?,
                 };
                 *cached = Some(token.clone());
                 Some(token.text)

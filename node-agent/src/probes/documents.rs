@@ -6,6 +6,7 @@ use muster_bootstrap::question::File;
 use super::machine;
 use crate::platform::Platform;
 use crate::preflight::command;
+use crate::preflight::proxy::Environment;
 
 /// The kubelet's files as they stand.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,16 +19,19 @@ pub struct Documents {
     pub missing: Vec<String>,
     /// The kubeconfig: its path and its text.
     pub kubeconfig: Option<(String, String)>,
-    /// Whether the kubelet goes to the API server by a proxy.
-    pub has_proxy: bool,
+    /// The variables that the kubelet gets, and its token's program with it.
+    pub environment: Environment,
 }
 
-/// Reads them. `unit` is the text of the kubelet's unit with its drop-ins.
+/// Reads them. `unit` is the text of the kubelet's unit with its drop-ins, `manager` the variables that all units get.
 #[must_use]
-pub fn read(unit: Option<&str>) -> Documents {
+pub fn read(unit: Option<&str>, manager: Option<&str>) -> Documents {
     let read = |path: &str| fs::read_to_string(path).ok();
     let mut documents = Documents::default();
     let Some(unit) = unit else { return documents };
+    if Platform::HERE == Platform::Linux {
+        documents.environment = command::environment_of(unit, manager.unwrap_or_default(), &read, &machine::specifier);
+    }
     let arguments = match Platform::HERE {
         Platform::Linux => command::kubelet(unit, &read, &machine::specifier),
         Platform::Windows => command::kubelet_of_service(unit),
@@ -39,9 +43,6 @@ pub fn read(unit: Option<&str>) -> Documents {
             return documents;
         }
     };
-    if Platform::HERE == Platform::Linux {
-        documents.has_proxy = command::has_proxy(unit, &read, &machine::specifier);
-    }
     let value = |name: &str| value_of(&arguments, name);
     let (config, drop_ins, kubeconfig) = (value("config"), value("config-dir"), value("kubeconfig"));
     let mut named: Vec<String> = config.iter().chain(&kubeconfig).cloned().collect();

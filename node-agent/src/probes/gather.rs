@@ -19,6 +19,7 @@ use super::kubeconfig::{Kubeconfig, Token};
 use super::{api, kubelet, machine, metadata, supervisor};
 use crate::preflight::Facts;
 use crate::preflight::identity::Metadata;
+use crate::preflight::proxy::Route;
 use crate::preflight::standing::Standing;
 use crate::preflight::way::{self, Way};
 
@@ -54,13 +55,20 @@ impl Gatherer {
             }
         };
         let unit = async { supervisor::text_of("kubelet").await };
-        let (metadata, flags, unit, units) =
-            tokio::join!(metadata, ask_kubelet(self.flags.take()), unit, supervisor::units());
-        let documents = documents::read(unit.as_deref());
+        let (metadata, flags, unit, manager, units) = tokio::join!(
+            metadata,
+            ask_kubelet(self.flags.take()),
+            unit,
+            supervisor::environment(),
+            supervisor::units()
+        );
+        let documents = documents::read(unit.as_deref(), manager.as_deref());
         let name =
             documents.command.as_ref().and_then(|(_, arguments)| documents::value_of(arguments, "hostname-override"));
         let name = name.map(|name| name.trim().to_lowercase());
         let config = kubeconfig(&documents, &metadata, &flags.0);
+        let config = config.map(|config| config.map(|config| config.within(&documents.environment)));
+        let has_proxy = matches!(&config, Some(Ok(config)) if matches!(config.route(), Route::Other(_)));
         self.has_gathered = true;
         self.metadata = Some(metadata.clone());
         self.flags = Some(flags.clone());
@@ -88,7 +96,7 @@ impl Gatherer {
             command: documents.command,
             config: documents.config,
             missing: documents.missing,
-            has_proxy: documents.has_proxy,
+            has_proxy,
             machine: machine::read(),
             way,
             standing,

@@ -14,12 +14,13 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::preflight::proxy::{Proxy, Route};
 use crate::preflight::way::{TlsFault, Way};
 
 /// A watch may be silent for minutes: that the other side is still there is asked after five seconds, and known after nine.
@@ -39,6 +40,8 @@ pub struct Server {
     pub port: u16,
     /// TLS, or plain.
     pub tls: Option<Arc<ClientConfig>>,
+    /// By whom.
+    pub proxy: Option<Proxy>,
 }
 
 /// A connection. Dropping it closes it.
@@ -70,16 +73,26 @@ impl Server {
         let is_secure = uri.scheme_str() == Some("https");
         let tls = tls.filter(|_| is_secure);
         let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        Ok(Self { host: host.trim_matches(['[', ']']).to_owned(), port, tls })
+        Ok(Self { host: host.trim_matches(['[', ']']).to_owned(), port, tls, proxy: None })
+    }
+
+    /// The same, on this route.
+    #[must_use]
+    pub fn by(self, route: Route) -> Self {
+        let proxy = match route {
+            Route::By(proxy) => Some(proxy),
+            Route::Straight | Route::Other(_) => None,
+        };
+        Self { proxy, ..self }
     }
 
     fn name(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
+        place(&self.host, self.port)
     }
+}
+
+fn place(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// What TLS needs: whom to trust, and who we are.
@@ -130,16 +143,17 @@ pub fn tls_of_machine() -> Option<Arc<ClientConfig>> {
 /// # Errors
 /// How far it came.
 pub async fn dial(server: &Server, step: Duration) -> Result<Connection, Way> {
-    let to = server.name();
+    let (host, port) = server.proxy.as_ref().map_or((&server.host, server.port), |it| (&it.host, it.port));
+    let to = place(host, port);
     let started = Instant::now();
     let silent = || Way::Silent { to: to.clone(), after: started.elapsed() };
-    let unknown = |error: String| Way::Unknown { host: server.host.clone(), error };
-    let addresses: Vec<SocketAddr> = match timeout(step, lookup_host((server.host.as_str(), server.port))).await {
+    let unknown = |error: String| Way::Unknown { host: host.clone(), error };
+    let addresses: Vec<SocketAddr> = match timeout(step, lookup_host((host.as_str(), port))).await {
         Ok(Ok(addresses)) => addresses.collect(),
         Ok(Err(error)) => return Err(unknown(error.to_string())),
         Err(_) => return Err(unknown(format!("no answer from the name servers for {} ms", step.as_millis()))),
     };
-    let stream = match timeout(step, TcpStream::connect(addresses.as_slice())).await {
+    let mut stream = match timeout(step, TcpStream::connect(addresses.as_slice())).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(silent()),
         Ok(Err(error)) => return Err(Way::Refused { to, error: error.to_string() }),
@@ -147,6 +161,16 @@ pub async fn dial(server: &Server, step: Duration) -> Result<Connection, Way> {
     };
     // Where it cannot be had, a lost peer is noticed later.
     let _as_it_was = SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE);
+    if let Some(proxy) = &server.proxy {
+        match timeout(step, ask_to_connect(&mut stream, &server.name(), proxy)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                return Err(Way::Odd { to, error: format!("as the proxy to {}: {error}", server.name()) });
+            }
+            Err(_) => return Err(silent()),
+        }
+    }
+    let to = server.name();
     let Some(config) = &server.tls else { return hand_over(stream, to, &server.host, step).await };
     let fault = |fault| Way::Tls { to: to.clone(), fault };
     let name = ServerName::try_from(server.host.clone()).map_err(|error| fault(TlsFault::Name(error.to_string())))?;
@@ -154,6 +178,30 @@ pub async fn dial(server: &Server, step: Duration) -> Result<Connection, Way> {
         Ok(Ok(stream)) => hand_over(stream, to, &server.host, step).await,
         Ok(Err(error)) => Err(fault(tls_fault(&error))),
         Err(_) => Err(silent()),
+    }
+}
+
+/// Asks a proxy for a connection; what follows on the stream is between us and the server.
+async fn ask_to_connect(stream: &mut TcpStream, to: &str, proxy: &Proxy) -> Result<(), String> {
+    /// More than any proxy has to say before it is silent.
+    const LONGEST: usize = 16 << 10;
+    let authorization = proxy.authorization.as_ref();
+    let authorization = authorization.map(|it| format!("Proxy-Authorization: {it}\r\n")).unwrap_or_default();
+    let question = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{authorization}\r\n");
+    stream.write_all(question.as_bytes()).await.map_err(|error| error.to_string())?;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        if answer.len() == LONGEST {
+            return Err("its answer is too long".to_owned());
+        }
+        // Not a byte more than the head: what follows is the server's.
+        answer.push(stream.read_u8().await.map_err(|error| error.to_string())?);
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    let status = answer.lines().next().unwrap_or_default();
+    match status.split(' ').nth(1) {
+        Some(code) if code.len() == 3 && code.starts_with('2') => Ok(()),
+        _ => Err(status.to_owned()),
     }
 }
 

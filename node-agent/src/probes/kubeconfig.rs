@@ -9,6 +9,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::PROGRAM;
+use crate::preflight::proxy::{self, Environment, Route};
 use crate::preflight::standing::Standing;
 
 /// A kubeconfig, as far as kubelets use it.
@@ -20,6 +21,8 @@ pub struct Kubeconfig {
     pub authority: Vec<u8>,
     /// Who we are.
     pub user: User,
+    /// The kubelet's variables: they lead it to a proxy, and its token's program gets them.
+    pub environment: Environment,
 }
 
 /// Who a kubeconfig says that we are.
@@ -150,7 +153,7 @@ impl Kubeconfig {
         } else {
             User::Nobody
         };
-        Ok(Self { server: cluster.server.clone(), authority, user })
+        Ok(Self { server: cluster.server.clone(), authority, user, environment: Environment::new() })
     }
 
     /// The one that the image's bootstrap writes for a cluster of EKS.
@@ -166,7 +169,19 @@ impl Kubeconfig {
             args: args.into_iter().map(ToOwned::to_owned).collect(),
             env: None,
         };
-        Self { server, authority, user: User::Exec(exec) }
+        Self { server, authority, user: User::Exec(exec), environment: Environment::new() }
+    }
+
+    /// The same for a kubelet with these variables.
+    #[must_use]
+    pub fn within(self, environment: &Environment) -> Self {
+        Self { environment: environment.clone(), ..self }
+    }
+
+    /// How the kubelet goes to its API server.
+    #[must_use]
+    pub fn route(&self) -> Route {
+        proxy::route(&self.environment, &self.server)
     }
 }
 
@@ -194,11 +209,11 @@ impl Token {
 }
 
 impl Exec {
-    /// Runs the program as the kubelet would.
+    /// Runs the program as the kubelet would, whose variables are `environment`.
     ///
     /// # Errors
     /// What there is to say about the node's standing.
-    pub async fn token(&self) -> Result<Token, Standing> {
+    pub async fn token(&self, environment: &Environment) -> Result<Token, Standing> {
         let spoken = std::iter::once(self.command.as_str()).chain(self.args.iter().map(String::as_str));
         let spoken = spoken.collect::<Vec<_>>().join(" ");
         let failed = |error: String| Standing::Exec { command: spoken.clone(), error };
@@ -211,7 +226,7 @@ impl Exec {
         );
         let mut command = Command::new(&self.command);
         command.args(&self.args).env("KUBERNETES_EXEC_INFO", info).stdin(Stdio::null()).kill_on_drop(true);
-        command.envs(self.env.iter().flatten().map(|it| (&it.name, &it.value)));
+        command.envs(environment).envs(self.env.iter().flatten().map(|it| (&it.name, &it.value)));
         let output = match timeout(PROGRAM, command.output()).await {
             Ok(Ok(output)) => output,
             Ok(Err(error)) => return Err(failed(error.to_string())),
@@ -257,14 +272,23 @@ mod tests {
             env: None,
         };
         let good = exec(r#"echo '{"status":{"token":"t","expirationTimestamp":"2026-11-21T20:00:00Z"}}'"#);
-        let token = good.token().await.ok().unwrap();
+        let none = Environment::new();
+        let token = good.token(&none).await.ok().unwrap();
         assert_eq!(token.text, "t");
         assert!(token.is_fresh("2026-11-21T19:50:00Z".parse().unwrap()));
         assert!(!token.is_fresh("2026-11-21T19:59:30Z".parse().unwrap()));
-        let bad = exec("echo Unable to locate credentials >&2; exit 253").token().await.err().unwrap();
+        let bad = exec("echo Unable to locate credentials >&2; exit 253").token(&none).await.err().unwrap();
         let Standing::Exec { error, .. } = bad else { panic!("{bad:?}") };
         assert!(error.contains("253") && error.contains("Unable to locate credentials"), "{error}");
         let old = Exec { api_version: "client.authentication.k8s.io/v1alpha1".to_owned(), ..exec("") };
-        assert!(matches!(old.token().await.err().unwrap(), Standing::ExecVersion(_)));
+        assert!(matches!(old.token(&none).await.err().unwrap(), Standing::ExecVersion(_)));
+        // Its own variables are over those of the kubelet.
+        let told = Exec {
+            env: Some(vec![Variable { name: "B".to_owned(), value: "own".to_owned() }]),
+            ..exec(r#"echo "{\"status\":{\"token\":\"$A $B\"}}""#)
+        };
+        let environment = [("A", "kubelet"), ("B", "kubelet")];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        assert_eq!(told.token(&environment).await.ok().unwrap().text, "kubelet own");
     }
 }

@@ -23,6 +23,11 @@ pub async fn text_of(unit: &str) -> Option<String> {
     systemctl(&["cat".to_owned(), format!("{unit}.service")]).await
 }
 
+/// The variables that all units get, as a shell would read them.
+pub async fn environment() -> Option<String> {
+    systemctl(&["show-environment".to_owned()]).await
+}
+
 /// Asks systemd to do something with a unit, and does not wait for it: the unit may be waiting for us.
 pub async fn order(verb: &str, unit: &str) -> bool {
     systemctl(&["--no-block".to_owned(), verb.to_owned(), format!("{unit}.service")]).await.is_some()

@@ -12,6 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::api;
 use super::kubeconfig::{Kubeconfig, User};
+use crate::preflight::proxy::Environment;
 use crate::preflight::standing::{OwnNode, Standing};
 use crate::preflight::way::{TlsFault, Way};
 
@@ -69,7 +70,12 @@ async fn server(issuer: &Issuer, name: &str, year: i32, answer: Answer) -> Socke
 
 fn config(address: SocketAddr, issuer: &Issuer) -> Kubeconfig {
     let server = format!("https://localhost:{}", address.port());
-    Kubeconfig { server, authority: issuer.pem().into_bytes(), user: User::Token("t".to_owned()) }
+    Kubeconfig {
+        server,
+        authority: issuer.pem().into_bytes(),
+        user: User::Token("t".to_owned()),
+        environment: Environment::new(),
+    }
 }
 
 const FAR: i32 = 2999;
@@ -126,4 +132,54 @@ async fn the_node_hears_who_it_is() {
         node: OwnNode::Absent,
     };
     assert_eq!(known.await, Some(expected));
+}
+
+/// A proxy that connects to `target` whatever it is asked for, or refuses; what it was asked.
+async fn proxy(target: SocketAddr, status: &'static str) -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (asked_tx, asked_rx) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut question = [0; 1024];
+            let count = stream.read(&mut question).await.unwrap();
+            asked_tx.send(String::from_utf8_lossy(&question[..count]).into_owned()).unwrap();
+            stream.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes()).await.unwrap();
+            if status.starts_with('2') {
+                let mut other = tokio::net::TcpStream::connect(target).await.unwrap();
+                let _one_has_closed = tokio::io::copy_bidirectional(&mut stream, &mut other).await;
+            }
+        }
+    });
+    (address, asked_rx)
+}
+
+#[tokio::test]
+async fn the_way_is_the_one_that_the_kubelet_goes() {
+    let issuer = authority();
+    let server = server(&issuer, "a.example", FAR, |_| "401 {}").await;
+    // A name that nobody here can look up: only the proxy can.
+    let through = |proxy: SocketAddr| {
+        let url = format!("http://user:secret@{proxy}");
+        Kubeconfig {
+            server: "https://a.example:6443".to_owned(),
+            environment: Environment::from([("HTTPS_PROXY".to_owned(), url)]),
+            ..config(server, &issuer)
+        }
+    };
+    let (good, mut asked) = proxy(server, "200 Connection established").await;
+    assert!(matches!(api::way(&through(good)).await, Way::Open { to, .. } if to == "a.example:6443"));
+    let asked = asked.recv().await.unwrap();
+    assert!(asked.starts_with("CONNECT a.example:6443 HTTP/1.1\r\nHost: a.example:6443\r\n"), "{asked}");
+    assert!(asked.contains("Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n"), "{asked}");
+    let (bad, _asked) = proxy(server, "403 Forbidden").await;
+    match api::way(&through(bad)).await {
+        Way::Odd { to, error } => {
+            assert_eq!(to, bad.to_string());
+            assert_eq!(error, "as the proxy to a.example:6443: HTTP/1.1 403 Forbidden");
+        }
+        other => panic!("{other:?}"),
+    }
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    assert!(matches!(api::way(&through(nobody)).await, Way::Refused { to, .. } if to == nobody.to_string()));
 }

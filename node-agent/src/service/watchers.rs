@@ -57,7 +57,7 @@ async fn health(observed: Observed, known: watch::Receiver<Known>) -> Outcome {
         let health = match known.borrow().health_port {
             // Where there is no port the unit's state has to do.
             0 => None,
-            port => Some(Server { host: "127.0.0.1".to_owned(), port, tls: None }),
+            port => Some(Server { host: "127.0.0.1".to_owned(), port, tls: None, proxy: None }),
         };
         let health = match health {
             Some(server) => ask_health(&server).await,
@@ -125,10 +125,12 @@ async fn follow_node(
     name: &str,
     token: &mut Option<Token>,
 ) -> Result<Followed, String> {
-    let unit = supervisor::text_of("kubelet").await;
-    let Some((_, text)) = documents::read(unit.as_deref()).kubeconfig else { return Ok(Followed::Unwritten) };
+    let (unit, manager) = tokio::join!(supervisor::text_of("kubelet"), supervisor::environment());
+    let documents = documents::read(unit.as_deref(), manager.as_deref());
+    let Some((_, text)) = documents.kubeconfig else { return Ok(Followed::Unwritten) };
     let read = |path: &str| fs_err::read(path).ok();
     let Ok(config) = Kubeconfig::read(&text, &read) else { return Ok(Followed::Unwritten) };
+    let config = config.within(&documents.environment);
     let server = match ApiServer::connect(&config, token).await {
         Ok(server) => server,
         Err(Unreachable::Way(way)) => {

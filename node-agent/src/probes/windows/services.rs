@@ -43,6 +43,11 @@ pub async fn text_of(service: &str) -> Option<String> {
     Some(config.await.ok()??.executable_path.to_string_lossy().into_owned())
 }
 
+/// The variables that all services get: they are the agent's own too, and nothing is to be added.
+pub async fn environment() -> Option<String> {
+    None
+}
+
 /// Asks to `start` or `stop` a service. One that does so already, or has, is no failure.
 pub async fn order(verb: &'static str, service: &str) -> bool {
     let name = service.to_owned();
