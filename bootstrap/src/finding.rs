@@ -110,7 +110,20 @@ impl Findings {
         place: Place,
         text: impl AsRef<str>,
     ) {
-        self.push(verdict, verdict.severity, message.as_ref(), Some(fix), place, text.as_ref());
+        self.add_with_fix_as(verdict.severity, verdict, message, fix, place, text);
+    }
+
+    /// Adds a finding of which both are said more exactly.
+    pub(crate) fn add_with_fix_as(
+        &mut self,
+        severity: Severity,
+        verdict: &'static Verdict,
+        message: impl AsRef<str>,
+        fix: &str,
+        place: Place,
+        text: impl AsRef<str>,
+    ) {
+        self.push(verdict, severity, message.as_ref(), Some(fix), place, text.as_ref());
     }
 
     fn push(

@@ -61,7 +61,32 @@ pub(crate) fn merged(layers: &[Layer]) -> Map<String, Value> {
 }
 
 /// Flags whose value replaces a field, with the field. Only those that a rule reads.
-const OVER: [(&str, &str, Shape); 25] = [
+const OVER: [(&str, &str, Shape); 50] = [
+    ("allowed-unsafe-sysctls", "allowedUnsafeSysctls", Shape::List),
+    ("cgroup-root", "cgroupRoot", Shape::Text),
+    ("container-log-max-files", "containerLogMaxFiles", Shape::Number),
+    ("container-log-max-size", "containerLogMaxSize", Shape::Text),
+    ("cpu-cfs-quota-period", "cpuCFSQuotaPeriod", Shape::Text),
+    ("cpu-manager-policy", "cpuManagerPolicy", Shape::Text),
+    ("cpu-manager-policy-options", "cpuManagerPolicyOptions", Shape::Map),
+    ("eviction-minimum-reclaim", "evictionMinimumReclaim", Shape::Map),
+    ("healthz-port", "healthzPort", Shape::Number),
+    ("kube-api-burst", "kubeAPIBurst", Shape::Number),
+    ("kube-api-qps", "kubeAPIQPS", Shape::Number),
+    ("max-open-files", "maxOpenFiles", Shape::Number),
+    ("memory-manager-policy", "memoryManagerPolicy", Shape::Text),
+    ("node-status-max-images", "nodeStatusMaxImages", Shape::Number),
+    ("oom-score-adj", "oomScoreAdj", Shape::Number),
+    ("port", "port", Shape::Number),
+    ("read-only-port", "readOnlyPort", Shape::Number),
+    ("registry-burst", "registryBurst", Shape::Number),
+    ("registry-qps", "registryPullQPS", Shape::Number),
+    ("runonce", "runOnce", Shape::Bool),
+    ("serialize-image-pulls", "serializeImagePulls", Shape::Bool),
+    ("system-cgroups", "systemCgroups", Shape::Text),
+    ("tls-cipher-suites", "tlsCipherSuites", Shape::List),
+    ("tls-min-version", "tlsMinVersion", Shape::Text),
+    ("topology-manager-policy-options", "topologyManagerPolicyOptions", Shape::Map),
     ("enforce-node-allocatable", "enforceNodeAllocatable", Shape::List),
     ("cluster-dns", "clusterDNS", Shape::List),
     ("eviction-hard", "evictionHard", Shape::Evictions),
@@ -97,6 +122,11 @@ enum Shape {
     List,
     Map,
     Evictions,
+}
+
+/// Every flag of the list, with the field that it stands over.
+pub(crate) fn over() -> impl Iterator<Item = (&'static str, &'static str)> {
+    OVER.iter().map(|(flag, field, _)| (*flag, *field))
 }
 
 /// The flag that stands over a field.

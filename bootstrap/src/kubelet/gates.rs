@@ -63,6 +63,22 @@ pub fn fault(name: &str, value: bool, version: Option<Minor>) -> Option<GateFaul
     }
 }
 
+/// Whether a gate is on: as somebody has set it, else by the default of the version. `None` if that differs between versions
+/// and nobody says which one it is.
+#[must_use]
+pub(crate) fn enabled(name: &str, set: Option<bool>, version: Option<Minor>) -> Option<bool> {
+    if set.is_some() {
+        return set;
+    }
+    let rows = GATES.get(name)?;
+    match version.filter(|version| version.is_known()) {
+        Some(version) => {
+            Some(rows.iter().find(|row| (row.from..=row.to).contains(&version)).is_some_and(|row| row.default))
+        }
+        None => rows.iter().all(|row| row.default == rows[0].default).then(|| rows[0].default),
+    }
+}
+
 /// Whether any version has a gate of this name.
 pub(crate) fn exists(name: &str) -> bool {
     GATES.contains_key(name)

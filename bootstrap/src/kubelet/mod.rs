@@ -11,6 +11,7 @@ pub mod flags;
 pub mod gates;
 pub mod instance;
 pub mod labels;
+pub(crate) mod limits;
 pub mod schema;
 pub mod taints;
 pub mod version;

@@ -1,12 +1,23 @@
 //! The kubelet's configuration.
+//!
+//! ```text
+//!  mod           each document: fields, gates, what it is; then the whole: registration, cgroups, DNS, pods
+//!  limits        values that the kubelet refuses, by the table; and pairs of fields
+//!  reservations  what is kept back for system and kubelet: amounts, CPUs, memory, cgroups
+//!  evictions     thresholds, grace periods, what to reclaim
+//! ```
+
+mod evictions;
+mod limits;
+mod reservations;
 
 use serde_json::{Map, Value};
 
 use crate::facts::Facts;
 use crate::family::Family;
 use crate::finding::Findings;
-use crate::kubelet::arguments::Parsed;
-use crate::kubelet::config::{self, Form, Layer, duration, flag_of, quantity};
+use crate::kubelet::arguments::{Parsed, boolean};
+use crate::kubelet::config::{self, Form, Layer, flag_of};
 use crate::kubelet::gates;
 use crate::kubelet::schema::{FieldFaultKind, KUBELET};
 use crate::kubelet::version::Minor;
@@ -77,6 +88,7 @@ fn identity(layer: &Layer, findings: &mut Findings) {
 struct Whole<'f> {
     facts: &'f Facts,
     parsed: &'f Parsed,
+    family: Family,
     values: Map<String, Value>,
 }
 
@@ -93,14 +105,47 @@ impl Whole<'_> {
         self.values.get(field).and_then(Value::as_bool)
     }
 
+    /// The value at the end of a way of fields.
+    fn at(&self, path: &str) -> Option<&Value> {
+        let mut steps = path.split('.');
+        let first = self.values.get(steps.next()?)?;
+        steps.try_fold(first, |value, step| value.get(step))
+    }
+
+    /// The items of a list.
+    fn items(&self, field: &str) -> &[Value] {
+        self.values.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether a text is there and not empty.
+    fn is_set(&self, field: &str) -> bool {
+        self.text(field).is_some_and(|text| !text.is_empty())
+    }
+
+    /// Whether a feature gate is on, if anybody knows: the flag counts before the configuration.
+    fn gate(&self, name: &str, version: Option<Minor>) -> Option<bool> {
+        let of_flag = self.parsed.map("feature-gates").get(name).and_then(|value| boolean(value));
+        let of_config = || self.values.get("featureGates")?.get(name)?.as_bool();
+        gates::enabled(name, of_flag.or_else(of_config), version)
+    }
+
+    /// Whether all of the configuration is at hand: what a bootstrap adds to a field of user data is not.
+    fn is_complete(&self) -> bool {
+        self.facts.layers.iter().any(|layer| layer.form == Form::File)
+    }
+
     /// Where a field gets its value: the flag that stands over it, else the last document that has it.
     fn place(&self, field: &str) -> (Place, String) {
         let flag = flag_of(field).and_then(|flag| self.parsed.last(flag));
         if let Some(argument) = flag.and_then(|given| self.facts.arguments.get(given.index)) {
             return (argument.place.clone(), argument.text.clone());
         }
-        let value = self.values.get(field).map(ToString::to_string).unwrap_or_default();
-        let of_layer = |layer: &Layer| layer.tree.entry(field).map(|(line, _)| layer.source.at(line.max(1)));
+        let value = self.at(field).map(ToString::to_string).unwrap_or_default();
+        let of_layer = |layer: &Layer| {
+            let (way, last) = field.rsplit_once('.').map_or(("", field), |(way, last)| (way, last));
+            let steps: Vec<&str> = way.split('.').filter(|step| !step.is_empty()).collect();
+            layer.tree.at(&steps)?.entry(last).map(|(line, _)| layer.source.at(line.max(1)))
+        };
         let place = self.facts.layers.iter().rev().find_map(of_layer);
         let place = place.unwrap_or_else(|| Place { source: "kubelet".into(), line: None });
         (place, format!("{field}: {value}"))
@@ -117,46 +162,6 @@ impl Whole<'_> {
         findings.add(verdict, message, place, text);
     }
 }
-
-/// Bounds that the kubelet checks: field, least, most.
-/// Source: `pkg/kubelet/apis/config/validation/validation.go`, the same in 1.29 to 1.37.
-const BOUNDS: [(&str, i64, i64); 17] = [
-    ("containerLogMaxFiles", 2, i64::MAX),
-    ("containerLogMaxWorkers", 1, i64::MAX),
-    ("eventBurst", 0, i64::MAX),
-    ("eventRecordQPS", 0, i64::MAX),
-    ("healthzPort", 0, 65_535),
-    ("imageGCHighThresholdPercent", 0, 100),
-    ("imageGCLowThresholdPercent", 0, 100),
-    ("kubeAPIBurst", 0, i64::MAX),
-    ("kubeAPIQPS", 0, i64::MAX),
-    ("maxOpenFiles", 0, i64::MAX),
-    ("maxParallelImagePulls", 1, i64::MAX),
-    ("maxPods", 0, i64::MAX),
-    ("nodeStatusMaxImages", -1, i64::MAX),
-    ("oomScoreAdj", -1000, 1000),
-    ("podsPerCore", 0, i64::MAX),
-    ("readOnlyPort", 0, 65_535),
-    ("registryBurst", 0, i64::MAX),
-];
-
-/// Fields of which the kubelet knows all values.
-const CHOICES: [(&str, &[&str]); 4] = [
-    ("hairpinMode", &["promiscuous-bridge", "hairpin-veth", "none"]),
-    ("topologyManagerPolicy", &["none", "best-effort", "restricted", "single-numa-node"]),
-    ("topologyManagerScope", &["container", "pod"]),
-    ("cgroupDriver", &["cgroupfs", "systemd"]),
-];
-
-/// What `enforceNodeAllocatable` can hold, and the field that it needs.
-const ENFORCEMENTS: [(&str, &str); 6] = [
-    ("none", ""),
-    ("pods", ""),
-    ("system-reserved", "systemReservedCgroup"),
-    ("system-reserved-compressible", "systemReservedCgroup"),
-    ("kube-reserved", "kubeReservedCgroup"),
-    ("kube-reserved-compressible", "kubeReservedCgroup"),
-];
 
 /// Judges the configuration as a whole.
 pub(crate) fn whole(
@@ -177,10 +182,17 @@ pub(crate) fn whole(
             values.entry(field).or_insert_with(|| value.into());
         }
     }
-    let whole = Whole { facts, parsed, values };
-    bounds(&whole, findings);
-    reservations(&whole, findings);
-    evictions(&whole, findings);
+    // What only the node knows cannot be judged.
+    for (flag, field) in config::over() {
+        let given = parsed.last(flag).and_then(|given| facts.arguments.get(given.index));
+        if given.is_some_and(|argument| argument.is_open) {
+            values.remove(field);
+        }
+    }
+    let whole = Whole { facts, parsed, family, values };
+    limits::check(&whole, version, findings);
+    reservations::check(&whole, version, findings);
+    evictions::check(&whole, findings);
     identity_of_node(&whole, findings);
     if let Some(version) = version.filter(|version| *version >= Minor(35))
         && family == Family::Al2
@@ -193,116 +205,6 @@ pub(crate) fn whole(
     cluster_dns(&whole, findings);
     if let (Some(instance_type), Some(pods), false) = (instance_type, whole.number("maxPods"), family.is_windows()) {
         pods::addresses(pods, whole.place("maxPods"), instance_type, findings);
-    }
-}
-
-fn bounds(whole: &Whole<'_>, findings: &mut Findings) {
-    for (field, least, most) in BOUNDS {
-        let Some(value) = whole.number(field).filter(|value| !(least..=most).contains(value)) else { continue };
-        let range = if most == i64::MAX { format!("{least} or more") } else { format!("from {least} to {most}") };
-        whole.refuse(&verdicts::KA14, field, format!("`{field}` is {value}; it must be {range}"), findings);
-    }
-    for (field, choices) in CHOICES {
-        if let Some(value) = whole.text(field).filter(|value| !choices.contains(value)) {
-            let message = format!("`{field}` is `{value}`; it must be one of {}", choices.join(", "));
-            whole.refuse(&verdicts::KA14, field, message, findings);
-        }
-    }
-    let (high, low) = ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent");
-    // The kubelet's defaults are 85 and 80.
-    if let (Some(high), Some(low)) = (whole.number(high).or(Some(85)), whole.number(low).or(Some(80)))
-        && low >= high
-    {
-        let message = format!("image garbage collection would stop at {low} % and start at {high} %");
-        let field = if whole.values.contains_key("imageGCLowThresholdPercent") {
-            "imageGCLowThresholdPercent"
-        } else {
-            "imageGCHighThresholdPercent"
-        };
-        whole.refuse(&verdicts::KA14, field, message, findings);
-    }
-    if whole.boolean("serializeImagePulls") == Some(true)
-        && whole.number("maxParallelImagePulls").is_some_and(|it| it > 1)
-    {
-        let message = "`maxParallelImagePulls` above 1 needs `serializeImagePulls: false`";
-        whole.refuse(&verdicts::KA14, "maxParallelImagePulls", message, findings);
-    }
-    let grace = |field: &str| whole.text(field).and_then(duration).unwrap_or(0);
-    if whole.values.contains_key("shutdownGracePeriod")
-        && grace("shutdownGracePeriodCriticalPods") > grace("shutdownGracePeriod")
-    {
-        let message = "`shutdownGracePeriodCriticalPods` is longer than `shutdownGracePeriod`";
-        whole.refuse(&verdicts::KA14, "shutdownGracePeriodCriticalPods", message, findings);
-    }
-}
-
-fn reservations(whole: &Whole<'_>, findings: &mut Findings) {
-    const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
-    for field in ["kubeReserved", "systemReserved"] {
-        for (resource, amount) in whole.values.get(field).and_then(Value::as_object).into_iter().flatten() {
-            let text = amount.as_str().unwrap_or_default();
-            if !RESERVABLE.contains(&resource.as_str()) && !resource.starts_with("hugepages-") {
-                whole.refuse(&verdicts::KA14, field, format!("`{field}` cannot reserve `{resource}`"), findings);
-            } else if amount.is_string() && quantity(text).is_none_or(|amount| amount < 0.0) {
-                let message = format!("`{text}` of `{field}.{resource}` is not an amount");
-                whole.refuse(&verdicts::KA14, field, message, findings);
-            }
-        }
-    }
-    let is_set = |field: &str| whole.text(field).is_some_and(|text| !text.is_empty());
-    if is_set("reservedSystemCPUs") && (is_set("systemReservedCgroup") || is_set("kubeReservedCgroup")) {
-        let message = "`reservedSystemCPUs` is set beside `systemReservedCgroup` or `kubeReservedCgroup`";
-        whole.refuse(&verdicts::KA15, "reservedSystemCPUs", message, findings);
-    }
-    let field = "enforceNodeAllocatable";
-    let enforced = whole.values.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for value in enforced.iter().filter_map(Value::as_str) {
-        match ENFORCEMENTS.iter().find(|(name, _)| *name == value) {
-            None => whole.refuse(&verdicts::KA14, field, format!("`{field}` cannot hold `{value}`"), findings),
-            Some(("none", _)) if enforced.len() > 1 => {
-                whole.refuse(&verdicts::KA14, field, format!("`none` must be alone in `{field}`"), findings);
-            }
-            Some((_, needed)) if !needed.is_empty() && !is_set(needed) => {
-                whole.refuse(&verdicts::KA14, field, format!("`{value}` in `{field}` needs `{needed}`"), findings);
-            }
-            Some(_) => {}
-        }
-    }
-}
-
-/// The signals of evictions. Source: `pkg/kubelet/eviction/api`.
-const SIGNALS: [&str; 10] = [
-    "memory.available",
-    "allocatableMemory.available",
-    "nodefs.available",
-    "nodefs.inodesFree",
-    "imagefs.available",
-    "imagefs.inodesFree",
-    "containerfs.available",
-    "containerfs.inodesFree",
-    "pid.available",
-    "allocatablePid.available",
-];
-
-fn evictions(whole: &Whole<'_>, findings: &mut Findings) {
-    for field in ["evictionHard", "evictionSoft"] {
-        for (signal, value) in whole.values.get(field).and_then(Value::as_object).into_iter().flatten() {
-            let Some(text) = value.as_str() else { continue };
-            let is_share =
-                text.strip_suffix('%').is_some_and(|it| it.parse::<f64>().is_ok_and(|it| (0.0..=100.0).contains(&it)));
-            if !SIGNALS.contains(&signal.as_str()) {
-                whole.refuse(&verdicts::KA14, field, format!("`{field}` knows no signal `{signal}`"), findings);
-            } else if !is_share && quantity(text).is_none_or(|amount| amount < 0.0) {
-                let message = format!("`{text}` of `{field}` is neither an amount nor a share such as 10%");
-                whole.refuse(&verdicts::KA14, field, message, findings);
-            } else if field == "evictionSoft" {
-                let grace = whole.values.get("evictionSoftGracePeriod").and_then(|it| it.get(signal));
-                if grace.is_none() {
-                    let message = format!("`evictionSoft` of `{signal}` needs an `evictionSoftGracePeriod`");
-                    whole.refuse(&verdicts::KA14, field, message, findings);
-                }
-            }
-        }
     }
 }
 
