@@ -16,7 +16,8 @@ use serde_json::json;
 
 use crate::family::Family;
 use crate::node_class;
-use crate::tree;
+use crate::place::Source;
+use crate::tree::{self, Tree};
 use crate::userdata::{AGENT_CONFIG_TYPE, OutgoingPart, PartKind, UserData, base64, multipart, to_base64};
 
 /// `apiVersion` of the document.
@@ -139,12 +140,41 @@ pub enum AgentConfigFault {
     /// Its kind or version is another.
     #[error("the agent's configuration must be `AgentConfig` of `muster.dev/v1`")]
     Identity,
-    /// A field is missing, unknown, or has the wrong type.
-    #[error("a field of the agent's configuration is missing, unknown or of the wrong type")]
-    Field,
-    /// It is there twice.
-    #[error("there are two configurations for the agent")]
-    Twice,
+}
+
+/// A document for the agent, as it stands in user data.
+pub(crate) struct Document {
+    /// Its text, or that it is not what its form says.
+    pub(crate) text: Result<String, AgentConfigFault>,
+    /// Where it stands; lines are those of the decoded text.
+    pub(crate) source: Source,
+}
+
+/// Every document for the agent, in the order of the user data.
+pub(crate) fn documents(user_data: &UserData) -> Vec<Document> {
+    let mut found = Vec::new();
+    for part in &user_data.parts {
+        if part.kind == PartKind::AgentConfig {
+            found.push(Document { text: Ok(part.text.clone()), source: part.source.clone() });
+            continue;
+        }
+        for encoded in part.text.lines().filter_map(|line| line.trim().strip_prefix(COMMENT)) {
+            found.push(Document { text: decoded(encoded), source: inner(&part.source) });
+        }
+    }
+    if user_data.of_kind(PartKind::Toml).next().is_some()
+        && let Ok(settings) = tree::toml(user_data.text())
+        && let Some(encoded) = settings.at(&["settings", "host-containers", HOST_CONTAINER, "user-data"])
+    {
+        let text = encoded.text().ok_or(AgentConfigFault::Encoding).and_then(decoded);
+        found.push(Document { text, source: inner(&Source::whole(user_data.anywhere().source)) });
+    }
+    found
+}
+
+/// What is inside of an encoded text.
+fn inner(source: &Source) -> Source {
+    Source::whole(format!("{}, AgentConfig", source.name))
 }
 
 fn at(line: Option<usize>) -> String {
@@ -158,47 +188,33 @@ impl AgentConfig {
         Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), spec }
     }
 
-    /// Reads the document out of user data; `None` if there is none.
+    /// Reads the document out of user data; `None` if there is none. Of two documents neither counts, but that one of them
+    /// asks for nothing to be held back.
     ///
     /// # Errors
     /// It is there and cannot be used.
     pub fn find(user_data: &UserData) -> Result<Option<Self>, AgentConfigFault> {
-        let mut texts: Vec<String> = Vec::new();
-        for part in &user_data.parts {
-            if part.kind == PartKind::AgentConfig {
-                texts.push(part.text.clone());
-                continue;
-            }
-            for line in part.text.lines() {
-                if let Some(encoded) = line.trim().strip_prefix(COMMENT) {
-                    texts.push(decoded(encoded)?);
-                }
-            }
+        let read: Vec<Result<Self, _>> =
+            documents(user_data).into_iter().map(|document| Self::read(&document.text?)).collect();
+        if read.len() > 1 {
+            let report_only = read.iter().flatten().any(|config| config.spec.report_only);
+            return Ok(Some(Self::new(AgentSpec { report_only, ..AgentSpec::default() })));
         }
-        if user_data.of_kind(PartKind::Toml).next().is_some()
-            && let Ok(settings) = tree::toml(user_data.text())
-            && let Some(encoded) = settings.at(&["settings", "host-containers", HOST_CONTAINER, "user-data"])
-        {
-            texts.push(decoded(encoded.text().ok_or(AgentConfigFault::Encoding)?)?);
-        }
-        match texts.as_slice() {
-            [] => Ok(None),
-            [text] => Self::read(text).map(Some),
-            _ => Err(AgentConfigFault::Twice),
-        }
+        read.into_iter().next().transpose()
     }
 
-    /// Reads the document.
+    /// Reads the document. What is unknown in it, or of the wrong type, is passed over: a newer controller may say more than
+    /// this agent knows, and a slip in one field must not undo `reportOnly: true` in another. [`crate::judge`] names each of them.
     ///
     /// # Errors
     /// It cannot be used.
     pub fn read(text: &str) -> Result<Self, AgentConfigFault> {
         let tree = tree::yaml(text).map_err(|fault| AgentConfigFault::Syntax { line: fault.line })?;
-        let text = |key: &str| tree.get(key).and_then(tree::Tree::text);
+        let text = |key: &str| tree.get(key).and_then(Tree::text);
         if text("apiVersion") != Some(API_VERSION) || text("kind") != Some(KIND) {
             return Err(AgentConfigFault::Identity);
         }
-        serde_json::from_value(tree.to_json()).map_err(|_| AgentConfigFault::Field)
+        Ok(Self::new(tree.get("spec").map(AgentSpec::read).unwrap_or_default()))
     }
 
     /// Puts the document into user data of a family, in its form.
@@ -238,6 +254,47 @@ impl AgentConfig {
                 Ok(format!("{before}{gap}{COMMENT}{}\n{after}", to_base64(text.as_bytes())))
             }
         }
+    }
+}
+
+impl AgentSpec {
+    /// What of a tree can be read.
+    fn read(spec: &Tree) -> Self {
+        let expect = spec.get("expect");
+        let texts = |key: &str| {
+            let items = expect.and_then(|expect| expect.get(key)).map(Tree::items).unwrap_or_default();
+            items.iter().filter_map(Tree::text).map(ToOwned::to_owned).collect()
+        };
+        let entries = |key: &str| expect.and_then(|expect| expect.get(key)).map(Tree::entries).unwrap_or_default();
+        let label = |(key, _, value): &(String, usize, Tree)| Some((key.clone(), value.text()?.to_owned()));
+        let resource =
+            |(name, _, count): &(String, usize, Tree)| Some((name.clone(), u64::try_from(count.integer()?).ok()?));
+        Self {
+            controller: spec.get("controller").and_then(Controller::read),
+            mode: match spec.get("mode").and_then(Tree::text) {
+                Some("native") => Mode::Native,
+                _ => Mode::Delegate,
+            },
+            report_only: spec.get("reportOnly").and_then(Tree::boolean) == Some(true),
+            expect: Expectation {
+                taints: texts("taints"),
+                startup_taints: texts("startupTaints"),
+                labels: entries("labels").iter().filter_map(label).collect(),
+                resources: entries("resources").iter().filter_map(resource).collect(),
+            },
+        }
+    }
+}
+
+impl Controller {
+    /// All of it, or nothing: without one of them nobody can be called.
+    fn read(controller: &Tree) -> Option<Self> {
+        let text = |key: &str| controller.get(key).and_then(Tree::text).map(ToOwned::to_owned);
+        Some(Self {
+            address: text("address")?,
+            certificate_authority: text("certificateAuthority")?,
+            launch_token: Secret::new(text("launchToken")?),
+        })
     }
 }
 
@@ -295,11 +352,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_without_quoting() {
-        for (text, fault) in [
-            ("a: [", AgentConfigFault::Syntax { line: Some(1) }),
-            ("kind: NodeConfig", AgentConfigFault::Identity),
-            ("apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {mod: native}", AgentConfigFault::Field),
-        ] {
+        for (text, fault) in
+            [("a: [", AgentConfigFault::Syntax { line: Some(1) }), ("kind: NodeConfig", AgentConfigFault::Identity)]
+        {
             let found = AgentConfig::read(text).unwrap_err();
             assert!(
                 found == fault
@@ -307,8 +362,24 @@ mod tests {
                 "{found}"
             );
         }
+    }
+
+    #[test]
+    fn nothing_is_held_back_where_somebody_asks_for_it_and_slips_elsewhere() {
+        let head = "apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: ";
+        for spec in [
+            "{reportOnly: true, mod: native}",
+            "{reportOnly: true, mode: nativ, expect: {taints: 5, resources: {nvidia.com/gpu: many}}}",
+            "{reportOnly: true, controller: {address: a:1}}",
+        ] {
+            let config = AgentConfig::read(&format!("{head}{spec}")).unwrap();
+            assert!(config.spec.report_only && config.spec.mode == Mode::Delegate, "{spec}");
+            assert_eq!((config.spec.controller, config.spec.expect), (None, Expectation::default()), "{spec}");
+        }
+        assert!(!AgentConfig::read(&format!("{head}{{reportOnly: 1, mode: native}}")).unwrap().spec.report_only);
         let twice = config().put(Family::Custom, &config().put(Family::Custom, "").unwrap()).unwrap();
         let read = UserData::read(twice.as_bytes(), "user-data");
-        assert_eq!(AgentConfig::find(&read), Err(AgentConfigFault::Twice));
+        let expected = AgentSpec { report_only: true, ..AgentSpec::default() };
+        assert_eq!(AgentConfig::find(&read), Ok(Some(AgentConfig::new(expected))));
     }
 }

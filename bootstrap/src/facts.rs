@@ -42,6 +42,8 @@ pub(crate) struct Facts {
     pub(crate) arguments: Vec<Argument>,
     /// Whether these are all arguments of the kubelet.
     pub(crate) has_all_arguments: bool,
+    /// Whether they are those of one machine; user data goes to many.
+    pub(crate) is_of_one_machine: bool,
     /// Documents of the kubelet's configuration, in the order in which they are merged.
     pub(crate) layers: Vec<Layer>,
     pub(crate) settings: Option<Settings>,

@@ -1,39 +1,78 @@
 //! A machine as an image under construction: what must not be in it, and what must.
 //!
-//! The agent looks; this decides. AL2023 is meant: other families have other places, and none that anyone builds alike.
+//! The agent looks; this decides. AL2023 and Windows are meant: other families have other places, and none that anyone builds
+//! alike.
 
 use crate::finding::Findings;
 use crate::place::Place;
 use crate::question::Arch;
 use crate::verdicts::{self, Verdict};
 
-/// What a node leaves behind when it has joined, and the verdict on it.
-/// Source: aws/eks-hybrid, `internal/node`; systemd, machine-id(5); kubelet, `pkg/kubelet/cm`.
-pub const LEFTOVERS: [(&str, &str); 12] = [
-    ("/etc/machine-id", "every instance would have the same machine id"),
-    ("/etc/eks/kubelet/environment", "the arguments of another node's kubelet"),
-    ("/etc/kubernetes/kubelet/config.json", "the configuration of another node's kubelet"),
-    ("/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "the configuration of another node's kubelet"),
-    ("/etc/kubernetes/pki/ca.crt", "the certificate authority of another node's cluster"),
-    ("/var/lib/kubelet/kubeconfig", "the credentials of another node"),
-    ("/var/lib/kubelet/pki/kubelet-client-current.pem", "the client certificate of another node"),
-    ("/var/lib/kubelet/pki/kubelet-server-current.pem", "the serving certificate of another node"),
-    ("/var/lib/cloud/instance", "cloud-init takes the boot for a second one, and runs nothing that is run once"),
-    ("/run/nodeadm/init", "nodeadm has run"),
-    (CPU_STATE, "the kubelet exits if its policy is another one now"),
-    (MEMORY_STATE, "the kubelet exits if its policy is another one now"),
-];
+/// Where an operating system has what is looked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Places {
+    /// What a node leaves behind when it has joined, and what comes of it.
+    pub leftovers: &'static [(&'static str, &'static str)],
+    /// Programs that a node needs.
+    pub binaries: &'static [&'static str],
+    /// Drivers of accelerators, each with the program that comes with it.
+    pub drivers: &'static [(&'static str, &'static str)],
+    /// Those of the programs that give the kubelet access to images.
+    credential_provider: &'static str,
+}
+
+/// The places of AL2023. Sources: aws/eks-hybrid, `internal/node`; systemd, machine-id(5); kubelet, `pkg/kubelet/cm`;
+/// amazon-eks-ami, AL2023 accelerated images; AWS Neuron documentation.
+pub static LINUX: Places = Places {
+    leftovers: &[
+        ("/etc/machine-id", "every instance would have the same machine id"),
+        ("/etc/eks/kubelet/environment", "the arguments of another node's kubelet"),
+        ("/etc/kubernetes/kubelet/config.json", "the configuration of another node's kubelet"),
+        ("/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "the configuration of another node's kubelet"),
+        ("/etc/kubernetes/pki/ca.crt", "the certificate authority of another node's cluster"),
+        ("/var/lib/kubelet/kubeconfig", "the credentials of another node"),
+        ("/var/lib/kubelet/pki/kubelet-client-current.pem", "the client certificate of another node"),
+        ("/var/lib/kubelet/pki/kubelet-server-current.pem", "the serving certificate of another node"),
+        ("/var/lib/cloud/instance", "cloud-init takes the boot for a second one, and runs nothing that is run once"),
+        ("/run/nodeadm/init", "nodeadm has run"),
+        (CPU_STATE, "the kubelet exits if its policy is another one now"),
+        (MEMORY_STATE, "the kubelet exits if its policy is another one now"),
+    ],
+    binaries: &["/usr/bin/kubelet", "/usr/bin/containerd", "/usr/bin/nodeadm", "/usr/sbin/runc", LINUX_PROVIDER],
+    drivers: &[("nvidia", "/usr/bin/nvidia-smi"), ("neuron", "/opt/aws/neuron/bin/neuron-ls")],
+    credential_provider: LINUX_PROVIDER,
+};
+
+/// The places of Windows Server. Sources: EKS images of Windows, Start-EKSBootstrap.ps1; amazon-eks-ami,
+/// log-collector-script/windows; NVIDIA driver documentation.
+pub static WINDOWS: Places = Places {
+    leftovers: &[
+        (r"C:\ProgramData\kubernetes\kubeconfig", "the credentials of another node"),
+        (r"C:\ProgramData\kubernetes\kubelet-config.json", "the configuration of another node's kubelet"),
+        (r"C:\ProgramData\Amazon\EKS\cluster_ca.crt", "the certificate authority of another node's cluster"),
+        (r"C:\ProgramData\Amazon\EKS\cni\config\vpc-bridge.conf", "the network of another node's pods"),
+        (r"C:\var\lib\kubelet\pki\kubelet-client-current.pem", "the client certificate of another node"),
+        (r"C:\var\lib\kubelet\pki\kubelet-server-current.pem", "the serving certificate of another node"),
+        (r"C:\var\lib\kubelet\cpu_manager_state", "the kubelet exits if its policy is another one now"),
+        (r"C:\var\lib\kubelet\memory_manager_state", "the kubelet exits if its policy is another one now"),
+    ],
+    binaries: &[
+        r"C:\Program Files\Amazon\EKS\Start-EKSBootstrap.ps1",
+        r"C:\Program Files\Amazon\EKS\EKS-WindowsServiceHost.exe",
+        r"C:\Program Files\Amazon\EKS\aws-iam-authenticator.exe",
+        r"C:\Program Files\kubernetes\kubelet.exe",
+        r"C:\Program Files\kubernetes\kube-proxy.exe",
+        r"C:\Program Files\containerd\containerd.exe",
+        WINDOWS_PROVIDER,
+    ],
+    drivers: &[("nvidia", r"C:\Windows\System32\nvidia-smi.exe")],
+    credential_provider: WINDOWS_PROVIDER,
+};
+
 const CPU_STATE: &str = "/var/lib/kubelet/cpu_manager_state";
 const MEMORY_STATE: &str = "/var/lib/kubelet/memory_manager_state";
-
-/// Programs that a node needs.
-pub const BINARIES: [&str; 5] =
-    ["/usr/bin/kubelet", "/usr/bin/containerd", "/usr/bin/nodeadm", "/usr/sbin/runc", CREDENTIAL_PROVIDER];
-const CREDENTIAL_PROVIDER: &str = "/etc/eks/image-credential-provider/ecr-credential-provider";
-
-/// Drivers of accelerators, each with the program that comes with it.
-/// Source: amazon-eks-ami, AL2023 accelerated images; AWS Neuron documentation.
-pub const DRIVERS: [(&str, &str); 2] = [("nvidia", "/usr/bin/nvidia-smi"), ("neuron", "/opt/aws/neuron/bin/neuron-ls")];
+const LINUX_PROVIDER: &str = "/etc/eks/image-credential-provider/ecr-credential-provider";
+const WINDOWS_PROVIDER: &str = r"C:\Program Files\Amazon\EKS\credential-providers\ecr-credential-provider.exe";
 
 /// The version in what a program prints of itself: `containerd github.com/containerd/containerd/v2 2.0.5 …`, or `2.0.5`.
 #[must_use]
@@ -45,21 +84,32 @@ pub fn program_version(text: &str) -> Option<&str> {
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
-    /// Which of [`LEFTOVERS`] are there and not empty.
+    /// Whose places were looked at; Linux's if nobody says.
+    pub places: Option<&'static Places>,
+    /// Which of [`Places::leftovers`] are there and not empty.
     pub leftovers: Vec<&'static str>,
-    /// Each of [`BINARIES`]: absent, or there, with its architecture if its header tells one.
+    /// Each of [`Places::binaries`]: absent, or there, with its architecture if its header tells one.
     pub binaries: Vec<(&'static str, Option<Option<Arch>>)>,
-    /// Which of [`DRIVERS`] it has.
+    /// Which of [`Places::drivers`] it has.
     pub drivers: Vec<&'static str>,
-    /// Programs of [`BINARIES`] that are there and cannot be executed: the path, and why.
+    /// Programs of [`Places::binaries`] that are there and cannot be executed: the path, and why.
     pub refused: Vec<(&'static str, String)>,
+}
+
+impl Image {
+    /// Whose places were looked at.
+    #[must_use]
+    pub fn places(&self) -> &'static Places {
+        self.places.unwrap_or(&LINUX)
+    }
 }
 
 /// Judges an image.
 pub(crate) fn check(image: &Image, arch: Option<Arch>, findings: &mut Findings) {
-    for (path, consequence) in LEFTOVERS.iter().filter(|(path, _)| image.leftovers.contains(path)) {
+    let places = image.places();
+    for (path, consequence) in places.leftovers.iter().filter(|(path, _)| image.leftovers.contains(path)) {
         let verdict: &'static Verdict =
-            if [CPU_STATE, MEMORY_STATE].contains(path) { &verdicts::KA20 } else { &verdicts::UD26 };
+            if path.ends_with("_manager_state") { &verdicts::KA20 } else { &verdicts::UD26 };
         findings.add_with_fix(verdict, format!("`{path}` is left over: {consequence}"), &fix(path), place(path), "");
     }
     for (path, why) in &image.refused {
@@ -67,7 +117,7 @@ pub(crate) fn check(image: &Image, arch: Option<Arch>, findings: &mut Findings) 
     }
     for (path, found) in &image.binaries {
         match found {
-            None if *path == CREDENTIAL_PROVIDER => {
+            None if *path == places.credential_provider => {
                 findings.add(&verdicts::KA25, format!("`{path}` is missing"), place(path), "");
             }
             None if image.refused.iter().any(|(refused, _)| refused == path) => {}
@@ -81,12 +131,20 @@ pub(crate) fn check(image: &Image, arch: Option<Arch>, findings: &mut Findings) 
     }
 }
 
-/// Judges whether the drivers are there that something asks for: each with who asks.
+/// Judges whether the drivers are there that something asks for: each with who asks. A driver that there is none of for the
+/// system is not its image's to have.
 pub(crate) fn drivers(image: &Image, wanted: &[(&'static str, String)], findings: &mut Findings) {
     for (driver, asker) in wanted.iter().filter(|(driver, _)| !image.drivers.contains(driver)) {
-        let program = DRIVERS.iter().find(|(name, _)| name == driver).map_or("", |(_, program)| program);
-        let message = format!("`{asker}` needs driver `{driver}`, and the image does not have it");
-        findings.add(&verdicts::GP01, message, place(program), "not there");
+        match image.places().drivers.iter().find(|(name, _)| name == driver) {
+            Some((_, program)) => {
+                let message = format!("`{asker}` needs driver `{driver}`, and the image does not have it");
+                findings.add(&verdicts::GP01, message, place(program), "not there");
+            }
+            None => {
+                let message = format!("`{asker}` needs driver `{driver}`, which is not on this platform");
+                findings.add(&verdicts::GP01, message, place("image"), "");
+            }
+        }
     }
 }
 

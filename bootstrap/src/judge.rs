@@ -8,7 +8,7 @@ use crate::finding::Findings;
 use crate::image;
 use crate::kubelet::arguments;
 use crate::kubelet::config::{Form, Layer, merged, with_flags};
-use crate::kubelet::instance::{Figures, evaluate};
+use crate::kubelet::instance::{FALLBACK, Figures, evaluate};
 use crate::node_class::{self, Launch};
 use crate::place::{Lines, Place, Source, line_text};
 use crate::question::{File, Question};
@@ -25,10 +25,14 @@ pub fn judge(question: &Question) -> Report {
     let mut findings = Findings::default();
     let mut facts = Facts::default();
     let family = family(question);
+    if let Some(user_data) = &question.user_data {
+        rules::agent::check(user_data, family, &mut findings);
+    }
     if let Some(user_data) = &question.user_data
         && rules::envelope::check(user_data, family, &mut findings)
     {
         read(question, user_data, family, &mut facts, &mut findings);
+        rules::scripts::check(user_data, family, !question.is_of_node_class, &mut findings);
         if let Some(arch) = question.arch {
             rules::architecture::check(user_data, arch, &mut findings);
         }
@@ -54,6 +58,7 @@ pub fn judge(question: &Question) -> Report {
         let place = Source::whole(name.as_str()).anywhere();
         facts.configures_kubelet = true;
         facts.has_all_arguments = true;
+        facts.is_of_one_machine = true;
         let argument = |text: &String| Argument { text: text.clone(), place: place.clone(), is_open: false };
         facts.arguments = arguments.iter().map(argument).collect();
     }
@@ -86,7 +91,10 @@ pub fn judge(question: &Question) -> Report {
     let in_effect = with_flags(&config, &parsed);
     let max_pods = match &facts.settings {
         Some(settings) => settings.max_pods,
-        None => in_effect.get("maxPods").and_then(serde_json::Value::as_i64),
+        None => in_effect.get("maxPods").and_then(serde_json::Value::as_i64).map(|pods| match pods {
+            0 if parsed.last("max-pods").is_none() => FALLBACK,
+            pods => pods,
+        }),
     };
     let max_pods = max_pods.or_else(|| pods_of_type(question, family, facts.max_pods_expression.as_ref()));
     let text = |stated: Option<&crate::facts::Stated>| stated.map(|stated| stated.text.clone());
@@ -183,16 +191,21 @@ fn read(question: &Question, user_data: &UserData, family: Family, facts: &mut F
     }
 }
 
-/// The arguments that an environment file has: nodeadm's variable, or the two of AL2's kubelet.service. The file is what
-/// counts on the machine, so it takes the place of what the user data leads to.
+/// The arguments that an environment file has: nodeadm's variable, which holds all of them, or those of AL2, which the unit adds
+/// to its own. The file is what counts on the machine, so it takes the place of what the user data leads to.
 fn read_environment(file: &File, facts: &mut Facts) {
+    const ALL: &str = "NODEADM_KUBELET_ARGS";
+    const MORE: [&str; 2] = ["KUBELET_ARGS", "KUBELET_EXTRA_ARGS"];
     let source = Source::whole(file.name.as_str());
     let variables = environment_file(&file.text);
     facts.configures_kubelet = true;
-    facts.has_all_arguments = true;
+    facts.is_of_one_machine = true;
+    // A file without any of them leaves a kubelet of AL2023 without arguments.
+    facts.has_all_arguments =
+        last(&variables, ALL).is_some() || MORE.iter().all(|name| last(&variables, name).is_none());
     facts.arguments.clear();
     let lines = Lines::new(&file.text);
-    for name in ["NODEADM_KUBELET_ARGS", "KUBELET_ARGS", "KUBELET_EXTRA_ARGS"] {
+    for name in [ALL].iter().chain(&MORE) {
         for word in last(&variables, name).map(|variable| split_value(&variable.value)).unwrap_or_default() {
             let place = source.at(lines.of(word.at));
             facts.arguments.push(Argument { text: word.text, place, is_open: false });

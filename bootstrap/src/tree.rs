@@ -142,33 +142,51 @@ pub(crate) fn yaml(text: &str) -> Result<Tree, SyntaxFault> {
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::PassThrough,
         strict_booleans: true,
     };
-    let document = first_document(text);
+    let document = match second_document(text) {
+        Some((at, _)) => &text[..at],
+        None => text,
+    };
     match serde_saphyr::from_str_with_options::<Spanned<Tree>>(document, options) {
         Ok(spanned) => Ok(spanned.value),
         Err(error) => {
             let line = error.location().and_then(|at| usize::try_from(at.line()).ok()).filter(|line| *line > 0);
             let text = error.without_snippet().to_string();
             let reason = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("unreadable").trim();
-            Err(SyntaxFault { line, reason: reason.split(" at line ").next().unwrap_or(reason).to_owned() })
+            let reason = match reason.split(" at line ").next().unwrap_or(reason) {
+                reason if reason.contains("Depth {") || reason.contains("recursion limit") => too_deep(),
+                reason => reason.to_owned(),
+            };
+            Err(SyntaxFault { line, reason })
         }
     }
 }
 
-/// What stands before the second `---`: the readers on a node take one document.
-fn first_document(text: &str) -> &str {
+fn too_deep() -> String {
+    format!("it is nested deeper than {DEEPEST} levels")
+}
+
+/// Where a second document begins: its byte and its line, from 1. The readers on a node take the first one only.
+fn second_document(text: &str) -> Option<(usize, usize)> {
     let mut at = 0;
     let mut has_content = false;
-    for line in text.split_inclusive('\n') {
+    for (index, line) in text.split_inclusive('\n').enumerate() {
         let opens =
             line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
         if opens && has_content {
-            return &text[..at];
+            return Some((at, index + 1));
         }
         let trimmed = line.trim();
         has_content |= !opens && !trimmed.is_empty() && !trimmed.starts_with('#');
         at += line.len();
     }
-    text
+    None
+}
+
+/// The line, from 1, at which a second document has something to say.
+pub(crate) fn ignored_document(text: &str) -> Option<usize> {
+    let (at, line) = second_document(text)?;
+    let lines = text.get(at..)?.lines().skip(1);
+    lines.map(str::trim).any(|line| !line.is_empty() && !line.starts_with(['#', '-'])).then_some(line)
 }
 
 impl<'de> Deserialize<'de> for Tree {
@@ -266,7 +284,10 @@ pub(crate) fn toml(text: &str) -> Result<Tree, SyntaxFault> {
         Ok(table) => Ok(Tree { line: 1, node: toml_table(&Lines::new(text), table.get_ref()) }),
         Err(error) => {
             let line = error.span().map(|span| line_of(text, span.start));
-            let reason = error.message().lines().next().unwrap_or("unreadable").to_owned();
+            let reason = match error.message().lines().next().unwrap_or("unreadable") {
+                reason if reason.contains("recursion") => "it is nested too deep".to_owned(),
+                reason => reason.to_owned(),
+            };
             Err(SyntaxFault { line, reason })
         }
     }

@@ -9,7 +9,7 @@ use crate::kubelet::config::{Form, Layer};
 use crate::kubelet::schema::{FieldFault, FieldFaultKind, NODE_CONFIG};
 use crate::place::{Place, line_text};
 use crate::question::Question;
-use crate::rules::containerd;
+use crate::rules::{containerd, node_config};
 use crate::tree::{self, Tree};
 use crate::userdata::{NODE_CONFIG_TYPE, Part, PartKind, UserData};
 use crate::verdicts;
@@ -112,8 +112,12 @@ fn document(part: &Part, facts: &mut Facts, merged: &mut Merged, findings: &mut 
     for fault in NODE_CONFIG.check(&tree, None) {
         field(&fault, part, merged, findings);
     }
+    if let Some(line) = tree::ignored_document(&part.text) {
+        node_config::second(line, part, findings);
+    }
     let Some(spec) = tree.get("spec") else { return };
     cluster(spec, part, facts);
+    node_config::check(spec, part, findings);
     if let Some(containerd) = spec.at(&["containerd", "config"]) {
         containerd::check(containerd, part, facts, findings);
     }

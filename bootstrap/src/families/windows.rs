@@ -54,10 +54,17 @@ pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findi
     let statements = statements(script);
     let Some(call) = statements.iter().find(|words| is_call(words)) else {
         let message = "the script does not call Start-EKSBootstrap.ps1";
-        if !findings.has(&verdicts::WN11) {
-            findings.add(&verdicts::WN12, message, source.anywhere(), "");
+        if findings.has(&verdicts::WN11) {
+            return;
         }
-        return;
+        // What another script does cannot be seen here.
+        return match statements.iter().find(|words| runs_something_else(words)).and_then(|words| words.first()) {
+            Some(word) => {
+                let message = format!("{message}, unless something that it runs does");
+                findings.add_as(Severity::Warning, &verdicts::WN12, message, source.at(word.line), &word.text);
+            }
+            None => findings.add(&verdicts::WN12, message, source.anywhere(), ""),
+        };
     };
     facts.configures_kubelet = true;
     read_call(call, &source, facts, findings);
@@ -71,6 +78,21 @@ fn is_call(words: &[PowerShellWord]) -> bool {
     };
     let is_assigned = words.iter().any(|word| word.text == "=" && !word.is_quoted);
     !is_assigned && words.iter().take(2).any(is_script)
+}
+
+/// Whether a statement runs what the document does not show: another script, or what is known on the node only.
+fn runs_something_else(words: &[PowerShellWord]) -> bool {
+    const RUNNERS: [&str; 7] =
+        ["invoke-expression", "iex", "invoke-command", "start-process", "powershell", "pwsh", "cmd"];
+    let Some(first) = words.first() else { return false };
+    let name = first.text.to_ascii_lowercase();
+    let name = name.trim_end_matches(".exe");
+    matches!(name, "&" | ".")
+        || RUNNERS.contains(&name)
+        || words.iter().any(|word| {
+            let text = word.text.to_ascii_lowercase();
+            text == "iex" || text == "invoke-expression" || (text.ends_with(".ps1") && !text.contains("://"))
+        })
 }
 
 fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findings: &mut Findings) {

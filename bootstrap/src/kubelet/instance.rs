@@ -76,7 +76,7 @@ pub enum ExpressionFault {
     #[error("`{0}` is not known; there are `default_enis`, `ips_per_eni` and `max_pods`")]
     Unknown(String),
     /// It comes to something else than a whole number, or to an error.
-    #[error("it does not come to a whole number")]
+    #[error("it does not come to a whole number above zero")]
     Value,
 }
 
@@ -101,8 +101,21 @@ pub fn evaluate(expression: &str, figures: Figures) -> Result<i64, ExpressionFau
         context.add_variable_from_value(name, value);
     }
     match program.execute(&context) {
-        Ok(cel::Value::Int(pods)) => Ok(pods),
-        _ => Err(ExpressionFault::Value),
+        Ok(value) => {
+            whole(&value).filter(|pods| (1..=i64::from(i32::MAX)).contains(pods)).ok_or(ExpressionFault::Value)
+        }
+        Err(_) => Err(ExpressionFault::Value),
+    }
+}
+
+/// A value as a whole number, as CEL converts it: fractions are cut off, digits are read.
+fn whole(value: &cel::Value) -> Option<i64> {
+    match value {
+        cel::Value::Int(number) => Some(*number),
+        cel::Value::UInt(number) => i64::try_from(*number).ok(),
+        cel::Value::Float(number) => format!("{:.0}", number.trunc()).parse().ok(),
+        cel::Value::String(text) => text.parse().ok(),
+        _ => None,
     }
 }
 
@@ -143,6 +156,9 @@ mod tests {
         assert_eq!(evaluate("max_pods - 5"), Ok(24));
         assert_eq!(evaluate("((default_enis - 1) * (ips_per_eni - 1)) + 2"), Ok(20));
         assert_eq!(evaluate("max_pods > 110 ? 110 : max_pods"), Ok(29));
+        assert_eq!(evaluate("double(max_pods) * 0.5"), Ok(14));
+        assert_eq!(evaluate("'30'"), Ok(30));
+        assert_eq!(evaluate("max_pods - 29"), Err(ExpressionFault::Value));
         assert_eq!(evaluate("max_pods -"), Err(ExpressionFault::Syntax));
         assert_eq!(evaluate("pods + 1"), Err(ExpressionFault::Unknown("pods".to_owned())));
         for text in ["max_pods / 0", "'a'", "max_pods * 0.5", "9223372036854775807 + max_pods"] {

@@ -201,7 +201,9 @@ impl Rule {
             }
             Self::Sysctls => {
                 let name = value.as_array()?.iter().filter_map(Value::as_str).find(|name| !is_namespaced(name))?;
-                Some(format!("holds `{name}`, which is not a sysctl of a namespace (kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.*, net.*)"))
+                Some(format!(
+                    "holds `{name}`, which is not a sysctl of a namespace (kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.*, net.*)"
+                ))
             }
         }
     }

@@ -56,6 +56,9 @@ pub static KUBELET: LazyLock<Schema> = LazyLock::new(|| Schema::new(include_str!
 /// The fields of nodeadm's `NodeConfig`.
 pub static NODE_CONFIG: LazyLock<Schema> =
     LazyLock::new(|| Schema::new(include_str!("../../data/nodeconfig-fields.tsv")));
+/// The fields of the agent's own `AgentConfig`.
+pub(crate) static AGENT_CONFIG: LazyLock<Schema> =
+    LazyLock::new(|| Schema::new(include_str!("../../data/agentconfig-fields.tsv")));
 /// The settings of Bottlerocket under `settings.kubernetes`.
 pub static BOTTLEROCKET: LazyLock<Schema> =
     LazyLock::new(|| Schema::new(include_str!("../../data/bottlerocket-fields.tsv")));

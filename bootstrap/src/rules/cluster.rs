@@ -6,8 +6,14 @@ use crate::network::Network;
 use crate::userdata::base64;
 use crate::verdicts;
 
-/// Judges endpoint, certificate authority and service network.
+/// Judges name, endpoint, certificate authority and service network.
 pub(crate) fn check(facts: &Facts, findings: &mut Findings) {
+    if let Some(name) = &facts.cluster_name
+        && !is_cluster(&name.text)
+    {
+        let message = format!("`{}` cannot be the name of a cluster", name.text);
+        findings.add(&verdicts::UD36, message, name.place.clone(), &name.text);
+    }
     if let Some(endpoint) = &facts.endpoint
         && !is_https(&endpoint.text)
     {
@@ -28,6 +34,15 @@ pub(crate) fn check(facts: &Facts, findings: &mut Findings) {
     }
 }
 
+/// Source: EKS API reference, CreateCluster.
+fn is_cluster(name: &str) -> bool {
+    const LONGEST: usize = 100;
+    let is_letter = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
+    name.len() <= LONGEST
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.chars().all(is_letter)
+}
+
 fn is_https(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("https://") else { return false };
     let host = rest.split(['/', '?']).next().unwrap_or_default();
@@ -36,9 +51,13 @@ fn is_https(text: &str) -> bool {
 }
 
 fn is_certificate(text: &str) -> bool {
+    base64(text.trim().as_bytes()).is_some_and(|pem| is_pem(&pem))
+}
+
+/// Whether bytes hold a certificate in PEM.
+pub(crate) fn is_pem(pem: &[u8]) -> bool {
     const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
     const END: &[u8] = b"-----END CERTIFICATE-----";
-    let Some(pem) = base64(text.trim().as_bytes()) else { return false };
     let find = |mark: &[u8]| pem.windows(mark.len()).position(|window| window == mark);
     matches!((find(BEGIN), find(END)), (Some(begin), Some(end)) if begin < end)
 }

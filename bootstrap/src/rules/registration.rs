@@ -166,7 +166,7 @@ pub(crate) fn name(facts: &Facts, parsed: &Parsed, findings: &mut Findings) -> O
     let name = stated.text.trim().to_lowercase();
     if !is_dns_name(&name) {
         findings.add(&verdicts::AU08, format!("`{name}` is no name of a Node"), stated.place, &stated.text);
-    } else if !facts.has_all_arguments {
+    } else if !facts.is_of_one_machine {
         // The environment file of one machine names that machine; user data goes to many.
         findings.add(&verdicts::AU05, format!("every node would be named `{name}`"), stated.place, &stated.text);
     }

@@ -28,11 +28,6 @@ verdicts! { IDENTITY;
     fix "give both options, or allow eks:DescribeCluster and a way to the EKS endpoint"
     source "amazon-eks-ami, AL2 bootstrap.sh"
 
-    UD31 Error "the agent's configuration cannot be used"
-    cause "The document for the agent in the user data is broken, so the agent does not know what the node must come to. It goes on with what it would do without one."
-    fix "write `AgentConfig` of `muster.dev/v1` as documented, once"
-    source "bootstrap/src/agent_config.rs"
-
     ID01 Error "instance metadata does not answer"
     cause "Nothing answers at the address of instance metadata, or with an error. Without it there is no user data, no identity and no credentials."
     fix "check routes and local firewalls for 169.254.169.254; right after the start of an instance it comes by itself"

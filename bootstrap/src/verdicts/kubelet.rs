@@ -136,5 +136,5 @@ verdicts! { KUBELET;
     KA36 Error "a program that a node needs is missing"
     cause "The image lacks it, so the node never starts its kubelet or its containers."
     fix "install it, or build from an EKS image"
-    source "amazon-eks-ami, AL2023 image layout"
+    source "amazon-eks-ami, AL2023 image layout; EKS User Guide, Windows images"
 }

@@ -53,6 +53,11 @@ verdicts! { USER_DATA;
     fix "replace the script by a NodeConfig, or launch an AL2 image"
     source "awslabs/amazon-eks-ami#2426"
 
+    UD11 Warning "nodeadm is called by hand"
+    cause "nodeadm runs by itself: its units configure the node before the scripts of user data, and start the kubelet after them. A second call works on a node that is half made."
+    fix "remove the call; what it should have configured belongs in a NodeConfig"
+    source "amazon-eks-ami, nodeadm/cmd/nodeadm/init (`Do not manually call nodeadm from user data`)"
+
     UD17 Error "an option of bootstrap.sh is silently dropped"
     cause "bootstrap.sh reads its options and their values as separate words. `--option=value` and words after the first value are taken for positional arguments and thrown away, without an error; taints and labels in them are lost."
     fix "write the option, a blank, and the whole value in quotes: `--kubelet-extra-args '--node-labels=a=b --register-with-taints=c:NoSchedule'`"
@@ -112,6 +117,36 @@ verdicts! { USER_DATA;
     cause "It begins like gzip and breaks off, or unpacks to more than any user data holds. Nothing on the node can read it."
     fix "compress the document anew, and check that the tool that uploads it does not cut or encode it twice"
     source "amazon-eks-ami, nodeadm/internal/configprovider (`failed to create GZIP reader`)"
+
+    UD31 Error "the agent's configuration cannot be used"
+    cause "The document for the agent in the user data is broken, or a part of it is. The agent passes over what it cannot read and goes on without it; it never holds a node back because of it."
+    fix "write `AgentConfig` of `muster.dev/v1` as documented, once"
+    source "bootstrap/src/agent_config.rs"
+
+    UD32 Error "a value that nodeadm does not know"
+    cause "nodeadm does not check the value. It hands a strategy for local disks to `setup-local-disks`, which ends with an error, and the kubelet is not started; other values it drops without a word."
+    fix "write one of the values named"
+    source "amazon-eks-ami, nodeadm/internal/system/local_disk.go, nodeadm/api/v1alpha1"
+
+    UD33 Error "nothing starts the bootstrap"
+    cause "On AL2 the node joins when a script of its user data calls /etc/eks/bootstrap.sh. Nothing here does, and nothing else on the image will."
+    fix "call `/etc/eks/bootstrap.sh` with the name of the cluster (to a managed node group without an image of its own, and to an EC2NodeClass, the call is added)"
+    source "amazon-eks-ami, doc/usage/al2.md; EKS User Guide, custom AMIs and launch templates"
+
+    UD34 Warning "a script that cannot be executed"
+    cause "The kernel reads the interpreter off the first bytes of a script. Without `#!` there, be it for a blank line, cloud-init fails with `Exec format error. Missing #! in script?`, and nothing of the script runs."
+    fix "let the script begin with `#!/bin/bash`, at the first column of its first line"
+    source "execve(2); canonical/cloud-init, cloudinit/subp.py"
+
+    UD35 Warning "something of AL2 that AL2023 does not read"
+    cause "AL2's bootstrap.sh read it. On AL2023 nodeadm starts the kubelet, and reads NodeConfig documents only."
+    fix "set it in a NodeConfig: `spec.kubelet.config` or `spec.kubelet.flags`"
+    source "terraform-aws-modules/terraform-aws-eks#3420, #3186; amazon-eks-ami, doc/usage/al2023.md"
+
+    UD36 Error "the name of the cluster cannot be one"
+    cause "A cluster's name has up to 100 letters, digits, `-` and `_`. A name with other characters is often a placeholder that nobody filled in; the node asks for a token of a cluster that does not exist, and is `Unauthorized`."
+    fix "write the name of the cluster (`aws eks list-clusters`)"
+    source "EKS API reference, CreateCluster"
 
     ID10 Error "endpoints are asked for that the region does not have"
     cause "With `AWS_USE_FIPS_ENDPOINT` every program of the node talks to `…-fips.REGION.amazonaws.com`. Where there is none, nodeadm waits for EC2 until it gives up."

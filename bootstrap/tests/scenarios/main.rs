@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use muster_bootstrap::finding::Severity;
-use muster_bootstrap::image::{BINARIES, DRIVERS, Image, LEFTOVERS};
+use muster_bootstrap::image::{Image, LINUX, WINDOWS};
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::node_class::{Launch, user_data};
@@ -99,6 +99,9 @@ impl ClassDocument {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ImageDocument {
+    /// An image of Windows.
+    #[serde(default)]
+    windows: bool,
     /// Files that are there and should not be.
     #[serde(default)]
     leftovers: Vec<String>,
@@ -115,13 +118,17 @@ struct ImageDocument {
 
 impl ImageDocument {
     fn image(&self) -> Image {
+        let places = if self.windows { &WINDOWS } else { &LINUX };
         let is_named = |names: &[String], path: &str| names.iter().any(|name| name == path);
         let binary = |path: &&'static str| (*path, (!is_named(&self.missing, path)).then_some(Some(Arch::Amd64)));
+        let leftovers = places.leftovers.iter().map(|(path, _)| *path);
         Image {
-            leftovers: LEFTOVERS.iter().map(|(path, _)| *path).filter(|path| is_named(&self.leftovers, path)).collect(),
-            binaries: BINARIES.iter().map(binary).collect(),
-            drivers: DRIVERS.iter().map(|(name, _)| *name).filter(|it| is_named(&self.drivers, it)).collect(),
-            refused: BINARIES
+            places: Some(places),
+            leftovers: leftovers.filter(|path| is_named(&self.leftovers, path)).collect(),
+            binaries: places.binaries.iter().map(binary).collect(),
+            drivers: places.drivers.iter().map(|(name, _)| *name).filter(|it| is_named(&self.drivers, it)).collect(),
+            refused: places
+                .binaries
                 .iter()
                 .filter(|it| is_named(&self.refused, it))
                 .map(|it| (*it, "mode 0644".to_owned()))

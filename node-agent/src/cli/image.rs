@@ -1,23 +1,54 @@
 //! Looking at a machine as an image under construction. Nothing is changed and nothing is run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use muster_bootstrap::image::{BINARIES, DRIVERS, Image, LEFTOVERS};
+use muster_bootstrap::Family;
+use muster_bootstrap::image::{Image, LINUX, Places, WINDOWS};
 
+use super::failure::Failure;
 use crate::probes::kubelet::architecture;
 #[cfg(target_os = "linux")]
 use crate::probes::machine::why_refused;
 
+/// Where this machine has what is looked for, which is to become an image of `family`.
+pub(super) fn places(family: Option<Family>) -> Result<&'static Places, Failure> {
+    let is_windows = family.map_or(cfg!(windows), Family::is_windows);
+    if is_windows == cfg!(windows) {
+        return Ok(if is_windows { &WINDOWS } else { &LINUX });
+    }
+    let (here, family) = (std::env::consts::OS, family.map(Family::name).unwrap_or_default());
+    Err(Failure::Usage(format!(
+        "`--image` looks at this machine, which runs {here}, and the family is {family}\n\nhint: run the agent of that \
+         platform in the machine that becomes the image"
+    )))
+}
+
+/// The folder below which the places are.
+pub(super) fn root() -> &'static Path {
+    Path::new(if cfg!(windows) { r"C:\" } else { "/" })
+}
+
 /// Collects what the rules ask about the file system at `root`.
-pub(super) fn look(root: &Path) -> Image {
-    let under = |path: &str| root.join(path.trim_start_matches('/'));
+pub(super) fn look(root: &Path, places: &'static Places) -> Image {
+    let under = |path: &str| under(root, path);
     // An empty machine-id is how systemd marks an image; a leftover has something in it.
     let is_there = |path: &str| std::fs::metadata(under(path)).is_ok_and(|it| it.is_dir() || it.len() > 0);
+    // Windows keeps no mark of what can be executed.
+    let refused = |path: &&'static str| Some((*path, why_refused(&under(path)).filter(|_| *places == LINUX)?));
     Image {
-        leftovers: LEFTOVERS.iter().map(|(path, _)| *path).filter(|path| is_there(path)).collect(),
-        drivers: DRIVERS.iter().filter(|(_, path)| under(path).exists()).map(|(name, _)| *name).collect(),
-        refused: BINARIES.iter().filter_map(|path| Some((*path, why_refused(&under(path))?))).collect(),
-        binaries: BINARIES.iter().map(|path| (*path, architecture(&under(path)).ok())).collect(),
+        places: Some(places),
+        leftovers: places.leftovers.iter().map(|(path, _)| *path).filter(|path| is_there(path)).collect(),
+        drivers: places.drivers.iter().filter(|(_, path)| under(path).exists()).map(|(name, _)| *name).collect(),
+        refused: places.binaries.iter().filter_map(refused).collect(),
+        binaries: places.binaries.iter().map(|path| (*path, architecture(&under(path)).ok())).collect(),
+    }
+}
+
+/// A path of the image below `root`, whoever looks.
+fn under(root: &Path, path: &str) -> PathBuf {
+    match path.strip_prefix(r"C:\") {
+        Some(path) => path.split('\\').fold(root.to_owned(), |folder, step| folder.join(step)),
+        None => root.join(path.trim_start_matches('/')),
     }
 }
 
@@ -52,7 +83,7 @@ mod tests {
         elf.resize(18, 0);
         elf.extend([183, 0]);
         write("usr/bin/kubelet", &elf);
-        let image = look(root.path());
+        let image = look(root.path(), &LINUX);
         assert_eq!(image.leftovers, ["/var/lib/kubelet/kubeconfig"]);
         assert!(image.binaries.contains(&("/usr/bin/kubelet", Some(Some(Arch::Arm64)))), "{image:?}");
         assert!(image.binaries.contains(&("/usr/bin/containerd", None)), "{image:?}");
@@ -60,6 +91,46 @@ mod tests {
         #[cfg(unix)]
         assert_eq!(image.refused, [("/usr/bin/kubelet", "mode 0644".to_owned())]);
         write("usr/bin/nvidia-smi", b"");
-        assert_eq!(look(root.path()).drivers, ["nvidia"]);
+        assert_eq!(look(root.path(), &LINUX).drivers, ["nvidia"]);
+    }
+
+    #[test]
+    fn an_image_of_windows_is_looked_at_in_its_own_places() {
+        let root = tempfile::tempdir().unwrap();
+        let mut program = b"MZ".to_vec();
+        program.resize(60, 0);
+        program.extend(64_u32.to_le_bytes());
+        program.extend(b"PE\0\0\x64\x86");
+        for path in WINDOWS.binaries {
+            let path = under(root.path(), path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let is_script = path.extension().is_some_and(|it| it == "ps1");
+            std::fs::write(&path, if is_script { b"# The image's." } else { program.as_slice() }).unwrap();
+        }
+        let image = look(root.path(), &WINDOWS);
+        assert!(image.leftovers.is_empty() && image.refused.is_empty(), "{image:?}");
+        assert!(image.binaries.iter().all(|(_, found)| found.is_some()), "{image:?}");
+        let judged = |image| {
+            muster_bootstrap::judge(&muster_bootstrap::Question {
+                image: Some(image),
+                arch: Some(Arch::Amd64),
+                ..Default::default()
+            })
+        };
+        assert_eq!(judged(image).findings, []);
+        let kubeconfig = under(root.path(), r"C:\ProgramData\kubernetes\kubeconfig");
+        std::fs::create_dir_all(kubeconfig.parent().unwrap()).unwrap();
+        std::fs::write(kubeconfig, "apiVersion: v1").unwrap();
+        std::fs::remove_file(under(root.path(), r"C:\Program Files\kubernetes\kubelet.exe")).unwrap();
+        let found = judged(look(root.path(), &WINDOWS)).findings;
+        let codes: Vec<_> = found.iter().map(|finding| finding.verdict.code).collect();
+        assert_eq!(codes, ["UD26", "KA36"], "{found:?}");
+    }
+
+    #[test]
+    fn an_image_of_another_system_is_not_looked_for_here() {
+        let other = if cfg!(windows) { Family::Al2023 } else { Family::Windows2022 };
+        assert!(places(Some(other)).is_err());
+        assert_eq!(places(None).unwrap(), if cfg!(windows) { &WINDOWS } else { &LINUX });
     }
 }

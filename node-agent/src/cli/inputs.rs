@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use muster_bootstrap::image::WINDOWS;
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::question::File;
@@ -88,8 +89,14 @@ pub(super) fn read(
         class: None,
     };
     if image {
-        question.image = Some(image::look(Path::new("/")));
-        question.containerd_version = image::containerd_version(Path::new("/"));
+        let places = image::places(ami_family)?;
+        question.image = Some(image::look(image::root(), places));
+        question.containerd_version = image::containerd_version(image::root());
+        if *places == WINDOWS {
+            notes.push(
+                "not on this platform: the machine id, cloud-init, nodeadm, runc and drivers of Neuron".to_owned(),
+            );
+        }
     }
     if let Some(path) = file {
         let manifest = text_file(&path, stdin)?;

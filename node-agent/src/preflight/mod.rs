@@ -126,14 +126,8 @@ impl Preflight {
 pub fn examine(facts: &Facts) -> Preflight {
     let mut findings = Vec::new();
     let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
-    let config = agent_config(user_data.as_ref());
-    let config = config.unwrap_or_else(|fault| {
-        let place = Source::whole("user-data").anywhere();
-        // A newer controller may say more than this agent knows: no reason to lose the node.
-        let finding = Finding::new(&verdicts::UD31, &fault.to_string(), Some((place, "")));
-        findings.push(finding.with_severity(Severity::Warning));
-        None
-    });
+    // What of it cannot be used is among the findings of the judge.
+    let config = agent_config(user_data.as_ref()).ok().flatten();
     let expect = config.as_ref().map(|config| config.spec.expect.clone()).unwrap_or_default();
     let required_taints: Vec<Taint> = expect.taints.iter().filter_map(|text| text.parse().ok()).collect();
     let question = Question {
@@ -155,7 +149,11 @@ pub fn examine(facts: &Facts) -> Preflight {
     };
     let is_configured = facts.command.is_some();
     let report = judge(&question);
-    findings.extend(report.findings);
+    // A newer controller may say more than this agent knows: no reason to lose the node.
+    findings.extend(report.findings.into_iter().map(|it| match it.verdict.code {
+        "UD31" => it.with_severity(Severity::Warning),
+        _ => it,
+    }));
     let effective = report.effective;
     let node_name = node_name(facts, &effective);
     findings.extend(identity::check(&facts.metadata, facts.family, is_configured));
@@ -165,7 +163,7 @@ pub fn examine(facts: &Facts) -> Preflight {
     let on_the_way = facts.way.iter().flat_map(|way| way::check(way, facts.now));
     // The agent goes straight then, so it cannot know what the kubelet meets.
     findings.extend(on_the_way.map(|it| if facts.has_proxy { it.with_severity(Severity::Warning) } else { it }));
-    findings.extend(windows::check(facts, config.as_ref()));
+    findings.extend(windows::check(facts));
     let minor = facts.flags.version;
     findings.extend(facts.standing.iter().flat_map(|it| standing::check(it, node_name.as_deref(), facts, minor)));
     for (name, wanted) in &expect.resources {

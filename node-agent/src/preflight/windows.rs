@@ -1,7 +1,6 @@
 //! What only nodes of Windows can have wrong before their kubelet runs.
 
 use muster_bootstrap::Family;
-use muster_bootstrap::agent_config::{AgentConfig, Mode};
 use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
@@ -12,7 +11,7 @@ use super::standing::Standing;
 /// Whose role kube-proxy has on Windows, where it uses the node's credentials.
 const KUBE_PROXY: &str = "eks:kube-proxy-windows";
 
-pub(super) fn check(facts: &Facts, config: Option<&AgentConfig>) -> Vec<Finding> {
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     if !facts.family.is_some_and(Family::is_windows) {
         return Vec::new();
     }
@@ -21,10 +20,6 @@ pub(super) fn check(facts: &Facts, config: Option<&AgentConfig>) -> Vec<Finding>
         Finding::new(verdict, message, Some((place, text))).with_severity(Severity::Warning)
     };
     let mut found = Vec::new();
-    if config.is_some_and(|config| config.spec.mode == Mode::Native) {
-        let message = "the native bootstrap is not on this platform: the image's own script runs";
-        found.push(warning(&verdicts::UD31, message, "user-data", "mode: native"));
-    }
     if let Some(Standing::Known { user, groups, .. }) = &facts.standing
         && !groups.iter().any(|group| group == KUBE_PROXY)
     {
@@ -42,6 +37,7 @@ mod tests {
     use crate::preflight::machine::Machine;
     use crate::preflight::standing::OwnNode;
     use crate::preflight::tests::examined;
+    use muster_bootstrap::agent_config::AgentConfig;
     use muster_bootstrap::question::File;
 
     const NAME: &str = "ip-10-0-0-1.ec2.internal";

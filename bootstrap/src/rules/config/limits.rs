@@ -96,7 +96,8 @@ fn swap(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findings) {
         && whole.gate("NodeSwap", version) != Some(false)
     {
         let (place, text) = whole.place(field);
-        let message = "`LimitedSwap` has no effect: with `failSwapOn`, the default, the kubelet refuses to run with swap";
+        let message =
+            "`LimitedSwap` has no effect: with `failSwapOn`, the default, the kubelet refuses to run with swap";
         let fix = "set `failSwapOn: false` beside it";
         findings.add_with_fix_as(Severity::Warning, &verdicts::KA14, message, fix, place, text);
     }

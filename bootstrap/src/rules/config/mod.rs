@@ -15,10 +15,11 @@ use serde_json::{Map, Value};
 
 use crate::facts::Facts;
 use crate::family::Family;
-use crate::finding::Findings;
+use crate::finding::{Findings, Severity};
 use crate::kubelet::arguments::{Parsed, boolean};
 use crate::kubelet::config::{self, Form, Layer, flag_of};
 use crate::kubelet::gates;
+use crate::kubelet::instance::FALLBACK;
 use crate::kubelet::schema::{FieldFaultKind, KUBELET};
 use crate::kubelet::version::Minor;
 use crate::network::Network;
@@ -203,8 +204,26 @@ pub(crate) fn whole(
     }
     cgroup_driver(&whole, findings);
     cluster_dns(&whole, findings);
+    if whole.number("maxPods") == Some(0) {
+        no_pods(&whole, findings);
+    }
     if let (Some(instance_type), Some(pods), false) = (instance_type, whole.number("maxPods"), family.is_windows()) {
         pods::addresses(pods, whole.place("maxPods"), instance_type, findings);
+    }
+}
+
+/// A zero in the configuration is the same as nothing; only the flag means it.
+/// Source: `pkg/kubelet/apis/config/v1beta1/defaults.go`, which runs after all files are merged.
+fn no_pods(whole: &Whole<'_>, findings: &mut Findings) {
+    let (place, text) = whole.place("maxPods");
+    if whole.parsed.last("max-pods").is_some() {
+        let message = "`--max-pods=0`: the node joins and takes no pod";
+        let fix = "remove the flag, or give the number of pods that the node has addresses for";
+        findings.add_with_fix_as(Severity::Error, &verdicts::KA30, message, fix, place, text);
+    } else {
+        let message = format!("`maxPods: 0` counts as not set, and the kubelet takes {FALLBACK} pods");
+        let fix = "remove the field, or give the number of pods that the node has addresses for";
+        findings.add_with_fix(&verdicts::KA30, message, fix, place, text);
     }
 }
 
@@ -218,7 +237,7 @@ fn identity_of_node(whole: &Whole<'_>, findings: &mut Findings) {
         findings.add(&verdicts::KA31, "the kubelet has no `--kubeconfig`", place, "");
     }
     let is_by_hand = whole.text("providerID").is_some_and(|text| !text.is_empty());
-    if is_by_hand && !whole.facts.has_all_arguments && !whole.facts.layers.iter().any(|layer| layer.form != Form::Field)
+    if is_by_hand && !whole.facts.is_of_one_machine && !whole.facts.layers.iter().any(|layer| layer.form != Form::Field)
     {
         let message = "the provider ID is set, and every instance has another one";
         whole.refuse(&verdicts::AU14, "providerID", message, findings);

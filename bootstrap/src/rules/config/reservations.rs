@@ -158,9 +158,8 @@ fn mebibytes(bytes: f64) -> String {
 /// EKS images, is 100Mi; whoever sets other signals loses it, but where the settings are merged.
 fn eviction(whole: &Whole<'_>) -> Option<f64> {
     let signals = whole.values.get("evictionHard").and_then(Value::as_object);
-    let is_default = signals.is_none()
-        || !whole.is_complete()
-        || whole.boolean("mergeDefaultEvictionSettings") == Some(true);
+    let is_default =
+        signals.is_none() || !whole.is_complete() || whole.boolean("mergeDefaultEvictionSettings") == Some(true);
     match signals.and_then(|signals| signals.get("memory.available")).and_then(Value::as_str) {
         Some(text) => quantity(text),
         None if is_default => quantity("100Mi"),

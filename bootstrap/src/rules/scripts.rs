@@ -1,0 +1,149 @@
+//! Scripts of Linux images: whether they run at all, whether they start the bootstrap, and what they do in vain.
+
+use crate::families::al2::bootstrap_call;
+use crate::family::Family;
+use crate::finding::{Findings, Severity};
+use crate::place::line_text;
+use crate::userdata::{Part, PartKind, UserData};
+use crate::verdicts;
+use crate::words::shell::{Command, commands};
+
+/// Judges the scripts. `is_complete` says whether nobody adds a bootstrap to the document.
+pub(crate) fn check(user_data: &UserData, family: Family, is_complete: bool, findings: &mut Findings) {
+    for part in user_data.of_kind(PartKind::Shell) {
+        interpreter(part, family, findings);
+        if family == Family::Al2023 {
+            in_vain(part, findings);
+        }
+    }
+    if family == Family::Al2 && is_complete {
+        bootstrap(user_data, findings);
+    }
+}
+
+/// The kernel looks for `#!` at the very first byte, whatever cloud-init takes the part for.
+/// Source: execve(2); cloud-init, `subp` (`Exec format error. Missing #! in script?`).
+fn interpreter(part: &Part, family: Family, findings: &mut Findings) {
+    if part.text.starts_with("#!") || part.text.trim().is_empty() {
+        return;
+    }
+    let line = part.text.lines().position(|line| !line.trim().is_empty()).unwrap_or_default() + 1;
+    let message = if part.text.trim_start().starts_with("#!") {
+        "something stands before `#!`, so the script cannot be executed"
+    } else {
+        "the script does not begin with `#!`, so it cannot be executed"
+    };
+    let starts_node = family == Family::Al2 && commands(&part.text).iter().any(|it| bootstrap_call(it).is_some());
+    let severity = if starts_node { Severity::Error } else { Severity::Warning };
+    findings.add_as(severity, &verdicts::UD34, message, part.source.at(line), line_text(&part.text, line));
+}
+
+/// Where AL2 has its configuration, and what its bootstrap.sh reads.
+const OF_AL2: [&str; 3] =
+    ["/etc/kubernetes/kubelet/kubelet-config.json", "/etc/eks/eni-max-pods.txt", "/30-kubelet-extra-args.conf"];
+const VARIABLES: [&str; 3] = ["KUBELET_EXTRA_ARGS", "BOOTSTRAP_EXTRA_ARGS", "USE_MAX_PODS"];
+
+/// What has an effect on AL2 and none on AL2023.
+fn in_vain(part: &Part, findings: &mut Findings) {
+    for command in commands(&part.text) {
+        let Some(first) = command.words.first() else { continue };
+        let place = || part.source.at(first.line);
+        let program = program(&command);
+        let shown = || command.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+        if program == Some("nodeadm") && command.words.iter().any(|word| word.text == "init") {
+            findings.add(&verdicts::UD11, "the script calls `nodeadm init`", place(), shown());
+        }
+        if first.text == "export"
+            && let Some(name) = VARIABLES.into_iter().find(|name| {
+                command.words.iter().any(|word| word.text.split_once('=').is_some_and(|(set, _)| set == *name))
+            })
+        {
+            let message = format!("`{name}` is a variable of AL2's bootstrap.sh; on AL2023 nothing reads it");
+            findings.add(&verdicts::UD35, message, place(), shown());
+        }
+        if let Some(path) = OF_AL2.into_iter().find(|path| command.words.iter().any(|it| it.text.ends_with(path))) {
+            let message = format!("`{path}` is a file of AL2; on AL2023 nothing reads it");
+            findings.add(&verdicts::UD35, message, place(), shown());
+        }
+    }
+}
+
+/// Whether anything of the document starts AL2's bootstrap.
+fn bootstrap(user_data: &UserData, findings: &mut Findings) {
+    let mentions = |part: &Part| {
+        part.text.lines().any(|line| line.contains("bootstrap.sh") && !line.trim_start().starts_with('#'))
+    };
+    let scripts: Vec<&Part> = user_data.of_kind(PartKind::Shell).collect();
+    let called = scripts.iter().any(|part| commands(&part.text).iter().any(|it| bootstrap_call(it).is_some()));
+    let settings = || user_data.of_kind(PartKind::CloudInit);
+    // `runcmd` and `bootcmd` of cloud-init call it too.
+    if called || settings().any(mentions) {
+        return;
+    }
+    let hidden = scripts.iter().find_map(|part| {
+        let command = commands(&part.text).into_iter().find(runs_something_else)?;
+        Some((part.source.at(command.words.first()?.line), command.words.first()?.text.clone()))
+    });
+    let include = settings().find(|part| part.text.trim_start().starts_with("#include"));
+    let named = scripts.iter().find(|part| mentions(part));
+    let (severity, place, text) = match (hidden, include.or(named.copied())) {
+        (Some((place, text)), _) => (Severity::Warning, place, text),
+        (None, Some(part)) => (Severity::Warning, part.source.at(1), line_text(&part.text, 1).to_owned()),
+        (None, None) => (Severity::Error, user_data.anywhere(), String::new()),
+    };
+    let message = match severity {
+        Severity::Warning => "the user data does not call bootstrap.sh, unless something that it runs does",
+        _ => "the user data does not call bootstrap.sh, so the node never joins",
+    };
+    findings.add_as(severity, &verdicts::UD33, message, place, text);
+}
+
+/// The name of the program, behind those that only run another one.
+fn program(command: &Command) -> Option<&str> {
+    const WRAPPERS: [&str; 6] = ["sudo", "exec", "env", "nohup", "time", "command"];
+    let mut words = command.words.iter().map(|word| word.text.as_str());
+    words.find(|text| !WRAPPERS.contains(text) && !text.starts_with('-') && !text.contains('=')).map(base)
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether a command runs what the document does not show: another file, or what is known on the node only.
+fn runs_something_else(command: &Command) -> bool {
+    const INTERPRETERS: [&str; 12] = [
+        "bash",
+        "sh",
+        "eval",
+        "source",
+        ".",
+        "python",
+        "python3",
+        "perl",
+        "ansible-playbook",
+        "chef-client",
+        "puppet",
+        "salt-call",
+    ];
+    /// Files that only set variables, and folders of programs.
+    const KNOWN: [&str; 8] = [
+        "/etc/os-release",
+        "/etc/environment",
+        "/etc/profile",
+        "/usr/",
+        "/bin/",
+        "/sbin/",
+        "/opt/aws/",
+        "/etc/init.d/",
+    ];
+    let is_known = |text: &str| KNOWN.iter().any(|known| text.starts_with(known));
+    let Some(name) = program(command) else { return false };
+    let Some(word) = command.words.iter().find(|word| base(&word.text) == name) else { return false };
+    if INTERPRETERS.contains(&name) {
+        return !command
+            .words
+            .iter()
+            .any(|word| word.text.starts_with('/') && is_known(&word.text) && word.text.contains("/etc/"));
+    }
+    (word.is_open && word.text.contains(['$', '`'])) || (word.text.contains('/') && !is_known(&word.text))
+}
