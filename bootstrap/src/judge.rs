@@ -125,6 +125,17 @@ pub fn judge_node_class(mut question: Question, name: &str, custom: &str, launch
     let family = question.family.unwrap_or(Family::Custom);
     question.is_of_node_class = family != Family::Custom;
     question.family = Some(family);
+    if rules::envelope::is_encoded(custom) {
+        let mut findings = Findings::default();
+        let place = Place { source: source.as_str().into(), line: Some(1) };
+        let message = "the user data is base64, which Muster and Karpenter take for the text itself";
+        findings.add(&verdicts::UD37, message, place, "");
+        // What the nodes lack because of it needs no findings of its own.
+        (question.user_data, question.required_taints, question.required_labels) = (None, Vec::new(), Vec::new());
+        let mut report = judge(&question);
+        report.findings.splice(0..0, findings.into_sorted());
+        return report;
+    }
     let fault = match node_class::user_data(family, custom, launch) {
         Ok(text) => {
             question.user_data = Some(UserData::read(text.as_bytes(), &source));

@@ -116,6 +116,20 @@ fn the_files_of_a_node_are_judged() {
     assert_eq!(document["effective"]["nodeName"], "ip-10-0-0-1.ec2.internal");
 }
 
+#[test]
+fn a_fragment_of_an_environment_file_is_judged_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let judged = |text: &str| {
+        let file = folder.path().join("environment");
+        std::fs::write(&file, text).unwrap();
+        let document = json(&["--env-file", file.to_str().unwrap()]);
+        codes(&document).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(judged("KUBELET_EXTRA_ARGS='--node-labels=a=b'\n"), [""; 0]);
+    assert_eq!(judged("KUBELET_ARGS='--node-ip=10.0.0.1 --max-pods=many'\n"), ["KA33"]);
+    assert_eq!(judged("NODEADM_KUBELET_ARGS='--node-ip=10.0.0.1'\nKUBELET_EXTRA_ARGS='--v=2'\n"), ["KA31"]);
+}
+
 // One of the messages has the words of the system.
 #[cfg(unix)]
 #[test]
@@ -129,6 +143,8 @@ fn bad_usage_has_a_message_and_exit_code_2() {
         &["-f", "al2023.mime"],
         &["-f", "kubelet.json"],
         &["-f", "bad-class.yaml"],
+        #[cfg(target_os = "linux")]
+        &["--image", "--ami-family", "Windows2022"],
         &[],
     ] {
         let output = run(arguments, "");

@@ -6,7 +6,7 @@ use crate::facts::{Argument, Facts, Stated};
 use crate::families::al2;
 use crate::finding::{Findings, Severity};
 use crate::kubelet::config::{Form, Layer};
-use crate::kubelet::schema::{FieldFault, FieldFaultKind, NODE_CONFIG};
+use crate::kubelet::schema::{FieldFault, FieldFaultKind, KUBELET, NODE_CONFIG};
 use crate::place::{Place, line_text};
 use crate::question::Question;
 use crate::rules::{containerd, node_config};
@@ -152,7 +152,15 @@ fn field(fault: &FieldFault, part: &Part, merged: &mut Merged, findings: &mut Fi
     let place = part.source.at(fault.line.max(1));
     let shown = line_text(&part.text, fault.line.max(1));
     let path = &fault.path;
+    let name = path.rsplit('.').next().unwrap_or(path);
+    let is_of_kubelet = KUBELET.begins_with(name) && !matches!(name, "kind" | "apiVersion");
     match &fault.kind {
+        FieldFaultKind::Unknown { .. } if is_of_kubelet => {
+            let message =
+                format!("nodeadm ignores field `{path}`: the kubelet's settings are in `spec.kubelet.config`");
+            let fix = format!("write it as `spec.kubelet.config.{name}`");
+            findings.add_with_fix(&verdicts::UD06, message, &fix, place, shown);
+        }
         FieldFaultKind::Type { wanted, found } => {
             merged.is_broken = true;
             findings.add(&verdicts::UD04, format!("field `{path}` must be {wanted}, not {found}"), place, shown);

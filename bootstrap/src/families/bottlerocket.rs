@@ -27,6 +27,11 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         let message = format!("Bottlerocket takes settings below `settings` only; `{key}` is none");
         findings.add(&verdicts::UD06, message, source.at(*line), line_text(text, *line));
     }
+    types(&tree, &mut |path, wanted, found, line| {
+        let message = format!("`{path}` must be {wanted}, not {found}");
+        let fix = format!("write {wanted}");
+        findings.add_with_fix(&verdicts::UD25, message, &fix, source.at(line), line_text(text, line));
+    });
     let Some(kubernetes) = tree.at(&["settings", "kubernetes"]) else {
         if !question.is_of_node_class {
             missing(user_data, findings, "settings.kubernetes");
@@ -88,6 +93,56 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         });
     }
     facts.settings = Some(settings);
+}
+
+/// Settings beside those of Kubernetes whose type people get wrong: the table, the name in each of its tables (or, of
+/// `kernel`, in itself), the type.
+/// Source: bottlerocket-core-kit, settings-extensions host-containers, kernel, network, ntp.
+const TYPES: [(&str, &str, Type); 9] = [
+    ("host-containers", "enabled", Type::Bool),
+    ("host-containers", "superpowered", Type::Bool),
+    ("host-containers", "source", Type::Text),
+    ("host-containers", "user-data", Type::Text),
+    ("bootstrap-containers", "essential", Type::Bool),
+    ("bootstrap-containers", "source", Type::Text),
+    ("bootstrap-containers", "mode", Type::Text),
+    ("bootstrap-containers", "user-data", Type::Text),
+    ("kernel", "sysctl", Type::Texts),
+];
+
+#[derive(Clone, Copy)]
+enum Type {
+    Text,
+    Bool,
+    /// A table of texts.
+    Texts,
+}
+
+/// Judges them; what is wrong goes to `refuse`: path, type wanted, type found, line.
+fn types(tree: &Tree, refuse: &mut dyn FnMut(&str, &str, &str, usize)) {
+    for (table, name, kind) in TYPES {
+        let Some(table_of) = tree.at(&["settings", table]) else { continue };
+        let mut fault = |path: &str, wanted: &str, value: &Tree, line: usize| {
+            refuse(&format!("settings.{table}.{path}"), wanted, value.describe(), line);
+        };
+        if let Type::Texts = kind {
+            for (key, line, value) in table_of.get(name).map(Tree::entries).unwrap_or_default() {
+                if value.text().is_none() {
+                    fault(&format!("{name}.{key}"), "text in quotes", value, *line);
+                }
+            }
+            continue;
+        }
+        for (container, _, settings) in table_of.entries() {
+            let Some((line, value)) = settings.entry(name) else { continue };
+            let path = format!("{container}.{name}");
+            match kind {
+                Type::Bool if value.boolean().is_none() => fault(&path, "true or false without quotes", value, line),
+                Type::Text if value.text().is_none() => fault(&path, "text in quotes", value, line),
+                _ => {}
+            }
+        }
+    }
 }
 
 fn missing(user_data: &UserData, findings: &mut Findings, setting: &str) {

@@ -163,6 +163,11 @@ impl Schema {
         self.fields.keys().any(|path| path.split(['.', '[', '{']).any(|step| step == name))
     }
 
+    /// Whether a field at the top has this name.
+    pub(crate) fn begins_with(&self, name: &str) -> bool {
+        self.fields.keys().any(|path| path.split(['.', '[', '{']).next() == Some(name))
+    }
+
     /// Whether the path, or anything below it, is in the table.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.fields.range(path..).next().is_some_and(|(found, _)| found.starts_with(path))

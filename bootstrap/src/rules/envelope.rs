@@ -3,7 +3,7 @@
 use crate::family::Family;
 use crate::finding::{Findings, Severity};
 use crate::place::line_text;
-use crate::userdata::{LARGEST_USER_DATA, MimeFault, PartKind, UserData};
+use crate::userdata::{LARGEST_USER_DATA, MimeFault, PartKind, UserData, base64};
 use crate::verdicts;
 
 /// Judges size, wrappings, MIME, and whether the document is for this family at all. Whether it is worth reading on.
@@ -27,6 +27,26 @@ pub(crate) fn check(user_data: &UserData, family: Family, findings: &mut Finding
         mime(user_data, family, findings);
     }
     is_for(user_data, family, findings)
+}
+
+/// Whether a text is base64 of user data.
+pub(crate) fn is_encoded(text: &str) -> bool {
+    const BEGINNINGS: [&str; 10] = [
+        "#!",
+        "#cloud-",
+        "#include",
+        "MIME-Version:",
+        "Content-Type:",
+        "apiVersion:",
+        "---",
+        "[settings",
+        "<powershell>",
+        "{\"apiVersion",
+    ];
+    let Some(bytes) = base64(text.trim().as_bytes()) else { return false };
+    let decoded = String::from_utf8_lossy(&bytes);
+    // gzip is user data as well.
+    bytes.starts_with(&[0x1f, 0x8b]) || BEGINNINGS.iter().any(|mark| decoded.trim_start().starts_with(mark))
 }
 
 fn mime(user_data: &UserData, family: Family, findings: &mut Findings) {

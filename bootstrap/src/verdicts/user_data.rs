@@ -148,6 +148,11 @@ verdicts! { USER_DATA;
     fix "write the name of the cluster (`aws eks list-clusters`)"
     source "EKS API reference, CreateCluster"
 
+    UD37 Error "the user data of an EC2NodeClass is encoded"
+    cause "`spec.userData` of an EC2NodeClass is plain text. Karpenter and Muster merge their own part with it and encode the whole; what is already base64 they take for a script, which cannot be executed, or refuse."
+    fix "write the text itself in `spec.userData` (in Terraform: without `base64encode`)"
+    source "Karpenter documentation, EC2NodeClass, spec.userData"
+
     ID10 Error "endpoints are asked for that the region does not have"
     cause "With `AWS_USE_FIPS_ENDPOINT` every program of the node talks to `…-fips.REGION.amazonaws.com`. Where there is none, nodeadm waits for EC2 until it gives up."
     fix "remove `AWS_USE_FIPS_ENDPOINT`, or run in a region with FIPS endpoints, with VPC endpoints for them"

@@ -15,10 +15,10 @@ use muster_bootstrap::finding::Severity;
 use muster_bootstrap::image::{Image, LINUX, WINDOWS};
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::taints::Taint;
-use muster_bootstrap::node_class::{Launch, user_data};
+use muster_bootstrap::node_class::Launch;
 use muster_bootstrap::question::{Arch, ClassSettings, File};
 use muster_bootstrap::userdata::{UserData, to_base64};
-use muster_bootstrap::{Question, Report, judge, verdicts};
+use muster_bootstrap::{Question, Report, judge, judge_node_class, verdicts};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -161,18 +161,14 @@ fn filled(text: &str) -> String {
 fn report(scenario: &Scenario, documents: &Documents) -> Report {
     let family = scenario.family.as_ref().map(|family| family.parse().unwrap());
     let text = documents.user_data.as_ref().map(|text| filled(text).repeat(documents.times.unwrap_or(1)));
-    let text = text.map(|text| match scenario.node_class {
-        true => user_data(family.unwrap(), &text, &launch()).unwrap(),
-        false => text,
-    });
-    let bytes = text.map(|text| [documents.prefix.as_slice(), text.as_bytes()].concat());
+    let bytes = text.as_ref().map(|text| [documents.prefix.as_slice(), text.as_bytes()].concat());
     let file = |name: &str, text: &Option<String>| {
         text.as_ref().map(|text| File { name: name.to_owned(), text: filled(text) })
     };
     let version = documents.kubelet_version.as_ref().or(scenario.kubelet_version.as_ref());
     let mut required_taints: Vec<Taint> = scenario.require_taints.iter().map(|it| it.parse().unwrap()).collect();
     required_taints.extend(scenario.node_class.then(Taint::unregistered));
-    judge(&Question {
+    let question = Question {
         user_data: bytes.map(|bytes| UserData::read(&bytes, "user-data")),
         family,
         is_of_node_class: scenario.node_class,
@@ -188,7 +184,11 @@ fn report(scenario: &Scenario, documents: &Documents) -> Report {
         instance_type: scenario.instance_type.clone(),
         containerd_version: scenario.containerd_version.clone(),
         class: documents.class.as_ref().map(ClassDocument::settings),
-    })
+    };
+    match text.filter(|_| scenario.node_class) {
+        Some(text) => judge_node_class(question, "general", &text, &launch()),
+        None => judge(&question),
+    }
 }
 
 fn launch() -> Launch {
@@ -254,4 +254,44 @@ fn every_case_fails_and_passes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let codes: BTreeSet<String> = verdicts::of_documents().iter().map(|verdict| verdict.code.to_owned()).collect();
     assert_eq!(seen, codes, "every verdict on documents has a case, and every case a verdict");
+}
+
+/// Nobody nests like this but by accident or on purpose; readers recurse, and the stack of a thread is small.
+#[test]
+fn nesting_has_an_end() {
+    const DEPTH: usize = 10_000;
+    let nested = |open: &str, close: &str| format!("{}1{}", open.repeat(DEPTH), close.repeat(DEPTH));
+    let node_config = |inner: &str| format!("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {inner}");
+    let toml = |inner: &str| format!("[settings.kubernetes]\n{inner}");
+    let steps = "a.".repeat(DEPTH);
+    let containerd = |inner: &str| node_config(&format!("{{containerd: {{config: '{inner}'}}}}"));
+    let blocks: String = (0..1_000).map(|depth| format!("{}a:\n", " ".repeat(depth + 1))).collect();
+    let agent = |inner: &str| format!("apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {inner}");
+    for (code, text) in [
+        ("UD04", node_config(&nested("{a: ", "}"))),
+        ("UD04", node_config(&nested("[", "]"))),
+        ("UD04", node_config(&format!("\n{blocks}"))),
+        ("UD04", format!("{{\"apiVersion\":\"node.eks.aws/v1alpha1\",\"spec\":{}}}", nested("{\"a\":", "}"))),
+        ("UD25", toml(&format!("a = {}", nested("[", "]")))),
+        ("UD25", toml(&format!("a = {}", nested("{a=", "}")))),
+        ("UD25", toml(&format!("{steps}b = 1"))),
+        ("UD25", toml(&format!("[{steps}b]\nx = 1"))),
+        ("CR01", containerd(&format!("a = {}", nested("[", "]")))),
+        ("CR01", containerd(&format!("{steps}b = 1"))),
+        ("UD31", agent(&nested("{a: ", "}"))),
+        ("UD33", format!("#!/bin/bash\necho {}", nested("$(", ")"))),
+        ("UD33", format!("#!/bin/bash\necho {}", nested("${a:-", "}"))),
+        ("WN12", format!("<powershell>\n$(x) {}\n</powershell>", nested("$(", ")"))),
+    ] {
+        let question =
+            Question { user_data: Some(UserData::read(text.as_bytes(), "user-data")), ..Question::default() };
+        let report = judge(&question);
+        let start: String = text.chars().take(90).collect();
+        assert!(report.findings.iter().any(|it| it.verdict.code == code), "{start}: {}", shown(&report));
+    }
+    let text = nested("{\"a\":", "}");
+    let file = File { name: "kubelet.json".to_owned(), text };
+    let report = judge(&Question { kubelet_config: vec![file], ..Question::default() });
+    let messages: Vec<_> = report.findings.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(messages, ["the kubelet's configuration is not YAML or JSON: it is nested deeper than 24 levels"]);
 }
