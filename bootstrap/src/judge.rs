@@ -32,7 +32,10 @@ pub fn judge(question: &Question) -> Report {
         && rules::envelope::check(user_data, family, &mut findings)
     {
         read(question, user_data, family, &mut facts, &mut findings);
-        rules::scripts::check(user_data, family, !question.is_of_node_class, &mut findings);
+        // Karpenter and Muster add the call, and where a kubelet is set up something has made it.
+        let is_all =
+            !question.is_of_node_class && question.kubelet_command.is_none() && question.environment_file.is_none();
+        rules::scripts::check(user_data, family, is_all, &mut findings);
         if let Some(arch) = question.arch {
             rules::architecture::check(user_data, arch, &mut findings);
         }

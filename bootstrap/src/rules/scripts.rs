@@ -8,15 +8,15 @@ use crate::userdata::{Part, PartKind, UserData};
 use crate::verdicts;
 use crate::words::shell::{Command, commands};
 
-/// Judges the scripts. `is_complete` says whether nobody adds a bootstrap to the document.
-pub(crate) fn check(user_data: &UserData, family: Family, is_complete: bool, findings: &mut Findings) {
+/// Judges the scripts. `is_all` says whether nothing but the document can start the bootstrap.
+pub(crate) fn check(user_data: &UserData, family: Family, is_all: bool, findings: &mut Findings) {
     for part in user_data.of_kind(PartKind::Shell) {
         interpreter(part, family, findings);
         if family == Family::Al2023 {
             in_vain(part, findings);
         }
     }
-    if family == Family::Al2 && is_complete {
+    if family == Family::Al2 && is_all {
         bootstrap(user_data, findings);
     }
 }

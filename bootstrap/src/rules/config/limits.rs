@@ -22,7 +22,7 @@ pub(super) fn check(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Fi
         findings.add_as(severity, &verdicts::KA14, refusal.message, place, text);
     }
     images(whole, findings);
-    shutdown(whole, findings);
+    shutdown(whole, version, findings);
     swap(whole, version, findings);
     managers(whole, findings);
     if whole.is_set("systemCgroups") && whole.values.contains_key("cgroupRoot") && !whole.is_set("cgroupRoot") {
@@ -72,11 +72,12 @@ fn images(whole: &Whole<'_>, findings: &mut Findings) {
     }
 }
 
-fn shutdown(whole: &Whole<'_>, findings: &mut Findings) {
+fn shutdown(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findings) {
     let (all, critical) = ("shutdownGracePeriod", "shutdownGracePeriodCriticalPods");
     let grace = |field: &str| whole.text(field).and_then(duration).unwrap_or(0);
-    // Without the longer one nodeadm, or the kubelet, has a value of its own.
-    let is_known = whole.values.contains_key(all) || whole.is_complete();
+    // nodeadm sets the longer one from 1.34 on, where a document does not.
+    let is_known =
+        whole.values.contains_key(all) || whole.is_complete() || version.is_some_and(|version| version < Minor(34));
     if is_known && grace(critical) > grace(all) {
         let message = format!("`{critical}` is longer than `{all}`");
         whole.refuse(&verdicts::KA14, critical, message, findings);
