@@ -117,6 +117,8 @@ impl Reader {
 
     fn word(&mut self) -> PowerShellWord {
         let mut word = PowerShellWord { text: String::new(), line: self.script.line, is_quoted: false, is_open: false };
+        // Base64 ends in `=` too: only what can be assigned to is ended by one.
+        let is_target = matches!(self.script.peek(0), Some('$' | '[' | '='));
         while let Some(char) = self.script.peek(0) {
             match char {
                 ' ' | '\t' | '\r' | '\n' | ';' | '|' => break,
@@ -135,7 +137,7 @@ impl Reader {
                     word.text.extend(self.script.take());
                 }
                 '$' => self.variable(&mut word),
-                '=' if !word.text.starts_with('-') => {
+                '=' if is_target && !word.text.starts_with('-') => {
                     // `$a='b'` is an assignment without blanks.
                     if word.text.is_empty() {
                         self.script.take();

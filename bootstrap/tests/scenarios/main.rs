@@ -3,7 +3,7 @@
 //! Each file `cases/<code>….yaml` says in prose what it is about, and holds two documents: `fail`, which must lead to
 //! the verdict of its name, and `pass`, which must not, and must be without any error. In both, `@CLUSTER@` stands for the
 //! cluster block of a NodeConfig, `@CA@` for a certificate authority, and `@NC@` for the first lines of a NodeConfig.
-//! What is found is in the snapshot beside it.
+//! What is found is in the snapshot beside it. In `good/` are documents of which nothing must be found.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -254,6 +254,31 @@ fn every_case_fails_and_passes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let codes: BTreeSet<String> = verdicts::of_documents().iter().map(|verdict| verdict.code.to_owned()).collect();
     assert_eq!(seen, codes, "every verdict on documents has a case, and every case a verdict");
+}
+
+/// Documents in the shape of those in the documentation of EKS images, Bottlerocket and Karpenter: nothing is wrong with any.
+#[test]
+fn good_documents_are_good() {
+    let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "scenarios", "good"].iter().collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 15);
+    for path in files {
+        let text = filled(&std::fs::read_to_string(&path).unwrap().replace("\r\n", "\n"));
+        for version in [None, Some("1.30"), Some("1.32"), Some("1.34")] {
+            let report = judge(&Question {
+                user_data: Some(UserData::read(text.as_bytes(), "user-data")),
+                flags: FlagSet { version: version.map(|it| it.parse().unwrap()), of_binary: None },
+                ..Question::default()
+            });
+            assert!(report.findings.is_empty(), "{} {version:?}: {}", path.display(), shown(&report));
+            assert!(
+                report.effective.cluster_name.is_some() || path.ends_with("al2-condition.sh"),
+                "{}",
+                path.display()
+            );
+        }
+    }
 }
 
 /// Nobody nests like this but by accident or on purpose; readers recurse, and the stack of a thread is small.
