@@ -1,0 +1,117 @@
+//! What a NodeClaim may be launched as.
+
+use std::collections::BTreeSet;
+
+use muster_scheduling::model::{Catalogue, Requirements, Resources};
+
+use crate::instance::Offering;
+use crate::launch::Alternative;
+
+/// Types that one launch names at most: Karpenter's figure. The next ones are tried when these cannot be had.
+pub const MOST_TYPES: usize = 60;
+
+const RESERVATION: &str = muster_api::labels::CAPACITY_RESERVATION_ID;
+
+/// Every offering that meets the requirements and holds the requests, cheapest first; equal prices by name.
+///
+/// Left out is what cannot be launched: without a price, not available, or without zone or capacity type.
+#[must_use]
+pub fn alternatives(catalogue: &Catalogue, requirements: &Requirements, requests: &Resources) -> Vec<Alternative> {
+    let mut found = Vec::new();
+    for one in catalogue.types() {
+        if !one.requirements.intersects(requirements) || requests.first_shortage(&one.allocatable()).is_some() {
+            continue;
+        }
+        for offering in one.offerings.iter().filter(|offering| offering.launchable()) {
+            let bought = offering.capacity_type().and_then(|text| text.parse().ok());
+            let (Some(zone), Some(capacity_type), Some(price)) = (offering.zone(), bought, offering.price) else {
+                continue;
+            };
+            if offering.requirements.intersects(requirements) {
+                let reservation = offering.requirements.single(RESERVATION).map(str::to_owned);
+                let offering =
+                    Offering { instance_type: one.name.to_string(), zone: zone.to_owned(), capacity_type, reservation };
+                found.push(Alternative { offering, price });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.offering.cmp(&b.offering)));
+    found
+}
+
+/// Those of `alternatives`, cheapest first, that one request names: of one capacity type (reserved before spot before
+/// on-demand, as Karpenter chooses), and of at most [`MOST_TYPES`] types.
+#[must_use]
+pub fn first_choice(alternatives: &[Alternative]) -> Vec<Alternative> {
+    let Some(first) = alternatives.iter().map(|one| one.offering.capacity_type).min() else { return Vec::new() };
+    let mut types: BTreeSet<&str> = BTreeSet::new();
+    let mut named = Vec::new();
+    for one in alternatives.iter().filter(|one| one.offering.capacity_type == first) {
+        let name = one.offering.instance_type.as_str();
+        if types.contains(name) || types.len() < MOST_TYPES && types.insert(name) {
+            named.push(one.clone());
+        }
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_scheduling::model::{self, InstanceType, Operator, Requirement, Resource};
+
+    use super::*;
+    use crate::CapacityType;
+
+    fn label(key: &str, value: &str) -> (String, Requirement) {
+        (key.to_owned(), Requirement::new(Operator::In, [value]))
+    }
+
+    fn offering(zone: &str, capacity_type: &str, price: Option<f64>) -> model::Offering {
+        let requirements =
+            [label("topology.kubernetes.io/zone", zone), label("karpenter.sh/capacity-type", capacity_type)];
+        let requirements = requirements.into_iter().collect();
+        model::Offering { requirements, price, available: true, reservation_capacity: 0 }
+    }
+
+    fn instance_type(name: &str, millicores: i64, offerings: Vec<model::Offering>) -> InstanceType {
+        InstanceType {
+            name: name.into(),
+            requirements: [label("node.kubernetes.io/instance-type", name)].into_iter().collect(),
+            capacity: Resources::from_iter([(Resource::Cpu, millicores)]),
+            overhead: Resources::from_iter([(Resource::Cpu, 100)]),
+            offerings,
+        }
+    }
+
+    #[test]
+    fn what_fits_is_offered_cheapest_first() {
+        let catalogue: Catalogue = vec![
+            instance_type("small", 1000, vec![offering("a", "on-demand", Some(0.01))]),
+            instance_type("b", 2000, vec![offering("a", "on-demand", Some(0.1)), offering("a", "spot", Some(0.04))]),
+            instance_type("a", 2000, vec![offering("b", "spot", Some(0.04)), offering("c", "spot", None)]),
+        ]
+        .into();
+        let requests = Resources::from_iter([(Resource::Cpu, 1500)]);
+        let named = |found: Vec<Alternative>| found.iter().map(|one| one.offering.to_string()).collect::<Vec<_>>();
+        let all = alternatives(&catalogue, &Requirements::new(), &requests);
+        assert_eq!(named(all.clone()), ["a/b/spot", "b/a/spot", "b/a/on-demand"]);
+        assert_eq!(named(first_choice(&all)), ["a/b/spot", "b/a/spot"], "one capacity type in one request");
+        let only_a = [label("topology.kubernetes.io/zone", "a")].into_iter().collect();
+        assert_eq!(named(alternatives(&catalogue, &only_a, &requests)), ["b/a/spot", "b/a/on-demand"]);
+    }
+
+    #[test]
+    fn a_request_names_sixty_types() {
+        let one = |number: usize| Alternative {
+            offering: Offering {
+                instance_type: format!("t{}", number / 2),
+                zone: if number.is_multiple_of(2) { "a" } else { "b" }.to_owned(),
+                capacity_type: CapacityType::OnDemand,
+                reservation: None,
+            },
+            price: 1.0,
+        };
+        let many: Vec<Alternative> = (0..200).map(one).collect();
+        assert_eq!(first_choice(&many).len(), 2 * MOST_TYPES);
+    }
+}

@@ -1,0 +1,87 @@
+//! Which offerings were refused lately, so that they are left alone for a while.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::instance::Offering;
+use crate::launch::{Alternative, Refused};
+use crate::moment::after;
+
+/// How long an offering is left alone after its first refusal: Karpenter's figure.
+const FIRST: Duration = Duration::from_secs(3 * 60);
+/// How long at most, however often it was refused in a row.
+const LONGEST: Duration = Duration::from_secs(48 * 60);
+
+/// Offerings that were refused. Forgetting it (by a restart) costs calls, nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Refusals(BTreeMap<Offering, Memory>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Memory {
+    /// Refusals without a launch between them.
+    in_a_row: u32,
+    until: Timestamp,
+}
+
+// === impl Refusals ===
+
+impl Refusals {
+    /// Takes note of a refusal. The time doubles with each that comes after the former has run out: one that comes
+    /// earlier is of a request that was on its way already, and teaches nothing new.
+    pub fn record(&mut self, refused: &Refused, now: Timestamp) {
+        let memory = self.0.entry(refused.offering.clone()).or_insert(Memory { in_a_row: 0, until: now });
+        if memory.in_a_row > 0 && now < memory.until {
+            return;
+        }
+        let wait = FIRST.saturating_mul(1 << memory.in_a_row.min(16)).min(LONGEST);
+        *memory = Memory { in_a_row: memory.in_a_row.saturating_add(1), until: after(now, wait) };
+    }
+
+    /// Takes note that the offering was had: whatever was known of it is old.
+    pub fn forget(&mut self, offering: &Offering) {
+        self.0.remove(offering);
+    }
+
+    /// Until when the offering is left alone, if it is.
+    #[must_use]
+    pub fn until(&self, offering: &Offering, now: Timestamp) -> Option<Timestamp> {
+        self.0.get(offering).map(|memory| memory.until).filter(|until| now < *until)
+    }
+
+    /// Drops what is being left alone.
+    pub fn sieve(&self, alternatives: &mut Vec<Alternative>, now: Timestamp) {
+        alternatives.retain(|one| self.until(&one.offering, now).is_none());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CapacityType, Refusal};
+
+    #[test]
+    fn the_time_doubles_from_three_minutes_to_forty_eight() {
+        let offering = Offering {
+            instance_type: "m7g.large".to_owned(),
+            zone: "a".to_owned(),
+            capacity_type: CapacityType::Spot,
+            reservation: None,
+        };
+        let refused = Refused { offering: offering.clone(), refusal: Refusal::Capacity };
+        let mut refusals = Refusals::default();
+        let mut now = Timestamp::UNIX_EPOCH;
+        for minutes in [3, 6, 12, 24, 48, 48] {
+            refusals.record(&refused, now);
+            refusals.record(&refused, now);
+            let until = refusals.until(&offering, now).unwrap();
+            assert_eq!(until.duration_since(now).as_mins(), minutes);
+            assert_eq!(refusals.until(&offering, until), None, "then it may be tried again");
+            now = until;
+        }
+        refusals.forget(&offering);
+        refusals.record(&refused, now);
+        assert_eq!(refusals.until(&offering, now), Some(after(now, FIRST)), "a launch in between starts anew");
+    }
+}
