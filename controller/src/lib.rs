@@ -8,12 +8,16 @@
 //!                          muster_aws   instance types of each NodeClass
 //! ```
 //!
+//! [`lifecycle`] decides what becomes of a NodeClaim, from its launch to its end: what is to be written next, given what
+//! the API server and the cloud show.
+//!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!
 //! Only [`cli`] touches the process: arguments, environment, terminal, exit codes. Nothing is written but its output.
 
 pub mod cli;
 pub mod convert;
+pub mod lifecycle;
 pub mod manifest;
 pub mod snapshot;
 pub mod watch;

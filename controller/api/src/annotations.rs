@@ -30,6 +30,19 @@ pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
 /// Whether the instance of a NodeClaim has got the tag with the cluster's name.
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 
+/// Number of the attempt at which a NodeClaim's launch stands, from 1. It makes launches idempotent.
+pub const LAUNCH_ATTEMPT: &str = "muster.dev/launch-attempt";
+/// When a NodeClaim's next launch is attempted at the earliest, in RFC 3339.
+pub const LAUNCH_NOT_BEFORE: &str = "muster.dev/launch-not-before";
+/// How long the nodes of a NodePool may take from registration to initialization: a duration or `Never`.
+pub const INITIALIZATION_TIMEOUT: &str = "muster.dev/initialization-timeout";
+/// What of the cluster or of a NodePool is paused: `launches`, `disruption` or `all`.
+pub const PAUSE: &str = "muster.dev/pause";
+/// Failures in a row with one hash of a NodeClass for one reason, as JSON.
+pub const LAUNCH_FAILURES: &str = "muster.dev/launch-failures";
+/// Asks for launches with a NodeClass to be resumed; removed when that has been done.
+pub const RESET_BREAKER: &str = "muster.dev/reset-breaker";
+
 /// Finalizer of Nodes and NodeClaims: the node is drained and the instance ended before they go.
 pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
 /// Finalizer of EC2NodeClasses: what was made for them in AWS is removed before they go.

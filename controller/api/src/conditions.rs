@@ -59,6 +59,9 @@ pub mod nodeclass {
     pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
     /// Instances can be launched with the class.
     pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
+    /// What was launched with the class of late has become nodes; while false, nothing is launched with it. Not part of
+    /// Ready.
+    pub const LAUNCHES_SUCCEED: &str = "LaunchesSucceed";
 }
 
 /// Types of conditions of a CapacityBuffer.
@@ -85,6 +88,26 @@ pub mod reason {
     pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
     /// NodeClaim: the cloud refused.
     pub const LAUNCH_FAILED: &str = "LaunchFailed";
+    /// NodeClaim: it took too long to be launched.
+    pub const LAUNCH_TIMEOUT: &str = "LaunchTimeout";
+    /// NodeClaim: launches failed too often with its class.
+    pub const LAUNCHES_STOPPED: &str = "LaunchesStopped";
+    /// NodeClaim: an operator has paused launches.
+    pub const LAUNCHES_PAUSED: &str = "LaunchesPaused";
+    /// NodeClaim: the user data of its class cannot make a node.
+    pub const BOOTSTRAP_INVALID: &str = "BootstrapInvalid";
+    /// NodeClaim: the instance has not become a Node in time.
+    pub const REGISTRATION_TIMEOUT: &str = "RegistrationTimeout";
+    /// NodeClaim: the Node has not become ready for pods in time.
+    pub const INITIALIZATION_TIMEOUT: &str = "InitializationTimeout";
+    /// NodeClaim: the instance has ended without being asked to.
+    pub const INSTANCE_ENDED: &str = "InstanceEnded";
+    /// Any condition of a NodeClaim: nobody has judged it yet.
+    pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
+    /// Ready: another condition is false.
+    pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
+    /// Ready: another condition is not known yet.
+    pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
     /// NodeClaim: there is no Node yet.
     pub const NODE_NOT_FOUND: &str = "NodeNotFound";
     /// NodeClaim: more than one Node claims to be the instance.

@@ -70,3 +70,17 @@ pub const WAITING_ON_NODE_CLAIM_TERMINATION: &str = "WaitingOnNodeClaimTerminati
 pub const ZONAL_SHIFT_ACTIVE: &str = "ZonalShiftActive";
 /// A zone is used again.
 pub const ZONAL_SHIFT_CLEARED: &str = "ZonalShiftCleared";
+/// The cloud did not launch what a NodeClaim asks for.
+pub const LAUNCH_FAILED: &str = "LaunchFailed";
+/// A NodeClaim was not launched in time.
+pub const LAUNCH_TIMEOUT: &str = "LaunchTimeout";
+/// An instance has not become a Node in time.
+pub const REGISTRATION_TIMEOUT: &str = "RegistrationTimeout";
+/// A Node has not become ready for its pods in time.
+pub const INITIALIZATION_TIMEOUT: &str = "InitializationTimeout";
+/// An instance has ended without being asked to.
+pub const INSTANCE_ENDED: &str = "InstanceEnded";
+/// Nothing more is launched with a NodeClass: launches failed too often.
+pub const LAUNCHES_STOPPED: &str = "LaunchesStopped";
+/// Launches with a NodeClass are resumed.
+pub const LAUNCHES_RESUMED: &str = "LaunchesResumed";

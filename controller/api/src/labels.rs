@@ -94,6 +94,9 @@ pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
 /// Partition of that group, from 1.
 pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
 
+/// Keeps load balancers from sending anything new to a node, whatever its value.
+pub const EXCLUDE_FROM_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
 /// Value of [`CAPACITY_TYPE`]: bought by the second.
 pub const ON_DEMAND: &str = "on-demand";
 /// Value of [`CAPACITY_TYPE`]: spare capacity that may be taken back.

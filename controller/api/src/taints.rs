@@ -45,6 +45,14 @@ pub fn is_ephemeral(key: &str) -> bool {
     EPHEMERAL.contains(&key) || key.starts_with(READINESS_PREFIX)
 }
 
+/// Who takes the taint off once the node is up, where that is known.
+#[must_use]
+pub fn owner(key: &str) -> Option<&'static str> {
+    let rows = include_str!("../data/startup-taints.tsv").lines().filter(|row| !row.starts_with('#'));
+    let mut rows = rows.filter_map(|row| row.split_once('\t'));
+    rows.find(|(name, _)| *name == key || name.ends_with('/') && key.starts_with(name)).map(|(_, owner)| owner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +63,12 @@ mod tests {
         assert!(is_ephemeral("readiness.k8s.io/storage"));
         assert!(is_ephemeral(&unregistered().key));
         assert!(!is_ephemeral(&disrupted().key));
+    }
+
+    #[test]
+    fn owners_are_known_by_key_and_by_prefix() {
+        assert_eq!(owner("ebs.csi.aws.com/agent-not-ready"), Some("the driver of EBS volumes"));
+        assert_eq!(owner("readiness.k8s.io/storage"), Some("the node readiness controller"));
+        assert_eq!(owner("example.com/x"), None);
     }
 }

@@ -63,20 +63,23 @@ pub enum CloudError {
     },
 }
 
-/// Which token the next attempt of a launch takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
-    /// The same: the outcome is not known, or the request did not come through.
-    Same,
-    /// A new one: this attempt is over.
-    Next,
+/// A launch that has not been had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct LaunchError {
+    /// Why.
+    pub error: CloudError,
+    /// Whether this is what came of the token, so that the next attempt needs another one.
+    ///
+    /// EC2: an answer of CreateFleet that lists errors and no instance. Not so an error of the request itself
+    /// (`UnauthorizedOperation`, `RequestLimitExceeded`): an earlier request with the same token, whose answer was lost,
+    /// may have launched something, and the same token finds it.
+    pub is_outcome: bool,
 }
 
 /// What an error means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reaction {
-    /// Token of the next attempt.
-    pub attempt: Attempt,
     /// Whether the next attempt has to wait. What was refused for want of capacity does not: it tries something else.
     pub waits: bool,
     /// Whether the next attempt has to leave out what was refused; the claim ends when nothing is left.
@@ -95,6 +98,22 @@ fn named(refused: &[Refused]) -> String {
         let _ = write!(text, "; and {} more", refused.len() - NAMED);
     }
     text
+}
+
+// === impl LaunchError ===
+
+impl LaunchError {
+    /// What came of the token: asking with it again gives the same.
+    #[must_use]
+    pub const fn outcome(error: CloudError) -> Self {
+        Self { error, is_outcome: true }
+    }
+
+    /// The request failed, and what became of earlier ones with its token is not known.
+    #[must_use]
+    pub const fn of_request(error: CloudError) -> Self {
+        Self { error, is_outcome: false }
+    }
 }
 
 // === impl CloudError ===
@@ -121,12 +140,15 @@ impl CloudError {
     /// What follows for the claim that was to be launched.
     #[must_use]
     pub const fn reaction(&self) -> Reaction {
-        let next = Reaction { attempt: Attempt::Next, waits: true, widens: false, blames_class: false };
+        let again = Reaction { waits: true, widens: false, blames_class: false };
         match self {
-            Self::NoCapacity { .. } => Reaction { waits: false, widens: true, ..next },
-            Self::Throttled { .. } | Self::Transient { .. } => Reaction { attempt: Attempt::Same, ..next },
-            Self::Unauthorized { .. } | Self::BadClass { .. } => Reaction { blames_class: true, ..next },
-            Self::TemplateGone | Self::NotFound { .. } | Self::AccountLimit { .. } => next,
+            Self::NoCapacity { .. } => Reaction { waits: false, widens: true, ..again },
+            Self::Unauthorized { .. } | Self::BadClass { .. } => Reaction { blames_class: true, ..again },
+            Self::Throttled { .. }
+            | Self::Transient { .. }
+            | Self::TemplateGone
+            | Self::NotFound { .. }
+            | Self::AccountLimit { .. } => again,
         }
     }
 

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 pub use self::alternatives::{MOST_TYPES, alternatives, first_choice};
-pub use self::error::{Attempt, CloudError, Reaction};
+pub use self::error::{CloudError, LaunchError, Reaction};
 pub use self::instance::{CapacityType, Instance, InstanceState, Offering, UnknownCapacityType};
 pub use self::launch::{Alternative, LaunchRequest, LaunchToken, Launched, Refusal, Refused};
 pub use self::memory::Memory;
@@ -41,9 +41,9 @@ pub trait Cloud: Send + Sync {
     /// Launches one instance as one of the alternatives.
     ///
     /// Asked again with the same token, it answers with what came of the first time, whatever else the request says, and
-    /// launches nothing. A token is used up by [`Launched`] and by [`CloudError::NoCapacity`]; after any other error
-    /// nothing has been launched with it, except after [`CloudError::Transient`], which may hide either.
-    fn launch(&self, request: &LaunchRequest) -> impl Future<Output = Result<Launched, CloudError>> + Send;
+    /// launches nothing. A token is used up when something is known to have come of it: [`Launched`], or an error that says
+    /// so ([`LaunchError::is_outcome`]). Until then only the same token may be asked for.
+    fn launch(&self, request: &LaunchRequest) -> impl Future<Output = Result<Launched, LaunchError>> + Send;
 
     /// One instance. One that has ended is found for a while, in state [`InstanceState::Terminated`]; then it is
     /// [`CloudError::NotFound`].

@@ -1,5 +1,6 @@
 //! What a Node object says about its node.
 
+pub use muster_api::taints::owner;
 use muster_bootstrap::agent_config::Expectation;
 use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::kubelet::taints::Taint;
@@ -12,14 +13,6 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// What a pod of Windows asks for; the control plane writes how many the node has.
 const ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 const TRUNK: &str = "vpc.amazonaws.com/has-trunk-attached";
-
-/// A taint that somebody has to take off, and who.
-#[must_use]
-pub fn owner(key: &str) -> Option<&'static str> {
-    let rows = include_str!("../../data/startup-taints.tsv").lines().filter(|row| !row.starts_with('#'));
-    let mut rows = rows.filter_map(|row| row.split_once('\t'));
-    rows.find(|(name, _)| *name == key || name.ends_with('/') && key.starts_with(name)).map(|(_, owner)| owner)
-}
 
 /// The taints that keep a node from being initialized, each with who takes it off.
 #[must_use]

@@ -8,7 +8,7 @@ use muster_api::labels;
 
 use super::faults::{Fault, Faults};
 use super::record::{Call, CallRecord, Operation};
-use crate::error::CloudError;
+use crate::error::{CloudError, LaunchError};
 use crate::instance::{Instance, InstanceState, Offering};
 use crate::launch::{LaunchRequest, LaunchToken, Launched, Refusal, Refused};
 use crate::moment::after;
@@ -41,7 +41,7 @@ pub struct Memory {
     pub console_output: Option<String>,
     instances: BTreeMap<String, Kept>,
     /// What came of each attempt that is over.
-    outcomes: BTreeMap<LaunchToken, Result<Launched, CloudError>>,
+    outcomes: BTreeMap<LaunchToken, Result<Launched, LaunchError>>,
     record: Vec<CallRecord>,
     launched: u64,
 }
@@ -51,6 +51,10 @@ struct Kept {
     instance: Instance,
     ends_at: Option<Timestamp>,
     console: Option<String>,
+}
+
+fn lost() -> CloudError {
+    CloudError::Transient { message: "the connection was closed before the answer came".to_owned() }
 }
 
 // === impl Latencies ===
@@ -92,9 +96,20 @@ impl Memory {
     }
 
     /// See [`crate::Cloud::launch`].
-    pub fn launch(&mut self, request: &LaunchRequest, now: Timestamp) -> Result<Launched, CloudError> {
-        let call = Call::Launch(request.token.clone());
-        self.answer(call, now, |cloud| cloud.launch_once(request, now))
+    pub fn launch(&mut self, request: &LaunchRequest, now: Timestamp) -> Result<Launched, LaunchError> {
+        let answer = match self.faults.take(Operation::Launch) {
+            Some(Fault::Refuse(error)) => Err(LaunchError::of_request(error)),
+            Some(Fault::Fail(error)) => {
+                self.outcomes.entry(request.token.clone()).or_insert(Err(LaunchError::outcome(error))).clone()
+            }
+            Some(Fault::LoseAnswer) => {
+                let _ = self.launch_once(request, now);
+                Err(LaunchError::of_request(lost()))
+            }
+            None => self.launch_once(request, now),
+        };
+        self.note(Call::Launch(request.token.clone()), answer.as_ref().err().map(|failed| &failed.error), now);
+        answer
     }
 
     /// See [`crate::Cloud::get`].
@@ -172,19 +187,22 @@ impl Memory {
         work: impl FnOnce(&mut Self) -> Result<T, CloudError>,
     ) -> Result<T, CloudError> {
         let answer = match self.faults.take(call.operation()) {
-            Some(Fault::Refuse(error)) => Err(error),
+            Some(Fault::Refuse(error) | Fault::Fail(error)) => Err(error),
             Some(Fault::LoseAnswer) => {
                 let _ = work(self);
-                Err(CloudError::Transient { message: "the connection was closed before the answer came".to_owned() })
+                Err(lost())
             }
             None => work(self),
         };
-        let error = answer.as_ref().err().map(|error| error.reason().to_owned());
-        self.record.push(CallRecord { at: now, call, error });
+        self.note(call, answer.as_ref().err(), now);
         answer
     }
 
-    fn launch_once(&mut self, request: &LaunchRequest, now: Timestamp) -> Result<Launched, CloudError> {
+    fn note(&mut self, call: Call, error: Option<&CloudError>, now: Timestamp) {
+        self.record.push(CallRecord { at: now, call, error: error.map(|error| error.reason().to_owned()) });
+    }
+
+    fn launch_once(&mut self, request: &LaunchRequest, now: Timestamp) -> Result<Launched, LaunchError> {
         if let Some(outcome) = self.outcomes.get(&request.token) {
             return outcome.clone();
         }
@@ -204,7 +222,7 @@ impl Memory {
         }
         let outcome = match chosen {
             Some(offering) => Ok(Launched { instance: self.make(request, offering, now), refused }),
-            None => Err(CloudError::NoCapacity { refused }),
+            None => Err(LaunchError::outcome(CloudError::NoCapacity { refused })),
         };
         self.outcomes.insert(request.token.clone(), outcome.clone());
         outcome

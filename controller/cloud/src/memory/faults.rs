@@ -8,8 +8,10 @@ use crate::error::CloudError;
 /// What happens to one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is done, and this is the answer.
+    /// Nothing is done, and this is the answer. What earlier calls did stands.
     Refuse(CloudError),
+    /// This is what comes of a launch, unless something came of its token before; else like [`Fault::Refuse`].
+    Fail(CloudError),
     /// It is done, but the answer is lost: the caller learns of [`CloudError::Transient`].
     LoseAnswer,
 }

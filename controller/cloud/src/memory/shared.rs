@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::Memory;
 use crate::Cloud;
-use crate::error::CloudError;
+use crate::error::{CloudError, LaunchError};
 use crate::instance::Instance;
 use crate::launch::{LaunchRequest, Launched};
 
@@ -46,7 +46,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Cloud for Shared {
-    fn launch(&self, request: &LaunchRequest) -> impl Future<Output = Result<Launched, CloudError>> + Send {
+    fn launch(&self, request: &LaunchRequest) -> impl Future<Output = Result<Launched, LaunchError>> + Send {
         ready(self.call(|memory, now| memory.launch(request, now)))
     }
 

@@ -73,7 +73,8 @@ fn a_lost_answer_is_had_by_asking_again() {
     let mut cloud = Memory::default();
     cloud.faults.push(Operation::Launch, Fault::LoseAnswer);
     cloud.faults.push(Operation::Launch, Fault::Refuse(CloudError::Throttled { operation: "CreateFleet".to_owned() }));
-    let ask = |cloud: &mut Memory| cloud.launch(&request("x", 1, &["a"]), START).map_err(|e| e.reason().to_owned());
+    let ask =
+        |cloud: &mut Memory| cloud.launch(&request("x", 1, &["a"]), START).map_err(|e| e.error.reason().to_owned());
     assert_eq!(ask(&mut cloud), Err("InternalError".to_owned()));
     assert_eq!(ask(&mut cloud), Err("RequestLimitExceeded".to_owned()));
     assert!(ask(&mut cloud).is_ok());
@@ -85,7 +86,7 @@ fn a_lost_answer_is_had_by_asking_again() {
 proptest! {
     #[test]
     fn a_token_makes_one_instance_at_most(
-        calls in proptest::collection::vec((0..4_u8, 1..3_u32, 0..3_u8), 1..60),
+        calls in proptest::collection::vec((0..4_u8, 1..3_u32, 0..4_u8), 1..60),
         capacity in 0..4_u32,
     ) {
         let mut cloud = Memory::default();
@@ -94,6 +95,7 @@ proptest! {
             match fault {
                 1 => cloud.faults.push(Operation::Launch, Fault::LoseAnswer),
                 2 => cloud.faults.push(Operation::Launch, Fault::Refuse(CloudError::TemplateGone)),
+                3 => cloud.faults.push(Operation::Launch, Fault::Fail(CloudError::TemplateGone)),
                 _ => {}
             }
             let _ = cloud.launch(&request(&claim.to_string(), attempt, &["a"]), START);

@@ -1,0 +1,163 @@
+//! Conditions of a NodeClaim: reading them, and a new status beside the one that is there.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use muster_api::NodeClaim;
+use muster_api::conditions::{READY, nodeclaim, reason};
+use muster_api::nodeclaim::NodeClaimStatus;
+
+use super::seen::Seen;
+use super::step::Write;
+
+/// What a claim needs to be ready.
+const DEPENDENTS: [&str; 3] = [nodeclaim::LAUNCHED, nodeclaim::REGISTERED, nodeclaim::INITIALIZED];
+
+/// A condition of the claim, if somebody has judged it.
+#[must_use]
+pub fn condition<'c>(claim: &'c NodeClaim, kind: &str) -> Option<&'c Condition> {
+    claim.status.as_ref()?.conditions.iter().find(|one| one.type_ == kind)
+}
+
+/// Whether the claim has the condition, and it is true.
+#[must_use]
+pub fn is_true(claim: &NodeClaim, kind: &str) -> bool {
+    condition(claim, kind).is_some_and(|one| one.status == Status::True.name())
+}
+
+/// When the condition became what it is, if it is true.
+pub(super) fn true_since(claim: &NodeClaim, kind: &str) -> Option<Timestamp> {
+    condition(claim, kind).filter(|one| one.status == Status::True.name()).map(|one| one.last_transition_time.0)
+}
+
+/// The status of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    True,
+    False,
+    Unknown,
+}
+
+/// The status of a claim while it is being changed.
+#[derive(Debug, Clone)]
+pub(super) struct Draft<'a> {
+    seen: &'a Seen<'a>,
+    status: NodeClaimStatus,
+    now: Timestamp,
+}
+
+/// Sets a condition in `all`; its moment changes with its status only.
+pub(super) fn set(all: &mut Vec<Condition>, mut wanted: Condition) {
+    match all.iter_mut().find(|one| one.type_ == wanted.type_) {
+        Some(there) => {
+            if there.status == wanted.status {
+                wanted.last_transition_time = there.last_transition_time.clone();
+            }
+            *there = wanted;
+        }
+        None => {
+            all.push(wanted);
+            all.sort_by(|a, b| a.type_.cmp(&b.type_));
+        }
+    }
+}
+
+/// A condition that becomes what it is now. The API keeps whole seconds.
+pub(super) fn at(
+    kind: &str,
+    status: Status,
+    reason: &str,
+    message: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Condition {
+    Condition {
+        type_: kind.to_owned(),
+        status: status.name().to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        observed_generation: generation,
+        last_transition_time: Time(whole_seconds(now)),
+    }
+}
+
+/// The moment, as the API keeps it.
+pub(super) fn whole_seconds(moment: Timestamp) -> Timestamp {
+    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
+}
+
+// === impl Status ===
+
+impl Status {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+// === impl Draft ===
+
+impl<'a> Draft<'a> {
+    /// The status as it is, and what nobody has judged yet unknown.
+    pub(super) fn of(seen: &'a Seen<'a>, now: Timestamp) -> Self {
+        let status = seen.claim.status.clone().unwrap_or_default();
+        let mut draft = Self { seen, status, now };
+        for kind in DEPENDENTS {
+            if condition(seen.claim, kind).is_none() {
+                draft.set(kind, Status::Unknown, reason::AWAITING_RECONCILIATION, "object is awaiting reconciliation");
+            }
+        }
+        draft
+    }
+
+    /// What else the status says.
+    pub(super) fn fields(&mut self) -> &mut NodeClaimStatus {
+        &mut self.status
+    }
+
+    pub(super) fn set(&mut self, kind: &str, status: Status, reason: &str, message: &str) {
+        let generation = self.seen.claim.metadata.generation;
+        set(&mut self.status.conditions, at(kind, status, reason, message, generation, self.now));
+    }
+
+    /// Karpenter gives a true condition its own name as the reason, and no message.
+    pub(super) fn set_true(&mut self, kind: &str) {
+        self.set(kind, Status::True, kind, "");
+    }
+
+    /// Whether the condition gets another reason by this, which is when people are told.
+    pub(super) fn turns(&self, kind: &str) -> bool {
+        let reason = |all: &[Condition]| all.iter().find(|one| one.type_ == kind).map(|one| one.reason.clone());
+        reason(&self.status.conditions) != reason(self.seen.claim.status.as_ref().map_or(&[], |one| &one.conditions))
+    }
+
+    /// The write, if anything changes. `Ready` follows from the others.
+    pub(super) fn write(mut self) -> Option<Write> {
+        self.judge_ready();
+        let is_changed = self.seen.claim.status.as_ref() != Some(&self.status);
+        is_changed.then(|| Write::ClaimStatus { name: self.seen.name(), status: Box::new(self.status) })
+    }
+
+    fn judge_ready(&mut self) {
+        let is_true = |one: &&Condition| one.status == Status::True.name();
+        let open: Vec<Condition> = DEPENDENTS
+            .iter()
+            .filter_map(|kind| self.status.conditions.iter().find(|one| one.type_ == *kind))
+            .filter(|one| !is_true(one))
+            .cloned()
+            .collect();
+        if open.is_empty() {
+            self.set_true(READY);
+            return;
+        }
+        let message: Vec<String> = open.iter().map(|one| format!("{}={}", one.type_, one.status)).collect();
+        let (status, why) = if open.iter().any(|one| one.status == Status::False.name()) {
+            (Status::False, reason::UNHEALTHY_DEPENDENTS)
+        } else {
+            (Status::Unknown, reason::RECONCILING_DEPENDENTS)
+        };
+        self.set(READY, status, why, &message.join(", "));
+    }
+}

@@ -1,0 +1,90 @@
+//! What no claim owns: instances that were launched for a claim that is gone, Nodes that nobody waits for.
+//!
+//! Claims whose instance is gone are the business of `vanish`, claim by claim.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use muster_api::{NodeClaim, annotations, labels};
+use muster_cloud::{Instance, after};
+
+use super::initialize::is_ready;
+use super::register::{has_finalizer, name, uid};
+use super::step::{Call, MetaChange, NodeChange, Step, Write};
+
+/// Age at which an instance without a claim is nobody's: Karpenter's figure. It covers a claim that our picture of the
+/// cluster does not have yet.
+pub const GRACE: Duration = Duration::from_secs(30);
+/// How often to look. Karpenter's figure.
+pub const EVERY: Duration = Duration::from_secs(120);
+
+/// Everything that might be nobody's, all of it seen after `listed_at`.
+#[derive(Debug, Clone)]
+pub struct Yard<'a> {
+    /// When the list of instances was asked for; claims and Nodes are at least as new.
+    pub listed_at: Timestamp,
+    /// Every instance of the cluster.
+    pub instances: &'a [Instance],
+    /// Every claim.
+    pub claims: Vec<&'a NodeClaim>,
+    /// Every Node that carries the label of a NodePool.
+    pub nodes: Vec<&'a Node>,
+}
+
+/// Has instances end that no claim owns, and takes Nodes away that stand for no instance and no claim.
+#[must_use]
+pub fn collect(yard: &Yard<'_>, now: Timestamp) -> Step {
+    let owned: BTreeSet<&str> = yard.claims.iter().filter_map(|claim| provider_id(claim)).collect();
+    let launching: BTreeSet<&str> = yard
+        .claims
+        .iter()
+        .filter(|claim| provider_id(claim).is_none())
+        .filter_map(|claim| claim.metadata.uid.as_deref())
+        .collect();
+    let is_nobodys = |instance: &&Instance| {
+        let token = instance.token.as_ref();
+        !owned.contains(instance.provider_id.as_str())
+            && !token.is_some_and(|token| launching.contains(token.claim_uid.as_str()))
+            && yard.listed_at >= after(instance.launched_at, GRACE)
+    };
+    let mut writes = Vec::new();
+    for instance in yard.instances.iter().filter(is_nobodys).filter(|one| !one.state.is_ending()) {
+        writes.push(Write::Cloud(Call::Terminate(instance.provider_id.clone())));
+    }
+    let existing: BTreeSet<&str> = yard.instances.iter().map(|one| one.provider_id.as_str()).collect();
+    for node in &yard.nodes {
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
+        // A Node without an identity, or one that reports, stands for something that we do not see.
+        if !id.is_empty() && !owned.contains(id) && !existing.contains(id) && !is_ready(node) {
+            writes.extend(bury(node, yard.listed_at));
+        }
+    }
+    Step { writes, again: Some(after(now, EVERY)) }
+}
+
+fn provider_id(claim: &NodeClaim) -> Option<&str> {
+    claim.status.as_ref()?.provider_id.as_deref().filter(|id| !id.is_empty())
+}
+
+/// Takes away a Node whose claim and instance are gone, unless it is too young to tell or not ours.
+fn bury(node: &Node, listed_at: Timestamp) -> Vec<Write> {
+    let meta = &node.metadata;
+    let is_ours = meta.labels.as_ref().is_some_and(|all| all.contains_key(labels::NODEPOOL));
+    let made_at = meta.creation_timestamp.as_ref().map_or(listed_at, |time| time.0);
+    if !is_ours || listed_at < after(made_at, GRACE) {
+        return Vec::new();
+    }
+    let mut writes = Vec::new();
+    if meta.deletion_timestamp.is_none() {
+        writes.push(Write::DeleteNode { name: name(node), uid: uid(node) });
+    }
+    if has_finalizer(node) {
+        let mut all = meta.finalizers.clone().unwrap_or_default();
+        all.retain(|one| one != annotations::TERMINATION_FINALIZER);
+        let meta = MetaChange { finalizers: Some(all), ..MetaChange::default() };
+        writes.push(Write::Node { name: name(node), change: NodeChange { meta, taints: None } });
+    }
+    writes
+}

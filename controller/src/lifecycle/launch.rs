@@ -1,0 +1,211 @@
+//! From a NodeClaim to an instance.
+//!
+//! ```text
+//!   finalizer, attempt 1 ──► first choice of what is left ──► launch(token: UID.attempt)
+//!           ▲                                                   │
+//!           │ attempt + 1   (all refused: without what was      ├─► launched: labels, then status
+//!           │                refused, at once)                  ├─► the request failed: later, same token
+//!           └────────────── (else: later) ◄─────────────────────┘
+//! ```
+//!
+//! The attempt is written before the cloud is asked, so that whoever comes after a crash asks with the same token and gets
+//! the same instance. What is known of it goes to the labels first: the status says that all of this is done.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use muster_api::conditions::{nodeclaim, reason};
+use muster_api::{Operator, annotations, events, labels};
+use muster_cloud::{LaunchError, LaunchRequest, LaunchToken, Launched, after, first_choice};
+
+use super::breaker::{self, Breaker};
+use super::conditions::{Draft, Status, condition, is_true};
+use super::liveness::LAUNCH_TIMEOUT;
+use super::seen::{Readiness, Seen};
+use super::step::{Call, EventType, MetaChange, Step, Write};
+
+/// Attempts after which a claim is given up: each takes up to sixty types, and there are not a thousand.
+const MOST_ATTEMPTS: u32 = 20;
+/// Shortest and longest wait after a failure. In between it is as long as the claim is old, so that it doubles.
+const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Finalizer, then the instance, then what it is.
+pub(super) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
+    if is_true(seen.claim, nodeclaim::LAUNCHED) {
+        return Step::rest();
+    }
+    let Some(attempt) = attempt(seen).filter(|_| has_finalizer(seen)) else { return begin(seen) };
+    if let Some(answer) = &seen.answers.launch {
+        return match answer {
+            Ok(launched) => launched_as(seen, launched, now),
+            Err(error) => failed(seen, error, attempt, now),
+        };
+    }
+    match &seen.class.readiness {
+        Readiness::Missing => return give_up(seen, events::NODE_CLASS_NOT_READY, "the NodeClass does not exist"),
+        Readiness::Terminating => return give_up(seen, events::NODE_CLASS_NOT_READY, "the NodeClass is being deleted"),
+        Readiness::NotReady(why) => return give_up(seen, events::NODE_CLASS_NOT_READY, why),
+        Readiness::Unknown | Readiness::Ready => {}
+    }
+    if let Some((reason, message)) = obstacle(seen) {
+        let mut draft = Draft::of(seen, now);
+        draft.set(nodeclaim::LAUNCHED, Status::Unknown, reason, &message);
+        return Step::act(draft.write());
+    }
+    if now >= after(seen.created_at(), LAUNCH_TIMEOUT) {
+        return Step::rest();
+    }
+    if let Some(moment) = not_before(seen).filter(|moment| now < *moment) {
+        return Step::until(moment);
+    }
+    let alternatives = first_choice(seen.alternatives);
+    if alternatives.is_empty() || attempt > MOST_ATTEMPTS {
+        let before = condition(seen.claim, nodeclaim::LAUNCHED).map(|one| one.message.as_str());
+        let why = before.filter(|_| attempt > 1).unwrap_or("no instance type that fits the claim is available");
+        return give_up(seen, events::INSUFFICIENT_CAPACITY_ERROR, why);
+    }
+    let request = LaunchRequest {
+        token: LaunchToken { claim_uid: seen.uid(), attempt },
+        claim: seen.name(),
+        pool: pool_name(seen),
+        class: seen.claim.spec.node_class_ref.clone(),
+        alternatives,
+        labels: claim_labels(seen),
+        tags: BTreeMap::from([("karpenter.sh/nodeclaim".to_owned(), seen.name())]),
+    };
+    Step::act([Write::Cloud(Call::Launch(Box::new(request)))])
+}
+
+/// Number of the attempt, if one has been begun.
+pub(super) fn attempt(seen: &Seen<'_>) -> Option<u32> {
+    seen.annotation(annotations::LAUNCH_ATTEMPT)?.parse().ok().filter(|attempt| *attempt > 0)
+}
+
+pub(super) fn has_finalizer(seen: &Seen<'_>) -> bool {
+    let all = seen.claim.metadata.finalizers.as_deref().unwrap_or_default();
+    all.iter().any(|one| one == annotations::TERMINATION_FINALIZER)
+}
+
+/// What a failure at that moment waits for.
+pub(super) fn wait_since(start: Timestamp, now: Timestamp) -> Timestamp {
+    let age = Duration::try_from(now.duration_since(start)).unwrap_or_default();
+    after(now, age.clamp(WAIT.0, WAIT.1))
+}
+
+fn begin(seen: &Seen<'_>) -> Step {
+    let mut finalizers = seen.claim.metadata.finalizers.clone().unwrap_or_default();
+    if !has_finalizer(seen) {
+        finalizers.push(annotations::TERMINATION_FINALIZER.to_owned());
+    }
+    let number = attempt(seen).unwrap_or(1);
+    let change = MetaChange { finalizers: Some(finalizers), ..MetaChange::default() }
+        .annotation(annotations::LAUNCH_ATTEMPT, number.to_string())
+        .against(&seen.claim.metadata);
+    Step::act([Write::ClaimMeta { name: seen.name(), change }])
+}
+
+/// What keeps a launch back until somebody does something, and the reason of the condition that says so.
+fn obstacle(seen: &Seen<'_>) -> Option<(&'static str, String)> {
+    let class = &seen.class;
+    let name = &class.reference.name;
+    if seen.paused().launches {
+        let message = format!("launches are paused by the annotation {}", annotations::PAUSE);
+        return Some((reason::LAUNCHES_PAUSED, message));
+    }
+    if class.readiness == Readiness::Unknown {
+        let message = format!("NodeClass `{name}` has not been judged yet");
+        return Some((reason::NODE_CLASS_READINESS_UNKNOWN, message));
+    }
+    if let Some(fault) = &class.bootstrap_fault {
+        return Some((reason::BOOTSTRAP_INVALID, fault.clone()));
+    }
+    match Breaker::of(class) {
+        Breaker::Open { reason, message } => {
+            Some((reason::LAUNCHES_STOPPED, breaker::stopped(name, &reason, &message)))
+        }
+        Breaker::Closed => None,
+    }
+}
+
+fn not_before(seen: &Seen<'_>) -> Option<Timestamp> {
+    seen.annotation(annotations::LAUNCH_NOT_BEFORE)?.parse().ok()
+}
+
+fn pool_name(seen: &Seen<'_>) -> Option<String> {
+    seen.claim.metadata.labels.as_ref()?.get(labels::NODEPOOL).cloned()
+}
+
+/// The claim ends before it was launched; its pods are planned anew.
+fn give_up(seen: &Seen<'_>, event: &'static str, why: &str) -> Step {
+    let cause =
+        if event == events::INSUFFICIENT_CAPACITY_ERROR { "insufficient_capacity" } else { "nodeclass_not_ready" };
+    let message = format!("NodeClaim `{}` is given up: {why}", seen.name());
+    Step::act([seen.event(EventType::Warning, event, message), seen.delete(cause)])
+}
+
+/// Labels of the claim, and of its requirements that leave one value.
+fn claim_labels(seen: &Seen<'_>) -> BTreeMap<String, String> {
+    let spec = &seen.claim.spec;
+    let single = spec.requirements.iter().filter(|one| one.operator == Operator::In && one.values.len() == 1);
+    let mut all: BTreeMap<String, String> =
+        single.filter_map(|one| Some((one.key.clone(), one.values.first()?.clone()))).collect();
+    all.remove(labels::CAPACITY_RESERVATION_ID);
+    all.remove(labels::CAPACITY_RESERVATION_TYPE);
+    all.extend(seen.claim.metadata.labels.clone().unwrap_or_default());
+    all
+}
+
+fn launched_as(seen: &Seen<'_>, launched: &Launched, now: Timestamp) -> Step {
+    let instance = &launched.instance;
+    let mut labels = claim_labels(seen);
+    labels.extend(instance.labels.clone());
+    let some = |(key, value): (String, String)| (key, Some(value));
+    let change = MetaChange {
+        labels: labels.into_iter().map(some).collect(),
+        annotations: instance.annotations.clone().into_iter().map(some).collect(),
+        ..MetaChange::default()
+    }
+    .without_annotation(annotations::LAUNCH_NOT_BEFORE)
+    .against(&seen.claim.metadata);
+    let mut draft = Draft::of(seen, now);
+    let quantities = |all: &BTreeMap<String, String>| -> BTreeMap<String, Quantity> {
+        all.iter().map(|(resource, amount)| (resource.clone(), Quantity(amount.clone()))).collect()
+    };
+    let status = draft.fields();
+    status.provider_id = Some(instance.provider_id.clone());
+    status.image_id.clone_from(&instance.image_id);
+    status.capacity = quantities(&instance.capacity);
+    status.allocatable = quantities(&instance.allocatable);
+    draft.set_true(nodeclaim::LAUNCHED);
+    let meta = (!change.is_empty()).then(|| Write::ClaimMeta { name: seen.name(), change });
+    Step::act(meta.into_iter().chain(draft.write()))
+}
+
+fn failed(seen: &Seen<'_>, failed: &LaunchError, attempt: u32, now: Timestamp) -> Step {
+    let error = &failed.error;
+    let reaction = error.reaction();
+    let mut writes = Vec::new();
+    if reaction.blames_class {
+        writes.extend(breaker::count(seen, error.reason(), &error.to_string()));
+    }
+    let next = if failed.is_outcome { attempt.saturating_add(1) } else { attempt };
+    let mut change = MetaChange::default().annotation(annotations::LAUNCH_ATTEMPT, next.to_string());
+    change = if reaction.waits {
+        change.annotation(annotations::LAUNCH_NOT_BEFORE, wait_since(seen.created_at(), now).to_string())
+    } else {
+        change.without_annotation(annotations::LAUNCH_NOT_BEFORE)
+    };
+    let change = change.against(&seen.claim.metadata);
+    let mut draft = Draft::of(seen, now);
+    draft.set(nodeclaim::LAUNCHED, Status::Unknown, error.reason(), &error.to_string());
+    if draft.turns(nodeclaim::LAUNCHED) {
+        writes.push(seen.event(EventType::Warning, events::LAUNCH_FAILED, error.to_string()));
+    }
+    if !change.is_empty() {
+        writes.push(Write::ClaimMeta { name: seen.name(), change });
+    }
+    writes.extend(draft.write());
+    Step::act(writes)
+}

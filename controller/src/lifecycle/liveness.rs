@@ -1,0 +1,171 @@
+//! What takes too long ends, and says what was observed.
+//!
+//! | from | to | at most |
+//! |---|---|---|
+//! | creation | launched | 5 min |
+//! | launched | registered | 15 min |
+//! | registered | initialized | 15 min, or what the NodePool says |
+//!
+//! The first two are Karpenter's. Its third is never: a node whose startup taint stays is paid for until somebody sees it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use muster_api::conditions::{nodeclaim, reason};
+use muster_api::{Lifetime, annotations, events};
+use muster_bootstrap::secrets;
+use muster_cloud::after;
+
+use super::breaker;
+use super::conditions::{Draft, Status, condition, is_true, true_since};
+use super::launch;
+use super::register::name;
+use super::seen::Seen;
+use super::step::{Call, EventType, Step, Write};
+
+/// How long a launch may take. Karpenter's figure.
+pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// How long an instance may take to become a Node. Karpenter's figure.
+pub const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// How long a Node may take until its pods may run, unless its NodePool says otherwise.
+pub const INITIALIZATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// Lines of a console that a message quotes.
+const CONSOLE_LINES: usize = 5;
+
+pub(super) fn liveness(seen: &Seen<'_>, now: Timestamp) -> Step {
+    if is_true(seen.claim, nodeclaim::INITIALIZED) {
+        return Step::rest();
+    }
+    let Some(launched_at) = true_since(seen.claim, nodeclaim::LAUNCHED) else {
+        let deadline = after(seen.created_at(), LAUNCH_TIMEOUT);
+        return if now < deadline { Step::until(deadline) } else { end_launch(seen, now) };
+    };
+    let Some(registered_at) = true_since(seen.claim, nodeclaim::REGISTERED) else {
+        let deadline = after(launched_at, REGISTRATION_TIMEOUT);
+        return if now < deadline { Step::until(deadline) } else { end_registration(seen, now) };
+    };
+    match initialization_timeout(seen) {
+        Lifetime::Never => Step::rest(),
+        Lifetime::After(timeout) => {
+            let deadline = after(registered_at, timeout);
+            if now < deadline { Step::until(deadline) } else { end_initialization(seen, timeout, now) }
+        }
+    }
+}
+
+/// What the NodePool says, if it says anything that can be understood. Nodes that another program launched are judged
+/// only by what their NodePool says: whoever takes over a cluster must not end what has been running for months.
+fn initialization_timeout(seen: &Seen<'_>) -> Lifetime {
+    let annotations = seen.pool.and_then(|pool| pool.metadata.annotations.as_ref());
+    let said = annotations.and_then(|all| all.get(annotations::INITIALIZATION_TIMEOUT));
+    let default =
+        if launch::attempt(seen).is_some() { Lifetime::After(INITIALIZATION_TIMEOUT) } else { Lifetime::Never };
+    said.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn end_launch(seen: &Seen<'_>, now: Timestamp) -> Step {
+    let observed = condition(seen.claim, nodeclaim::LAUNCHED).filter(|one| !one.message.is_empty());
+    let observed = observed.map_or_else(String::new, |one| format!("; last: {}: {}", one.reason, one.message));
+    let message = format!("not launched within {}{observed}", muster_api::Span(LAUNCH_TIMEOUT));
+    end(seen, Timeout::LAUNCH, &message, None, now)
+}
+
+fn end_registration(seen: &Seen<'_>, now: Timestamp) -> Step {
+    let Some(id) = seen.provider_id() else {
+        return end(seen, Timeout::REGISTRATION, "no instance is known", None, now);
+    };
+    let answers = &seen.answers;
+    if answers.instance.is_none() {
+        return Step::act([Write::Cloud(Call::Get(id.to_owned()))]);
+    }
+    if answers.console.is_none() {
+        return Step::act([Write::Cloud(Call::Console(id.to_owned()))]);
+    }
+    let mut message = format!("no Node registered within {} of the launch", muster_api::Span(REGISTRATION_TIMEOUT));
+    message += &match &answers.instance {
+        Some(Ok(instance)) => {
+            let why = instance.state_reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+            format!("; instance `{id}` is {}{why}", instance.state)
+        }
+        Some(Err(error)) if error.is_not_found() => format!("; instance `{id}` does not exist"),
+        Some(Err(error)) => format!("; instance `{id}` could not be looked at: {error}"),
+        None => String::new(),
+    };
+    if let [_, _, ..] = seen.nodes.as_slice() {
+        let names: Vec<String> = seen.nodes.iter().map(|node| format!("`{}`", name(node))).collect();
+        message += &format!("; several Nodes have its provider ID: {}", names.join(", "));
+    }
+    for node in &seen.namesakes {
+        message += &format!("; {}", other_identity(node));
+    }
+    if let Some(hold) = seen.registration_hold {
+        message += &format!("; held back: {hold}");
+    }
+    if let Some(Ok(Some(console))) = &answers.console {
+        let lines: Vec<&str> = console.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last: Vec<String> =
+            lines.iter().skip(lines.len().saturating_sub(CONSOLE_LINES)).map(|line| secrets::clean(line)).collect();
+        if !last.is_empty() {
+            message += &format!("; its console ends with: {}", last.join(" / "));
+        }
+    }
+    end(seen, Timeout::REGISTRATION, &message, Some(reason::REGISTRATION_TIMEOUT), now)
+}
+
+fn other_identity(node: &Node) -> String {
+    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).filter(|id| !id.is_empty());
+    id.map_or_else(
+        || format!("Node `{}` has its name but no provider ID", name(node)),
+        |id| format!("Node `{}` has its name but provider ID `{id}`", name(node)),
+    )
+}
+
+fn end_initialization(seen: &Seen<'_>, timeout: Duration, now: Timestamp) -> Step {
+    let pending = condition(seen.claim, nodeclaim::INITIALIZED);
+    let observed = pending.map_or("nothing", |one| one.message.as_str());
+    let message = format!("not initialized within {} of its registration: {observed}", muster_api::Span(timeout));
+    let blame = pending.map_or(reason::INITIALIZATION_TIMEOUT, |one| one.reason.as_str());
+    end(seen, Timeout::INITIALIZATION, &message, Some(blame), now)
+}
+
+/// What ran out, and how it is named.
+struct Timeout {
+    condition: &'static str,
+    reason: &'static str,
+    event: &'static str,
+    cause: &'static str,
+}
+
+impl Timeout {
+    const LAUNCH: Self = Self {
+        condition: nodeclaim::LAUNCHED,
+        reason: reason::LAUNCH_TIMEOUT,
+        event: events::LAUNCH_TIMEOUT,
+        cause: "launch_timeout",
+    };
+    const REGISTRATION: Self = Self {
+        condition: nodeclaim::REGISTERED,
+        reason: reason::REGISTRATION_TIMEOUT,
+        event: events::REGISTRATION_TIMEOUT,
+        cause: "registration_timeout",
+    };
+    const INITIALIZATION: Self = Self {
+        condition: nodeclaim::INITIALIZED,
+        reason: reason::INITIALIZATION_TIMEOUT,
+        event: events::INITIALIZATION_TIMEOUT,
+        cause: "initialization_timeout",
+    };
+}
+
+/// Counts it against the class, says it, and deletes the claim.
+fn end(seen: &Seen<'_>, timeout: Timeout, message: &str, blame: Option<&str>, now: Timestamp) -> Step {
+    let mut writes: Vec<Write> = blame.and_then(|blame| breaker::count(seen, blame, message)).into_iter().collect();
+    let mut draft = Draft::of(seen, now);
+    draft.set(timeout.condition, Status::False, timeout.reason, message);
+    writes.push(seen.event(EventType::Warning, timeout.event, message));
+    writes.extend(draft.write());
+    writes.push(seen.delete(timeout.cause));
+    Step::act(writes)
+}

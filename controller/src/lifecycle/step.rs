@@ -1,0 +1,292 @@
+//! What a stage decides: writes, in order, and when to look again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
+use muster_api::nodeclaim::NodeClaimStatus;
+use muster_cloud::LaunchRequest;
+
+/// The next writes, and when to look again.
+///
+/// An edge carries the writes out one after the other, and stops at the first that fails. It keeps these rules:
+///
+/// - A change of an object holds for the version that was seen, or that an earlier write of the same step has left: if
+///   the object has changed since, the rest of the step is dropped. Whoever looks again decides anew.
+/// - Deletions and evictions name a UID, and hold for nothing else of that name. What is gone already is done.
+/// - After a [`Write::Cloud`] or [`Write::Evict`], what came of it is put into [`super::Answers`], and the stages are
+///   asked again at once, with what was seen before. Answers are forgotten as soon as a step asks for nothing more.
+/// - An event is no reason to stop. It stands before or after the write that it tells of, so that it is published once,
+///   or twice after a crash, and not forever.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Step {
+    /// What to do, in this order.
+    pub writes: Vec<Write>,
+    /// When to look again although nothing has changed. Without writes and without this, the next change is awaited.
+    pub again: Option<Timestamp>,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Changes the metadata of a NodeClaim.
+    ClaimMeta {
+        /// Its name.
+        name: String,
+        /// What changes.
+        change: MetaChange,
+    },
+    /// Sets the status of a NodeClaim.
+    ClaimStatus {
+        /// Its name.
+        name: String,
+        /// The whole of it; fields that the API server knows and we do not are to be kept.
+        status: Box<NodeClaimStatus>,
+    },
+    /// Deletes a NodeClaim.
+    DeleteClaim {
+        /// Its name.
+        name: String,
+        /// Its UID.
+        uid: String,
+        /// Why, as metrics name it (`karpenter_nodeclaims_disrupted_total{reason}`).
+        cause: &'static str,
+    },
+    /// Changes a Node.
+    Node {
+        /// Its name.
+        name: String,
+        /// What changes.
+        change: NodeChange,
+    },
+    /// Deletes a Node.
+    DeleteNode {
+        /// Its name.
+        name: String,
+        /// Its UID.
+        uid: String,
+    },
+    /// Changes the metadata of the NodeClass.
+    ClassMeta(MetaChange),
+    /// Sets one condition in the status of the NodeClass.
+    ClassCondition(Condition),
+    /// Asks the API server to evict a pod.
+    Evict(Subject),
+    /// Deletes a pod.
+    DeletePod {
+        /// The pod.
+        pod: Subject,
+        /// Seconds that it is given to end.
+        grace: Duration,
+    },
+    /// Asks the cloud.
+    Cloud(Call),
+    /// Publishes an event.
+    Event(Event),
+}
+
+/// What the cloud is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// [`muster_cloud::Cloud::launch`]; answered in [`super::Answers::launch`].
+    Launch(Box<LaunchRequest>),
+    /// [`muster_cloud::Cloud::get`]; answered in [`super::Answers::instance`].
+    Get(String),
+    /// The instance of [`muster_cloud::Cloud::list`] whose token is of the claim with this UID; answered in
+    /// [`super::Answers::instance`], not found if there is none.
+    Find(String),
+    /// [`muster_cloud::Cloud::console`]; answered in [`super::Answers::console`].
+    Console(String),
+    /// [`muster_cloud::Cloud::terminate`]; answered in [`super::Answers::terminate`].
+    Terminate(String),
+}
+
+/// An object that is named.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject {
+    /// Its kind, such as `NodeClaim`.
+    pub kind: String,
+    /// Its namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// Whether an event tells of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventType {
+    /// It does not.
+    Normal,
+    /// It does.
+    Warning,
+}
+
+/// An event for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What it is about.
+    pub about: Subject,
+    /// Whether it tells of trouble.
+    pub kind: EventType,
+    /// One of [`muster_api::events`].
+    pub reason: &'static str,
+    /// What happened.
+    pub message: String,
+}
+
+/// A change of an object's metadata.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MetaChange {
+    /// Labels to set, or to remove.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Annotations to set, or to remove.
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// All finalizers, if they change.
+    pub finalizers: Option<Vec<String>>,
+    /// All owners, if they change.
+    pub owners: Option<Vec<OwnerReference>>,
+}
+
+/// A change of a Node.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NodeChange {
+    /// Change of its metadata.
+    pub meta: MetaChange,
+    /// All its taints, if they change.
+    pub taints: Option<Vec<Taint>>,
+}
+
+// === impl Step ===
+
+impl Step {
+    /// Nothing to do until something changes.
+    #[must_use]
+    pub fn rest() -> Self {
+        Self::default()
+    }
+
+    /// Nothing to do until then.
+    #[must_use]
+    pub fn until(moment: Timestamp) -> Self {
+        Self { writes: Vec::new(), again: Some(moment) }
+    }
+
+    /// These writes. What they change is the reason to look again.
+    #[must_use]
+    pub fn act(writes: impl IntoIterator<Item = Write>) -> Self {
+        Self { writes: writes.into_iter().collect(), again: None }
+    }
+
+    /// The same, looking again at that moment if it comes first.
+    #[must_use]
+    pub fn or_sooner(mut self, moment: Option<Timestamp>) -> Self {
+        self.again = match (self.again, moment) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        self
+    }
+}
+
+// === impl Write ===
+
+impl Write {
+    /// Whether something comes back that the stages wait for.
+    #[must_use]
+    pub const fn is_question(&self) -> bool {
+        matches!(self, Self::Cloud(_) | Self::Evict(_))
+    }
+}
+
+// === impl MetaChange ===
+
+impl MetaChange {
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Sets one annotation.
+    #[must_use]
+    pub fn annotation(mut self, key: &str, value: impl Into<String>) -> Self {
+        self.annotations.insert(key.to_owned(), Some(value.into()));
+        self
+    }
+
+    /// Removes one annotation.
+    #[must_use]
+    pub fn without_annotation(mut self, key: &str) -> Self {
+        self.annotations.insert(key.to_owned(), None);
+        self
+    }
+
+    /// Drops what `meta` says already.
+    #[must_use]
+    pub fn against(mut self, meta: &ObjectMeta) -> Self {
+        let differs = |there: Option<&BTreeMap<String, String>>, key: &String, value: &Option<String>| {
+            there.and_then(|there| there.get(key)) != value.as_ref()
+        };
+        self.labels.retain(|key, value| differs(meta.labels.as_ref(), key, value));
+        self.annotations.retain(|key, value| differs(meta.annotations.as_ref(), key, value));
+        self.finalizers =
+            self.finalizers.filter(|all| meta.finalizers.as_deref().unwrap_or_default() != all.as_slice());
+        self.owners = self.owners.filter(|all| meta.owner_references.as_deref().unwrap_or_default() != all.as_slice());
+        self
+    }
+
+    /// Carries the change out on `meta`.
+    pub fn apply(&self, meta: &mut ObjectMeta) {
+        let set = |there: &mut Option<BTreeMap<String, String>>, wanted: &BTreeMap<String, Option<String>>| {
+            for (key, value) in wanted {
+                match value {
+                    Some(value) => {
+                        there.get_or_insert_default().insert(key.clone(), value.clone());
+                    }
+                    None => {
+                        there.get_or_insert_default().remove(key);
+                    }
+                }
+            }
+        };
+        set(&mut meta.labels, &self.labels);
+        set(&mut meta.annotations, &self.annotations);
+        if let Some(finalizers) = &self.finalizers {
+            meta.finalizers = Some(finalizers.clone());
+        }
+        if let Some(owners) = &self.owners {
+            meta.owner_references = Some(owners.clone());
+        }
+    }
+}
+
+// === impl NodeChange ===
+
+impl NodeChange {
+    /// Drops what `node` says already.
+    #[must_use]
+    pub fn against(mut self, node: &Node) -> Self {
+        self.meta = self.meta.against(&node.metadata);
+        let there = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+        self.taints = self.taints.filter(|taints| taints != there);
+        self
+    }
+
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.taints.is_none() && self.meta.is_empty()
+    }
+
+    /// Carries the change out on `node`.
+    pub fn apply(&self, node: &mut Node) {
+        self.meta.apply(&mut node.metadata);
+        if let Some(taints) = &self.taints {
+            node.spec.get_or_insert_default().taints = Some(taints.clone());
+        }
+    }
+}

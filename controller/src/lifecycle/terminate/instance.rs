@@ -1,0 +1,79 @@
+//! The instance ends, and is seen to have ended.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::conditions::nodeclaim;
+use muster_cloud::{CloudError, InstanceState, after};
+
+use crate::lifecycle::conditions::{Draft, Status, condition};
+use crate::lifecycle::launch;
+use crate::lifecycle::seen::Seen;
+use crate::lifecycle::step::{Call, Step, Write};
+
+/// How often an instance that is ending is looked at. Karpenter's figure.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What is known of the instance.
+pub(super) enum Look {
+    /// Nothing; this asks.
+    Ask(Write),
+    /// There is none.
+    Gone,
+    /// There is one, or nobody can tell.
+    There,
+}
+
+/// Whether the claim's instance is gone.
+pub(super) fn is_gone(seen: &Seen<'_>) -> Look {
+    match &seen.answers.instance {
+        Some(Ok(instance)) if instance.state == InstanceState::Terminated => return Look::Gone,
+        Some(Err(error)) if error.is_not_found() => return Look::Gone,
+        Some(_) => return Look::There,
+        None => {}
+    }
+    // A claim whose status has no instance may have one nevertheless, if somebody stopped between launching it and
+    // writing that down.
+    match (seen.provider_id(), launch::attempt(seen)) {
+        (Some(id), _) => Look::Ask(Write::Cloud(Call::Get(id.to_owned()))),
+        (None, Some(_)) => Look::Ask(Write::Cloud(Call::Find(seen.uid()))),
+        (None, None) => Look::Gone,
+    }
+}
+
+/// Has the instance end; `afterwards` when it is gone.
+pub(super) fn end(seen: &Seen<'_>, now: Timestamp, afterwards: Vec<Write>) -> Step {
+    match is_gone(seen) {
+        Look::Ask(question) => return Step::act([question]),
+        Look::Gone => return Step::act(afterwards),
+        Look::There => {}
+    }
+    let again = after(now, LOOK);
+    let instance = match &seen.answers.instance {
+        Some(Ok(instance)) => instance,
+        Some(Err(error)) => return refused(seen, error, now, again),
+        None => return Step::until(again),
+    };
+    if instance.state != InstanceState::ShuttingDown {
+        match &seen.answers.terminate {
+            None => return Step::act([Write::Cloud(Call::Terminate(instance.provider_id.clone()))]),
+            Some(Err(error)) if error.is_not_found() => return Step::act(afterwards),
+            Some(Err(error)) => return refused(seen, error, now, again),
+            Some(Ok(())) => {}
+        }
+    }
+    let mut draft = Draft::of(seen, now);
+    draft.set_true(nodeclaim::INSTANCE_TERMINATING);
+    Step { writes: draft.write().into_iter().collect(), again: Some(again) }
+}
+
+/// The cloud does not say, or does not do it: said once, tried again.
+fn refused(seen: &Seen<'_>, error: &CloudError, now: Timestamp, again: Timestamp) -> Step {
+    let mut draft = Draft::of(seen, now);
+    let kind = nodeclaim::INSTANCE_TERMINATING;
+    // An instance that is known to be ending does not stop to because a look at it failed.
+    if condition(seen.claim, kind).is_none_or(|one| one.status != Status::True.name()) {
+        draft.set(kind, Status::Unknown, error.reason(), &error.to_string());
+    }
+    Step { writes: draft.write().into_iter().collect(), again: Some(again) }
+}
