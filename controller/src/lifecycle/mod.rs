@@ -1,14 +1,13 @@
 //! The life of a NodeClaim, as decisions: from the wish for a node to the moment at which nothing of it is left.
 //!
 //! ```text
-//!                         ┌──────────── Seen: claim, pool, class, nodes, pods, what the cloud answered ────────────┐
-//!                         ▼                                                                                         │
-//!   expire ─► vanish ─► launch ─► register ─► initialize ─► liveness        terminate ◄── deletionTimestamp         │
-//!      │         │         │          │            │            │               │                                   │
-//!      └─────────┴─────────┴──────────┴── Step ────┴────────────┴───────────────┘                                   │
-//!                                          │  writes, in order; when to look again                                  │
-//!                                          ▼                                                                        │
-//!                             edge: carries out one write after the other ─► API server, cloud ─────────────────────┘
+//!                ┌───────── Seen: claim, pool, class, nodes, pods, what the cloud answered ◄───────────────┐
+//!                ▼                                                                                         │
+//!   wanted:   expire ─► vanish ─► launch ─► register ─► initialize ─► tag ─► liveness                      │
+//!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
+//!                │                                                                                         │
+//!                ▼                                                                                         │
+//!              Step: writes, in order; when to look again ─► edge: one write after the other ─► API server, cloud
 //!
 //!   breaker::judge: a NodeClass       garbage::collect: what no claim owns       pause, caps: may anything be launched
 //! ```
@@ -31,8 +30,12 @@ pub mod pause;
 mod register;
 mod seen;
 mod step;
+mod tag;
 mod terminate;
 mod vanish;
+
+#[cfg(test)]
+mod tests;
 
 use jiff::Timestamp;
 
@@ -45,8 +48,15 @@ pub use self::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subje
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;
 
 /// The stages of a claim that is wanted, in order.
-const WANTED: [Stage; 6] =
-    [expire::expire, vanish::vanish, launch::launch, register::register, initialize::initialize, liveness::liveness];
+const WANTED: [Stage; 7] = [
+    expire::expire,
+    vanish::vanish,
+    launch::launch,
+    register::register,
+    initialize::initialize,
+    tag::tag,
+    liveness::liveness,
+];
 
 /// What to do next about one NodeClaim: the writes of the first stage that wants any, or the earliest moment at which
 /// one of them wants to look again.

@@ -61,6 +61,8 @@ pub struct Class {
     pub bootstrap_fault: Option<String>,
     /// Whether its user data hands the taints of the claim to the kubelet, so that a node brings them itself.
     pub hands_over_taints: bool,
+    /// Whether its cloud has tags.
+    pub tags_instances: bool,
 }
 
 /// Whether instances can be launched with a class.
@@ -145,6 +147,8 @@ pub struct Answers {
     pub console: Option<Result<Option<String>, CloudError>>,
     /// Of having it end.
     pub terminate: Option<Result<(), CloudError>>,
+    /// Of tagging it.
+    pub tag: Option<Result<(), CloudError>>,
     /// Of evictions, by UID of the pod.
     pub evictions: BTreeMap<String, Eviction>,
 }

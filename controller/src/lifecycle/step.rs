@@ -101,6 +101,13 @@ pub enum Call {
     Console(String),
     /// [`muster_cloud::Cloud::terminate`]; answered in [`super::Answers::terminate`].
     Terminate(String),
+    /// [`muster_cloud::Cloud::tag`]; answered in [`super::Answers::tag`].
+    Tag {
+        /// The instance.
+        provider_id: String,
+        /// The tags to add.
+        tags: BTreeMap<String, String>,
+    },
 }
 
 /// An object that is named.

@@ -43,6 +43,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         Operation::List,
         Operation::Terminate,
         Operation::Console,
+        Operation::Tag,
     ])
 }
 

@@ -24,6 +24,7 @@ fn a_claim_becomes_a_node_and_leaves_without_a_trace() {
     world.run(300);
     assert_eq!(world.condition("x", "Ready").0, "True", "{}", world.diary());
     assert_eq!(world.alive().len(), 1);
+    assert_eq!(world.alive()[0].tags["Name"], "ip-10-0-0-1.ec2.internal");
     let node = world.api.nodes.values().next().unwrap();
     assert_eq!(node.metadata.labels.as_ref().unwrap()["karpenter.sh/nodepool"], "default");
     assert_eq!(node.spec.as_ref().unwrap().taints.as_ref().unwrap().len(), 0);

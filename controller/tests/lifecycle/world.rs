@@ -154,6 +154,7 @@ impl World {
             hash: "1".to_owned(),
             bootstrap_fault: None,
             hands_over_taints: true,
+            tags_instances: true,
         };
         let mut api = Api::default();
         api.class = Some(class);

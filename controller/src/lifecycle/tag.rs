@@ -1,0 +1,39 @@
+//! Tags that say which node an instance is: people who look at the cloud's console know their nodes by name.
+//!
+//! What an instance belongs to is tagged with its launch; the Node's name is known only afterwards.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::annotations;
+use muster_api::conditions::nodeclaim;
+use muster_cloud::after;
+
+use super::conditions::is_true;
+use super::seen::Seen;
+use super::step::{Call, MetaChange, Step, Write};
+
+/// How long to wait after a failure. Nothing depends on these tags.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// Tags of a registered node's instance, once.
+pub(super) fn tag(seen: &Seen<'_>, now: Timestamp) -> Step {
+    let is_done = seen.annotation(annotations::INSTANCE_TAGGED) == Some("true");
+    if is_done || !seen.class.tags_instances || !is_true(seen.claim, nodeclaim::REGISTERED) {
+        return Step::rest();
+    }
+    let node = seen.claim.status.as_ref().and_then(|status| status.node_name.clone());
+    let (Some(id), Some(node)) = (seen.provider_id(), node) else { return Step::rest() };
+    match &seen.answers.tag {
+        None => {
+            let tags = [("Name".to_owned(), node), ("karpenter.sh/nodeclaim".to_owned(), seen.name())];
+            Step::act([Write::Cloud(Call::Tag { provider_id: id.to_owned(), tags: BTreeMap::from(tags) })])
+        }
+        Some(Err(error)) if !error.is_not_found() => Step::until(after(now, WAIT)),
+        Some(_) => {
+            let change = MetaChange::default().annotation(annotations::INSTANCE_TAGGED, "true");
+            Step::act([Write::ClaimMeta { name: seen.name(), change }])
+        }
+    }
+}

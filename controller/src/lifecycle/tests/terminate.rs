@@ -1,0 +1,403 @@
+use std::time::Duration;
+
+use muster_api::conditions::nodeclaim;
+use muster_api::{Span, annotations};
+use muster_cloud::{CloudError, InstanceState};
+
+use super::check;
+use super::fixture::{Fixture, ID, at, instance, resident};
+use crate::lifecycle::conditions::Status;
+use crate::lifecycle::{Attachment, Eviction, Hold};
+
+/// Two tiers of pods, each with a daemon.
+fn pods(it: &mut Fixture) {
+    it.leaving();
+    for (name, is_critical, is_daemon) in
+        [("web", false, false), ("log", false, true), ("dns", true, false), ("proxy", true, true)]
+    {
+        it.residents.push(crate::lifecycle::Resident { is_critical, is_daemon, ..resident(name) });
+    }
+}
+
+fn drained(it: &mut Fixture) {
+    it.leaving();
+    for kind in [nodeclaim::DRAINED, nodeclaim::VOLUMES_DETACHED] {
+        it.judge(kind, Status::True, kind, "", 1010);
+    }
+}
+
+fn gone() -> CloudError {
+    CloudError::NotFound { what: ID.to_owned() }
+}
+
+#[test]
+fn the_way_to_the_node() {
+    check(&[
+        (
+            "A Node that somebody deletes takes its claim along.",
+            |it| {
+                it.leaving();
+                it.claim.metadata.deletion_timestamp = None;
+            },
+            1000,
+            &["delete claim x: node_deleted"],
+        ),
+        (
+            "The deadline of a deleted claim is written down once.",
+            |it| {
+                it.initialized().deleted();
+                it.claim.spec.termination_grace_period = Some(Span::from_secs(60));
+            },
+            1000,
+            &[
+                "event TerminationGracePeriodExpiring about x: whatever is left on the node at 1970-01-01T00:17:40Z is \
+                 ended then",
+                "claim x: karpenter.sh/nodeclaim-termination-timestamp=1970-01-01T00:17:40Z",
+            ],
+        ),
+        (
+            "The Node of a deleted claim is deleted; without our finalizer its pods would be gone at once, so it gets it.",
+            |it| {
+                it.initialized().deleted();
+                it.nodes[0].metadata.finalizers = None;
+            },
+            1000,
+            &["node node-1: finalizers [karpenter.sh/termination]", "delete node node-1"],
+        ),
+        (
+            "Nothing new comes to the Node, from the scheduler or from load balancers.",
+            |it| {
+                it.leaving().nodes[0].spec.as_mut().unwrap().taints = None;
+            },
+            1000,
+            &["node node-1: taints [karpenter.sh/disrupted]"],
+        ),
+        (
+            "A claim without our finalizer is not ours to hold.",
+            |it| {
+                it.launched().deleted();
+                it.claim.metadata.finalizers = None;
+            },
+            1000,
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn pods_leave() {
+    check(&[
+        ("First what a cluster can do without.", pods, 1000, &["evict web"]),
+        (
+            "While one of a tier is ending, the next waits; it has a minute beyond its end.",
+            |it| {
+                pods(it);
+                it.residents[0].deleted_at = Some(at(1030));
+            },
+            1000,
+            &[
+                "status: Drained=Unknown Draining: Draining, Initialized=True, Launched=True, Registered=True",
+                "look again at 1090",
+            ],
+        ),
+        (
+            "A pod that should have been gone for a minute is not waited for.",
+            |it| {
+                pods(it);
+                it.residents[0].deleted_at = Some(at(1030));
+            },
+            1090,
+            &["evict log"],
+        ),
+        (
+            "Daemons go after the others, critical pods after the rest, critical daemons last.",
+            |it| {
+                pods(it);
+                it.residents.retain(|pod| pod.is_critical);
+            },
+            1000,
+            &["evict dns"],
+        ),
+        (
+            "Mirrors, pods that have ended, and pods that tolerate disruption are not waited for.",
+            |it| {
+                pods(it);
+                it.residents[0].is_mirror = true;
+                it.residents[1].is_terminal = true;
+                it.residents[2].tolerates_disruption = true;
+            },
+            1000,
+            &["evict proxy"],
+        ),
+        (
+            "A drain takes five seconds at least.",
+            |it| {
+                it.leaving();
+            },
+            1004,
+            &[
+                "status: Drained=Unknown Draining: Draining, Initialized=True, Launched=True, Registered=True",
+                "look again at 1005",
+            ],
+        ),
+        (
+            "A budget is named; the next try comes after as long as the drain has lasted.",
+            |it| {
+                pods(it);
+                let answer = Eviction::Blocked("budget web needs 3".to_owned());
+                it.answers.evictions.insert("uid-web".to_owned(), answer);
+            },
+            1003,
+            &[
+                "event FailedDraining about x: Draining: `shop/web`: budget web needs 3",
+                "status: Drained=Unknown Draining: Draining: `shop/web`: budget web needs 3, Initialized=True, \
+                 Launched=True, Registered=True",
+                "look again at 1006",
+            ],
+        ),
+        (
+            "Ten seconds at most; what was said is not said again.",
+            |it| {
+                pods(it);
+                it.judge(
+                    nodeclaim::DRAINED,
+                    Status::Unknown,
+                    "Draining",
+                    "Draining: `shop/web`: budget web needs 3",
+                    1000,
+                );
+                let answer = Eviction::Blocked("budget web needs 3".to_owned());
+                it.answers.evictions.insert("uid-web".to_owned(), answer);
+            },
+            1300,
+            &["look again at 1310"],
+        ),
+        (
+            "A pod that keeps its node is not evicted, and is named; it is looked at again when its time is over.",
+            |it| {
+                pods(it);
+                it.residents[0].hold = Hold::Until(at(2000));
+            },
+            1500,
+            &[
+                "event FailedDraining about x: Draining: `shop/web`: karpenter.sh/do-not-disrupt",
+                "status: Drained=Unknown Draining: Draining: `shop/web`: karpenter.sh/do-not-disrupt, Initialized=True, \
+                 Launched=True, Registered=True",
+                "look again at 2000",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn the_grace_period() {
+    const DEADLINE: &str = "1970-01-01T00:20:00Z"; // second 1200
+    fn limited(it: &mut Fixture) {
+        pods(it);
+        it.residents.truncate(1);
+        it.residents[0].hold = Hold::Forever;
+        it.judge(
+            nodeclaim::DRAINED,
+            Status::Unknown,
+            "Draining",
+            "Draining: `shop/web`: karpenter.sh/do-not-disrupt",
+            1000,
+        );
+        it.annotate(annotations::NODECLAIM_TERMINATION_TIMESTAMP, DEADLINE);
+    }
+    check(&[
+        (
+            "A pod that keeps its node does so until just the time is left that it takes to end.",
+            limited,
+            1169,
+            &["look again at 1170"],
+        ),
+        (
+            "Then it is deleted with the time that is left.",
+            limited,
+            1170,
+            &[
+                "event Disrupted about web: ended because the termination grace period of NodeClaim `x` is over",
+                "delete pod web within 30 s",
+            ],
+        ),
+        (
+            "A second at least.",
+            |it| {
+                limited(it);
+                it.residents[0].grace = Duration::from_secs(1);
+            },
+            1300,
+            &[
+                "event Disrupted about web: ended because the termination grace period of NodeClaim `x` is over",
+                "delete pod web within 1 s",
+            ],
+        ),
+        (
+            "A pod that ends in time anyway is left to it.",
+            |it| {
+                limited(it);
+                it.residents[0].deleted_at = Some(at(1200));
+            },
+            1171,
+            &[
+                "status: Drained=Unknown Draining: Draining, Initialized=True, Launched=True, Registered=True",
+                "look again at 1260",
+            ],
+        ),
+        (
+            "Volumes are not waited for any longer either.",
+            |it| {
+                limited(it);
+                it.residents.clear();
+                it.judge(nodeclaim::DRAINED, Status::True, "Drained", "", 1100);
+                it.attachments = vec![Attachment { node: "node-1".to_owned(), volume: "pv-1".to_owned() }];
+            },
+            1200,
+            &["status: Drained=True, Initialized=True, Launched=True, Registered=True, VolumesDetached=False \
+               TerminationGracePeriodElapsed: left attached: `pv-1`"],
+        ),
+    ]);
+}
+
+#[test]
+fn volumes_leave() {
+    fn attached(it: &mut Fixture) {
+        it.leaving().judge(nodeclaim::DRAINED, Status::True, "Drained", "", 1005);
+        it.attachments = vec![Attachment { node: "node-1".to_owned(), volume: "pv-1".to_owned() }];
+    }
+    check(&[
+        (
+            "A volume of a pod that has left is waited for.",
+            attached,
+            1010,
+            &["status: Drained=True, Initialized=True, Launched=True, Registered=True, VolumesDetached=Unknown \
+               AwaitingVolumeDetachment: AwaitingVolumeDetachment: `pv-1`"],
+        ),
+        (
+            "One of a pod that stays is not: it leaves with the instance.",
+            |it| {
+                attached(it);
+                it.residents = vec![resident("agent")];
+                it.residents[0].tolerates_disruption = true;
+                it.residents[0].volumes = vec!["pv-1".to_owned()];
+            },
+            1010,
+            &["status: Drained=True, Initialized=True, Launched=True, Registered=True, VolumesDetached=True"],
+        ),
+        (
+            "Nor is one of another Node.",
+            |it| {
+                attached(it);
+                it.attachments[0].node = "node-2".to_owned();
+            },
+            1010,
+            &["status: Drained=True, Initialized=True, Launched=True, Registered=True, VolumesDetached=True"],
+        ),
+    ]);
+}
+
+#[test]
+fn the_instance_ends() {
+    check(&[
+        ("It is looked at first.", drained, 1020, &[r#"Get("aws:///eu-west-1a/i-1")"#]),
+        (
+            "One that runs is told to end.",
+            |it| {
+                drained(it);
+                it.answers.instance = Some(Ok(instance(InstanceState::Running)));
+            },
+            1020,
+            &[r#"Terminate("aws:///eu-west-1a/i-1")"#],
+        ),
+        (
+            "It is waited for, five seconds at a time.",
+            |it| {
+                drained(it);
+                it.judge(nodeclaim::INSTANCE_TERMINATING, Status::True, "InstanceTerminating", "", 1020);
+                it.answers.instance = Some(Ok(instance(InstanceState::ShuttingDown)));
+            },
+            1030,
+            &["look again at 1035"],
+        ),
+        (
+            "The Node's finalizer goes when the cloud says that it has ended.",
+            |it| {
+                drained(it);
+                it.answers.instance = Some(Ok(instance(InstanceState::Terminated)));
+            },
+            1060,
+            &["node node-1: finalizers []"],
+        ),
+        (
+            "A refusal is said, and tried again; nothing is let go.",
+            |it| {
+                drained(it);
+                it.answers.instance = Some(Ok(instance(InstanceState::Running)));
+                let (action, message) = ("ec2:TerminateInstances".to_owned(), "denied".to_owned());
+                it.answers.terminate = Some(Err(CloudError::Unauthorized { action, message }));
+            },
+            1020,
+            &[
+                "status: Drained=True, Initialized=True, InstanceTerminating=Unknown Unauthorized: not authorized to perform \
+                 ec2:TerminateInstances: denied, Launched=True, Registered=True, VolumesDetached=True",
+                "look again at 1025",
+            ],
+        ),
+        (
+            "A dead kubelet with a dead instance is not drained.",
+            |it| {
+                pods(it);
+                it.ready("Unknown", "NodeStatusUnknown");
+                it.answers.instance = Some(Err(gone()));
+            },
+            1000,
+            &["node node-1: finalizers []"],
+        ),
+        (
+            "A dead kubelet with an instance that runs is.",
+            |it| {
+                pods(it);
+                it.ready("Unknown", "NodeStatusUnknown");
+                it.answers.instance = Some(Ok(instance(InstanceState::Running)));
+            },
+            1000,
+            &["evict web"],
+        ),
+        (
+            "The claim's finalizer goes last, with what is left of a Node that never registered.",
+            |it| {
+                it.joined().deleted();
+                it.answers.instance = Some(Err(gone()));
+            },
+            1060,
+            &["delete node node-1", "claim x: finalizers []"],
+        ),
+        (
+            "A claim that was deleted while it was launched may have an instance that its status does not know.",
+            |it| {
+                it.deleted();
+            },
+            1000,
+            &[r#"Find("uid-x")"#],
+        ),
+        (
+            "If there is one, it ends before the claim is let go.",
+            |it| {
+                it.deleted();
+                it.answers.instance = Some(Ok(instance(InstanceState::Running)));
+            },
+            1000,
+            &[r#"Terminate("aws:///eu-west-1a/i-1")"#],
+        ),
+        (
+            "A claim for which the cloud was never asked is let go at once.",
+            |it| {
+                it.deleted();
+                it.claim.metadata.annotations = None;
+            },
+            1000,
+            &["claim x: finalizers []"],
+        ),
+    ]);
+}
