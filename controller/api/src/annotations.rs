@@ -1,4 +1,4 @@
-//! Every annotation and finalizer that we read or write.
+//! Every annotation and finalizer that we read or write. Those of Muster's own are explained in `docs/annotations.md`.
 
 /// Keeps a node or a pod from being disrupted: `true`, or on pods a duration since their start.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
