@@ -18,6 +18,8 @@ use muster_cloud::LaunchRequest;
 /// - Deletions and evictions name a UID, and hold for nothing else of that name. What is gone already is done.
 /// - After a [`Write::Cloud`] or [`Write::Evict`], what came of it is put into [`super::Answers`], and the stages are
 ///   asked again at once, with what was seen before. Answers are forgotten as soon as a step asks for nothing more.
+/// - A change that is seen before [`Step::again`] is a reason to look earlier, and costs a try of what is waited for. An
+///   edge keeps 100 ms between two looks at one claim, so that a crowd of leaving pods is not a crowd of evictions.
 /// - An event is no reason to stop. It stands before or after the write that it tells of, so that it is published once,
 ///   or twice after a crash, and not forever.
 #[derive(Debug, Clone, PartialEq, Default)]

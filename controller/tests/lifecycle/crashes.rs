@@ -6,7 +6,7 @@ use super::edge::Blow;
 use super::world::{Deed, Habits, World};
 
 /// When everything has to be over, in seconds.
-const END: u64 = 2 * 3600;
+const END: u64 = 3600;
 
 /// What is compared at the end.
 #[derive(Debug, PartialEq, Eq, Default)]

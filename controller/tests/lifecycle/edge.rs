@@ -24,6 +24,14 @@ pub(crate) enum Blow {
     Meddle,
 }
 
+/// A write, for whoever reads a failure.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) at: Timestamp,
+    pub(crate) write: Write,
+    pub(crate) blow: Option<Blow>,
+}
+
 /// The controller stopped.
 #[derive(Debug)]
 pub(crate) struct Killed;
@@ -43,8 +51,8 @@ pub(crate) struct Edge {
     pub(crate) blows: BTreeMap<usize, Blow>,
     /// Writes so far.
     pub(crate) writes: usize,
-    /// What was written, in words, for whoever reads a failure.
-    pub(crate) diary: Vec<String>,
+    /// What was written.
+    pub(crate) diary: Vec<Entry>,
     pub(crate) pause: Pause,
 }
 
@@ -64,6 +72,18 @@ enum Flow {
 }
 
 impl Edge {
+    /// The diary in words.
+    pub(crate) fn told(&self) -> String {
+        let line = |(number, one): (usize, &Entry)| format!("{number} at {}, {:?}: {:?}", one.at, one.blow, one.write);
+        self.diary.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The pods that were asked to leave, in order.
+    pub(crate) fn evicted(&self) -> Vec<&str> {
+        let all = self.diary.iter();
+        all.filter_map(|one| if let Write::Evict(pod) = &one.write { Some(pod.name.as_str()) } else { None }).collect()
+    }
+
     /// When a step wants to look again, whatever happens.
     pub(crate) fn next_look(&self) -> Option<Timestamp> {
         self.remembered.again.values().min().copied()
@@ -94,8 +114,7 @@ impl Edge {
                 return Ok(());
             }
         }
-        let tail = self.diary.len().saturating_sub(20);
-        panic!("the claims do not come to rest; last writes:\n{}", self.diary[tail..].join("\n"));
+        panic!("the claims do not come to rest:\n{}", self.told());
     }
 
     /// Lists what the cloud has, and has ended what nobody owns.
@@ -206,8 +225,7 @@ impl Edge {
                 }
             }
         }
-        let tail = self.diary.len().saturating_sub(20);
-        panic!("claim {name} does not come to rest; last writes:\n{}", self.diary[tail..].join("\n"));
+        panic!("claim {name} does not come to rest:\n{}", self.told());
     }
 
     fn carry_all(
@@ -240,8 +258,7 @@ impl Edge {
         let number = self.writes;
         self.writes += 1;
         let blow = self.blows.get(&number).copied();
-        self.diary
-            .push(format!("{number} at {now}{}: {write:?}", blow.map_or(String::new(), |blow| format!(" ({blow:?})"))));
+        self.diary.push(Entry { at: now, write: write.clone(), blow });
         match blow {
             Some(Blow::Before) => return Err(Killed),
             Some(Blow::Meddle) => api.meddle(),

@@ -195,7 +195,7 @@ fn a_budget_is_waited_for_and_named() {
         "Draining: `shop/web`: the disruption budget web needs 3 healthy pods and has 3 currently"
     );
     assert_eq!(world.events(events::FAILED_DRAINING).len(), 1);
-    let evictions = world.edge.diary.iter().filter(|line| line.contains("Evict")).count();
+    let evictions = world.edge.evicted().len();
     assert!(evictions < 40, "{evictions} evictions in 200 s");
     world.run(3600);
     assert!(world.api.claims.is_empty() && world.alive().is_empty(), "{}", world.diary());
@@ -217,14 +217,7 @@ fn what_keeps_its_node_is_ended_when_the_grace_period_is_over() {
 fn pods_leave_in_tiers() {
     let mut world = with(Habits::default(), vec![(0, Deed::Create("x")), (600, Deed::Delete("x"))]);
     world.run(3600);
-    let names: Vec<&str> = world
-        .edge
-        .diary
-        .iter()
-        .filter(|line| line.contains("Evict"))
-        .filter_map(|line| ["web", "dns", "proxy"].into_iter().find(|name| line.contains(&format!("name: \"{name}\""))))
-        .collect();
-    assert_eq!(names, ["web", "dns", "proxy"]);
+    assert_eq!(world.edge.evicted(), ["web", "dns", "proxy"]);
 }
 
 #[test]
