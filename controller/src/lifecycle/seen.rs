@@ -303,3 +303,42 @@ impl Hold {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resident(pod: &str) -> Option<Resident> {
+        Resident::of(&serde_json::from_str::<Pod>(pod).unwrap(), Vec::new())
+    }
+
+    #[test]
+    fn what_matters_of_a_pod() {
+        assert_eq!(resident(r#"{"metadata":{"name":"x"},"spec":{"containers":[]}}"#), None, "it has no node");
+        let critical = resident(
+            r#"{"metadata":{"name":"x","namespace":"n","uid":"u","ownerReferences":[{"apiVersion":"apps/v1",
+               "kind":"DaemonSet","name":"d","uid":"d"}]},
+               "spec":{"nodeName":"a","containers":[],"priorityClassName":"system-node-critical",
+               "terminationGracePeriodSeconds":5,"tolerations":[{"operator":"Exists"}]},"status":{"phase":"Running"}}"#,
+        )
+        .unwrap();
+        assert!(critical.is_critical && critical.is_daemon && critical.tolerates_disruption && !critical.is_terminal);
+        assert_eq!((critical.node.as_str(), critical.grace), ("a", Duration::from_secs(5)));
+        let other = resident(
+            r#"{"metadata":{"name":"x","annotations":{"karpenter.sh/do-not-disrupt":"true"}},
+               "spec":{"nodeName":"a","containers":[],"tolerations":[{"key":"karpenter.sh/disrupted",
+               "operator":"Exists","effect":"NoExecute"}]},"status":{"phase":"Failed"}}"#,
+        )
+        .unwrap();
+        assert!(!other.tolerates_disruption, "the taint has another effect");
+        assert!(other.is_terminal && other.hold == Hold::Forever);
+    }
+
+    #[test]
+    fn a_hold_may_end() {
+        let start = Timestamp::UNIX_EPOCH;
+        assert_eq!(Hold::read("1h", Some(start)), Hold::Until(muster_cloud::after(start, Duration::from_secs(3600))));
+        assert_eq!(Hold::read("1h", None), Hold::Forever, "it has not started");
+        assert_eq!(Hold::read("soon", Some(start)), Hold::None);
+    }
+}
