@@ -6,6 +6,8 @@
 //!              shapes,     fluid prices, fill,             │     ──► explain    (why a pod is pending, or is where it is)
 //!              rules       exact endgame                   ▼
 //!                                                        bound                  (no plan can cost less)
+//!
+//!  Estate ──► disrupt ──► Decision ──► validate_disruption      (which nodes go, and where their pods go; by the packer)
 //! ```
 //!
 //! Everything here is a total, synchronous function of its arguments: no clock, no random number, no I/O, and no order
@@ -13,6 +15,7 @@
 
 mod bound;
 mod compile;
+pub mod disrupt;
 pub mod explain;
 pub mod labels;
 mod logarithm;
@@ -28,4 +31,4 @@ pub use bound::lower_bound;
 pub use pack::solve;
 pub use replay::{Replay, replay};
 pub use solution::{NewNode, PoolVerdict, Reason, Solution, Unschedulable};
-pub use validate::{Place, Promise, Violation, validate};
+pub use validate::{Place, Promise, Violation, validate, validate_disruption};

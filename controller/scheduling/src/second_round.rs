@@ -43,6 +43,24 @@ pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node>
     there.chain(planned).collect()
 }
 
+/// A planned node once it is up, under `name` and without the pods of the plan.
+pub(crate) fn node_when_up(problem: &Problem, node: &NewNode, name: Arc<str>) -> Node {
+    let types = &problem.catalogues[problem.pools[node.pool].catalogue];
+    let mut labels = labels_of(problem, node);
+    labels.set(HOSTNAME, Arc::clone(&name));
+    Node {
+        name,
+        labels,
+        taints: problem.pools[node.pool].taints.clone(),
+        allocatable: types[node.instance_type].allocatable(),
+        daemon_requests: daemons(problem, node),
+        initialized: true,
+        deleting: false,
+        bound: Vec::new(),
+        attach_limits: Vec::new(),
+    }
+}
+
 /// The labels of a planned node, its name aside.
 fn labels_of(problem: &Problem, node: &NewNode) -> Labels {
     let pool = &problem.pools[node.pool];

@@ -33,10 +33,15 @@ pub(crate) enum Command {
     /// Nothing is written anywhere: the plan is what the controller would launch now. It is checked by a validator that
     /// shares no code with the packer before it is shown, and comes with a proven lower bound of its price.
     Plan(PlanArguments),
+    /// Decide which nodes go, why, and where their pods go
+    ///
+    /// Nothing is written anywhere: these are the commands that the controller would issue now, in their order, and what
+    /// keeps each other managed node. Every command is checked by a validator that shares no code with the decision.
+    Disrupt(DisruptArguments),
     /// Say why one pod or one node is as it is
     ///
-    /// For a pod: why it is pending, or where it goes. For a node, planned or existing: what it holds and why it is the
-    /// type that it is.
+    /// For a pod: why it is pending, or where it goes. For a node, planned or existing: what it holds, why it is the type
+    /// that it is, and, if it was launched from a NodePool, what keeps it or takes it away.
     Explain(ExplainArguments),
     /// List the instance types in use, with capacity, overhead and prices
     ///
@@ -69,6 +74,30 @@ pub(crate) struct PlanArguments {
     pub(crate) output: OutputArguments,
 }
 
+/// `muster disrupt`.
+#[derive(Debug, Args)]
+pub(crate) struct DisruptArguments {
+    #[command(flatten)]
+    pub(crate) input: InputArguments,
+    #[command(flatten)]
+    pub(crate) packing: PackingArguments,
+    #[command(flatten)]
+    pub(crate) moment: MomentArguments,
+    /// Only what cannot wait, and then the first voluntary command, as one pass of Karpenter's loop
+    #[arg(long)]
+    pub(crate) first: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// When a decision is made.
+#[derive(Debug, Args)]
+pub(crate) struct MomentArguments {
+    /// The moment to decide for, in RFC 3339, such as `2026-11-21T09:30:00Z` [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) now: Option<String>,
+}
+
 /// `muster explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
@@ -80,8 +109,13 @@ pub(crate) struct ExplainArguments {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) input: InputArguments,
+    /// Of an existing node: where its pods would go if it were gone, and what would be launched
+    #[arg(long)]
+    pub(crate) if_removed: bool,
     #[command(flatten)]
     pub(crate) packing: PackingArguments,
+    #[command(flatten)]
+    pub(crate) moment: MomentArguments,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }

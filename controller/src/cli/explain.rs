@@ -1,5 +1,6 @@
 //! `muster explain`: why one pod or one node is as it is, answered from the plan that `muster plan` would show.
 
+mod custody;
 mod document;
 mod text;
 
@@ -9,6 +10,7 @@ use muster_api::likeness;
 use muster_scheduling::explain::{Explainer, PlacedOn};
 use muster_scheduling::model::Problem;
 
+use self::custody::{CustodyDocument, RemovalDocument};
 use self::document::{NodeExplanation, PodExplanation};
 use super::failure::Failure;
 use super::inputs::Inputs;
@@ -29,7 +31,7 @@ pub(crate) fn print(
     progress: &mut Progress,
     palette: Palette,
 ) -> Result<(), Failure> {
-    let ExplainSettings { subject, sources: _, packing, format } = settings;
+    let ExplainSettings { subject, if_removed, now, sources: _, packing, format } = settings;
     let problem = &inputs.problem;
     let assessment = assess(problem, &packing.options, progress)?;
     let plan = PlanDocument::new(inputs, &assessment);
@@ -43,7 +45,18 @@ pub(crate) fn print(
             }
         }
         Subject::Node(name) => {
-            let explanation = explain_node(problem, &plan, &explainer, name)?;
+            let mut explanation = explain_node(problem, &plan, &explainer, name)?;
+            if let Some(node) = problem.nodes.iter().position(|node| &*node.name == name) {
+                let estate = inputs.custody.estate(problem);
+                let disruption = packing.disruption(false);
+                explanation.custody = CustodyDocument::new(&estate, (*now, &disruption), node, progress)?;
+                if *if_removed {
+                    explanation.if_removed = Some(RemovalDocument::new(&estate, (*now, &disruption), node)?);
+                }
+            } else if *if_removed {
+                let hint = "`--if-removed` is about nodes that are there";
+                return Err(Failure::Usage(format!("node `{name}` would only be launched\n\nhint: {hint}")));
+            }
             match format {
                 Format::Table => out.write_all(text::node(&explanation, palette).as_bytes())?,
                 Format::Data(format) => write_document(out, &explanation, *format)?,

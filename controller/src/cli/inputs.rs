@@ -10,13 +10,15 @@ use super::progress::Progress;
 use super::settings::{ClusterSource, Packing, Sources};
 use super::types::Supply;
 use crate::manifest::{self, DefaultSpread, Intake, Manifests, NodeClass};
-use crate::snapshot::{self, Remarks, Settings, Snapshot};
+use crate::snapshot::{self, Custody, Remarks, Settings, Snapshot};
 use crate::watch::{self, Question, Scope};
 
 /// What a command works on.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     pub(crate) problem: Problem,
+    /// What is known about disrupting its nodes.
+    pub(crate) custody: Custody,
     /// What will surprise the authors of its pods.
     pub(crate) remarks: Remarks,
     /// Where the prices come from, in words.
@@ -47,11 +49,11 @@ pub(crate) fn read(
     };
     progress.stage("putting the cluster together");
     let settings = Settings { gates: *gates, default_spread };
-    let Snapshot { problem, remarks, warnings } =
+    let Snapshot { problem, custody, remarks, warnings } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     progress.clear();
     report(&manifests, &warnings, palette);
-    Ok(Inputs { problem, remarks, price_source: catalogue.price_source() })
+    Ok(Inputs { problem, custody, remarks, price_source: catalogue.price_source() })
 }
 
 /// Reads the NodeClasses in `files`, and in the cluster if one is to be read.

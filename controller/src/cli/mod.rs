@@ -1,7 +1,7 @@
 //! The command line of `muster`.
 //!
 //! ```text
-//!  arguments ──► settings ──► wiring ──► inputs ──► plan, explain ──► document ──► output   (JSON, YAML)
+//!  arguments ──► settings ──► wiring ──► inputs ──► plan, disrupt, explain ──► document ──► output   (JSON, YAML)
 //!  what was      what it      one file   manifests   solve, bound,        └──────► text     (people)
 //!  typed         means        that uses  catalogue   validate, replay
 //!                             all of it
@@ -13,6 +13,7 @@
 mod arguments;
 mod convert;
 mod crds;
+mod disrupt;
 mod explain;
 mod failure;
 mod grid;

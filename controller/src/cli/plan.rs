@@ -7,8 +7,11 @@ mod workload;
 
 use std::io::Write;
 
-pub(crate) use self::assessment::{Assessment, assess};
-pub(crate) use self::document::{PlanDocument, PoolVerdict, RemarkDocument, dollars};
+pub(crate) use self::assessment::{Assessment, assess, timed, violations};
+pub(crate) use self::document::{
+    ExistingNode, NewNode, PlanDocument, PoolVerdict, RemarkDocument, UnschedulablePod, dollars, existing_nodes,
+    new_nodes, pod_names,
+};
 pub(crate) use self::text::{remark_lines, verdict_lines};
 pub(crate) use self::workload::WorkloadCounts;
 use super::failure::Failure;

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+use muster_scheduling::disrupt;
 use muster_scheduling::model::{self, Options};
 
 use super::arguments::{
-    CatalogueArguments, ClusterArguments, CompletionsArguments, CrdsArguments, ExplainArguments, InputArguments,
-    MinValuesPolicy, OutputArguments, OutputFormat, PackingArguments, PlanArguments, PreferencePolicy, SubjectKind,
-    TypesArguments,
+    CatalogueArguments, ClusterArguments, CompletionsArguments, CrdsArguments, DisruptArguments, ExplainArguments,
+    InputArguments, MinValuesPolicy, MomentArguments, OutputArguments, OutputFormat, PackingArguments, PlanArguments,
+    PreferencePolicy, SubjectKind, TypesArguments,
 };
 use super::failure::Failure;
 use super::output::{DataFormat, Format};
@@ -23,10 +25,26 @@ pub(crate) struct PlanSettings {
     pub(crate) format: Format,
 }
 
+/// What `muster disrupt` shall do.
+#[derive(Debug)]
+pub(crate) struct DisruptSettings {
+    pub(crate) sources: Sources,
+    pub(crate) packing: Packing,
+    /// Only the first voluntary command.
+    pub(crate) first: bool,
+    /// The moment of the decision.
+    pub(crate) now: Timestamp,
+    pub(crate) format: Format,
+}
+
 /// What `muster explain` shall do.
 #[derive(Debug)]
 pub(crate) struct ExplainSettings {
     pub(crate) subject: Subject,
+    /// Whether the node is imagined gone.
+    pub(crate) if_removed: bool,
+    /// The moment of the decision about a node.
+    pub(crate) now: Timestamp,
     pub(crate) sources: Sources,
     pub(crate) packing: Packing,
     pub(crate) format: Format,
@@ -99,15 +117,41 @@ impl PlanSettings {
     }
 }
 
+impl DisruptSettings {
+    pub(crate) fn new(arguments: DisruptArguments, clock: Timestamp) -> Result<Self, Failure> {
+        let DisruptArguments { input, packing, moment, first, output } = arguments;
+        Ok(Self {
+            sources: Sources::new(input)?,
+            packing: Packing::new(packing)?,
+            first,
+            now: moment_of(&moment, clock)?,
+            format: format_of(&output),
+        })
+    }
+}
+
 impl ExplainSettings {
-    pub(crate) fn new(arguments: ExplainArguments) -> Result<Self, Failure> {
-        let ExplainArguments { kind, name, input, packing, output } = arguments;
+    pub(crate) fn new(arguments: ExplainArguments, clock: Timestamp) -> Result<Self, Failure> {
+        let ExplainArguments { kind, name, input, if_removed, packing, moment, output } = arguments;
+        if if_removed && kind == SubjectKind::Pod {
+            return Err(Failure::Usage(
+                "`--if-removed` is about nodes, and a pod is asked about\n\nhint: name the node: `muster explain node NAME --if-removed`"
+                    .to_owned(),
+            ));
+        }
         let subject = match kind {
             SubjectKind::Pod if name.contains('/') => Subject::Pod(name),
             SubjectKind::Pod => Subject::Pod(format!("default/{name}")),
             SubjectKind::Node => Subject::Node(name),
         };
-        Ok(Self { subject, sources: Sources::new(input)?, packing: Packing::new(packing)?, format: format_of(&output) })
+        Ok(Self {
+            subject,
+            if_removed,
+            now: moment_of(&moment, clock)?,
+            sources: Sources::new(input)?,
+            packing: Packing::new(packing)?,
+            format: format_of(&output),
+        })
     }
 }
 
@@ -183,6 +227,29 @@ impl Packing {
         };
         Ok(Self { options, gates, scheduler_config })
     }
+}
+
+impl Packing {
+    /// The same choices, and those about disruption.
+    pub(crate) fn disruption(&self, first: bool) -> disrupt::Settings {
+        disrupt::Settings {
+            options: self.options,
+            node_repair: self.gates.node_repair,
+            spot_to_spot: self.gates.spot_to_spot_consolidation,
+            first,
+            ..disrupt::Settings::default()
+        }
+    }
+}
+
+/// The moment that is asked for, or that of the clock.
+fn moment_of(arguments: &MomentArguments, clock: Timestamp) -> Result<Timestamp, Failure> {
+    let MomentArguments { now } = arguments;
+    let Some(text) = now else { return Ok(clock) };
+    text.parse().map_err(|_| {
+        let hint = "write it in RFC 3339 with its zone, such as `2026-11-21T09:30:00Z`";
+        Failure::Usage(format!("`--now`: `{text}` is not a moment\n\nhint: {hint}"))
+    })
 }
 
 fn format_of(arguments: &OutputArguments) -> Format {

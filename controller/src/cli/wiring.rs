@@ -4,8 +4,10 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use jiff::Timestamp;
 
 use super::arguments::{Arguments, Command, ConversionFormat, ConvertArguments};
+use super::disrupt;
 use super::explain;
 use super::failure::Failure;
 use super::inputs;
@@ -13,7 +15,7 @@ use super::output::DataFormat;
 use super::palette::Palette;
 use super::plan;
 use super::progress::Progress;
-use super::settings::{ExplainSettings, PlanSettings, TypesSettings, completions_shell, crds_format};
+use super::settings::{DisruptSettings, ExplainSettings, PlanSettings, TypesSettings, completions_shell, crds_format};
 use super::{convert, crds, types};
 
 /// Exit code of bad usage.
@@ -79,8 +81,13 @@ fn run(command: Command, surroundings: Surroundings, out: &mut dyn Write) -> Res
             let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
             return plan::print(out, &settings, &inputs, &mut progress, stdout);
         }
+        Command::Disrupt(arguments) => {
+            let settings = DisruptSettings::new(arguments, Timestamp::now())?;
+            let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
+            disrupt::print(out, &settings, &inputs, &mut progress, stdout)?;
+        }
         Command::Explain(arguments) => {
-            let settings = ExplainSettings::new(arguments)?;
+            let settings = ExplainSettings::new(arguments, Timestamp::now())?;
             let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
             explain::print(out, &settings, &inputs, &mut progress, stdout)?;
         }

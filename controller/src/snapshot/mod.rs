@@ -4,6 +4,7 @@
 //!  Manifests ──► expand   workloads to pods        ──► sort      pending, bound, or nowhere ──┐
 //!                buffers  virtual pods                                                        ├──► Problem
 //!                resolve  template to PodSpec  (volumes, default_spread)  ──► nodes, pools ───┘
+//!                disruption  what nodes, pods and pools say about being disrupted ──────────────► Custody
 //! ```
 //!
 //! Whatever refers to another object (a claim, a class, a namespace) is resolved here, once per distinct template.
@@ -14,12 +15,14 @@ use crate::manifest::{DefaultSpread, InputError, Manifests, NodeClass};
 
 mod buffers;
 mod default_spread;
+mod disruption;
 mod expand;
 mod gates;
 mod nodes;
 mod overlays;
 mod pools;
 mod remarks;
+mod repair;
 mod resolve;
 mod sort;
 #[cfg(test)]
@@ -27,6 +30,7 @@ mod tests;
 mod unusable;
 mod volumes;
 
+pub use disruption::Custody;
 pub use gates::FeatureGates;
 pub use remarks::{Remark, Remarks};
 
@@ -48,6 +52,8 @@ pub struct Settings {
 pub struct Snapshot {
     /// What is to be solved.
     pub problem: Problem,
+    /// What is known about disrupting its nodes.
+    pub custody: Custody,
     /// What will surprise the authors of pending pods.
     pub remarks: Remarks,
     /// One line each: for stderr.
@@ -66,17 +72,19 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
     let mut warnings = Vec::new();
     let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);
     let roots = expand::Roots::new(manifests);
-    let sorted = sort::Sorted::new(manifests, &roots, resolver);
+    let mut guards = disruption::Guards::new(manifests);
+    let sorted = sort::Sorted::new(manifests, &roots, resolver, &mut guards);
     let telling = sorted.telling;
     let daemons = nodes::daemons(manifests, resolver);
     let pending = buffers::append(manifests, sorted.pending, resolver, &mut warnings);
     warnings.append(&mut resolver.warnings());
     problem.pods = pending;
-    problem.nodes = nodes::nodes(manifests, sorted.bound, &daemons, &problem, &mut warnings);
+    problem.nodes = nodes::nodes(manifests, &sorted.bound, &daemons, &problem, &mut warnings);
     problem.daemons = daemons.into_iter().map(|daemon| daemon.model).collect();
     pools::append(manifests, types, &mut problem, &mut warnings);
     overlays::apply(manifests, &mut problem, &mut warnings);
     let remarks = Remarks::new(&problem, &telling);
     warnings.append(&mut remarks.warnings(&problem));
-    Ok(Snapshot { problem, remarks, warnings })
+    let custody = disruption::custody(manifests, &problem, sorted.bound, guards, &mut warnings);
+    Ok(Snapshot { problem, custody, remarks, warnings })
 }

@@ -64,13 +64,13 @@ pub(super) fn daemons(manifests: &Manifests, resolver: &mut Resolver<'_>) -> Vec
 }
 
 /// The claim of each node, and for each claim whether a node has it.
-struct Pairs<'m> {
-    claim_of_node: Vec<Option<&'m NodeClaim>>,
+pub(super) struct Pairs<'m> {
+    pub(super) claim_of_node: Vec<Option<&'m NodeClaim>>,
     claim_has_node: Vec<bool>,
 }
 
 impl<'m> Pairs<'m> {
-    fn new(manifests: &'m Manifests) -> Self {
+    pub(super) fn new(manifests: &'m Manifests) -> Self {
         let by_name = manifests.nodes.iter().enumerate().map(|(index, node)| (&*node.meta.name, index));
         let by_name: FxHashMap<&str, usize> = by_name.collect();
         let provider_ids = manifests.nodes.iter().enumerate();
@@ -145,7 +145,7 @@ fn in_flight<'m>(manifests: &'m Manifests, pairs: &Pairs<'_>) -> impl Iterator<I
 /// Nodes in the order of the input, then the claims whose nodes are still to come.
 pub(super) fn nodes(
     manifests: &Manifests,
-    mut bound: BTreeMap<Arc<str>, Vec<Bound>>,
+    bound: &BTreeMap<Arc<str>, Vec<Bound>>,
     daemons: &[Daemon],
     problem: &Problem,
     warnings: &mut Vec<String>,
@@ -154,14 +154,14 @@ pub(super) fn nodes(
     let csi_nodes: FxHashMap<&str, &CsiNode> = manifests.csi_nodes.iter().map(|node| (&*node.name, node)).collect();
     let mut nodes = Vec::new();
     for (node, claim) in manifests.nodes.iter().zip(&pairs.claim_of_node) {
-        let pods = bound.remove(&node.meta.name).unwrap_or_default();
+        let pods = bound.get(&node.meta.name).map_or(&[][..], Vec::as_slice);
         let present: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.daemon_set.as_deref()).collect();
         let mut model = existing(node, *claim);
         model.daemon_requests = daemon_requests(daemons, &model, &present);
         if let Some(csi_node) = csi_nodes.get(&*node.meta.name) {
-            model.attach_limits = attach_limits(csi_node, &pods, manifests, problem);
+            model.attach_limits = attach_limits(csi_node, pods, manifests, problem);
         }
-        model.bound = pods.into_iter().map(|bound| bound.pod).collect();
+        model.bound = pods.iter().map(|bound| bound.pod.clone()).collect();
         nodes.push(model);
     }
     for (claim, _) in in_flight(manifests, &pairs) {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use muster_scheduling::disrupt::Occupant;
 use muster_scheduling::model::{self, BoundPod};
 use rustc_hash::FxHashMap;
 
+use super::disruption::Guards;
 use super::expand::Roots;
 use super::nodes::deleting_nodes;
 use super::resolve::{PodIdentity, Resolver};
@@ -16,6 +18,10 @@ pub(super) struct Bound {
     pub(super) pod: BoundPod,
     /// The DaemonSet that it belongs to, as `namespace/name`.
     pub(super) daemon_set: Option<Arc<str>>,
+    /// What moving it would mean.
+    pub(super) occupant: Occupant,
+    /// It is not there yet, and its room is kept.
+    pub(super) nominated: bool,
 }
 
 /// The pods of the input by what is to be done with them.
@@ -38,7 +44,12 @@ enum Fate<'p> {
 }
 
 impl Sorted {
-    pub(super) fn new<'m>(manifests: &'m Manifests, roots: &Roots<'m>, resolver: &mut Resolver<'_>) -> Self {
+    pub(super) fn new<'m>(
+        manifests: &'m Manifests,
+        roots: &Roots<'m>,
+        resolver: &mut Resolver<'_>,
+        guards: &mut Guards<'_>,
+    ) -> Self {
         // Whether the node of that name is being deleted.
         let deleting = deleting_nodes(manifests);
         let nodes: FxHashMap<&str, bool> =
@@ -47,7 +58,7 @@ impl Sorted {
         let mut pods = manifests.pods.iter().peekable();
         for workload in &manifests.workloads {
             while let Some(pod) = pods.next_if(|pod| pod.sequence < workload.sequence) {
-                sorted.add(pod, &nodes, resolver);
+                sorted.add(pod, &nodes, resolver, guards);
             }
             let new_pods = roots.new_pods(workload);
             if new_pods.is_empty() {
@@ -68,7 +79,7 @@ impl Sorted {
             }
         }
         for pod in pods {
-            sorted.add(pod, &nodes, resolver);
+            sorted.add(pod, &nodes, resolver, guards);
         }
         sorted
     }
@@ -80,7 +91,7 @@ impl Sorted {
         self.pending.push(pod);
     }
 
-    fn add(&mut self, pod: &Pod, nodes: &FxHashMap<&str, bool>, resolver: &mut Resolver<'_>) {
+    fn add(&mut self, pod: &Pod, nodes: &FxHashMap<&str, bool>, resolver: &mut Resolver<'_>, guards: &mut Guards<'_>) {
         let fate = fate(pod, nodes);
         if fate == Fate::Nowhere {
             return;
@@ -98,7 +109,10 @@ impl Sorted {
             Fate::Bound(node) => {
                 let owner = pod.owner.as_ref().filter(|owner| &*owner.kind == "DaemonSet");
                 let daemon_set = owner.map(|owner| format!("{}/{}", pod.namespace, owner.name).into());
-                let bound = Bound { pod: BoundPod { name, spec, counts: !pod.deleting, planned: false }, daemon_set };
+                let occupant = guards.occupant(pod, resolver.spec(spec).priority);
+                let nominated = pod.node.is_none();
+                let pod = BoundPod { name, spec, counts: !pod.deleting, planned: false };
+                let bound = Bound { pod, daemon_set, occupant, nominated };
                 self.bound.entry(Arc::clone(node)).or_default().push(bound);
             }
             Fate::Pending | Fate::Nowhere => self.wait(model::Pod { name, spec }, &pod.template),
@@ -128,14 +142,14 @@ fn fate<'p>(pod: &'p Pod, nodes: &FxHashMap<&str, bool>) -> Fate<'p> {
 }
 
 /// Whether the pod comes and goes with its node: a daemon or a mirror pod.
-fn belongs_to_node(pod: &Pod) -> bool {
+pub(super) fn belongs_to_node(pod: &Pod) -> bool {
     let owner = pod.owner.as_ref().is_some_and(|owner| matches!(&*owner.kind, "DaemonSet" | "Node"));
     owner || pod.annotations.get("kubernetes.io/config.mirror").is_some()
 }
 
 /// Whether a pod on a node that goes away will want another one. A StatefulSet waits for the old pod to be gone, so the
 /// one that is being deleted stands for the one that follows it.
-fn is_reschedulable(pod: &Pod) -> bool {
+pub(super) fn is_reschedulable(pod: &Pod) -> bool {
     let follows = pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "StatefulSet");
     !belongs_to_node(pod) && (!pod.deleting || follows)
 }

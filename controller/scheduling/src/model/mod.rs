@@ -12,6 +12,7 @@ mod resources;
 mod selector;
 
 pub use catalogue::Catalogue;
+pub(crate) use catalogue::{Offer, OfferingSet};
 pub use instance_type::{InstanceType, Offering};
 pub use node::{BoundPod, Node};
 pub use pod::{

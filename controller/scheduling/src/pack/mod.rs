@@ -26,7 +26,7 @@ mod headroom;
 mod leftovers;
 pub(crate) mod pricing;
 mod recombine;
-mod replicas;
+pub(crate) mod replicas;
 mod reserved;
 mod scarce;
 mod search;
@@ -131,7 +131,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
 }
 
 /// The same in one go and without explanations.
-fn plan(problem: &Problem, options: &Options) -> Solution {
+pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
     let (mut grouped, mut draft) = decide(&compiled, Taste::Cheapest, false);
     if draft.tasted && !draft.left.is_empty() {

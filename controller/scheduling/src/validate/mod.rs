@@ -11,6 +11,7 @@
 
 mod capacity;
 mod catalogue;
+mod disruption;
 mod existing;
 mod nodes;
 pub(crate) mod rules;
@@ -20,6 +21,7 @@ mod violation;
 
 use crate::model::{Options, Problem};
 use crate::solution::Solution;
+pub use disruption::validate_disruption;
 use specs::Specs;
 use violation::Findings;
 pub use violation::{Place, Promise, Violation};

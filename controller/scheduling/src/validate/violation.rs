@@ -15,6 +15,8 @@ pub enum Place {
     New(usize),
     /// A pool, by index in the problem.
     Pool(usize),
+    /// A command of a disruption, by index.
+    Command(usize),
 }
 
 /// Which promise a plan breaks.
@@ -68,6 +70,18 @@ pub enum Promise {
     Affinity,
     /// Required spread.
     Spread,
+    /// Every managed node is in one command, or is blocked once.
+    Accounted,
+    /// The pods of nodes that go, and no others, are placed, each once.
+    Moved,
+    /// Nodes that are still coming up, or in nobody's hands, are left alone.
+    Untouchable,
+    /// Nodes and pods that ask not to be disrupted are not, nor pods whose budget allows no eviction.
+    Held,
+    /// Budgets of pools hold.
+    NodeBudgets,
+    /// A consolidation saves money, and savings are what is stated.
+    Savings,
 }
 
 /// A promise that a plan breaks, and where.
@@ -89,6 +103,7 @@ impl fmt::Display for Place {
             Self::Existing(node) => write!(f, "existing node {node}"),
             Self::New(node) => write!(f, "new node {node}"),
             Self::Pool(pool) => write!(f, "pool {pool}"),
+            Self::Command(command) => write!(f, "command {command}"),
         }
     }
 }

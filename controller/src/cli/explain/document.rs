@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::super::plan::{PlanDocument, PoolVerdict, RemarkDocument, dollars};
 use super::super::quantity::exact_map;
+use super::custody::{CustodyDocument, RemovalDocument};
 use crate::snapshot::Remark;
 
 const API_VERSION: &str = "muster.dev/v1";
@@ -99,6 +100,12 @@ pub(super) struct NodeExplanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_smaller: Option<RuledOutDocument>,
     pub(super) pods: Vec<ShareDocument>,
+    /// Why a managed node stays or goes: `reason`, `since`, `message`, and the `command` that takes it away.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) custody: Option<CustodyDocument>,
+    /// What would happen if it were gone, if that is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) if_removed: Option<RemovalDocument>,
 }
 
 /// Whether a node is there.
@@ -300,6 +307,8 @@ impl NodeExplanation {
                 .collect(),
             next_smaller: next_smaller.as_ref().map(RuledOutDocument::new),
             pods: shares,
+            custody: None,
+            if_removed: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::super::grid::{Grid, Side};
 use super::super::palette::Palette;
 use super::super::plan::{WorkloadCounts, remark_lines, verdict_lines};
+use super::custody::RemovalDocument;
 use super::document::{NodeExplanation, NodeState, PodExplanation, PodState, RuledOutDocument};
 
 /// Pods of a node that are listed one by one; more are counted by workload.
@@ -64,6 +65,11 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
     if let Some(smaller) = &node.next_smaller {
         let _ = writeln!(text, "  not the cheaper {}", ruled_out(smaller));
     }
+    if let Some(custody) = &node.custody {
+        let since = custody.since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
+        let word = if custody.command.is_some() { "goes" } else { "stays" };
+        let _ = writeln!(text, "  it {word} ({}{since}): {}", custody.reason, custody.message);
+    }
     if !node.resources.is_empty() {
         let mut grid = Grid::new([
             ("RESOURCE", Side::Left),
@@ -97,7 +103,34 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
             None => it.pod.clone(),
         });
     }
+    if let Some(removal) = &node.if_removed {
+        if_removed(&mut text, removal, palette);
+    }
     text
+}
+
+/// Where the pods would go, what would be launched, what would not fit, and what that saves.
+fn if_removed(text: &mut String, removal: &RemovalDocument, palette: Palette) {
+    let mut lines: Vec<String> = Vec::new();
+    let pods = |pods: &[String]| WorkloadCounts::new(pods.iter().map(String::as_str)).to_string();
+    lines.extend(removal.existing_nodes.iter().map(|node| format!("to {}: {}", node.name, pods(&node.pods))));
+    lines.extend(removal.replacements.iter().map(|node| {
+        format!("to a new {} in {} at ${:.4}/h: {}", node.instance_type, node.zone, node.price, pods(&node.pods))
+    }));
+    for pod in &removal.unplaced {
+        lines.push(format!("{}: {}", palette.bad(format!("{} would fit nowhere", pod.pod)), pod.message));
+    }
+    if !removal.bare_pods.is_empty() {
+        lines.push(format!("without a controller, and so lost: {}", pods(&removal.bare_pods)));
+    }
+    if removal.pods.is_empty() {
+        lines.push("no pod would have to move".to_owned());
+    }
+    lines.push(match removal.savings {
+        more if more < 0.0 => format!("that would cost ${:.4} more an hour", -more),
+        saved => format!("that would save ${saved:.4} an hour"),
+    });
+    list(text, "If it were gone", palette, &lines, Clone::clone);
 }
 
 fn ruled_out(it: &RuledOutDocument) -> String {

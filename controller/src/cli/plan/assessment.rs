@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{Options, Problem};
-use muster_scheduling::{Solution, Unschedulable, lower_bound, replay, solve, validate};
+use muster_scheduling::{Solution, Unschedulable, Violation, lower_bound, replay, solve, validate};
 
 use super::super::failure::Failure;
 use super::super::progress::Progress;
@@ -34,13 +34,7 @@ pub(crate) fn assess(problem: &Problem, options: &Options, progress: &mut Progre
     let (mut solution, solve_seconds) = timed(|| solve(problem, options));
     progress.stage("validating the plan");
     let (violations, validate_seconds) = timed(|| validate(problem, options, &solution));
-    if !violations.is_empty() {
-        let mut lines: Vec<String> = violations.iter().take(SHOWN_VIOLATIONS).map(ToString::to_string).collect();
-        if violations.len() > SHOWN_VIOLATIONS {
-            lines.push(format!("and {} more", violations.len() - SHOWN_VIOLATIONS));
-        }
-        return Err(Failure::InvalidPlan(lines));
-    }
+    self::violations(&violations)?;
     progress.stage("proving how cheap it could be");
     let (lower_bound, bound_seconds) = timed(|| lower_bound(problem, options, &solution));
     progress.stage("replaying it with kube-scheduler's scoring");
@@ -60,7 +54,20 @@ fn give_reasons(problem: &Problem, options: &Options, solution: &mut Solution) {
     solution.unschedulable = explained;
 }
 
-fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+/// An error if there are any.
+pub(crate) fn violations(violations: &[Violation]) -> Result<(), Failure> {
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let mut lines: Vec<String> = violations.iter().take(SHOWN_VIOLATIONS).map(ToString::to_string).collect();
+    if violations.len() > SHOWN_VIOLATIONS {
+        lines.push(format!("and {} more", violations.len() - SHOWN_VIOLATIONS));
+    }
+    Err(Failure::InvalidPlan(lines))
+}
+
+/// What `work` gives, and the seconds that it took.
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     #[expect(clippy::disallowed_methods, reason = "what is shown as `Seconds` is measured, and decides nothing")]
     let start = Instant::now();
     let result = work();

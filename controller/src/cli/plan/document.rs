@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::annotations::NODECLAIM_MIN_VALUES_RELAXED;
+use muster_scheduling::model;
 use muster_scheduling::model::{Effect, InstanceType, Labels, Problem, Requirements, Taint};
-use muster_scheduling::{Solution, model};
 use serde::Serialize;
 
 use super::super::inputs::Inputs;
@@ -127,10 +127,10 @@ pub(crate) struct Summary {
 impl PlanDocument {
     /// The document of `assessment`, a plan for `inputs`.
     pub(crate) fn new(inputs: &Inputs, assessment: &Assessment) -> Self {
-        let Inputs { problem, remarks, price_source } = inputs;
+        let Inputs { problem, custody: _, remarks, price_source } = inputs;
         let Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds } =
             assessment;
-        let new_nodes = new_nodes(problem, solution);
+        let new_nodes = new_nodes(problem, &solution.new_nodes);
         let hourly_price = dollars(new_nodes.iter().map(|node| node.price).sum());
         let summary = Summary {
             pods: problem.pods.len(),
@@ -150,7 +150,7 @@ impl PlanDocument {
             api_version: "muster.dev/v1",
             kind: "Plan",
             new_nodes,
-            existing_nodes: existing_nodes(problem, solution),
+            existing_nodes: existing_nodes(problem, &solution.existing),
             unschedulable: solution
                 .unschedulable
                 .iter()
@@ -167,11 +167,12 @@ pub(crate) fn dollars(amount: f64) -> f64 {
     (amount * 1e9).round() / 1e9 + 0.0
 }
 
-fn new_nodes(problem: &Problem, solution: &Solution) -> Vec<NewNode> {
+/// The documents of `launches`, whose names no other node has.
+pub(crate) fn new_nodes(problem: &Problem, launches: &[muster_scheduling::NewNode]) -> Vec<NewNode> {
     let mut taken: BTreeSet<String> = problem.nodes.iter().map(|node| node.name.to_string()).collect();
     let mut next_number = vec![0_usize; problem.pools.len()];
-    let mut nodes = Vec::with_capacity(solution.new_nodes.len());
-    for node in &solution.new_nodes {
+    let mut nodes = Vec::with_capacity(launches.len());
+    for node in launches {
         let name = loop {
             let name = format!("{}-{}", problem.pools[node.pool].name, next_number[node.pool]);
             next_number[node.pool] += 1;
@@ -184,8 +185,9 @@ fn new_nodes(problem: &Problem, solution: &Solution) -> Vec<NewNode> {
     nodes
 }
 
-fn existing_nodes(problem: &Problem, solution: &Solution) -> Vec<ExistingNode> {
-    let existing = solution.existing.iter();
+/// The documents of nodes that get pods.
+pub(crate) fn existing_nodes(problem: &Problem, existing: &[(usize, Vec<usize>)]) -> Vec<ExistingNode> {
+    let existing = existing.iter();
     existing
         .map(|(node, pods)| ExistingNode {
             name: problem.nodes[*node].name.to_string(),
@@ -194,7 +196,7 @@ fn existing_nodes(problem: &Problem, solution: &Solution) -> Vec<ExistingNode> {
         .collect()
 }
 
-fn pod_names(problem: &Problem, pods: &[usize]) -> Vec<String> {
+pub(crate) fn pod_names(problem: &Problem, pods: &[usize]) -> Vec<String> {
     pods.iter().map(|&pod| problem.pods[pod].name.to_string()).collect()
 }
 
@@ -273,7 +275,7 @@ impl TaintDocument {
 // === impl UnschedulablePod ===
 
 impl UnschedulablePod {
-    fn new(problem: &Problem, pod: &muster_scheduling::Unschedulable, remarks: Vec<Remark>) -> Self {
+    pub(crate) fn new(problem: &Problem, pod: &muster_scheduling::Unschedulable, remarks: Vec<Remark>) -> Self {
         Self {
             warnings: RemarkDocument::all(remarks),
             pod: problem.pods[pod.pod].name.to_string(),

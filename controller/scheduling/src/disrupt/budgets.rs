@@ -1,0 +1,181 @@
+//! How many nodes may be away at once: the budgets of pools, and those of pods.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::estate::{Cause, Estate, NodeBudget, Share, Window};
+
+/// Causes that budgets hold for.
+const VOLUNTARY: [Cause; 3] = [Cause::Empty, Cause::Underutilized, Cause::Drifted];
+
+/// What one pool allows for one cause.
+#[derive(Debug, Clone, Default)]
+struct Allowance {
+    /// Nodes that may be away.
+    nodes: u64,
+    /// What the tightest budget says, for people, and since when it has been in force if that is by schedule.
+    rule: Option<(String, Option<Timestamp>)>,
+}
+
+/// The budgets at one moment, and what commands have taken of them.
+#[derive(Debug, Clone)]
+pub(super) struct Ledger {
+    /// By pool and voluntary cause.
+    allowed: Vec<[Allowance; 3]>,
+    /// By pool: nodes that are away.
+    away: Vec<u64>,
+    /// By pod budget: evictions of commands so far.
+    evictions: Vec<u32>,
+}
+
+impl Ledger {
+    pub(super) fn new(estate: &Estate, now: Timestamp) -> Self {
+        let pools = estate.problem.pools.len();
+        let (mut total, mut away) = (vec![0_u64; pools], vec![0_u64; pools]);
+        for (node, member) in estate.problem.nodes.iter().zip(&estate.members) {
+            let Some((member, pool)) = member.as_ref().and_then(|member| Some((member, member.pool?))) else {
+                continue;
+            };
+            if !node.initialized {
+                continue;
+            }
+            total[pool] += 1;
+            away[pool] += u64::from(node.deleting || !member.ready);
+        }
+        let of_pool = |pool: usize| {
+            VOLUNTARY.map(|cause| Allowance::new(&estate.policies[pool].budgets, cause, total[pool], now))
+        };
+        Self { allowed: (0..pools).map(of_pool).collect(), away, evictions: vec![0; estate.pod_budgets.len()] }
+    }
+
+    /// Nodes of `pool` that may still go for `cause`.
+    pub(super) fn left(&self, pool: usize, cause: Cause) -> u64 {
+        self.allowance(pool, cause).map_or(u64::MAX, |allowance| allowance.nodes.saturating_sub(self.away[pool]))
+    }
+
+    /// Why none is left, and since when.
+    pub(super) fn refusal(&self, pool: usize, cause: Cause) -> (String, Option<Timestamp>) {
+        let rule = self.allowance(pool, cause).and_then(|allowance| allowance.rule.clone());
+        let (rule, since) = rule.unwrap_or_default();
+        let nodes = if self.away[pool] == 1 { "node is" } else { "nodes are" };
+        (format!("{rule}, and {} {nodes} away already", self.away[pool]), since)
+    }
+
+    /// Takes one node of `pool`, whatever is left.
+    pub(super) fn take(&mut self, pool: Option<usize>) {
+        if let Some(pool) = pool {
+            self.away[pool] += 1;
+        }
+    }
+
+    /// The first pod budget that has no room for evicting all that it guards on a node beside what commands evict already.
+    /// What one node needs is always let through: its pods leave one by one.
+    pub(super) fn pods_left(&self, estate: &Estate, node: usize) -> Option<usize> {
+        let over = |&(budget, count): &(usize, u32)| {
+            let taken = self.evictions[budget];
+            taken > 0 && taken.saturating_add(count) > estate.pod_budgets[budget].allowed
+        };
+        guarded(estate, node).into_iter().find(over).map(|(budget, _)| budget)
+    }
+
+    /// Counts the evictions of a node.
+    pub(super) fn evict(&mut self, estate: &Estate, node: usize) {
+        for (budget, count) in guarded(estate, node) {
+            self.evictions[budget] = self.evictions[budget].saturating_add(count);
+        }
+    }
+
+    fn allowance(&self, pool: usize, cause: Cause) -> Option<&Allowance> {
+        let at = VOLUNTARY.iter().position(|&known| known == cause)?;
+        Some(&self.allowed[pool][at])
+    }
+}
+
+/// How many pods of a node each budget guards.
+fn guarded(estate: &Estate, node: usize) -> BTreeMap<usize, u32> {
+    let mut counts = BTreeMap::new();
+    let occupants = estate.members[node].iter().flat_map(|member| &member.occupants);
+    for budget in occupants.filter(|occupant| occupant.evictable).flat_map(|occupant| &occupant.budgets) {
+        *counts.entry(*budget).or_default() += 1;
+    }
+    counts
+}
+
+impl Allowance {
+    /// The least that a budget in force allows of `total` nodes.
+    fn new(budgets: &[NodeBudget], cause: Cause, total: u64, now: Timestamp) -> Self {
+        let mut least = Self { nodes: u64::MAX, rule: None };
+        for budget in budgets.iter().filter(|budget| budget.causes.is_empty() || budget.causes.contains(&cause)) {
+            let (since, window) = match &budget.window {
+                Window::Always => (None, String::new()),
+                Window::After(schedule, duration) => match schedule.open_since(now, *duration) {
+                    Some(since) => (Some(since), format!(" since {since} (schedule `{schedule}`)")),
+                    None => continue,
+                },
+                Window::Unreadable(why) => {
+                    let rule = format!("a budget allows no node, since its schedule cannot be read: {why}");
+                    return Self { nodes: 0, rule: Some((rule, None)) };
+                }
+            };
+            let nodes = budget.nodes.of(total);
+            if nodes < least.nodes {
+                let share = match budget.nodes {
+                    Share::Count(count) => format!("`nodes: {count}`"),
+                    Share::Percent(percent) => format!("`nodes: {percent}%`"),
+                };
+                let word = if nodes == 1 { "node" } else { "nodes" };
+                let rule = format!("budget {share}{window} allows {nodes} {word} of {total} for {}", cause.name());
+                least = Self { nodes, rule: Some((rule, since)) };
+            }
+        }
+        least
+    }
+}
+
+impl Share {
+    /// How many of `total` nodes that is. Percentages round up, so that a small pool is not stuck.
+    fn of(self, total: u64) -> u64 {
+        match self {
+            Self::Count(count) => count,
+            Self::Percent(percent) => total.saturating_mul(percent).div_ceil(100),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::super::schedule::Schedule;
+    use super::*;
+
+    fn budget(nodes: Share, causes: &[Cause], window: Window) -> NodeBudget {
+        NodeBudget { nodes, causes: causes.to_vec(), window }
+    }
+
+    fn allowed(budgets: &[NodeBudget], cause: Cause, total: u64, now: &str) -> u64 {
+        Allowance::new(budgets, cause, total, now.parse().unwrap()).nodes
+    }
+
+    #[test]
+    fn the_least_budget_in_force_counts() {
+        let nights = Window::After(Schedule::parse("0 22 * * *").unwrap(), SignedDuration::from_hours(8));
+        let budgets =
+            [budget(Share::Percent(10), &[], Window::Always), budget(Share::Count(0), &[Cause::Drifted], nights)];
+        for (cause, now, total, expected) in [
+            (Cause::Empty, "2026-11-20T12:00:00Z", 21, 3),
+            (Cause::Drifted, "2026-11-20T12:00:00Z", 20, 2),
+            (Cause::Drifted, "2026-11-20T23:00:00Z", 20, 0),
+            (Cause::Underutilized, "2026-11-20T23:00:00Z", 1, 1),
+        ] {
+            assert_eq!(allowed(&budgets, cause, total, now), expected, "{cause:?} at {now}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_nobody_can_read_allows_nothing() {
+        let budgets = [budget(Share::Count(5), &[], Window::Unreadable("no".into()))];
+        assert_eq!(allowed(&budgets, Cause::Empty, 10, "2026-11-20T12:00:00Z"), 0);
+    }
+}

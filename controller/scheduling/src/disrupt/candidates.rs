@@ -1,0 +1,135 @@
+//! What keeps a node from being taken away at all, in Karpenter's order: the node, its pods, then what consolidation asks.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::decision::{Block, Blocked};
+use super::estate::{Consolidation, Estate, Hold, Member};
+use crate::labels;
+
+/// Labels that tell a node's price.
+const PRICE_LABELS: [&str; 3] = [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE];
+
+/// What is wrong with the node itself. `promised` is a pending pod that a plan puts on it.
+pub(super) fn node_block(estate: &Estate, node: usize, promised: Option<&Arc<str>>) -> Option<Blocked> {
+    let member = estate.members[node].as_ref()?;
+    let about = &estate.problem.nodes[node];
+    let block = |block, since, message| Some(Blocked { node, block, since, message });
+    if !about.initialized {
+        let message = "the node is not initialized yet".to_owned();
+        return block(Block::NotInitialized, member.created, message);
+    }
+    if let Some(pod) = &member.nominated_by {
+        return block(Block::Nominated, None, format!("pod `{pod}` was promised room on it"));
+    }
+    if let Some(pod) = promised {
+        return block(Block::Nominated, None, format!("pending pod `{pod}` goes onto it"));
+    }
+    if member.do_not_disrupt {
+        let message = "annotation `karpenter.sh/do-not-disrupt: \"true\"` on the node".to_owned();
+        return block(Block::DoNotDisrupt, None, message);
+    }
+    if member.pool.is_none() {
+        return block(Block::NodePoolMissing, None, format!("its NodePool `{}` does not exist", member.pool_name));
+    }
+    None
+}
+
+/// The first of its pods that may not be moved now.
+pub(super) fn pods_block(estate: &Estate, node: usize, now: Timestamp) -> Option<Blocked> {
+    let member = estate.members[node].as_ref()?;
+    let pods = estate.problem.nodes[node].bound.iter().zip(&member.occupants);
+    let evicted: Vec<_> = pods.filter(|(_, occupant)| occupant.evictable).collect();
+    if let Some((pod, occupant)) = evicted.iter().find(|(_, occupant)| occupant.holds(now)) {
+        let until = match occupant.hold {
+            Some(Hold::Until(end)) => format!(" until {end}"),
+            _ => String::new(),
+        };
+        let message = format!("pod `{}` has annotation `karpenter.sh/do-not-disrupt`{until}", pod.name);
+        return Some(Blocked { node, block: Block::PodDoNotDisrupt, since: occupant.started, message });
+    }
+    let guarded = evicted.iter().find_map(|(pod, occupant)| match occupant.budgets.as_slice() {
+        [] => None,
+        [one] if estate.pod_budgets[*one].allowed > 0 => None,
+        [one] => Some((
+            pod,
+            occupant,
+            format!("PodDisruptionBudget `{}` allows no eviction of", estate.pod_budgets[*one].name),
+        )),
+        several => {
+            let names: Vec<String> = several.iter().map(|&one| format!("`{}`", estate.pod_budgets[one].name)).collect();
+            let rule =
+                format!("PodDisruptionBudgets {} both select, and so forbid the eviction of,", names.join(" and "));
+            Some((pod, occupant, rule))
+        }
+    });
+    let (pod, occupant, rule) = guarded?;
+    let message = format!("{rule} pod `{}`", pod.name);
+    Some(Blocked { node, block: Block::PodDisruptionBudget, since: occupant.started, message })
+}
+
+/// What keeps consolidation from an otherwise free node. `empty`: it has no pod that would have to move.
+pub(super) fn consolidation_block(
+    estate: &Estate,
+    node: usize,
+    now: Timestamp,
+    empty: bool,
+    price: Option<f64>,
+) -> Option<Blocked> {
+    let member = estate.members[node].as_ref()?;
+    let pool = member.pool?;
+    let policy = &estate.policies[pool];
+    let about = &estate.problem.nodes[node];
+    let name = &member.pool_name;
+    let block = |block, since, message| Some(Blocked { node, block, since, message });
+    if estate.problem.pools[pool].missing_replicas.is_some() {
+        let message = format!("NodePool `{name}` has a fixed number of nodes (`replicas`)");
+        return block(Block::StaticPool, member.known_since(), message);
+    }
+    if !empty && price.is_none() {
+        if let Some(key) = PRICE_LABELS.iter().find(|key| about.labels.get(key).is_none()) {
+            return block(
+                Block::MissingLabel,
+                member.known_since(),
+                format!("label `{key}` is missing, so its price is unknown"),
+            );
+        }
+        let of = |key: &str| about.labels.get(key).map_or("", |value| &**value);
+        let (kind, capacity, zone) = (of(labels::INSTANCE_TYPE), of(labels::CAPACITY_TYPE), of(labels::ZONE));
+        let message = format!("the price of `{kind}`, {capacity} in {zone}, is unknown");
+        return block(Block::UnknownInstanceType, member.known_since(), message);
+    }
+    let Some(after) = policy.consolidate_after else {
+        let message = format!("`consolidateAfter` of NodePool `{name}` is Never");
+        return block(Block::ConsolidateAfter, member.known_since(), message);
+    };
+    if !empty && policy.consolidation == Consolidation::WhenEmpty {
+        let message = format!("NodePool `{name}` consolidates empty nodes only (`consolidationPolicy: WhenEmpty`)");
+        return block(Block::ConsolidationPolicy, member.known_since(), message);
+    }
+    if is_consolidatable(member, now, Some(after)) {
+        return None;
+    }
+    let since = member.last_pod_event.max(member.initialized);
+    let what = if member.last_pod_event >= member.initialized { "its pods changed" } else { "it became initialized" };
+    let end = since.and_then(|since| since.checked_add(after).ok());
+    let end = end.map_or_else(String::new, |end| format!(" ends at {end}"));
+    let message = match since {
+        Some(since) => format!("`consolidateAfter` of NodePool `{name}`{end}: {what} at {since}"),
+        None => format!(
+            "`consolidateAfter` of NodePool `{name}` has not passed as far as is known: nothing says when the node became initialized"
+        ),
+    };
+    block(Block::ConsolidateAfter, since, message)
+}
+
+/// Whether `consolidateAfter` has passed, or something said so.
+pub(super) fn is_consolidatable(member: &Member, now: Timestamp, after: Option<jiff::SignedDuration>) -> bool {
+    let Some(after) = after else { return false };
+    if member.consolidatable || after.is_zero() {
+        return true;
+    }
+    let since = member.last_pod_event.max(member.initialized);
+    since.is_some_and(|since| now.duration_since(since) >= after)
+}

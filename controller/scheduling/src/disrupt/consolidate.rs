@@ -1,0 +1,241 @@
+//! Consolidation: which nodes to keep, given what they are worth per dollar, and where the pods of the others go.
+//!
+//! Candidates stand in the order of their worth. For some number of them, from the worst on, a trial puts all their pods
+//! into the room of the rest and, what is left, onto new nodes. That number is looked for by bisection (the most that need
+//! no launch), then beyond it, where launches pay. What one trial moves falls apart into commands that do not depend on
+//! each other. Nodes that are left are then tried one by one.
+
+use super::decision::{Block, Method};
+use super::estate::Cause;
+use super::offer::Offer;
+use super::pass::Pass;
+use super::world::Trial;
+use super::worth::worst_first;
+
+/// Up to this many candidates, each number of them is tried.
+const FEW: usize = 12;
+
+/// Rounds in which parts that are not worth it, or fit nowhere, are left out of a trial.
+const REPAIRS: usize = 4;
+
+/// Nodes that are tried one by one, at most. Counted, not timed: a plan does not depend on the load of the machine.
+const SINGLES: usize = 200;
+
+/// Nodes that wait for the same launches, at most. Companies of this size fill new nodes nearly as well as all together.
+pub(super) const MOST_TOGETHER: usize = 100;
+
+/// A trial that can be carried out: its parts, and what they save less what the moves must save.
+struct Proposal {
+    parts: Vec<(Trial, Offer)>,
+    gain: f64,
+}
+
+impl Pass<'_> {
+    pub(super) fn consolidate(&mut self) {
+        // Nodes whose own pods changed lately take no pods that are moved for money.
+        for (node, member) in self.members() {
+            let after = member.pool.and_then(|pool| self.estate().policies[pool].consolidate_after);
+            if after.is_some() && !super::candidates::is_consolidatable(member, self.world.now, after) {
+                self.world.close(node);
+            }
+        }
+        let candidates: Vec<(usize, usize)> = self.consolidatable(false);
+        self.many(&candidates);
+        if self.world.settings.first && self.commands.iter().any(|command| !command.cause.forceful()) {
+            return;
+        }
+        self.one_by_one(&candidates);
+    }
+
+    // === many at once ===
+
+    fn many(&mut self, candidates: &[(usize, usize)]) {
+        let nodes: Vec<usize> = candidates.iter().map(|&(node, _)| node).collect();
+        if nodes.len() < 2 {
+            return;
+        }
+        let ordered = worst_first(&mut self.world, &nodes);
+        let list = self.within_budgets(ordered);
+        let Some((list, whole)) = self.without_stuck(list) else { return };
+        let mut best: Option<Proposal> = None;
+        let mut numbers: Vec<usize> = if list.len() <= FEW {
+            (1..list.len()).collect()
+        } else {
+            let most = self.most_without_launch(&list);
+            let rest = list.len() - most;
+            let beyond = [1, 2, 3].map(|quarter| most + rest * quarter / 4);
+            std::iter::once(most).chain(beyond).filter(|&number| number > 0 && number < list.len()).collect()
+        };
+        numbers.dedup();
+        let trials = numbers.into_iter().map(Some).chain([None]);
+        for number in trials {
+            let trial = match number {
+                Some(number) => self.world.attempt(&list[..number]),
+                None => whole.clone(),
+            };
+            let proposal = self.propose(trial);
+            if proposal.gain > 0.0 && best.as_ref().is_none_or(|best| proposal.gain > best.gain) {
+                best = Some(proposal);
+            }
+        }
+        let Some(mut best) = best else { return };
+        if list.len() <= FEW {
+            best = self.without_needless(best);
+        }
+        self.carry_out(best);
+    }
+
+    /// The proposal without nodes that nothing is saved by.
+    fn without_needless(&mut self, mut best: Proposal) -> Proposal {
+        let mut nodes: Vec<usize> = best.parts.iter().flat_map(|(part, _)| part.nodes.clone()).collect();
+        for node in nodes.clone() {
+            let others: Vec<usize> = nodes.iter().copied().filter(|&other| other != node).collect();
+            if others.is_empty() {
+                break;
+            }
+            let trial = self.world.attempt(&others);
+            let proposal = self.propose(trial);
+            if proposal.gain >= best.gain {
+                nodes = proposal.parts.iter().flat_map(|(part, _)| part.nodes.clone()).collect();
+                best = proposal;
+            }
+        }
+        best
+    }
+
+    /// As many of `ordered` as the budgets let go, from its beginning.
+    fn within_budgets(&self, ordered: Vec<usize>) -> Vec<usize> {
+        let mut ledger = self.ledger.clone();
+        let pool_of = |node: usize| self.estate().members[node].as_ref().and_then(|member| member.pool);
+        let mut goes = |&node: &usize| {
+            let Some(pool) = pool_of(node) else { return false };
+            let free = ledger.left(pool, Cause::Underutilized) > 0 && ledger.pods_left(self.estate(), node).is_none();
+            if free {
+                ledger.take(Some(pool));
+                ledger.evict(self.estate(), node);
+            }
+            free
+        };
+        ordered.into_iter().filter(|node| goes(node)).collect()
+    }
+
+    /// The list without nodes whose pods fit nowhere, not even on what can be launched, and the trial of all the rest.
+    fn without_stuck(&mut self, mut list: Vec<usize>) -> Option<(Vec<usize>, Trial)> {
+        for _ in 0..REPAIRS {
+            if list.is_empty() {
+                return None;
+            }
+            let trial = self.world.attempt(&list);
+            let stuck = trial.stuck();
+            if stuck.is_empty() {
+                return Some((list, trial));
+            }
+            list.retain(|node| !stuck.contains(node));
+        }
+        None
+    }
+
+    /// The most nodes whose pods all fit on those that stay.
+    fn most_without_launch(&mut self, list: &[usize]) -> usize {
+        let (mut fits, mut too_many) = (0, list.len() + 1);
+        while too_many - fits > 1 {
+            let middle = fits.midpoint(too_many);
+            let trial = self.world.attempt(&list[..middle]);
+            if trial.places_all() && !trial.launches() { fits = middle } else { too_many = middle }
+        }
+        fits
+    }
+
+    /// What of a trial is worth carrying out.
+    fn propose(&mut self, mut trial: Trial) -> Proposal {
+        for round in 0..=REPAIRS {
+            let parts = trial.parts();
+            let all = parts.len();
+            let offers = parts.into_iter().filter_map(|part| Some((self.offer(&part).ok()?, part)));
+            let parts: Vec<(Trial, Offer)> = offers.map(|(offer, part)| (part, offer)).collect();
+            // Where something is left out, the rest is asked again: rules between pods may see it otherwise.
+            if parts.len() == all || round == REPAIRS && parts.iter().all(|(part, _)| !part.launches()) {
+                let moves: usize = parts.iter().map(|(part, _)| part.pods.len()).sum();
+                let savings: f64 = parts.iter().map(|(_, offer)| offer.savings).sum();
+                let gain = savings - moves as f64 * self.world.settings.move_price;
+                return Proposal { parts, gain };
+            }
+            let nodes: Vec<usize> = parts.iter().flat_map(|(part, _)| part.nodes.iter().copied()).collect();
+            if nodes.is_empty() {
+                break;
+            }
+            // What is refused over and over is a launch: in the end only what needs none is asked for.
+            let nodes: Vec<usize> = if round + 1 < REPAIRS {
+                nodes
+            } else {
+                let free = parts.iter().filter(|(part, _)| !part.launches());
+                free.flat_map(|(part, _)| part.nodes.iter().copied()).collect()
+            };
+            trial = self.world.attempt(&nodes);
+        }
+        Proposal { parts: Vec::new(), gain: 0.0 }
+    }
+
+    /// What needs no launch goes in one command, everything else each for itself.
+    fn carry_out(&mut self, proposal: Proposal) {
+        let (launching, free): (Vec<_>, Vec<_>) = proposal.parts.into_iter().partition(|(part, _)| part.launches());
+        let method = |trial: &Trial| if trial.nodes.len() > 1 { Method::MultiNode } else { Method::SingleNode };
+        if !free.is_empty() {
+            let joined = Trial::joined(free.into_iter().map(|(part, _)| part).collect());
+            self.accept((Cause::Underutilized, method(&joined)), &joined, Vec::new());
+        }
+        for (part, offer) in launching {
+            if part.nodes.len() <= MOST_TOGETHER {
+                self.accept((Cause::Underutilized, method(&part)), &part, offer.launches);
+                continue;
+            }
+            // So many would all wait for the slowest launch, and fail with the first that fails: smaller companies go,
+            // each onto nodes of its own.
+            part.nodes.iter().for_each(|&node| self.world.close(node));
+            for company in part.nodes.chunks(MOST_TOGETHER) {
+                let trial = self.world.attempt(company);
+                if let Ok(offer) = self.offer(&trial) {
+                    self.accept((Cause::Underutilized, method(&trial)), &trial, offer.launches);
+                }
+            }
+        }
+    }
+
+    // === one by one ===
+
+    fn one_by_one(&mut self, candidates: &[(usize, usize)]) {
+        let mut tried = 0;
+        let still: Vec<usize> = self.members().into_iter().map(|(node, _)| node).collect();
+        for &(node, pool) in candidates {
+            if still.binary_search(&node).is_err() {
+                continue;
+            }
+            // Who takes pods in this pass gives none.
+            if self.world.received[node] > 0 {
+                continue;
+            }
+            if self.ledger.left(pool, Cause::Underutilized) == 0 {
+                self.keep_by_budget(&self.ledger.clone(), node, pool, Cause::Underutilized);
+                continue;
+            }
+            if !self.evictions_are_left(node) {
+                continue;
+            }
+            tried += 1;
+            if tried > SINGLES {
+                self.keep(node, Block::NothingToGain, "it is among those worth keeping beside what goes".to_owned());
+                continue;
+            }
+            let trial = self.world.attempt(&[node]);
+            match self.offer(&trial) {
+                Ok(offer) => {
+                    self.accept((Cause::Underutilized, Method::SingleNode), &trial, offer.launches);
+                    if self.world.settings.first {
+                        return;
+                    }
+                }
+                Err((block, message)) => self.keep(node, block, message),
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What cannot wait: the cloud takes a node back, a node is broken, a node is too old. Budgets, pods and owners have no say.
+//! Where the pods go is planned all the same, so that replacements are up before old nodes go.
+
+use std::sync::Arc;
+
+use super::consolidate::MOST_TOGETHER;
+use super::decision::{Block, Method};
+use super::estate::{Cause, Member};
+use super::pass::Pass;
+
+/// Of a pool, more than this share may be broken before nobody believes it and nothing is repaired: a fifth, rounded up.
+const REPAIRED_AT_MOST: (u64, u64) = (1, 5);
+
+impl Pass<'_> {
+    pub(super) fn forceful(&mut self) {
+        let members = self.members();
+        let interrupted = |member: &Member| member.interrupted.is_some();
+        let broken: Vec<usize> = if self.world.settings.node_repair { self.broken() } else { Vec::new() };
+        let now = self.world.now;
+        let expired = |member: &Member| member.expires().is_some_and(|end| end <= now);
+        let mut groups = [
+            ((Cause::Interrupted, Method::Interruption), Vec::new()),
+            ((Cause::Unhealthy, Method::Repair), Vec::new()),
+            ((Cause::Expired, Method::Expiration), Vec::new()),
+        ];
+        for (node, member) in members {
+            let group = match () {
+                () if interrupted(member) => 0,
+                () if broken.contains(&node) => 1,
+                () if expired(member) => 2,
+                () => continue,
+            };
+            groups[group].1.push(node);
+        }
+        // None of them takes pods of another.
+        for &node in groups.iter().flat_map(|(_, nodes)| nodes) {
+            self.world.close(node);
+        }
+        for (why, mut nodes) in groups {
+            if why.0 == Cause::Expired {
+                let expires = |&node: &usize| (self.estate().members[node].as_ref().and_then(Member::expires), node);
+                nodes.sort_by_key(expires);
+            }
+            let (fixed, others): (Vec<usize>, Vec<usize>) = nodes.into_iter().partition(|&node| self.is_static(node));
+            for node in fixed {
+                let trial = self.attempt_static(node);
+                let launches = trial.solution.new_nodes.clone();
+                self.accept(why, &trial, launches);
+            }
+            for company in others.chunks(MOST_TOGETHER) {
+                for part in self.world.attempt(company).parts() {
+                    let launches = part.solution.new_nodes.clone();
+                    self.accept(why, &part, launches);
+                }
+            }
+        }
+    }
+
+    /// Whether the node's pool has a fixed number of nodes.
+    pub(super) fn is_static(&self, node: usize) -> bool {
+        let pool = self.estate().members[node].as_ref().and_then(|member| member.pool);
+        pool.is_some_and(|pool| self.estate().problem.pools[pool].missing_replicas.is_some())
+    }
+
+    /// Nodes that have been broken for too long, in pools of which not too many are.
+    fn broken(&mut self) -> Vec<usize> {
+        let now = self.world.now;
+        let ails = |member: &Member| {
+            member.ailment.as_ref().is_some_and(|ailment| now.duration_since(ailment.since) >= ailment.tolerated)
+        };
+        let members = self.members();
+        let of_pool = |pool: &Arc<str>| {
+            let nodes = members.iter().filter(|(_, member)| member.pool_name == *pool);
+            nodes.fold((0_u64, 0_u64), |(all, sick), (_, member)| (all + 1, sick + u64::from(ails(member))))
+        };
+        let mut broken = Vec::new();
+        for (node, member) in members.iter().filter(|(_, member)| ails(member)) {
+            let (all, sick) = of_pool(&member.pool_name);
+            let (part, whole) = REPAIRED_AT_MOST;
+            if sick <= (all * part).div_ceil(whole) {
+                broken.push(*node);
+                continue;
+            }
+            let condition = member.ailment.as_ref().map_or("", |ailment| &ailment.condition);
+            let message = format!(
+                "it is to be repaired ({condition}), but {sick} of {all} nodes of NodePool `{}` are broken, and more than a fifth points to another cause",
+                member.pool_name
+            );
+            self.keep(*node, Block::Budget, message);
+        }
+        broken
+    }
+}

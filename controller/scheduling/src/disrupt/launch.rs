@@ -1,0 +1,119 @@
+//! Launches of a replacement: only types that are cheaper than what they replace, whichever of them the cloud picks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::labels;
+use crate::model::{Catalogue, Offer, OfferingSet, Operator, Options, Problem, Requirement, Requirements};
+use crate::solution::NewNode;
+
+const SPOT: &str = "spot";
+
+/// What a launch may draw on: its pool's types, and which of their offerings its requirements allow.
+struct Market<'p> {
+    types: &'p Catalogue,
+    /// By set of requirements that offerings share.
+    open: Vec<bool>,
+}
+
+impl<'p> Market<'p> {
+    fn new(problem: &'p Problem, options: &Options, pool: usize, requirements: &Requirements) -> Self {
+        let types = &problem.catalogues[problem.pools[pool].catalogue];
+        let open = types
+            .sets()
+            .iter()
+            .map(|set| (!set.reserved || options.reserved_capacity) && requirements.intersects(&set.requirements));
+        Self { types, open: open.collect() }
+    }
+
+    fn offers(&self, kind: usize) -> impl Iterator<Item = (&'p Offer, &'p OfferingSet)> {
+        let offers = self.types.offers(kind).iter().map(|offer| (offer, &self.types.sets()[offer.set as usize]));
+        offers.filter(|(offer, set)| self.open[offer.set as usize] && (!set.reserved || offer.reservation_capacity > 0))
+    }
+
+    /// What a launch of the type may cost at most: the dearest reserved offering if there is one, else the dearest of
+    /// spot, else the dearest on demand, as the cloud tries them in this order.
+    fn worst_price(&self, kind: usize) -> Option<f64> {
+        let mut worst: [Option<f64>; 3] = [None; 3];
+        for (offer, set) in self.offers(kind) {
+            let rank = if set.reserved { 0 } else { 1 + usize::from(!set.spot) };
+            worst[rank] = Some(worst[rank].map_or(offer.price, |known: f64| known.max(offer.price)));
+        }
+        worst.into_iter().flatten().next()
+    }
+
+    /// The cheapest offering of the type: price and number.
+    fn cheapest(&self, kind: usize) -> Option<(f64, usize)> {
+        let offers = self.offers(kind).map(|(offer, _)| (offer.price, offer.number as usize));
+        offers.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
+    }
+
+    /// Whether some of `kinds` may come up as spot, and some on demand.
+    fn spot_and_on_demand(&self, kinds: &[usize]) -> (bool, bool) {
+        let sets = || kinds.iter().flat_map(|&kind| self.offers(kind)).map(|(_, set)| set);
+        (sets().any(|set| set.spot), sets().any(|set| !set.spot && !set.reserved))
+    }
+}
+
+/// Whether the launch may come up as spot.
+pub(super) fn may_be_spot(problem: &Problem, options: &Options, node: &NewNode) -> bool {
+    Market::new(problem, options, node.pool, &node.requirements).spot_and_on_demand(&node.alternatives).0
+}
+
+/// Why there is no cheaper launch.
+pub(super) enum Miss {
+    /// Every type costs as much.
+    Dear,
+    /// So many types cost less, too few for the pool's `minValues`.
+    Choice(usize),
+}
+
+/// `node` with only those types that cost less than `limit` wherever they come up, as many as the pool's `minValues` ask
+/// for at least. What may be spot or on demand becomes spot, so that no interruption of the market turns a saving
+/// into its opposite.
+pub(super) fn below(problem: &Problem, options: &Options, node: &NewNode, limit: f64) -> Result<NewNode, Miss> {
+    let mut requirements = Arc::clone(&node.requirements);
+    let mut market = Market::new(problem, options, node.pool, &requirements);
+    if market.spot_and_on_demand(&node.alternatives) == (true, true) {
+        Arc::make_mut(&mut requirements).add(labels::CAPACITY_TYPE, Requirement::new(Operator::In, [SPOT]));
+        market = Market::new(problem, options, node.pool, &requirements);
+    }
+    let cheaper = node.alternatives.iter().filter(|&&kind| market.worst_price(kind).is_some_and(|worst| worst < limit));
+    let priced = cheaper.filter_map(|&kind| market.cheapest(kind).map(|(price, offering)| (price, kind, offering)));
+    let mut kept: Vec<(f64, usize, usize)> = priced.collect();
+    // The order of the plan, but by the prices that are left.
+    kept.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let &(price, instance_type, offering) = kept.first().ok_or(Miss::Dear)?;
+    let alternatives: Arc<[usize]> = kept.iter().map(|&(_, kind, _)| kind).collect();
+    let kept = NewNode { instance_type, offering, price, alternatives, requirements, ..node.clone() };
+    let count = kept.alternatives.len();
+    if choice_is_kept(problem, &kept, &kept.alternatives) { Ok(kept) } else { Err(Miss::Choice(count)) }
+}
+
+/// `node` with its `count` cheapest types, or more if `minValues` asks for them.
+pub(super) fn truncated(problem: &Problem, node: NewNode, count: usize) -> NewNode {
+    let enough =
+        (count..node.alternatives.len()).find(|&most| choice_is_kept(problem, &node, &node.alternatives[..most]));
+    match enough {
+        Some(most) => NewNode { alternatives: node.alternatives[..most].into(), ..node },
+        None => node,
+    }
+}
+
+/// Whether `minValues` of the pool hold for these types. A consolidation never relaxes them.
+fn choice_is_kept(problem: &Problem, node: &NewNode, kinds: &[usize]) -> bool {
+    let pool = &problem.pools[node.pool];
+    let types = &problem.catalogues[pool.catalogue];
+    pool.requirements.iter().all(|(key, requirement)| {
+        let Some(least) = requirement.min_values else { return true };
+        let values = kinds.iter().filter_map(|&kind| types[kind].requirements.get(key));
+        let distinct: BTreeSet<&str> = values
+            .flat_map(|of_type| of_type.values())
+            .map(|value| &**value)
+            .filter(|value| requirement.has(value))
+            .collect();
+        // A type is its own name, whether the catalogue repeats it as a label or not.
+        let names = if &**key == labels::INSTANCE_TYPE { kinds.len() } else { 0 };
+        distinct.len().max(names) >= least as usize
+    })
+}

@@ -1,0 +1,90 @@
+//! Which nodes are taken away, why, and where their pods go.
+//!
+//! ```text
+//!  Estate ──► candidates  what keeps a node from being touched at all ─────────────────────────────┐
+//!  now        budgets     how many may go at once                                                  │
+//!               │                                                                                  ▼
+//!               ▼                                                                               blocked
+//!  forceful ──► emptiness ──► drift ──► consolidate (many at once, then one by one) ──► commands     (each other node,
+//!     │            │            │            │                                                       by what, since when)
+//!     └────────────┴── world ◄──┴────────────┘
+//!                      trial: where would the pods go?  (the packer, on what earlier commands leave)
+//! ```
+//!
+//! A pass is a total function of a snapshot and a moment. Nodes that get pods never give any in the same pass, so commands
+//! may be carried out in any order. What is bought for a command is full: its room is for the next pass, when it is up.
+
+mod budgets;
+mod candidates;
+mod consolidate;
+mod decision;
+mod drift;
+mod estate;
+mod forceful;
+mod launch;
+mod offer;
+mod pass;
+mod removal;
+mod schedule;
+mod split;
+mod world;
+mod worth;
+
+pub use decision::{Block, Blocked, Command, Decision, Method};
+pub use estate::{
+    Ailment, Cause, Consolidation, Drift, Estate, Hold, Interruption, Member, NodeBudget, Occupant, PodBudget, Policy,
+    Refused, Share, Window,
+};
+pub use removal::{Removal, if_removed};
+pub use schedule::Schedule;
+
+use jiff::Timestamp;
+
+use crate::model::Options;
+use pass::Pass;
+
+/// The operator's choices for a pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// How pods are packed.
+    pub options: Options,
+    /// Gate `NodeRepair`.
+    pub node_repair: bool,
+    /// Gate `SpotToSpotConsolidation`.
+    pub spot_to_spot: bool,
+    /// Only the first voluntary command, as one pass of Karpenter's loop.
+    pub first: bool,
+    /// USD per hour that moving one pod must save.
+    pub move_price: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            options: Options::default(),
+            node_repair: false,
+            spot_to_spot: false,
+            first: false,
+            move_price: MOVE_PRICE,
+        }
+    }
+}
+
+/// A pod that moves is away for a minute or so, and its images are pulled again. At half a thousandth of a dollar per hour,
+/// a saving that is kept for an hour pays for two minutes of a quarter of a core.
+const MOVE_PRICE: f64 = 0.0005;
+
+/// What is disrupted at `now`, and why every other managed node is not.
+pub fn decide(estate: &Estate, now: Timestamp, settings: &Settings) -> Decision {
+    let mut pass = Pass::new(estate, settings, now);
+    pass.forceful();
+    let forced = pass.commands.len();
+    let voluntary = [Pass::emptiness, Pass::static_drift, Pass::drift, Pass::consolidate];
+    for method in voluntary {
+        method(&mut pass);
+        if settings.first && pass.commands.len() > forced {
+            break;
+        }
+    }
+    pass.end()
+}

@@ -1,0 +1,119 @@
+//! Whether a trial is worth carrying out as a consolidation, and with which launches.
+
+use super::decision::Block;
+use super::launch::{self, Miss};
+use super::pass::Pass;
+use super::world::Trial;
+use super::worth;
+use crate::labels;
+use crate::solution::NewNode;
+
+/// A replacement must save this share of what it replaces, lest rounding of prices makes nodes flap.
+const LEAST_SAVING: f64 = 0.01;
+
+/// Cheaper types that one spot node needs to be replaced by another: with fewer, each move ends on a type that is more
+/// likely to be interrupted than the last.
+const SPOT_CHOICE: usize = 15;
+
+/// Launches of a consolidation, and what it saves in USD per hour.
+pub(super) struct Offer {
+    pub(super) launches: Vec<NewNode>,
+    pub(super) savings: f64,
+}
+
+/// Why there is none.
+pub(super) type Refusal = (Block, String);
+
+impl Pass<'_> {
+    /// What carrying `trial` out would launch and save.
+    pub(super) fn offer(&self, trial: &Trial) -> Result<Offer, Refusal> {
+        let world = &self.world;
+        if !trial.places_all() {
+            return Err((Block::PodsWouldNotFit, self.who_is_stuck(trial)));
+        }
+        let cost = world.prices(&trial.nodes);
+        let launches = if trial.launches() { self.cheaper(trial, cost)? } else { Vec::new() };
+        let savings = cost - launches.iter().map(|node| node.price).sum::<f64>();
+        let moves = trial.pods.len() as f64 * world.settings.move_price;
+        if !launches.is_empty() && savings < LEAST_SAVING * cost || savings <= moves {
+            let pods = if trial.pods.len() == 1 { "pod" } else { "pods" };
+            let message = format!(
+                "moving {} {pods} would save ${savings:.4} an hour, too little to pay for the moves",
+                trial.pods.len()
+            );
+            return Err((Block::NothingToGain, message));
+        }
+        worth::balanced(world, &trial.nodes, savings).map_err(|message| (Block::NothingToGain, message))?;
+        Ok(Offer { launches, savings })
+    }
+
+    /// The launches of `trial`, with the types only that leave a saving.
+    fn cheaper(&self, trial: &Trial, cost: f64) -> Result<Vec<NewNode>, Refusal> {
+        let world = &self.world;
+        let (problem, options) = (&world.problem, &world.settings.options);
+        let planned = &trial.solution.new_nodes;
+        let total: f64 = planned.iter().map(|node| node.price).sum();
+        let what = if trial.nodes.len() == 1 { "the node costs" } else { "the nodes cost" };
+        let dear = || {
+            let message = format!("{what} ${cost:.4} an hour, and the cheapest launch that holds the pods ${total:.4}");
+            (Block::NoCheaperReplacement, message)
+        };
+        let mut launches = Vec::with_capacity(planned.len());
+        for node in planned {
+            let others = total - node.price;
+            let mut limit = cost - others;
+            if planned.len() == 1 && trial.nodes.len() > 1 {
+                limit = limit.min(self.least_of_same_types(trial, node));
+            }
+            let kept = launch::below(problem, options, node, limit).map_err(|miss| match miss {
+                Miss::Dear => dear(),
+                Miss::Choice(count) => {
+                    let name = &problem.pools[node.pool].name;
+                    let types = if count == 1 { "type is" } else { "types are" };
+                    let message =
+                        format!("{count} cheaper {types} fewer than the `minValues` of NodePool `{name}` ask for");
+                    (Block::NoCheaperReplacement, message)
+                }
+            })?;
+            launches.push(kept);
+        }
+        if launches.iter().map(|node| node.price).sum::<f64>() >= cost {
+            return Err(dear());
+        }
+        let is_spot =
+            |&node: &usize| problem.nodes[node].labels.get(labels::CAPACITY_TYPE).is_some_and(|kind| &**kind == "spot");
+        if !trial.nodes.iter().all(is_spot) || !launches.iter().any(|node| launch::may_be_spot(problem, options, node))
+        {
+            return Ok(launches);
+        }
+        if !world.settings.spot_to_spot {
+            let message =
+                "spot would be replaced by spot, which the gate SpotToSpotConsolidation does not allow".to_owned();
+            return Err((Block::SpotToSpot, message));
+        }
+        if trial.nodes.len() == 1 {
+            let choice = launches.iter().map(|node| node.alternatives.len()).min().unwrap_or(0);
+            if choice < SPOT_CHOICE {
+                let types = if choice == 1 { "type is" } else { "types are" };
+                let message = format!(
+                    "{choice} cheaper {types} too little choice to replace spot by spot: {SPOT_CHOICE} are needed"
+                );
+                return Err((Block::SpotToSpot, message));
+            }
+            launches = launches.into_iter().map(|node| launch::truncated(problem, node, SPOT_CHOICE)).collect();
+        }
+        Ok(launches)
+    }
+
+    /// What the cheapest node costs that goes and is of a type that `launch` may be: rather than buy another one, that one
+    /// would be kept.
+    fn least_of_same_types(&self, trial: &Trial, launch: &NewNode) -> f64 {
+        let problem = &self.world.problem;
+        let types = &problem.catalogues[problem.pools[launch.pool].catalogue];
+        let names: Vec<&str> = launch.alternatives.iter().map(|&kind| &*types[kind].name).collect();
+        let same = trial.nodes.iter().filter(|&&node| {
+            problem.nodes[node].labels.get(labels::INSTANCE_TYPE).is_some_and(|kind| names.contains(&&**kind))
+        });
+        same.filter_map(|&node| self.world.price(node)).fold(f64::INFINITY, f64::min)
+    }
+}

@@ -1,0 +1,213 @@
+//! One pass under way: what was decided so far, and what speaks against each node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::Settings;
+use super::budgets::Ledger;
+use super::candidates::{consolidation_block, node_block, pods_block};
+use super::decision::{Block, Blocked, Command, Decision, Method};
+use super::estate::{Cause, Estate, Member};
+use super::world::{Trial, World};
+use crate::solution::NewNode;
+
+/// See the module.
+pub(super) struct Pass<'a> {
+    pub(super) world: World<'a>,
+    pub(super) ledger: Ledger,
+    pub(super) commands: Vec<Command>,
+    /// By node: what keeps it, as far as that is known.
+    verdicts: Vec<Option<Blocked>>,
+    /// By node: it goes.
+    gone: Vec<bool>,
+    /// By node: a pending pod that a plan puts on it.
+    promised: BTreeMap<usize, Arc<str>>,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp) -> Self {
+        let mut world = World::new(estate, settings, now);
+        let promised = world.settle_pending().into_iter().collect();
+        let nodes = estate.problem.nodes.len();
+        Self {
+            world,
+            ledger: Ledger::new(estate, now),
+            commands: Vec::new(),
+            verdicts: vec![None; nodes],
+            gone: vec![false; nodes],
+            promised,
+        }
+    }
+
+    pub(super) fn estate(&self) -> &'a Estate {
+        self.world.estate
+    }
+
+    /// Managed nodes that stay so far, in the order of the input.
+    pub(super) fn members(&self) -> Vec<(usize, &'a Member)> {
+        let estate = self.estate();
+        let members = estate.members.iter().enumerate();
+        let members = members.filter_map(|(node, member)| Some((node, member.as_ref()?)));
+        members.filter(|&(node, _)| !estate.problem.nodes[node].deleting && !self.gone[node]).collect()
+    }
+
+    /// Notes what keeps a node. Of one that has drifted, what keeps it from going for that is what its owner wants to hear.
+    pub(super) fn block(&mut self, blocked: Blocked) {
+        let verdict = &mut self.verdicts[blocked.node];
+        let drifted = self.world.estate.members[blocked.node].as_ref().is_some_and(|member| member.drifted.is_some());
+        if !drifted || verdict.is_none() {
+            *verdict = Some(blocked);
+        }
+    }
+
+    /// The same in parts.
+    pub(super) fn keep(&mut self, node: usize, block: Block, message: String) {
+        let since = self.estate().members[node].as_ref().and_then(Member::known_since);
+        self.block(Blocked { node, block, since, message });
+    }
+
+    /// Notes that a budget of the node's pool is used up; `ledger` says how far.
+    pub(super) fn keep_by_budget(&mut self, ledger: &Ledger, node: usize, pool: usize, cause: Cause) {
+        let (message, since) = ledger.refusal(pool, cause);
+        let message = format!("{message} (NodePool `{}`)", self.estate().problem.pools[pool].name);
+        let since = since.or_else(|| self.estate().members[node].as_ref().and_then(Member::known_since));
+        self.block(Blocked { node, block: Block::Budget, since, message });
+    }
+
+    /// What keeps a node, if that is known.
+    pub(super) fn verdict(&self, node: usize) -> Option<&Blocked> {
+        self.verdicts[node].as_ref()
+    }
+
+    /// Whether the node itself may be touched; notes why not.
+    pub(super) fn node_is_free(&mut self, node: usize) -> bool {
+        let blocked = node_block(self.estate(), node, self.promised.get(&node));
+        let free = blocked.is_none();
+        blocked.into_iter().for_each(|blocked| self.block(blocked));
+        free
+    }
+
+    /// Whether its pods may be moved; notes why not.
+    pub(super) fn pods_are_free(&mut self, node: usize) -> bool {
+        let blocked = pods_block(self.estate(), node, self.world.now);
+        let free = blocked.is_none();
+        blocked.into_iter().for_each(|blocked| self.block(blocked));
+        free
+    }
+
+    /// Whether commands before leave enough of the budgets of its pods; notes why not.
+    pub(super) fn evictions_are_left(&mut self, node: usize) -> bool {
+        let over = self.ledger.pods_left(self.estate(), node);
+        if let Some(budget) = over {
+            let name = &self.estate().pod_budgets[budget].name;
+            let message = format!("commands before this one use up what PodDisruptionBudget `{name}` allows");
+            self.keep(node, Block::PodDisruptionBudget, message);
+        }
+        over.is_none()
+    }
+
+    /// Nodes that consolidation may take; notes of the others why not.
+    pub(super) fn consolidatable(&mut self, empty: bool) -> Vec<(usize, usize)> {
+        let mut nodes = Vec::new();
+        for (node, member) in self.members() {
+            if is_empty(member) != empty || !self.node_is_free(node) || !self.pods_are_free(node) {
+                continue;
+            }
+            let price = self.world.price(node);
+            match (consolidation_block(self.estate(), node, self.world.now, empty, price), member.pool) {
+                (None, Some(pool)) => nodes.push((node, pool)),
+                // A node that has drifted and could not go for that has the better reason already.
+                (Some(_), _) if self.verdict(node).is_some_and(|known| known.block != Block::StaticPool) => {}
+                (blocked, _) => blocked.into_iter().for_each(|blocked| self.block(blocked)),
+            }
+        }
+        let value = |&(node, _): &(usize, usize)| {
+            let cost = self.estate().members[node].as_ref().map_or(1.0, Member::moving_cost);
+            self.world.price(node).unwrap_or(0.0) / cost
+        };
+        // What costs most for the pods that it holds goes first.
+        nodes.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.0.cmp(&b.0)));
+        nodes
+    }
+
+    /// Carries out a command, and counts it.
+    pub(super) fn accept(&mut self, why: (Cause, Method), trial: &Trial, replacements: Vec<NewNode>) {
+        for &node in &trial.nodes {
+            self.gone[node] = true;
+            self.verdicts[node] = None;
+            self.ledger.take(self.estate().members[node].as_ref().and_then(|member| member.pool));
+            self.ledger.evict(self.estate(), node);
+        }
+        let command = self.world.accept(why, trial, replacements);
+        self.commands.push(command);
+    }
+
+    /// Nodes without pods that would have to move: all that the budgets allow, in one command.
+    pub(super) fn emptiness(&mut self) {
+        let mut going = Vec::new();
+        let mut waiting = Vec::new();
+        let mut ledger = self.ledger.clone();
+        for (node, pool) in self.consolidatable(true) {
+            if ledger.left(pool, Cause::Empty) == 0 {
+                waiting.push((node, pool));
+                continue;
+            }
+            ledger.take(Some(pool));
+            going.push(node);
+        }
+        for (node, pool) in waiting {
+            self.keep_by_budget(&ledger, node, pool, Cause::Empty);
+        }
+        if !going.is_empty() {
+            // Pods that are worth nothing may be left without a place, and buy none.
+            let mut trial = self.world.attempt(&going);
+            let launches = std::mem::take(&mut trial.solution.new_nodes);
+            let bought = launches.into_iter().flat_map(|node| node.pods);
+            trial.solution.unschedulable.extend(bought.map(super::world::unplaced));
+            trial.solution.unschedulable.sort_by_key(|one| one.pod);
+            self.accept((Cause::Empty, Method::Emptiness), &trial, Vec::new());
+        }
+    }
+
+    /// What was decided.
+    pub(super) fn end(mut self) -> Decision {
+        if self.world.settings.first {
+            // What is after the first command is for the next pass.
+            let first = self.commands.iter().position(|command| !command.cause.forceful());
+            for command in first.map_or_else(Vec::new, |first| self.commands.split_off(first + 1)) {
+                for node in command.candidates {
+                    self.gone[node] = false;
+                    self.verdicts[node] = None;
+                }
+            }
+        }
+        for (node, _) in self.members() {
+            if self.verdicts[node].is_none() && self.node_is_free(node) && self.pods_are_free(node) {
+                self.keep(node, Block::NothingToGain, self.why_kept(node));
+            }
+        }
+        let members = self.members();
+        let blocked = members.into_iter().filter_map(|(node, _)| self.verdicts[node].take()).collect();
+        Decision { pods: self.world.moved, commands: self.commands, blocked }
+    }
+
+    /// Why a node stays that nothing speaks against.
+    fn why_kept(&self, node: usize) -> String {
+        let received = self.world.received[node];
+        if received > 0 {
+            let pods = if received == 1 { "pod" } else { "pods" };
+            return format!("it takes {received} {pods} of nodes that go");
+        }
+        if self.world.settings.first && self.commands.iter().any(|command| !command.cause.forceful()) {
+            return "another command comes first: it is looked at again in the next pass".to_owned();
+        }
+        "keeping it is cheaper than what could take its place".to_owned()
+    }
+}
+
+/// Whether no pod of the node would have to move, or only pods that are worth nothing.
+pub(super) fn is_empty(member: &Member) -> bool {
+    member.moving_cost() <= 1.0
+}

@@ -1,0 +1,42 @@
+//! What would happen if one node were gone, whoever or whatever removes it.
+
+use jiff::Timestamp;
+
+use super::Settings;
+use super::decision::{Command, Method};
+use super::estate::{Cause, Estate};
+use super::pass::Pass;
+use crate::explain::Explainer;
+use crate::model::{Pod, Problem};
+use crate::solution::Unschedulable;
+
+/// Where the pods of a node would go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Removal {
+    /// The pods that would have to move.
+    pub pods: Vec<Pod>,
+    /// Places and launches; its cause says nothing.
+    pub command: Command,
+    /// Why pods find no place, by their index.
+    pub unplaced: Vec<Unschedulable>,
+}
+
+/// What would happen if `node` were gone; `None` if nobody of ours launched it, or it is on its way out.
+pub fn if_removed(estate: &Estate, now: Timestamp, settings: &Settings, node: usize) -> Option<Removal> {
+    estate.members.get(node)?.as_ref()?;
+    if estate.problem.nodes[node].deleting {
+        return None;
+    }
+    let mut pass = Pass::new(estate, settings, now);
+    let trial = pass.world.attempt(&[node]);
+    let pods: Vec<Pod> = trial.pods.iter().map(|&place| pass.world.pod(place)).collect();
+    let mut problem: Problem = pass.world.problem.clone();
+    problem.nodes[node].deleting = true;
+    problem.pods.clone_from(&pods);
+    let mut explainer = Explainer::new(&problem, &settings.options, &trial.solution);
+    let unplaced = trial.solution.unschedulable.iter().map(|one| explainer.unschedulable(one.pod)).collect();
+    let launches = trial.solution.new_nodes.clone();
+    pass.accept((Cause::Underutilized, Method::SingleNode), &trial, launches);
+    let command = pass.commands.pop()?;
+    Some(Removal { pods, command, unplaced })
+}

@@ -1,0 +1,236 @@
+//! The cluster while a pass is decided: what accepted commands take away is gone, what they launch is there, and the pods
+//! that they move are where they go. A trial asks where the pods of some nodes would go if these were gone.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::Settings;
+use super::decision::{Command, Method};
+use super::estate::{Cause, Estate};
+use crate::labels;
+use crate::model::{BoundPod, Offering, Pod, Problem, Resource, Resources, draw};
+use crate::pack;
+use crate::second_round::node_when_up;
+use crate::solution::{NewNode, Reason, Solution, Unschedulable};
+
+/// See the module.
+pub(super) struct World<'a> {
+    pub(super) estate: &'a Estate,
+    pub(super) settings: &'a Settings,
+    pub(super) now: Timestamp,
+    /// The estate's problem, changed by what was accepted. Its pods are those of the trial at hand.
+    pub(super) problem: Problem,
+    /// Pods that accepted commands move.
+    pub(super) moved: Vec<Pod>,
+    /// Price of each node, where it is known.
+    prices: Vec<Option<f64>>,
+    /// By node: how many pods it got from nodes that go.
+    pub(super) received: Vec<usize>,
+}
+
+/// Where the pods of some nodes would go.
+#[derive(Debug, Clone)]
+pub(super) struct Trial {
+    /// The nodes that would go.
+    pub(super) nodes: Vec<usize>,
+    /// Their pods that move, as `solution` numbers them: node and place among its pods.
+    pub(super) pods: Vec<(usize, usize)>,
+    pub(super) solution: Solution,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp) -> Self {
+        let mut problem = estate.problem.clone();
+        refuse(&mut problem, estate);
+        let prices = (0..problem.nodes.len()).map(|node| price(estate, node)).collect();
+        let received = vec![0; problem.nodes.len()];
+        Self { estate, settings, now, problem, moved: Vec::new(), prices, received }
+    }
+
+    /// Puts the pending pods where a plan would put them; by node, a pod that was put there.
+    pub(super) fn settle_pending(&mut self) -> Vec<(usize, Arc<str>)> {
+        let mut promised = Vec::new();
+        if !self.problem.pods.is_empty() {
+            let solution = pack::plan(&self.problem, &self.settings.options);
+            let pods = std::mem::take(&mut self.problem.pods);
+            for (node, placed) in &solution.existing {
+                promised.extend(placed.first().map(|&pod| (*node, Arc::clone(&pods[pod].name))));
+            }
+            self.put(&solution, &pods, &solution.new_nodes, &solution.existing, "pending");
+        }
+        // From here on nodes that are still coming up take nothing: nobody knows yet whether they will be any good.
+        for node in self.problem.nodes.iter_mut().filter(|node| !node.initialized) {
+            node.allocatable = Resources::new();
+        }
+        promised
+    }
+
+    /// Lets a node take no more pods.
+    pub(super) fn close(&mut self, node: usize) {
+        self.problem.nodes[node].allocatable = Resources::new();
+    }
+
+    /// What all nodes can hold, to be given back by [`World::reopen`].
+    pub(super) fn rooms(&self) -> Vec<Resources> {
+        self.problem.nodes.iter().map(|node| node.allocatable.clone()).collect()
+    }
+
+    /// Gives nodes the room back that they had; what was launched since has none.
+    pub(super) fn reopen(&mut self, rooms: Vec<Resources>) {
+        self.problem.nodes.iter_mut().zip(rooms).for_each(|(node, room)| node.allocatable = room);
+    }
+
+    /// USD per hour of a node, if it is known.
+    pub(super) fn price(&self, node: usize) -> Option<f64> {
+        self.prices[node]
+    }
+
+    /// What is known of the prices of `nodes`, summed up.
+    pub(super) fn prices(&self, nodes: &[usize]) -> f64 {
+        nodes.iter().filter_map(|&node| self.prices[node]).sum()
+    }
+
+    /// Where the pods of `nodes` would go if these were gone.
+    pub(super) fn attempt(&mut self, nodes: &[usize]) -> Trial {
+        let pods: Vec<(usize, usize)> = nodes.iter().flat_map(|&node| self.leavers(node)).collect();
+        nodes.iter().for_each(|&node| self.problem.nodes[node].deleting = true);
+        self.problem.pods = pods.iter().map(|&place| self.pod(place)).collect();
+        let solution =
+            if pods.is_empty() { Solution::default() } else { pack::plan(&self.problem, &self.settings.options) };
+        self.problem.pods.clear();
+        nodes.iter().for_each(|&node| self.problem.nodes[node].deleting = false);
+        Trial { nodes: nodes.to_vec(), pods, solution }
+    }
+
+    /// The pods of a node that have to move.
+    pub(super) fn leavers(&self, node: usize) -> Vec<(usize, usize)> {
+        let leavers = self.estate.members[node].iter().flat_map(|member| member.leavers());
+        leavers.map(|at| (node, at)).collect()
+    }
+
+    /// A pod by node and place.
+    pub(super) fn pod(&self, (node, at): (usize, usize)) -> Pod {
+        let bound = &self.estate.problem.nodes[node].bound[at];
+        Pod { name: Arc::clone(&bound.name), spec: bound.spec }
+    }
+
+    /// Carries a command out. `trial` is where the pods go; the launches are `replacements`.
+    pub(super) fn accept(
+        &mut self,
+        (cause, method): (Cause, Method),
+        trial: &Trial,
+        replacements: Vec<NewNode>,
+    ) -> Command {
+        let first = self.moved.len();
+        let pods: Vec<Pod> = trial.pods.iter().map(|&place| self.pod(place)).collect();
+        let number = |pods: &[usize]| -> Vec<usize> { pods.iter().map(|&pod| first + pod).collect() };
+        let bare = trial.pods.iter().enumerate().filter(|(_, (node, at))| {
+            self.estate.members[*node].as_ref().is_some_and(|member| !member.occupants[*at].controlled)
+        });
+        let bare: Vec<usize> = bare.map(|(pod, _)| first + pod).collect();
+        let saved = self.prices(&trial.nodes) - replacements.iter().map(|node| node.price).sum::<f64>();
+        for &node in &trial.nodes {
+            self.problem.nodes[node].deleting = true;
+        }
+        self.put(&trial.solution, &pods, &replacements, &trial.solution.existing, "replacement");
+        for (node, pods) in &trial.solution.existing {
+            self.received[*node] += pods.len();
+        }
+        self.moved.extend(pods);
+        let numbered = |mut node: NewNode| {
+            node.pods = number(&node.pods);
+            node
+        };
+        Command {
+            cause,
+            method,
+            candidates: trial.nodes.clone(),
+            replacements: replacements.into_iter().map(numbered).collect(),
+            existing: trial.solution.existing.iter().map(|(node, pods)| (*node, number(pods))).collect(),
+            unplaced: trial.solution.unschedulable.iter().map(|pod| first + pod.pod).collect(),
+            bare,
+            savings: saved,
+        }
+    }
+
+    /// Binds pods where they were placed. New nodes are full: what room they have is for the next pass, when they are up.
+    fn put(
+        &mut self,
+        solution: &Solution,
+        pods: &[Pod],
+        launched: &[NewNode],
+        existing: &[(usize, Vec<usize>)],
+        word: &str,
+    ) {
+        debug_assert!(launched.len() <= solution.new_nodes.len() || solution.new_nodes.is_empty());
+        let bound = |pod: &usize| BoundPod {
+            name: Arc::clone(&pods[*pod].name),
+            spec: pods[*pod].spec,
+            counts: true,
+            planned: true,
+        };
+        for (node, placed) in existing {
+            self.problem.nodes[*node].bound.extend(placed.iter().map(bound));
+        }
+        draw(&mut self.problem, launched.iter().map(|node| (node.pool, node.instance_type, node.offering)));
+        // The requests of a launch are those of its pods and daemons: the pods must be there when these are told apart.
+        self.problem.pods = pods.to_vec();
+        for node in launched {
+            let name = format!("{word}-{}", self.problem.nodes.len()).into();
+            let mut up = node_when_up(&self.problem, node, name);
+            up.allocatable = Resources::new();
+            up.bound = node.pods.iter().map(bound).collect();
+            let pool = &mut self.problem.pools[node.pool];
+            pool.usage.add(&self.problem.catalogues[pool.catalogue][node.instance_type].capacity);
+            pool.usage.add(&[(Resource::new("nodes"), 1)].into_iter().collect());
+            self.problem.nodes.push(up);
+        }
+        self.problem.pods.clear();
+    }
+}
+
+/// Takes what the cloud refused lately off the offers.
+fn refuse(problem: &mut Problem, estate: &Estate) {
+    if estate.refused.is_empty() {
+        return;
+    }
+    for catalogue in &mut problem.catalogues {
+        catalogue.edit(|types| {
+            for one in types {
+                let refused = estate.refused.iter().filter(|refused| refused.instance_type == one.name);
+                for refused in refused {
+                    let meant = |offering: &&mut Offering| {
+                        let zone = refused.zone.as_deref().is_none_or(|zone| offering.zone() == Some(zone));
+                        let kind = refused.capacity_type.as_deref();
+                        zone && kind.is_none_or(|kind| offering.capacity_type() == Some(kind))
+                    };
+                    one.offerings.iter_mut().filter(meant).for_each(|offering| offering.available = false);
+                }
+            }
+        });
+    }
+}
+
+/// What a node costs by its labels: its type's offering in its zone, of its capacity type and reservation.
+pub(super) fn price(estate: &Estate, node: usize) -> Option<f64> {
+    let pool = estate.members[node].as_ref()?.pool?;
+    let label = |key: &str| estate.problem.nodes[node].labels.get(key).map(|value| &**value);
+    let (kind, zone, capacity) = (label(labels::INSTANCE_TYPE)?, label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);
+    let types = &estate.problem.catalogues[estate.problem.pools[pool].catalogue];
+    let one = types.iter().find(|one| &*one.name == kind)?;
+    let reservation = label(labels::CAPACITY_RESERVATION_ID);
+    let matching = one.offerings.iter().find(|offering| {
+        offering.zone() == Some(zone)
+            && offering.capacity_type() == Some(capacity)
+            && (!offering.reserved()
+                || reservation.is_none()
+                || offering.requirements.single(labels::CAPACITY_RESERVATION_ID) == reservation)
+    })?;
+    matching.price
+}
+
+/// A pod that goes nowhere, as a solution has it.
+pub(super) fn unplaced(pod: usize) -> Unschedulable {
+    Unschedulable { pod, reason: Reason::Resources, message: String::new(), pools: Vec::new() }
+}

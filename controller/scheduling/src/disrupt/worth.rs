@@ -1,0 +1,117 @@
+//! What nodes are worth: what they can hold, in the prices of resources that the pods of the candidates have, per dollar;
+//! and whether a command is worth the pods that it moves.
+
+use super::estate::{Consolidation, Estate};
+use super::world::World;
+use crate::bound::fluid;
+use crate::compile::Compiled;
+use crate::model::Resource;
+use crate::pack::ground::Ground;
+use crate::pack::groups::{Grouped, Reading};
+use crate::pack::stock::Stock;
+
+/// Nodes whose worth per dollar differs by less than this are told apart by how full they are.
+const STEP: f64 = 0.005;
+
+/// Karpenter's `k` of the policy Balanced: a share of the pool's cost is worth this share of its disruption.
+const BALANCED: f64 = 2.0;
+
+/// `candidates`, those that are worth least per dollar and hold least first.
+pub(super) fn worst_first(world: &mut World<'_>, candidates: &[usize]) -> Vec<usize> {
+    let places: Vec<(usize, usize)> = candidates.iter().flat_map(|&node| world.leavers(node)).collect();
+    world.problem.pods = places.iter().map(|&place| world.pod(place)).collect();
+    let rows = rows(world, candidates);
+    world.problem.pods.clear();
+    let mut order: Vec<(i64, f64, usize)> = rows
+        .into_iter()
+        .zip(candidates)
+        .map(|((room, used), &node)| {
+            let price = world.price(node).unwrap_or(0.0).max(1e-9);
+            let step = ((room / price).max(1e-12).ln() / STEP).floor() as i64;
+            (step, if room > 0.0 { used / room } else { 0.0 }, node)
+        })
+        .collect();
+    order.sort_by(|a, b| {
+        a.0.cmp(&b.0)
+            .then(a.1.total_cmp(&b.1))
+            .then_with(|| world.problem.nodes[a.2].name.cmp(&world.problem.nodes[b.2].name))
+    });
+    order.into_iter().map(|(_, _, node)| node).collect()
+}
+
+/// For each candidate, what all its room and what its moving pods are worth.
+fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
+    let problem = &world.problem;
+    let compiled = Compiled::new(problem, &world.settings.options);
+    let grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, false);
+    let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
+    let ground = Ground::new(&compiled, &grouped, &stock, false);
+    let width = compiled.columns.width();
+    let demands = ground.demands(&stock, 0.0);
+    let sources = ground.sources(ground.basic);
+    // Of a resource that several groups price, the dearest counts, as a node may hold any of them.
+    let mut unit = vec![0.0_f64; width];
+    if !sources.is_empty() && stock.left > 0 {
+        let duals = fluid::solve(&sources, &demands);
+        for group in 0..demands.groups {
+            for (column, unit) in unit.iter_mut().enumerate() {
+                *unit = unit.max(duals.unit[group * width + column]);
+            }
+        }
+    }
+    let priced = unit.iter().any(|&unit| unit > 0.0);
+    let worth = |amounts: &[i32]| -> f64 {
+        if priced { unit.iter().zip(amounts).map(|(unit, &amount)| unit * f64::from(amount.max(0))).sum() } else { 0.0 }
+    };
+    candidates
+        .iter()
+        .map(|&node| {
+            let about = &problem.nodes[node];
+            let mut room = about.allocatable.clone();
+            room.subtract(&about.daemon_requests);
+            let member = world.estate.members[node].as_ref();
+            let mut used = crate::model::Resources::new();
+            for (bound, occupant) in about.bound.iter().zip(member.iter().flat_map(|member| &member.occupants)) {
+                let requests = &problem.specs[bound.spec].requests;
+                if occupant.reschedulable { used.add(requests) } else { room.subtract(requests) }
+            }
+            if !priced {
+                // Nothing can be launched: cores decide.
+                return (room.get(&Resource::Cpu) as f64, used.get(&Resource::Cpu) as f64);
+            }
+            (worth(&compiled.columns.room(&room, &[])), worth(&compiled.columns.room(&used, &[])))
+        })
+        .collect()
+}
+
+/// Whether the pools with the policy Balanced find `savings` worth taking `nodes` away; otherwise what they say.
+pub(super) fn balanced(world: &World<'_>, nodes: &[usize], savings: f64) -> Result<(), String> {
+    let estate = world.estate;
+    let pool_of = |node: usize| estate.members[node].as_ref().and_then(|member| member.pool);
+    let mut pools: Vec<usize> = nodes.iter().filter_map(|&node| pool_of(node)).collect();
+    pools.sort_unstable();
+    pools.dedup();
+    let source = world.prices(nodes);
+    for pool in pools.into_iter().filter(|&pool| estate.policies[pool].consolidation == Consolidation::Balanced) {
+        let of_pool: Vec<usize> = nodes.iter().copied().filter(|&node| pool_of(node) == Some(pool)).collect();
+        let share = if source > 0.0 { world.prices(&of_pool) / source } else { 0.0 };
+        let all: Vec<usize> = (0..estate.problem.nodes.len())
+            .filter(|&node| pool_of(node) == Some(pool) && !estate.problem.nodes[node].deleting)
+            .collect();
+        let saved = savings * share / world.prices(&all).max(f64::MIN_POSITIVE);
+        let moved = disruption(estate, &of_pool) / disruption(estate, &all).max(f64::MIN_POSITIVE);
+        if savings <= 0.0 || moved > 0.0 && saved / moved < 1.0 / BALANCED {
+            let name = &estate.problem.pools[pool].name;
+            return Err(format!(
+                "NodePool `{name}` is Balanced: {:.1} % of its cost would be saved by moving {:.1} % of its pods by weight",
+                100.0 * saved,
+                100.0 * moved
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn disruption(estate: &Estate, nodes: &[usize]) -> f64 {
+    nodes.iter().filter_map(|&node| estate.members[node].as_ref()).map(|member| member.moving_cost()).sum()
+}

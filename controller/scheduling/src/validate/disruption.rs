@@ -1,0 +1,299 @@
+//! An independent check of a disruption: what is moved may be moved, has a place, and saves what is stated.
+//!
+//! Places are checked as those of a plan: with every node of every command gone, the pods of all of them are pending, and
+//! the commands together are the plan. So no order of carrying them out can break a rule that holds at the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::validate;
+use super::violation::{Findings, Place, Promise, Violation};
+use crate::disrupt::{Cause, Decision, Estate, Hold, Member, Settings, Share, Window};
+use crate::labels;
+use crate::model::Problem;
+use crate::solution::{NewNode, Reason, Solution, Unschedulable};
+
+/// Prices are sums of a few dozen list prices: differences below this are rounding.
+const DUST: f64 = 1e-6;
+
+/// Every promise that `decision` breaks, by place.
+pub fn validate_disruption(
+    estate: &Estate,
+    now: Timestamp,
+    settings: &Settings,
+    decision: &Decision,
+) -> Vec<Violation> {
+    let mut findings = Findings::default();
+    if accounted(estate, decision, &mut findings) {
+        moved(estate, decision, &mut findings);
+        for (number, command) in decision.commands.iter().enumerate() {
+            for &node in &command.candidates {
+                touchable(estate, now, command.cause, (number, node), &mut findings);
+            }
+        }
+        node_budgets(estate, now, decision, &mut findings);
+        evictions(estate, decision, &mut findings);
+        savings(estate, decision, &mut findings);
+        let (problem, solution) = as_plan(estate, decision);
+        for Violation { promise, place, detail } in validate(&problem, &settings.options, &solution) {
+            findings.note(place, promise, detail);
+        }
+    }
+    findings.into_sorted()
+}
+
+/// Whether each managed node that stays or goes is named once, and nothing else is.
+fn accounted(estate: &Estate, decision: &Decision, findings: &mut Findings) -> bool {
+    let mut sound = true;
+    let mut times: BTreeMap<usize, u32> = BTreeMap::new();
+    let going = decision.commands.iter().flat_map(|command| &command.candidates);
+    for &node in going.chain(decision.blocked.iter().map(|blocked| &blocked.node)) {
+        *times.entry(node).or_default() += 1;
+    }
+    for (node, about) in estate.problem.nodes.iter().enumerate() {
+        let managed = estate.members[node].is_some() && !about.deleting;
+        let count = times.remove(&node).unwrap_or(0);
+        if count != u32::from(managed) {
+            sound = false;
+            findings.note(Place::Existing(node), Promise::Accounted, format!("it is named {count} times"));
+        }
+    }
+    for node in times.into_keys() {
+        sound = false;
+        findings.note(Place::Existing(node), Promise::Accounted, "there is no such node");
+    }
+    let gone: BTreeSet<usize> = decision.commands.iter().flat_map(|command| command.candidates.clone()).collect();
+    for (number, command) in decision.commands.iter().enumerate() {
+        for (node, _) in &command.existing {
+            if *node >= estate.problem.nodes.len() || gone.contains(node) {
+                sound = false;
+                findings.note(
+                    Place::Command(number),
+                    Promise::Deleting,
+                    format!("node {node} takes pods, and goes or is not there"),
+                );
+            }
+        }
+    }
+    sound
+}
+
+/// Whether the pods that a command places are those of its nodes.
+fn moved(estate: &Estate, decision: &Decision, findings: &mut Findings) {
+    for (number, command) in decision.commands.iter().enumerate() {
+        let mut leaving: Vec<(&str, usize)> = Vec::new();
+        for &node in &command.candidates {
+            let occupants = estate.members[node].iter().flat_map(|member| &member.occupants);
+            let pods = estate.problem.nodes[node].bound.iter().zip(occupants);
+            leaving.extend(pods.filter(|(_, it)| it.reschedulable).map(|(pod, _)| (&*pod.name, pod.spec)));
+        }
+        let placed = command.replacements.iter().flat_map(|node| &node.pods);
+        let placed = placed.chain(command.existing.iter().flat_map(|(_, pods)| pods)).chain(&command.unplaced);
+        let mut named: Vec<(&str, usize)> = Vec::new();
+        for &pod in placed {
+            match decision.pods.get(pod) {
+                Some(pod) => named.push((&pod.name, pod.spec)),
+                None => findings.note(Place::Command(number), Promise::Index, format!("pod {pod} does not exist")),
+            }
+        }
+        leaving.sort_unstable();
+        named.sort_unstable();
+        if leaving != named {
+            let detail = format!("{} pods are placed, and {} have to move", named.len(), leaving.len());
+            findings.note(Place::Command(number), Promise::Moved, detail);
+        }
+        for &pod in &command.unplaced {
+            let worthless = command.cause == Cause::Empty
+                && command.candidates.iter().any(|&node| {
+                    let occupants = estate.members[node].iter().flat_map(|member| &member.occupants);
+                    let mut pods = estate.problem.nodes[node].bound.iter().zip(occupants);
+                    pods.any(|(bound, it)| bound.name == decision.pods[pod].name && it.eviction_cost <= 0.0)
+                });
+            if !command.cause.forceful() && !worthless {
+                findings.note(
+                    Place::Command(number),
+                    Promise::Moved,
+                    format!("pod {} gets no place", decision.pods[pod].name),
+                );
+            }
+        }
+    }
+}
+
+/// Whether a node may be touched for `cause`.
+fn touchable(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (usize, usize), findings: &mut Findings) {
+    let Some(member) = &estate.members[node] else { return };
+    if cause.forceful() {
+        return;
+    }
+    let place = Place::Command(command);
+    let name = &estate.problem.nodes[node].name;
+    if !estate.problem.nodes[node].initialized || member.pool.is_none() || member.nominated_by.is_some() {
+        findings.note(place, Promise::Untouchable, format!("node {name} is not to be touched"));
+    }
+    if member.do_not_disrupt {
+        findings.note(place, Promise::Held, format!("node {name} asks not to be disrupted"));
+    }
+    if cause == Cause::Drifted && member.drain_is_bounded {
+        return;
+    }
+    for (pod, it) in estate.problem.nodes[node].bound.iter().zip(&member.occupants).filter(|(_, it)| it.evictable) {
+        let held = match it.hold {
+            Some(Hold::Always) => true,
+            Some(Hold::Until(end)) => end > now,
+            None => false,
+        };
+        let forbidden =
+            it.budgets.len() > 1 || it.budgets.iter().any(|&budget| estate.pod_budgets[budget].allowed == 0);
+        if held || forbidden {
+            findings.note(place, Promise::Held, format!("pod {} is not to be moved", pod.name));
+        }
+    }
+}
+
+/// Whether more nodes of a pool would be away for a cause than its budgets allow.
+fn node_budgets(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Findings) {
+    for (pool, policy) in estate.policies.iter().enumerate() {
+        let mine = |member: &&Member| member.pool == Some(pool);
+        let nodes = estate.problem.nodes.iter().zip(&estate.members).filter(|(node, _)| node.initialized);
+        let nodes: Vec<_> = nodes.filter_map(|(node, member)| Some((node, member.as_ref().filter(mine)?))).collect();
+        let total = nodes.len() as u64;
+        let mut away = nodes.iter().filter(|(node, member)| node.deleting || !member.ready).count() as u64;
+        for (number, command) in decision.commands.iter().enumerate() {
+            let taken = command
+                .candidates
+                .iter()
+                .filter(|&&node| estate.members[node].as_ref().is_some_and(|member| member.pool == Some(pool)));
+            let taken = taken.count() as u64;
+            away += taken;
+            if taken == 0 || command.cause.forceful() {
+                continue;
+            }
+            for budget in &policy.budgets {
+                let concerns = budget.causes.is_empty() || budget.causes.contains(&command.cause);
+                let in_force = match &budget.window {
+                    Window::Always | Window::Unreadable(_) => true,
+                    Window::After(schedule, duration) => schedule.open_since(now, *duration).is_some(),
+                };
+                let allowed = match (&budget.window, budget.nodes) {
+                    (Window::Unreadable(_), _) => 0,
+                    (_, Share::Count(count)) => count,
+                    (_, Share::Percent(percent)) => (total * percent).div_ceil(100),
+                };
+                if concerns && in_force && away > allowed {
+                    let detail = format!("{away} nodes of pool {pool} would be away, and {allowed} may be");
+                    findings.note(Place::Command(number), Promise::NodeBudgets, detail);
+                }
+            }
+        }
+    }
+}
+
+/// Whether several nodes that go together need more evictions of a budget than it allows. One alone drains at its pace.
+fn evictions(estate: &Estate, decision: &Decision, findings: &mut Findings) {
+    let mut needed: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+    let voluntary = decision.commands.iter().filter(|command| !command.cause.forceful());
+    for &node in voluntary.flat_map(|command| &command.candidates) {
+        let Some(member) = &estate.members[node] else { continue };
+        let mut of_node: BTreeMap<usize, u32> = BTreeMap::new();
+        for &budget in member.occupants.iter().filter(|it| it.evictable).flat_map(|it| &it.budgets) {
+            *of_node.entry(budget).or_default() += 1;
+        }
+        for (budget, count) in of_node {
+            let (nodes, pods) = needed.entry(budget).or_default();
+            *nodes += 1;
+            *pods += count;
+        }
+    }
+    for (budget, (nodes, pods)) in needed {
+        let about = &estate.pod_budgets[budget];
+        if nodes > 1 && pods > about.allowed {
+            let detail = format!("{pods} evictions on {nodes} nodes, and {} allows {}", about.name, about.allowed);
+            findings.note(Place::Plan, Promise::Held, detail);
+        }
+    }
+}
+
+/// Whether what is stated is what the prices say.
+fn savings(estate: &Estate, decision: &Decision, findings: &mut Findings) {
+    for (number, command) in decision.commands.iter().enumerate() {
+        let before: f64 = command.candidates.iter().filter_map(|&node| price(estate, node)).sum();
+        let after: f64 = command.replacements.iter().map(|node| node.price).sum();
+        if (before - after - command.savings).abs() > DUST {
+            let detail = format!("{} is stated, and it is {}", command.savings, before - after);
+            findings.note(Place::Command(number), Promise::Savings, detail);
+        }
+        if command.cause == Cause::Underutilized && before - after <= 0.0 {
+            findings.note(Place::Command(number), Promise::Savings, "it saves nothing");
+        }
+    }
+}
+
+/// What a node's labels say that it costs.
+fn price(estate: &Estate, node: usize) -> Option<f64> {
+    let labels = &estate.problem.nodes[node].labels;
+    let has = |key: &str, value: Option<&str>| labels.get(key).map(|label| &**label) == value;
+    let pool = &estate.problem.pools[estate.members[node].as_ref()?.pool?];
+    let one =
+        estate.problem.catalogues[pool.catalogue].iter().find(|one| has(labels::INSTANCE_TYPE, Some(&one.name)))?;
+    let reservation = labels.get(labels::CAPACITY_RESERVATION_ID);
+    let offering = one.offerings.iter().find(|offering| {
+        has(labels::ZONE, offering.zone())
+            && has(labels::CAPACITY_TYPE, offering.capacity_type())
+            && (reservation.is_none()
+                || !offering.reserved()
+                || has(labels::CAPACITY_RESERVATION_ID, offering.requirements.single(labels::CAPACITY_RESERVATION_ID)))
+    })?;
+    offering.price
+}
+
+/// All commands together as a plan for the pods of all nodes that go.
+fn as_plan(estate: &Estate, decision: &Decision) -> (Problem, Solution) {
+    let mut problem = estate.problem.clone();
+    problem.pods.clone_from(&decision.pods);
+    for &node in decision.commands.iter().flat_map(|command| &command.candidates) {
+        problem.nodes[node].deleting = true;
+    }
+    for refused in &estate.refused {
+        for catalogue in &mut problem.catalogues {
+            catalogue.edit(|types| {
+                for one in types.iter_mut().filter(|one| one.name == refused.instance_type) {
+                    for offering in &mut one.offerings {
+                        let same = |wanted: &Option<std::sync::Arc<str>>, have: Option<&str>| {
+                            wanted.is_none() || wanted.as_deref() == have
+                        };
+                        if same(&refused.zone, offering.zone())
+                            && same(&refused.capacity_type, offering.capacity_type())
+                        {
+                            offering.available = false;
+                        }
+                    }
+                }
+            });
+        }
+    }
+    let replacements = || decision.commands.iter().flat_map(|command| &command.replacements);
+    // A static pool's replacement takes its pods along, which no plan does: the pool is looked at as another one.
+    for node in replacements() {
+        problem.pools[node.pool].missing_replicas = None;
+    }
+    let with_pods = replacements().filter(|node| !node.pods.is_empty());
+    let mut existing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (node, pods) in decision.commands.iter().flat_map(|command| &command.existing) {
+        existing.entry(*node).or_default().extend(pods);
+    }
+    let unplaced = decision.commands.iter().flat_map(|command| &command.unplaced);
+    let unplaced = unplaced.map(|&pod| Unschedulable {
+        pod,
+        reason: Reason::Resources,
+        message: String::new(),
+        pools: Vec::new(),
+    });
+    let solution = Solution {
+        new_nodes: with_pods.cloned().collect::<Vec<NewNode>>(),
+        existing: existing.into_iter().collect(),
+        unschedulable: unplaced.collect(),
+    };
+    (problem, solution)
+}

@@ -1,0 +1,66 @@
+//! `muster disrupt`: which nodes would go now, and what keeps the others.
+
+mod document;
+mod text;
+
+use std::io::Write;
+
+use jiff::Timestamp;
+use muster_scheduling::disrupt::{Decision, Estate, Settings, decide};
+use muster_scheduling::validate_disruption;
+
+use self::document::DisruptionDocument;
+pub(crate) use self::document::{BlockedNode, CommandDocument, with_pods};
+use super::failure::Failure;
+use super::inputs::Inputs;
+use super::output::{Format, write_document};
+use super::palette::Palette;
+use super::plan::{timed, violations};
+use super::progress::Progress;
+use super::settings::DisruptSettings;
+
+/// A decision that passed validation, and how long both took.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) decision: Decision,
+    pub(crate) decide_seconds: f64,
+    pub(crate) validate_seconds: f64,
+}
+
+/// Prints what would be disrupted.
+pub(crate) fn print(
+    out: &mut dyn Write,
+    settings: &DisruptSettings,
+    inputs: &Inputs,
+    progress: &mut Progress,
+    palette: Palette,
+) -> Result<(), Failure> {
+    let DisruptSettings { sources: _, packing, first, now, format } = settings;
+    let estate = inputs.custody.estate(&inputs.problem);
+    let verdict = judge(&estate, *now, &packing.disruption(*first), progress)?;
+    let document = DisruptionDocument::new(&estate, &verdict, *now);
+    match format {
+        Format::Table => out.write_all(text::render(&document, palette).as_bytes())?,
+        Format::Data(format) => write_document(out, &document, *format)?,
+    }
+    Ok(())
+}
+
+/// Decides for `estate`.
+///
+/// # Errors
+/// [`Failure::InvalidPlan`] if the validator disagrees.
+pub(crate) fn judge(
+    estate: &Estate,
+    now: Timestamp,
+    settings: &Settings,
+    progress: &mut Progress,
+) -> Result<Verdict, Failure> {
+    progress.stage(&format!("deciding about {} nodes", estate.members.iter().flatten().count()));
+    let (decision, decide_seconds) = timed(|| decide(estate, now, settings));
+    progress.stage("validating the decision");
+    let (found, validate_seconds) = timed(|| validate_disruption(estate, now, settings, &decision));
+    progress.clear();
+    violations(&found)?;
+    Ok(Verdict { decision, decide_seconds, validate_seconds })
+}

@@ -1,0 +1,148 @@
+//! A disruption as programs read it. Field names are a contract: fields may be added, never renamed or removed.
+
+use jiff::Timestamp;
+use muster_scheduling::disrupt::{Blocked, Command, Estate};
+use muster_scheduling::model::{Pod, Problem};
+use serde::Serialize;
+
+use super::super::plan::{ExistingNode, NewNode, dollars, existing_nodes, new_nodes, pod_names};
+use super::Verdict;
+
+/// `kind: DisruptionPlan`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DisruptionDocument {
+    api_version: &'static str,
+    kind: &'static str,
+    pub(super) commands: Vec<CommandDocument>,
+    pub(super) blocked: Vec<BlockedNode>,
+    pub(super) summary: Summary,
+}
+
+/// Nodes that go together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CommandDocument {
+    pub(crate) reason: &'static str,
+    pub(crate) method: &'static str,
+    pub(crate) decision: &'static str,
+    pub(crate) candidates: Vec<String>,
+    pub(crate) replacements: Vec<NewNode>,
+    pub(crate) existing_nodes: Vec<ExistingNode>,
+    pub(crate) savings: f64,
+    /// Pods that find no place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unplaced: Vec<String>,
+    /// Pods that nothing creates anew.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) bare_pods: Vec<String>,
+    /// What is behind the reason, node by node, where something is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) details: Vec<String>,
+}
+
+/// A node that stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BlockedNode {
+    pub(crate) node: String,
+    pub(crate) reason: &'static str,
+    /// The moment of the decision where nothing tells an earlier one.
+    pub(crate) since: String,
+    pub(crate) message: String,
+}
+
+/// The decision in figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Summary {
+    pub(crate) nodes: usize,
+    pub(crate) commands: usize,
+    pub(crate) candidates: usize,
+    pub(crate) replacements: usize,
+    pub(crate) moved_pods: usize,
+    pub(crate) blocked: usize,
+    pub(crate) savings: f64,
+    pub(crate) decide_seconds: f64,
+    pub(crate) validate_seconds: f64,
+}
+
+impl DisruptionDocument {
+    /// The document of a decision about `estate`.
+    pub(super) fn new(estate: &Estate, verdict: &Verdict, now: Timestamp) -> Self {
+        let Verdict { decision, decide_seconds, validate_seconds } = verdict;
+        let commands = CommandDocument::all(estate, &decision.pods, &decision.commands);
+        let blocked: Vec<BlockedNode> =
+            decision.blocked.iter().map(|blocked| BlockedNode::new(&estate.problem, blocked, now)).collect();
+        let candidates = commands.iter().map(|command| command.candidates.len()).sum();
+        let summary = Summary {
+            nodes: candidates + blocked.len(),
+            commands: commands.len(),
+            candidates,
+            replacements: commands.iter().map(|command| command.replacements.len()).sum(),
+            moved_pods: decision.pods.len(),
+            blocked: blocked.len(),
+            savings: dollars(commands.iter().map(|command| command.savings).sum()),
+            decide_seconds: *decide_seconds,
+            validate_seconds: *validate_seconds,
+        };
+        Self { api_version: "muster.dev/v1", kind: "DisruptionPlan", commands, blocked, summary }
+    }
+}
+
+impl CommandDocument {
+    /// The documents of `commands`, which name `pods` by index.
+    pub(crate) fn all(estate: &Estate, pods: &[Pod], commands: &[Command]) -> Vec<Self> {
+        let problem = &with_pods(estate, pods);
+        let launches: Vec<_> = commands.iter().flat_map(|command| command.replacements.iter().cloned()).collect();
+        let mut launches = new_nodes(problem, &launches).into_iter();
+        let document = |command: &Command| Self {
+            reason: command.cause.name(),
+            method: command.method.name(),
+            decision: if command.replaces() { "replace" } else { "delete" },
+            candidates: command.candidates.iter().map(|&node| problem.nodes[node].name.to_string()).collect(),
+            replacements: launches.by_ref().take(command.replacements.len()).collect(),
+            existing_nodes: existing_nodes(problem, &command.existing),
+            savings: dollars(command.savings),
+            unplaced: pod_names(problem, &command.unplaced),
+            bare_pods: pod_names(problem, &command.bare),
+            details: command.candidates.iter().filter_map(|&node| detail(estate, command, node)).collect(),
+        };
+        commands.iter().map(document).collect()
+    }
+}
+
+/// The problem of `estate` as if these pods were to be placed: what documents name pods by.
+pub(crate) fn with_pods(estate: &Estate, pods: &[Pod]) -> Problem {
+    let mut problem = estate.problem.clone();
+    problem.pods = pods.to_vec();
+    problem
+}
+
+/// What is behind the reason of a command for a node.
+fn detail(estate: &Estate, command: &Command, node: usize) -> Option<String> {
+    use muster_scheduling::disrupt::Cause;
+    let member = estate.members[node].as_ref()?;
+    let name = &estate.problem.nodes[node].name;
+    match command.cause {
+        Cause::Empty | Cause::Underutilized => None,
+        Cause::Drifted => member.drifted.as_ref().map(|drift| match &*drift.detail {
+            "" => format!("{name}: {}", drift.reason),
+            detail => format!("{name}: {}: {detail}", drift.reason),
+        }),
+        Cause::Expired => member.expires().map(|end| format!("{name}: expired at {end}")),
+        Cause::Unhealthy => member.ailment.as_ref().map(|it| format!("{name}: {} since {}", it.condition, it.since)),
+        Cause::Interrupted => member.interrupted.as_ref().map(|it| format!("{name}: {}", it.notice)),
+    }
+}
+
+impl BlockedNode {
+    pub(crate) fn new(problem: &Problem, blocked: &Blocked, now: Timestamp) -> Self {
+        Self {
+            node: problem.nodes[blocked.node].name.to_string(),
+            reason: blocked.block.name(),
+            since: blocked.since.unwrap_or(now).to_string(),
+            message: blocked.message.clone(),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A disruption as people read it: first what would happen and what it saves, then what keeps the rest.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::super::grid::{Grid, Side};
+use super::super::palette::Palette;
+use super::super::plan::{NewNode, WorkloadCounts};
+use super::document::{BlockedNode, CommandDocument, DisruptionDocument};
+
+/// Nodes of a command that are named before the rest is only counted.
+const NAMED: usize = 3;
+
+/// Nodes that one thing keeps for one reason and that are shown each on a line; more share one.
+const LISTED: usize = 8;
+
+/// Lines of detail per command.
+const DETAILS: usize = 3;
+
+/// `document` in words.
+pub(super) fn render(document: &DisruptionDocument, palette: Palette) -> String {
+    let mut text = String::new();
+    if !document.commands.is_empty() {
+        let _ = write!(text, "{}\n{}\n", palette.strong("Commands"), commands(&document.commands, palette));
+        for (number, command) in document.commands.iter().enumerate() {
+            remarks(&mut text, number + 1, command, palette);
+        }
+    }
+    if !document.blocked.is_empty() {
+        let _ = write!(text, "{}\n{}\n", palette.strong("Nodes that stay"), blocked(&document.blocked, palette));
+    }
+    text.push_str(&summary(document, palette));
+    text
+}
+
+fn commands(commands: &[CommandDocument], palette: Palette) -> String {
+    let mut grid = Grid::new([
+        ("#", Side::Right),
+        ("REASON", Side::Left),
+        ("METHOD", Side::Left),
+        ("NODES", Side::Left),
+        ("REPLACED BY", Side::Left),
+        ("PODS MOVED", Side::Left),
+        ("SAVES $/HOUR", Side::Right),
+    ]);
+    for (number, command) in commands.iter().enumerate() {
+        let moved = command.existing_nodes.iter().flat_map(|node| &node.pods);
+        let moved = moved.chain(command.replacements.iter().flat_map(|node| &node.pods)).chain(&command.unplaced);
+        let moved = WorkloadCounts::new(moved.map(String::as_str));
+        let pods = match moved.pods() {
+            0 => "none".to_owned(),
+            _ => format!("{}: {moved}", moved.pods()),
+        };
+        grid.push([
+            (number + 1).to_string(),
+            command.reason.to_owned(),
+            command.method.to_owned(),
+            names(&command.candidates),
+            launches(&command.replacements),
+            pods,
+            format!("{:.4}", command.savings),
+        ]);
+    }
+    grid.render(palette)
+}
+
+/// `a, b, c and 97 others`.
+fn names(nodes: &[String]) -> String {
+    if nodes.len() <= NAMED + 1 {
+        return nodes.join(", ");
+    }
+    format!("{} and {} others", nodes[..NAMED].join(", "), nodes.len() - NAMED)
+}
+
+/// `2 × m7g.large`, or that nothing is launched.
+fn launches(nodes: &[NewNode]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    nodes.iter().for_each(|node| *counts.entry(&node.instance_type).or_default() += 1);
+    if counts.is_empty() {
+        return "nothing".to_owned();
+    }
+    let each =
+        counts.iter().map(|(kind, count)| if *count == 1 { (*kind).to_owned() } else { format!("{count} × {kind}") });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// What is behind a command, and what it costs others.
+fn remarks(text: &mut String, number: usize, command: &CommandDocument, palette: Palette) {
+    let mut lines: Vec<String> = command.details.iter().take(DETAILS).cloned().collect();
+    if command.details.len() > DETAILS {
+        lines.push(format!("and {} more like these", command.details.len() - DETAILS));
+    }
+    if !command.unplaced.is_empty() {
+        let pods = WorkloadCounts::new(command.unplaced.iter().map(String::as_str));
+        lines.push(format!("{}: {pods}", palette.bad("pods that find no place")));
+    }
+    if !command.bare_pods.is_empty() {
+        let pods = WorkloadCounts::new(command.bare_pods.iter().map(String::as_str));
+        lines.push(format!("{}: {pods}", palette.doubtful("pods without a controller, which nothing creates anew")));
+    }
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "{}", palette.faint(format!("Behind command {number}")));
+    for line in lines {
+        let _ = writeln!(text, "  {line}");
+    }
+    text.push('\n');
+}
+
+fn blocked(blocked: &[BlockedNode], palette: Palette) -> String {
+    let mut by_reason: BTreeMap<&str, Vec<&BlockedNode>> = BTreeMap::new();
+    for node in blocked {
+        by_reason.entry(node.reason).or_default().push(node);
+    }
+    let mut grid =
+        Grid::new([("REASON", Side::Left), ("NODE", Side::Left), ("SINCE", Side::Left), ("WHAT KEEPS IT", Side::Left)]);
+    for (reason, nodes) in by_reason {
+        for node in nodes.iter().take(LISTED) {
+            grid.push([reason.to_owned(), node.node.clone(), node.since.clone(), node.message.clone()]);
+        }
+        if nodes.len() > LISTED {
+            let since = nodes.iter().map(|node| node.since.as_str()).min().unwrap_or_default();
+            let rest = format!("and {} others", nodes.len() - LISTED);
+            grid.push([reason.to_owned(), rest, since.to_owned(), "(the earliest; `-o json` lists all)".to_owned()]);
+        }
+    }
+    grid.render(palette)
+}
+
+fn summary(document: &DisruptionDocument, palette: Palette) -> String {
+    let summary = &document.summary;
+    let plural = |count: usize, word: &str| if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") };
+    if summary.commands == 0 {
+        let what = if summary.nodes == 0 { "there is no managed node" } else { "every node stays" };
+        return format!("{}\n", palette.strong(format!("Nothing to do: {what}")));
+    }
+    let headline = format!(
+        "{} of {} {}, {} launched: ${:.4}/h saved by moving {}",
+        plural(summary.candidates, "node"),
+        summary.nodes,
+        if summary.candidates == 1 { "goes" } else { "go" },
+        match summary.replacements {
+            0 => "nothing is".to_owned(),
+            1 => "1 node is".to_owned(),
+            count => format!("{count} nodes are"),
+        },
+        summary.savings,
+        plural(summary.moved_pods, "pod"),
+    );
+    format!("{}\n", palette.strong(headline))
+}

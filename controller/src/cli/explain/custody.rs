@@ -1,0 +1,88 @@
+//! Of a node that was launched from a NodePool: what keeps it, what takes it away, and what would be if it were gone.
+
+use jiff::Timestamp;
+use muster_scheduling::disrupt::{Estate, Settings, if_removed};
+use serde::Serialize;
+
+use super::super::disrupt::{BlockedNode, CommandDocument, judge, with_pods};
+use super::super::failure::Failure;
+use super::super::plan::{ExistingNode, NewNode, UnschedulablePod};
+use super::super::progress::Progress;
+
+/// What the disruption of this moment says of a node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CustodyDocument {
+    /// Why it stays, or why it goes.
+    pub(super) reason: &'static str,
+    pub(super) since: Option<String>,
+    pub(super) message: String,
+    /// The command that takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) command: Option<CommandDocument>,
+}
+
+/// What would happen if the node were gone.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RemovalDocument {
+    pub(super) pods: Vec<String>,
+    pub(super) existing_nodes: Vec<ExistingNode>,
+    pub(super) replacements: Vec<NewNode>,
+    pub(super) unplaced: Vec<UnschedulablePod>,
+    pub(super) bare_pods: Vec<String>,
+    /// USD per hour; negative if what is launched costs more.
+    pub(super) savings: f64,
+}
+
+impl CustodyDocument {
+    /// Of `node`, by index; `None` if it is not managed, or on its way out.
+    pub(super) fn new(
+        estate: &Estate,
+        (now, settings): (Timestamp, &Settings),
+        node: usize,
+        progress: &mut Progress,
+    ) -> Result<Option<Self>, Failure> {
+        let decision = judge(estate, now, settings, progress)?.decision;
+        if let Some(blocked) = decision.blocked.iter().find(|blocked| blocked.node == node) {
+            let BlockedNode { node: _, reason, since, message } = BlockedNode::new(&estate.problem, blocked, now);
+            return Ok(Some(Self { reason, since: Some(since), message, command: None }));
+        }
+        let Some(at) = decision.commands.iter().position(|command| command.candidates.contains(&node)) else {
+            return Ok(None);
+        };
+        let command = CommandDocument::all(estate, &decision.pods, &decision.commands).swap_remove(at);
+        let others = match command.candidates.len() {
+            1 => String::new(),
+            count => format!(" with {} others", count - 1),
+        };
+        let message = format!("command {} of {} takes it away{others}", at + 1, decision.commands.len());
+        Ok(Some(Self { reason: command.reason, since: None, message, command: Some(command) }))
+    }
+}
+
+impl RemovalDocument {
+    /// Of `node`, by index.
+    ///
+    /// # Errors
+    /// If nobody of ours launched it.
+    pub(super) fn new(estate: &Estate, (now, settings): (Timestamp, &Settings), node: usize) -> Result<Self, Failure> {
+        let name = &estate.problem.nodes[node].name;
+        let removal = if_removed(estate, now, settings, node).ok_or_else(|| {
+            Failure::Usage(format!(
+                "node `{name}` has no NodeClaim, or is being deleted already\n\nhint: `--if-removed` is about managed nodes that stay"
+            ))
+        })?;
+        let mut commands = CommandDocument::all(estate, &removal.pods, std::slice::from_ref(&removal.command));
+        let command = commands.swap_remove(0);
+        let problem = with_pods(estate, &removal.pods);
+        Ok(Self {
+            pods: removal.pods.iter().map(|pod| pod.name.to_string()).collect(),
+            existing_nodes: command.existing_nodes,
+            replacements: command.replacements,
+            unplaced: removal.unplaced.iter().map(|pod| UnschedulablePod::new(&problem, pod, Vec::new())).collect(),
+            bare_pods: command.bare_pods,
+            savings: command.savings,
+        })
+    }
+}

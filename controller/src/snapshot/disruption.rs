@@ -1,0 +1,334 @@
+//! What nodes, pods, pools and budgets say about being disrupted, every text parsed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::annotations::{
+    DO_NOT_DISRUPT, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION, NODEPOOL_HASH, NODEPOOL_HASH_VERSION,
+};
+use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
+use muster_api::{Lifetime, Span};
+use muster_scheduling::disrupt::{
+    Cause, Consolidation, Drift, Estate, Hold, Interruption, Member, NodeBudget, Occupant, PodBudget, Policy, Schedule,
+    Share, Window,
+};
+use muster_scheduling::labels::{INSTANCE_TYPE, NODE_POOL};
+use muster_scheduling::model::{Labels, Problem, Requirements};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+
+use super::nodes::{Pairs, has_condition};
+use super::repair;
+use super::sort::{Bound, belongs_to_node, is_reschedulable};
+use crate::manifest::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, Pod};
+
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// Age at which nodes are replaced if their claim does not say, as the CRD has it.
+const DEFAULT_EXPIRY: SignedDuration = SignedDuration::from_hours(720);
+
+/// Taints with which other programs announce that the cloud takes a node back.
+const NOTICES: [&str; 2] =
+    ["aws-node-termination-handler/spot-itn", "aws-node-termination-handler/scheduled-maintenance"];
+
+/// What is known about disrupting the nodes of a snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct Custody {
+    /// By node of the problem.
+    pub members: Vec<Option<Member>>,
+    /// By pool of the problem.
+    pub policies: Vec<Policy>,
+    /// PodDisruptionBudgets.
+    pub pod_budgets: Vec<PodBudget>,
+}
+
+impl Custody {
+    /// With the problem that it is about, what disruption is decided from.
+    pub fn estate(&self, problem: &Problem) -> Estate {
+        Estate {
+            problem: problem.clone(),
+            members: self.members.clone(),
+            policies: self.policies.clone(),
+            pod_budgets: self.pod_budgets.clone(),
+            refused: Vec::new(),
+        }
+    }
+}
+
+// === pods ===
+
+/// PodDisruptionBudgets, and what pods themselves say.
+pub(super) struct Guards<'m> {
+    by_namespace: FxHashMap<&'m str, Vec<(usize, &'m DisruptionBudget)>>,
+    budgets: Vec<PodBudget>,
+    unreadable: BTreeSet<String>,
+}
+
+impl<'m> Guards<'m> {
+    pub(super) fn new(manifests: &'m Manifests) -> Self {
+        let mut by_namespace: FxHashMap<&str, Vec<(usize, &DisruptionBudget)>> = FxHashMap::default();
+        for (number, budget) in manifests.disruption_budgets.iter().enumerate() {
+            by_namespace.entry(&budget.meta.namespace).or_default().push((number, budget));
+        }
+        let budgets = manifests.disruption_budgets.iter().map(|budget| PodBudget {
+            name: budget.meta.path(),
+            allowed: u32::try_from(budget.disruptions_allowed).unwrap_or(0),
+        });
+        Self { by_namespace, budgets: budgets.collect(), unreadable: BTreeSet::new() }
+    }
+
+    /// What moving a pod of this priority would mean.
+    pub(super) fn occupant(&mut self, pod: &Pod, priority: i32) -> Occupant {
+        let mirror = pod.annotations.get("kubernetes.io/config.mirror").is_some()
+            || pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "Node");
+        let evictable = !mirror && !pod.deleting;
+        let guards = |budget: &DisruptionBudget| {
+            budget.selector.matches(&pod.template.labels) && (pod.ready || !budget.evicts_unready)
+        };
+        let budgets = self.by_namespace.get(&*pod.namespace).into_iter().flatten();
+        let budgets = budgets.filter(|(_, budget)| evictable && guards(budget)).map(|(number, _)| *number).collect();
+        let started = moment(pod.started.as_deref());
+        let hold = self.hold(pod, started);
+        let deletion_cost = pod.annotations.get(DELETION_COST).and_then(|cost| cost.parse::<f64>().ok()).unwrap_or(0.0);
+        // Karpenter's weights: the ranges of both annotations come to about ±16 and ±64.
+        let cost = 1.0 + deletion_cost / f64::from(1_u32 << 27) + f64::from(priority) / f64::from(1_u32 << 25);
+        Occupant {
+            reschedulable: is_reschedulable(pod),
+            evictable,
+            eviction_cost: cost.clamp(-10.0, 10.0),
+            hold,
+            budgets,
+            started,
+            controlled: pod.owner.is_some() || belongs_to_node(pod),
+        }
+    }
+
+    fn hold(&mut self, pod: &Pod, started: Option<Timestamp>) -> Option<Hold> {
+        let text = pod.annotations.get(DO_NOT_DISRUPT)?;
+        match &**text {
+            "true" => Some(Hold::Always),
+            "false" => None,
+            text => match text.parse::<Span>() {
+                Ok(Span(span)) => {
+                    let end = started.zip(SignedDuration::try_from(span).ok());
+                    // As long as it has not started, its time has not begun.
+                    Some(end.and_then(|(start, span)| start.checked_add(span).ok()).map_or(Hold::Always, Hold::Until))
+                }
+                Err(error) => {
+                    let path = &pod.path;
+                    self.unreadable
+                        .insert(format!("annotation `{DO_NOT_DISRUPT}` of pod `{path}` is ignored: {error}"));
+                    None
+                }
+            },
+        }
+    }
+}
+
+// === nodes and pools ===
+
+/// Puts together what is known of the nodes of `problem`.
+pub(super) fn custody(
+    manifests: &Manifests,
+    problem: &Problem,
+    mut bound: BTreeMap<Arc<str>, Vec<Bound>>,
+    guards: Guards<'_>,
+    warnings: &mut Vec<String>,
+) -> Custody {
+    warnings.extend(guards.unreadable);
+    let pools: FxHashMap<&str, usize> =
+        problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();
+    let manifest_of: FxHashMap<&str, &NodePool> =
+        manifests.node_pools.iter().map(|pool| (&*pool.meta.name, pool)).collect();
+    let pairs = Pairs::new(manifests);
+    let mut members: Vec<Option<Member>> = Vec::with_capacity(problem.nodes.len());
+    for (number, (node, claim)) in manifests.nodes.iter().zip(&pairs.claim_of_node).enumerate() {
+        let pods = bound.remove(&node.meta.name).unwrap_or_default();
+        let Some(claim) = claim else {
+            members.push(None);
+            continue;
+        };
+        let name = claim.meta.labels.get(NODE_POOL).or_else(|| node.meta.labels.get(NODE_POOL));
+        let pool_name = name.cloned().unwrap_or_default();
+        let pool = pools.get(&*pool_name).copied();
+        let about = pool.and_then(|pool| Some((pool, *manifest_of.get(&*problem.pools[pool].name)?)));
+        let drifted = drift(claim).or_else(|| {
+            let (pool, manifest) = about?;
+            hash_drift(manifests, claim, manifest)
+                .or_else(|| requirement_drift(problem, number, pool, node, claim, manifest))
+        });
+        members.push(Some(Member {
+            pool_name,
+            pool,
+            ready: condition(&node.conditions, "Ready").is_none_or(|ready| &*ready.status == "True"),
+            created: moment(claim.meta.created.as_deref()),
+            initialized: true_since(&claim.conditions, "Initialized"),
+            consolidatable: has_condition(&claim.conditions, "Consolidatable"),
+            last_pod_event: moment(claim.last_pod_event.as_deref()),
+            drifted,
+            expire_after: expiry(claim),
+            drain_is_bounded: claim.termination_grace_period.is_some(),
+            interrupted: interruption(node, claim),
+            ailment: repair::ailment(&node.conditions),
+            do_not_disrupt: [&node.meta, &claim.meta]
+                .iter()
+                .any(|meta| meta.annotations.get(DO_NOT_DISRUPT).is_some_and(|value| &**value == "true")),
+            nominated_by: pods.iter().find(|pod| pod.nominated).map(|pod| Arc::clone(&pod.pod.name)),
+            occupants: pods.into_iter().map(|pod| pod.occupant).collect(),
+        }));
+    }
+    // Claims whose nodes are still to come.
+    members.resize(problem.nodes.len(), None);
+    let policy = |pool: &str| manifest_of.get(pool).map(|manifest| policy(manifest, warnings)).unwrap_or_default();
+    let policies = problem.pools.iter().map(|pool| &*pool.name).map(policy).collect();
+    Custody { members, policies, pod_budgets: guards.budgets }
+}
+
+fn condition<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
+    conditions.iter().find(|condition| &*condition.kind == kind)
+}
+
+fn true_since(conditions: &[Condition], kind: &str) -> Option<Timestamp> {
+    let condition = condition(conditions, kind).filter(|condition| &*condition.status == "True")?;
+    moment(condition.since.as_deref())
+}
+
+pub(super) fn moment(text: Option<&str>) -> Option<Timestamp> {
+    text?.parse().ok()
+}
+
+fn expiry(claim: &NodeClaim) -> Option<SignedDuration> {
+    let Some(text) = &claim.expire_after else { return Some(DEFAULT_EXPIRY) };
+    let lifetime: Lifetime = text.parse().ok()?;
+    lifetime.duration().and_then(|duration| SignedDuration::try_from(duration).ok())
+}
+
+fn interruption(node: &Node, claim: &NodeClaim) -> Option<Interruption> {
+    if let Some(told) = condition(&claim.conditions, "Interrupted").filter(|told| &*told.status == "True") {
+        let notice = if told.reason.is_empty() { "Interrupted".into() } else { Arc::clone(&told.reason) };
+        return Some(Interruption { since: moment(told.since.as_deref()), notice });
+    }
+    let taint = node.taints.iter().find(|taint| NOTICES.contains(&&*taint.key))?;
+    Some(Interruption { since: None, notice: Arc::clone(&taint.key) })
+}
+
+// === drift ===
+
+/// What the claim's own condition says.
+fn drift(claim: &NodeClaim) -> Option<Drift> {
+    let drifted = condition(&claim.conditions, "Drifted").filter(|drifted| &*drifted.status == "True")?;
+    Some(Drift {
+        since: moment(drifted.since.as_deref()),
+        reason: if drifted.reason.is_empty() { "Drifted".into() } else { Arc::clone(&drifted.reason) },
+        detail: Arc::clone(&drifted.message),
+    })
+}
+
+/// Whether the template of the pool, or the class, has another hash than when the claim was made. Hashes of different
+/// versions cannot be compared.
+fn hash_drift(manifests: &Manifests, claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
+    let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
+    let differs = |of: &dyn Fn(&str) -> Option<String>, hash: &str, version: &str| {
+        let (now, then) = (of(hash), claimed(hash));
+        now.is_some() && then.is_some() && of(version).as_deref() == claimed(version) && now.as_deref() != then
+    };
+    let of_pool = |key: &str| pool.meta.annotations.get(key).map(ToString::to_string);
+    let drifted = |reason: &str, detail: String| Drift { since: None, reason: reason.into(), detail: detail.into() };
+    if differs(&of_pool, NODEPOOL_HASH, NODEPOOL_HASH_VERSION) {
+        return Some(drifted("NodePoolDrifted", format!("the template of NodePool `{}` has changed", pool.meta.name)));
+    }
+    let class =
+        manifests.node_classes.iter().find(|it| *it.kind == *claim.class.kind && it.name == claim.class.name)?;
+    let annotations = class.object.pointer("/metadata/annotations");
+    let of_class = |key: &str| Some(annotations?.get(key)?.as_str()?.to_owned());
+    differs(&of_class, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION)
+        .then(|| drifted("NodeClassDrift", format!("{} `{}` has changed", class.kind, class.name)))
+}
+
+/// Whether the labels of a node no longer are what its pool requires.
+fn requirement_drift(
+    problem: &Problem,
+    number: usize,
+    pool: usize,
+    node: &Node,
+    claim: &NodeClaim,
+    manifest: &NodePool,
+) -> Option<Drift> {
+    let mut labels: Labels = node.meta.labels.clone();
+    for (key, value) in claim.meta.labels.iter() {
+        labels.set(Arc::clone(key), Arc::clone(value));
+    }
+    let mut have = Requirements::from_labels(&labels);
+    // Manifests written by hand leave out what follows from the type.
+    let missing = |have: &Requirements| manifest.requirements.iter().any(|(key, _)| have.get(key).is_none());
+    if missing(&have) {
+        let types = &problem.catalogues[problem.pools[pool].catalogue];
+        let name = problem.nodes[number].labels.get(INSTANCE_TYPE);
+        if let Some(one) = types.iter().find(|one| name.is_some_and(|name| *name == one.name)) {
+            for (key, requirement) in one.requirements.iter().filter(|(key, _)| labels.get(key).is_none()) {
+                have.add(Arc::clone(key), requirement.clone());
+            }
+        }
+    }
+    let wanted: Requirements = manifest.requirements.iter().cloned().collect();
+    have.first_conflict(&wanted, |_| false)?;
+    let at_fault = manifest.requirements.iter().find(|(key, requirement)| {
+        let alone: Requirements = [(Arc::clone(key), requirement.clone())].into_iter().collect();
+        have.first_conflict(&alone, |_| false).is_some()
+    });
+    let detail = at_fault.map_or_else(String::new, |(key, _)| {
+        let name = &manifest.meta.name;
+        match labels.get(key) {
+            Some(value) => format!("label `{key}` is `{value}`, which NodePool `{name}` no longer admits"),
+            None => format!("label `{key}` is missing, which NodePool `{name}` requires"),
+        }
+    });
+    Some(Drift { since: None, reason: "RequirementsDrifted".into(), detail: detail.into() })
+}
+
+// === policies ===
+
+fn policy(pool: &NodePool, warnings: &mut Vec<String>) -> Policy {
+    let disruption = pool.object.pointer("/spec/disruption").map(nodepool::Disruption::deserialize);
+    // The CRD has judged it; what it does not say has its defaults.
+    let nodepool::Disruption { consolidate_after, consolidation_policy, budgets } =
+        disruption.and_then(Result::ok).unwrap_or_default();
+    let consolidation = match consolidation_policy {
+        ConsolidationPolicy::WhenEmpty => Consolidation::WhenEmpty,
+        ConsolidationPolicy::WhenEmptyOrUnderutilized => Consolidation::WhenEmptyOrUnderutilized,
+        ConsolidationPolicy::Balanced => Consolidation::Balanced,
+    };
+    let name = &pool.meta.name;
+    Policy {
+        consolidate_after: consolidate_after.duration().and_then(|after| SignedDuration::try_from(after).ok()),
+        consolidation,
+        budgets: budgets.iter().map(|budget| node_budget(name, budget, warnings)).collect(),
+    }
+}
+
+fn node_budget(pool: &str, budget: &nodepool::Budget, warnings: &mut Vec<String>) -> NodeBudget {
+    let nodes = match budget.parsed_nodes() {
+        Some(BudgetNodes::Count(count)) => Share::Count(count),
+        Some(BudgetNodes::Percent(percent)) => Share::Percent(u64::from(percent)),
+        None => Share::Count(0),
+    };
+    let window = match (&budget.schedule, budget.duration) {
+        (Some(schedule), Some(Span(duration))) => match Schedule::parse(schedule) {
+            Ok(schedule) => Window::After(schedule, SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)),
+            Err(error) => {
+                warnings.push(format!(
+                    "schedule `{schedule}` of a budget of NodePool `{pool}` cannot be read ({error}), so the budget allows no disruption"
+                ));
+                Window::Unreadable(error.into())
+            }
+        },
+        _ => Window::Always,
+    };
+    let cause = |reason: &DisruptionReason| match reason {
+        DisruptionReason::Empty => Cause::Empty,
+        DisruptionReason::Underutilized => Cause::Underutilized,
+        DisruptionReason::Drifted => Cause::Drifted,
+    };
+    NodeBudget { nodes, causes: budget.reasons.iter().map(cause).collect(), window }
+}

@@ -1,0 +1,33 @@
+//! When a node counts as broken: the conditions that the AWS provider of Karpenter has nodes replaced for.
+
+use std::cmp::Reverse;
+
+use jiff::SignedDuration;
+use muster_scheduling::disrupt::Ailment;
+
+use super::disruption::moment;
+use crate::manifest::Condition;
+
+/// Condition, its status, and for how many minutes that is tolerated. Those beside Ready are of the node monitoring agent.
+const POLICIES: [(&str, &str, i64); 7] = [
+    ("Ready", "False", 30),
+    ("Ready", "Unknown", 30),
+    ("AcceleratedHardwareReady", "False", 10),
+    ("StorageReady", "False", 30),
+    ("NetworkingReady", "False", 30),
+    ("KernelReady", "False", 30),
+    ("ContainerRuntimeReady", "False", 30),
+];
+
+/// The condition that has a node replaced first.
+pub(super) fn ailment(conditions: &[Condition]) -> Option<Ailment> {
+    let ailments = POLICIES.iter().filter_map(|&(kind, status, minutes)| {
+        let condition = conditions.iter().find(|one| &*one.kind == kind && &*one.status == status)?;
+        Some(Ailment {
+            condition: format!("{kind}={status}").into(),
+            since: moment(condition.since.as_deref())?,
+            tolerated: SignedDuration::from_mins(minutes),
+        })
+    });
+    ailments.max_by_key(|ailment| Reverse(ailment.since.checked_add(ailment.tolerated).unwrap_or(ailment.since)))
+}

@@ -1,0 +1,180 @@
+//! Scenarios of disruption: what an operator has, as manifests, and which nodes go, as people read it. One rule each.
+//!
+//! Each file `<name>.yaml` beside this one opens with a comment that says what the operator has, what must come out, and
+//! why; its first line describes the snapshot. A line `# options: …` adds options to the command, `# now: …` sets the moment
+//! (default: noon of the 21st of November 2026), and `# catalogue: …` names another catalogue than that of the scenarios of
+//! plans.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../process/mod.rs"]
+mod process;
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+const CATALOGUE: &str = "../scenarios/catalogue.yaml";
+const OTHER_CATALOGUES: [&str; 3] = ["near-prices.yaml", "refused.yaml", "spot-types.yaml"];
+
+/// A test for every name, and the list of them.
+macro_rules! scenarios {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                check(&stringify!($name).replace('_', "-"));
+            }
+        )*
+
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+scenarios! {
+    balanced
+    balanced_worth_it
+    bare_pod
+    budget_after_window
+    budget_counts_the_unready
+    budget_default
+    budget_in_window
+    budget_percent
+    budget_reasons
+    budget_unreadable
+    budget_zero
+    coming_up_takes_nothing
+    consolidate_after
+    consolidate_never
+    delete_onto_others
+    deleting
+    do_not_disrupt_for_a_while
+    do_not_disrupt_node
+    do_not_disrupt_pod
+    drift
+    drift_by_hash
+    drift_by_requirements
+    drift_order
+    drift_stuck
+    drift_with_grace_period
+    empty
+    empty_held_for_buffer
+    empty_of_cheap_pods
+    expired
+    expired_counts
+    first
+    interrupted
+    interrupted_without_place
+    limits
+    lively_nodes_take_nothing
+    many_into_one
+    min_values
+    missing_label
+    no_cheaper
+    nominated
+    not_initialized
+    not_worth_the_move
+    pdb
+    pdb_of_unready
+    pdb_shared
+    pending_pod
+    pinned_to_spot
+    pool_missing
+    refused_capacity
+    repair
+    repair_of_too_many
+    repair_without_gate
+    replace_by_cheaper
+    same_type
+    several_commands
+    spot_delete
+    spot_to_spot
+    spot_to_spot_few_types
+    spot_to_spot_off
+    spread_is_kept
+    static_drift
+    static_drift_at_limit
+    static_pool
+    two_pdbs
+    unknown_type
+    unmanaged_takes_pods
+    when_empty
+    would_not_fit
+}
+
+fn folder() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests", "disruption"].iter().collect()
+}
+
+#[test]
+fn every_file_is_a_test() {
+    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let written: BTreeSet<String> = files
+        .filter(|file| !OTHER_CATALOGUES.contains(&file.as_str()))
+        .filter_map(|file| Some(file.strip_suffix(".yaml")?.into()))
+        .collect();
+    let tested: BTreeSet<String> = NAMES.iter().map(|name| name.replace('_', "-")).collect();
+    assert_eq!(written, tested);
+}
+
+/// Decides scenario `name` and holds what is printed, and which pods go where, against the snapshot.
+#[track_caller]
+fn check(name: &str) {
+    let text = std::fs::read_to_string(folder().join(format!("{name}.yaml"))).unwrap();
+    let mut header = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
+    let description = header.next().unwrap();
+    let words = |title: &str| -> Vec<&str> {
+        header.clone().filter_map(|line| line.strip_prefix(title)).flat_map(str::split_whitespace).collect()
+    };
+    let now = words("now: ").first().copied().unwrap_or(NOW);
+    let catalogue = words("catalogue: ").first().copied().unwrap_or(CATALOGUE);
+    let options = [words("options: "), vec!["--now", now, "--catalog", catalogue]].concat();
+    let decision: Value = serde_json::from_str(&muster(name, &options, "json")).unwrap();
+    let shown = format!("{}\nWhere\n{}", muster(name, &options, "table"), places(&decision));
+    let mut settings = insta::Settings::clone_current();
+    settings.set_description(description);
+    settings.set_omit_expression(true);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_snapshot!(name, shown));
+}
+
+/// What `muster disrupt` prints for scenario `name`, messages for the operator first.
+#[track_caller]
+fn muster(name: &str, options: &[&str], format: &str) -> String {
+    let file = format!("{name}.yaml");
+    let arguments = [&["disrupt", "-f", &file, "-o", format], options].concat();
+    let output = process::muster(&arguments, &folder(), b"");
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    if format == "table" { messages + &printed } else { printed }
+}
+
+/// Command by command: how many types each launch may be, and the pods of each place.
+fn places(decision: &Value) -> String {
+    let mut text = String::new();
+    let list = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().map(|it| it.as_str().unwrap().to_owned()).collect()
+    };
+    for command in decision["commands"].as_array().unwrap() {
+        let verb = if command["decision"] == "replace" { "replace" } else { "delete" };
+        writeln!(text, "  {verb} {}", list(&command["candidates"]).join(", ")).unwrap();
+        for node in command["existingNodes"].as_array().unwrap() {
+            writeln!(text, "    to {}: {}", node["name"].as_str().unwrap(), list(&node["pods"]).join(", ")).unwrap();
+        }
+        for node in command["replacements"].as_array().unwrap() {
+            let types = list(&node["instanceTypes"]);
+            let [name, zone, capacity] =
+                ["name", "zone", "capacityType"].map(|key| node[key].as_str().unwrap().to_owned());
+            let pods = list(&node["pods"]).join(", ");
+            writeln!(text, "    to {name} ({} in {zone}, {capacity}): {pods}", types.join(" or ")).unwrap();
+        }
+        for pod in list(&command["unplaced"]) {
+            writeln!(text, "    nowhere: {pod}").unwrap();
+        }
+    }
+    text
+}
