@@ -277,3 +277,52 @@ fn the_picture_in_the_readme_is_what_is_printed() {
     let printed = succeeds(&["plan", "-f", shop().to_str().unwrap()], "");
     assert_eq!(timeless(picture.trim_end()), timeless(printed.trim_end()));
 }
+
+#[test]
+fn a_decision_names_each_managed_node_once_and_is_the_same_twice() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disruption");
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (cluster, catalogue) = (file("several-commands.yaml"), file("../scenarios/catalogue.yaml"));
+    let arguments = ["disrupt", "-f", &cluster, "--catalog", &catalogue, "--now", "2026-11-21T12:00:00Z", "-o", "json"];
+    let timeless = |text: String| {
+        let mut document = json(&text);
+        for field in ["decideSeconds", "validateSeconds"] {
+            assert!(
+                document["summary"].as_object_mut().unwrap().remove(field).is_some_and(|it| it.is_f64()),
+                "{field}"
+            );
+        }
+        document
+    };
+    let document = timeless(succeeds(&arguments, ""));
+    assert_eq!(document, timeless(succeeds(&arguments, "")));
+    assert_eq!((&document["apiVersion"], &document["kind"]), (&"muster.dev/v1".into(), &"DisruptionPlan".into()));
+    let going = document["commands"].as_array().unwrap().iter().flat_map(|it| it["candidates"].as_array().unwrap());
+    let staying = document["blocked"].as_array().unwrap().iter().map(|it| &it["node"]);
+    let mut named: Vec<&str> = going.chain(staying).map(|name| name.as_str().unwrap()).collect();
+    named.sort_unstable();
+    assert_eq!(named, ["huge", "idle-a", "idle-b", "left", "right"]);
+}
+
+#[test]
+fn a_moment_must_be_one_and_only_nodes_can_be_gone() {
+    let message = fails(2, &["disrupt", "-f", "-", "--now", "yesterday"], POOL);
+    insta::assert_snapshot!(message, @r"
+    error: `--now`: `yesterday` is not a moment
+
+    hint: write it in RFC 3339 with its zone, such as `2026-11-21T09:30:00Z`
+    ");
+    let message = fails(2, &["explain", "pod", "web-0", "-f", "-", "--if-removed"], POOL);
+    insta::assert_snapshot!(message, @r"
+    error: `--if-removed` is about nodes, and a pod is asked about
+
+    hint: name the node: `muster explain node NAME --if-removed`
+    ");
+    let input = format!("{POOL}{}", pod("web-0", "1"));
+    let message = fails(2, &["explain", "node", "general-0", "-f", "-", "--if-removed"], &input);
+    insta::assert_snapshot!(message, @r"
+    error: node `general-0` would only be launched
+
+    hint: `--if-removed` is about nodes that are there
+    ");
+}

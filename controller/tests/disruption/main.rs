@@ -2,8 +2,8 @@
 //!
 //! Each file `<name>.yaml` beside this one opens with a comment that says what the operator has, what must come out, and
 //! why; its first line describes the snapshot. A line `# options: …` adds options to the command, `# now: …` sets the moment
-//! (default: noon of the 21st of November 2026), and `# catalogue: …` names another catalogue than that of the scenarios of
-//! plans.
+//! (default: noon of the 21st of November 2026), `# catalogue: …` names another catalogue than that of the scenarios of
+//! plans, and `# removed: …` a node whose explanation is shown, with what would happen if it were gone.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -66,6 +66,7 @@ scenarios! {
     expired
     expired_counts
     first
+    if_removed
     interrupted
     interrupted_without_place
     limits
@@ -132,8 +133,16 @@ fn check(name: &str) {
     let now = words("now: ").first().copied().unwrap_or(NOW);
     let catalogue = words("catalogue: ").first().copied().unwrap_or(CATALOGUE);
     let options = [words("options: "), vec!["--now", now, "--catalog", catalogue]].concat();
-    let decision: Value = serde_json::from_str(&muster(name, &options, "json")).unwrap();
-    let shown = format!("{}\nWhere\n{}", muster(name, &options, "table"), places(&decision));
+    let decision: Value = serde_json::from_str(&muster(&["disrupt"], name, &options, "json")).unwrap();
+    let mut shown = format!("{}\nWhere\n{}", muster(&["disrupt"], name, &options, "table"), places(&decision));
+    for node in words("removed: ") {
+        let command = ["explain", "node", node, "--if-removed"];
+        write!(shown, "\nExplain {node}\n{}", muster(&command, name, &options, "table")).unwrap();
+        let document: Value = serde_json::from_str(&muster(&command, name, &options, "json")).unwrap();
+        let removal = &document["ifRemoved"];
+        let [reason, pods] = [&document["reason"], &removal["pods"]];
+        writeln!(shown, "\nIn JSON: {reason}, {pods}, unplaced {}", removal["unplaced"][0]["reason"]).unwrap();
+    }
     let mut settings = insta::Settings::clone_current();
     settings.set_description(description);
     settings.set_omit_expression(true);
@@ -141,11 +150,11 @@ fn check(name: &str) {
     settings.bind(|| insta::assert_snapshot!(name, shown));
 }
 
-/// What `muster disrupt` prints for scenario `name`, messages for the operator first.
+/// What `muster` prints for scenario `name`, messages for the operator first.
 #[track_caller]
-fn muster(name: &str, options: &[&str], format: &str) -> String {
+fn muster(command: &[&str], name: &str, options: &[&str], format: &str) -> String {
     let file = format!("{name}.yaml");
-    let arguments = [&["disrupt", "-f", &file, "-o", format], options].concat();
+    let arguments = [command, &["-f", &file, "-o", format], options].concat();
     let output = process::muster(&arguments, &folder(), b"");
     let messages = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{messages}");

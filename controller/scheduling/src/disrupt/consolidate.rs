@@ -15,6 +15,10 @@ use super::worth::worst_first;
 /// Up to this many candidates, each number of them is tried.
 const FEW: usize = 12;
 
+/// Among more candidates than this the most that go without a launch are told to one in so many: the next pass finds the
+/// rest, and every step of the bisection is a trial.
+const EXACTLY_UP_TO: usize = 100;
+
 /// Rounds in which parts that are not worth it, or fit nowhere, are left out of a trial.
 const REPAIRS: usize = 4;
 
@@ -138,7 +142,7 @@ impl Pass<'_> {
     /// The most nodes whose pods all fit on those that stay.
     fn most_without_launch(&mut self, list: &[usize]) -> usize {
         let (mut fits, mut too_many) = (0, list.len() + 1);
-        while too_many - fits > 1 {
+        while too_many - fits > 1 + list.len() / EXACTLY_UP_TO {
             let middle = fits.midpoint(too_many);
             let trial = self.world.attempt(&list[..middle]);
             if trial.places_all() && !trial.launches() { fits = middle } else { too_many = middle }
@@ -184,6 +188,10 @@ impl Pass<'_> {
             let joined = Trial::joined(free.into_iter().map(|(part, _)| part).collect());
             self.accept((Cause::Underutilized, method(&joined)), &joined, Vec::new());
         }
+        // None of those that go takes pods of others, whoever comes first.
+        for &node in launching.iter().flat_map(|(part, _)| &part.nodes) {
+            self.world.close(node);
+        }
         for (part, offer) in launching {
             if part.nodes.len() <= MOST_TOGETHER {
                 self.accept((Cause::Underutilized, method(&part)), &part, offer.launches);
@@ -191,7 +199,6 @@ impl Pass<'_> {
             }
             // So many would all wait for the slowest launch, and fail with the first that fails: smaller companies go,
             // each onto nodes of its own.
-            part.nodes.iter().for_each(|&node| self.world.close(node));
             for company in part.nodes.chunks(MOST_TOGETHER) {
                 let trial = self.world.attempt(company);
                 if let Ok(offer) = self.offer(&trial) {

@@ -16,6 +16,7 @@
 
 mod budgets;
 mod candidates;
+mod carried_out;
 mod consolidate;
 mod decision;
 mod drift;
@@ -30,6 +31,7 @@ mod split;
 mod world;
 mod worth;
 
+pub use carried_out::{carried_out, populated};
 pub use decision::{Block, Blocked, Command, Decision, Method};
 pub use estate::{
     Ailment, Cause, Consolidation, Drift, Estate, Hold, Interruption, Member, NodeBudget, Occupant, PodBudget, Policy,
@@ -40,7 +42,8 @@ pub use schedule::Schedule;
 
 use jiff::Timestamp;
 
-use crate::model::Options;
+use crate::model::{Options, PodSpec};
+use crate::validate::places_hold;
 use pass::Pass;
 
 /// The operator's choices for a pass.
@@ -75,8 +78,21 @@ impl Default for Settings {
 const MOVE_PRICE: f64 = 0.0005;
 
 /// What is disrupted at `now`, and why every other managed node is not.
+///
+/// Rules between pods are kept by each trial as far as it sees; where commands together break one all the same, the pass is
+/// made again, and each command asked to keep them together with all before it.
 pub fn decide(estate: &Estate, now: Timestamp, settings: &Settings) -> Decision {
-    let mut pass = Pass::new(estate, settings, now);
+    let decision = pass(estate, now, settings, false);
+    let has_rules =
+        |spec: &PodSpec| !spec.spread.is_empty() || !spec.affinity.is_empty() || !spec.anti_affinity.is_empty();
+    if !estate.problem.specs.iter().any(has_rules) || places_hold(estate, &settings.options, &decision) {
+        return decision;
+    }
+    pass(estate, now, settings, true)
+}
+
+fn pass(estate: &Estate, now: Timestamp, settings: &Settings, careful: bool) -> Decision {
+    let mut pass = Pass::new(estate, settings, now, careful);
     pass.forceful();
     let forced = pass.commands.len();
     let voluntary = [Pass::emptiness, Pass::static_drift, Pass::drift, Pass::consolidate];

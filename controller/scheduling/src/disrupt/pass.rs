@@ -11,7 +11,8 @@ use super::candidates::{consolidation_block, node_block, pods_block};
 use super::decision::{Block, Blocked, Command, Decision, Method};
 use super::estate::{Cause, Estate, Member};
 use super::world::{Trial, World};
-use crate::solution::NewNode;
+use crate::solution::{NewNode, Solution};
+use crate::validate::places_hold;
 
 /// See the module.
 pub(super) struct Pass<'a> {
@@ -24,10 +25,12 @@ pub(super) struct Pass<'a> {
     gone: Vec<bool>,
     /// By node: a pending pod that a plan puts on it.
     promised: BTreeMap<usize, Arc<str>>,
+    careful: bool,
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp) -> Self {
+    /// `careful`: each command is asked to keep the rules between pods, together with all before it.
+    pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp, careful: bool) -> Self {
         let mut world = World::new(estate, settings, now);
         let promised = world.settle_pending().into_iter().collect();
         let nodes = estate.problem.nodes.len();
@@ -38,6 +41,7 @@ impl<'a> Pass<'a> {
             verdicts: vec![None; nodes],
             gone: vec![false; nodes],
             promised,
+            careful,
         }
     }
 
@@ -81,12 +85,17 @@ impl<'a> Pass<'a> {
         self.verdicts[node].as_ref()
     }
 
-    /// Whether the node itself may be touched; notes why not.
+    /// Whether the node itself may be touched; notes why not. One that takes pods in this pass gives none.
     pub(super) fn node_is_free(&mut self, node: usize) -> bool {
-        let blocked = node_block(self.estate(), node, self.promised.get(&node));
-        let free = blocked.is_none();
-        blocked.into_iter().for_each(|blocked| self.block(blocked));
-        free
+        if let Some(blocked) = node_block(self.estate(), node, self.promised.get(&node)) {
+            self.block(blocked);
+            return false;
+        }
+        if self.world.received[node] > 0 {
+            self.keep(node, Block::NothingToGain, self.why_kept(node));
+            return false;
+        }
+        true
     }
 
     /// Whether its pods may be moved; notes why not.
@@ -100,12 +109,14 @@ impl<'a> Pass<'a> {
     /// Whether commands before leave enough of the budgets of its pods; notes why not.
     pub(super) fn evictions_are_left(&mut self, node: usize) -> bool {
         let over = self.ledger.pods_left(self.estate(), node);
-        if let Some(budget) = over {
-            let name = &self.estate().pod_budgets[budget].name;
-            let message = format!("commands before this one use up what PodDisruptionBudget `{name}` allows");
-            self.keep(node, Block::PodDisruptionBudget, message);
-        }
+        over.into_iter().for_each(|budget| self.keep_by_evictions(node, budget));
         over.is_none()
+    }
+
+    fn keep_by_evictions(&mut self, node: usize, budget: usize) {
+        let name = &self.estate().pod_budgets[budget].name;
+        let message = format!("nodes that go before this one use up what PodDisruptionBudget `{name}` allows");
+        self.keep(node, Block::PodDisruptionBudget, message);
     }
 
     /// Nodes that consolidation may take; notes of the others why not.
@@ -132,16 +143,41 @@ impl<'a> Pass<'a> {
         nodes
     }
 
-    /// Carries out a command, and counts it.
+    /// Carries a trial out as a command, and counts it. What cannot wait is carried out in any case.
     pub(super) fn accept(&mut self, why: (Cause, Method), trial: &Trial, replacements: Vec<NewNode>) {
+        let mut command = self.world.command(why, trial, &replacements);
+        if self.careful && !self.rules_hold(trial, &command) {
+            if !why.0.forceful() {
+                let message = "rules between pods would not hold once all commands are carried out".to_owned();
+                trial.nodes.iter().for_each(|&node| self.keep(node, Block::PodsWouldNotFit, message.clone()));
+                return;
+            }
+            let mut homeless = trial.clone();
+            homeless.solution = Solution::default();
+            homeless.solution.unschedulable = (0..trial.pods.len()).map(super::world::unplaced).collect();
+            command = self.world.command(why, &homeless, &[]);
+            self.world.carry_out(&homeless, &[]);
+        } else {
+            self.world.carry_out(trial, &replacements);
+        }
         for &node in &trial.nodes {
             self.gone[node] = true;
             self.verdicts[node] = None;
             self.ledger.take(self.estate().members[node].as_ref().and_then(|member| member.pool));
             self.ledger.evict(self.estate(), node);
         }
-        let command = self.world.accept(why, trial, replacements);
         self.commands.push(command);
+    }
+
+    /// Whether the rules between pods would hold once all commands and this one are carried out.
+    fn rules_hold(&self, trial: &Trial, command: &Command) -> bool {
+        let pods = trial.pods.iter().map(|&place| self.world.pod(place));
+        let so_far = Decision {
+            pods: self.world.moved.iter().cloned().chain(pods).collect(),
+            commands: self.commands.iter().chain([command]).cloned().collect(),
+            blocked: Vec::new(),
+        };
+        places_hold(self.estate(), &self.world.settings.options, &so_far)
     }
 
     /// Nodes without pods that would have to move: all that the budgets allow, in one command.
@@ -154,7 +190,13 @@ impl<'a> Pass<'a> {
                 waiting.push((node, pool));
                 continue;
             }
+            // Pods that are worth nothing may have a budget all the same.
+            if let Some(budget) = ledger.pods_left(self.estate(), node) {
+                self.keep_by_evictions(node, budget);
+                continue;
+            }
             ledger.take(Some(pool));
+            ledger.evict(self.estate(), node);
             going.push(node);
         }
         for (node, pool) in waiting {

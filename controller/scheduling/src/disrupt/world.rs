@@ -43,7 +43,7 @@ impl<'a> World<'a> {
     pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp) -> Self {
         let mut problem = estate.problem.clone();
         refuse(&mut problem, estate);
-        let prices = (0..problem.nodes.len()).map(|node| price(estate, node)).collect();
+        let prices = (0..problem.nodes.len()).map(|node| estate.price(node)).collect();
         let received = vec![0; problem.nodes.len()];
         Self { estate, settings, now, problem, moved: Vec::new(), prices, received }
     }
@@ -57,7 +57,7 @@ impl<'a> World<'a> {
             for (node, placed) in &solution.existing {
                 promised.extend(placed.first().map(|&pod| (*node, Arc::clone(&pods[pod].name))));
             }
-            self.put(&solution, &pods, &solution.new_nodes, &solution.existing, "pending");
+            self.put(&pods, &solution.new_nodes, &solution.existing, "pending");
         }
         // From here on nodes that are still coming up take nothing: nobody knows yet whether they will be any good.
         for node in self.problem.nodes.iter_mut().filter(|node| !node.initialized) {
@@ -115,55 +115,43 @@ impl<'a> World<'a> {
         Pod { name: Arc::clone(&bound.name), spec: bound.spec }
     }
 
-    /// Carries a command out. `trial` is where the pods go; the launches are `replacements`.
-    pub(super) fn accept(
-        &mut self,
-        (cause, method): (Cause, Method),
-        trial: &Trial,
-        replacements: Vec<NewNode>,
-    ) -> Command {
+    /// The command that carries `trial` out, with these launches; its pods are numbered behind those that move already.
+    pub(super) fn command(&self, (cause, method): (Cause, Method), trial: &Trial, replacements: &[NewNode]) -> Command {
         let first = self.moved.len();
-        let pods: Vec<Pod> = trial.pods.iter().map(|&place| self.pod(place)).collect();
         let number = |pods: &[usize]| -> Vec<usize> { pods.iter().map(|&pod| first + pod).collect() };
         let bare = trial.pods.iter().enumerate().filter(|(_, (node, at))| {
             self.estate.members[*node].as_ref().is_some_and(|member| !member.occupants[*at].controlled)
         });
-        let bare: Vec<usize> = bare.map(|(pod, _)| first + pod).collect();
-        let saved = self.prices(&trial.nodes) - replacements.iter().map(|node| node.price).sum::<f64>();
-        for &node in &trial.nodes {
-            self.problem.nodes[node].deleting = true;
-        }
-        self.put(&trial.solution, &pods, &replacements, &trial.solution.existing, "replacement");
-        for (node, pods) in &trial.solution.existing {
-            self.received[*node] += pods.len();
-        }
-        self.moved.extend(pods);
-        let numbered = |mut node: NewNode| {
-            node.pods = number(&node.pods);
-            node
-        };
         Command {
             cause,
             method,
             candidates: trial.nodes.clone(),
-            replacements: replacements.into_iter().map(numbered).collect(),
+            replacements: replacements
+                .iter()
+                .map(|node| NewNode { pods: number(&node.pods), ..node.clone() })
+                .collect(),
             existing: trial.solution.existing.iter().map(|(node, pods)| (*node, number(pods))).collect(),
             unplaced: trial.solution.unschedulable.iter().map(|pod| first + pod.pod).collect(),
-            bare,
-            savings: saved,
+            bare: bare.map(|(pod, _)| first + pod).collect(),
+            savings: self.prices(&trial.nodes) - replacements.iter().map(|node| node.price).sum::<f64>(),
         }
     }
 
+    /// Carries a trial out, with these launches.
+    pub(super) fn carry_out(&mut self, trial: &Trial, replacements: &[NewNode]) {
+        let pods: Vec<Pod> = trial.pods.iter().map(|&place| self.pod(place)).collect();
+        for &node in &trial.nodes {
+            self.problem.nodes[node].deleting = true;
+        }
+        self.put(&pods, replacements, &trial.solution.existing, "replacement");
+        for (node, pods) in &trial.solution.existing {
+            self.received[*node] += pods.len();
+        }
+        self.moved.extend(pods);
+    }
+
     /// Binds pods where they were placed. New nodes are full: what room they have is for the next pass, when they are up.
-    fn put(
-        &mut self,
-        solution: &Solution,
-        pods: &[Pod],
-        launched: &[NewNode],
-        existing: &[(usize, Vec<usize>)],
-        word: &str,
-    ) {
-        debug_assert!(launched.len() <= solution.new_nodes.len() || solution.new_nodes.is_empty());
+    fn put(&mut self, pods: &[Pod], launched: &[NewNode], existing: &[(usize, Vec<usize>)], word: &str) {
         let bound = |pod: &usize| BoundPod {
             name: Arc::clone(&pods[*pod].name),
             spec: pods[*pod].spec,
@@ -212,22 +200,26 @@ fn refuse(problem: &mut Problem, estate: &Estate) {
     }
 }
 
-/// What a node costs by its labels: its type's offering in its zone, of its capacity type and reservation.
-pub(super) fn price(estate: &Estate, node: usize) -> Option<f64> {
-    let pool = estate.members[node].as_ref()?.pool?;
-    let label = |key: &str| estate.problem.nodes[node].labels.get(key).map(|value| &**value);
-    let (kind, zone, capacity) = (label(labels::INSTANCE_TYPE)?, label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);
-    let types = &estate.problem.catalogues[estate.problem.pools[pool].catalogue];
-    let one = types.iter().find(|one| &*one.name == kind)?;
-    let reservation = label(labels::CAPACITY_RESERVATION_ID);
-    let matching = one.offerings.iter().find(|offering| {
-        offering.zone() == Some(zone)
-            && offering.capacity_type() == Some(capacity)
-            && (!offering.reserved()
-                || reservation.is_none()
-                || offering.requirements.single(labels::CAPACITY_RESERVATION_ID) == reservation)
-    })?;
-    matching.price
+impl Estate {
+    /// What a managed node costs in USD per hour, by its labels: its type's offering in its zone, of its capacity type and
+    /// reservation.
+    pub fn price(&self, node: usize) -> Option<f64> {
+        let pool = self.members.get(node)?.as_ref()?.pool?;
+        let label = |key: &str| self.problem.nodes[node].labels.get(key).map(|value| &**value);
+        let kind = label(labels::INSTANCE_TYPE)?;
+        let (zone, capacity) = (label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);
+        let types = &self.problem.catalogues[self.problem.pools[pool].catalogue];
+        let one = types.iter().find(|one| &*one.name == kind)?;
+        let reservation = label(labels::CAPACITY_RESERVATION_ID);
+        let matching = one.offerings.iter().find(|offering| {
+            offering.zone() == Some(zone)
+                && offering.capacity_type() == Some(capacity)
+                && (!offering.reserved()
+                    || reservation.is_none()
+                    || offering.requirements.single(labels::CAPACITY_RESERVATION_ID) == reservation)
+        })?;
+        matching.price
+    }
 }
 
 /// A pod that goes nowhere, as a solution has it.

@@ -11,7 +11,7 @@ use super::validate;
 use super::violation::{Findings, Place, Promise, Violation};
 use crate::disrupt::{Cause, Decision, Estate, Hold, Member, Settings, Share, Window};
 use crate::labels;
-use crate::model::Problem;
+use crate::model::{Options, Problem};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
 /// Prices are sums of a few dozen list prices: differences below this are rounding.
@@ -246,6 +246,12 @@ fn price(estate: &Estate, node: usize) -> Option<f64> {
                 || has(labels::CAPACITY_RESERVATION_ID, offering.requirements.single(labels::CAPACITY_RESERVATION_ID)))
     })?;
     offering.price
+}
+
+/// Whether everything in `decision` has its place: the commands together are a plan that keeps its promises.
+pub(crate) fn places_hold(estate: &Estate, options: &Options, decision: &Decision) -> bool {
+    let (problem, solution) = as_plan(estate, decision);
+    validate(&problem, options, &solution).is_empty()
 }
 
 /// All commands together as a plan for the pods of all nodes that go.

@@ -21,6 +21,7 @@ mod violation;
 
 use crate::model::{Options, Problem};
 use crate::solution::Solution;
+pub(crate) use disruption::places_hold;
 pub use disruption::validate_disruption;
 use specs::Specs;
 use violation::Findings;

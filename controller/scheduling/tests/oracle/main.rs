@@ -5,6 +5,7 @@
 mod brute_force;
 mod cases;
 mod crowds;
+mod disruption;
 mod many_domains;
 mod mutations;
 mod order;

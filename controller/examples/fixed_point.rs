@@ -1,0 +1,74 @@
+//! Consolidates a cluster until nothing is left to do: decides, carries out, asks again. Prints each round, and how far the
+//! result is above what no assignment of the same pods can undercut.
+//!
+//! `cargo run --release --example fixed_point -- CATALOGUE MANIFEST…`
+#![expect(clippy::print_stdout, reason = "it is a program")]
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_aws::catalogue;
+use muster_controller::manifest;
+use muster_controller::snapshot::{self, Settings as SnapshotSettings};
+use muster_scheduling::disrupt::{Estate, Settings, carried_out, decide};
+use muster_scheduling::model::{Catalogue, Options, Pod, Problem};
+use muster_scheduling::{lower_bound, solve, validate_disruption};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Rounds after which a cluster that still changes is said to flap.
+const MOST_ROUNDS: usize = 30;
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let catalogue_file = arguments.next().ok_or("usage: fixed_point CATALOGUE MANIFEST…")?;
+    let types: Catalogue = catalogue::read(&std::fs::read_to_string(catalogue_file)?)?.into();
+    let manifests = manifest::read(&arguments.collect::<Vec<_>>(), &mut std::io::empty())?;
+    let snapshot = snapshot::assemble(&manifests, &SnapshotSettings::default(), &|_| types.clone())?;
+    let mut estate = snapshot.custody.estate(&snapshot.problem);
+    let settings = Settings::default();
+    let bound = bound(&estate);
+    println!("bound {bound:.2} $/h, before {:.2} $/h on {} nodes", price(&estate), estate.problem.nodes.len());
+    let mut now: Timestamp = "2026-11-21T00:00:00Z".parse()?;
+    for round in 1..=MOST_ROUNDS {
+        let start = Instant::now();
+        let decision = decide(&estate, now, &settings);
+        let seconds = start.elapsed().as_secs_f64();
+        if let Some(violation) = validate_disruption(&estate, now, &settings, &decision).first() {
+            return Err(violation.to_string().into());
+        }
+        if decision.commands.is_empty() {
+            println!("at rest after {} rounds: {:.4} of the bound", round - 1, price(&estate) / bound);
+            return Ok(());
+        }
+        let going: usize = decision.commands.iter().map(|command| command.candidates.len()).sum();
+        estate = carried_out(&estate, &decision, now);
+        println!(
+            "round {round}: {} commands, {going} nodes go, {} pods move, {seconds:.3} s: {:.2} $/h on {} nodes, {:.4} of the bound",
+            decision.commands.len(),
+            decision.pods.len(),
+            price(&estate),
+            estate.problem.nodes.len(),
+            price(&estate) / bound
+        );
+        now += SignedDuration::from_mins(10);
+    }
+    Err("it does not come to rest".into())
+}
+
+/// USD per hour of all nodes whose price is known.
+fn price(estate: &Estate) -> f64 {
+    (0..estate.problem.nodes.len()).filter_map(|node| estate.price(node)).sum()
+}
+
+/// What no assignment of the pods of all nodes can undercut.
+fn bound(estate: &Estate) -> f64 {
+    let mut problem: Problem = estate.problem.clone();
+    for node in std::mem::take(&mut problem.nodes) {
+        problem.pods.extend(node.bound.into_iter().map(|pod| Pod { name: pod.name, spec: pod.spec }));
+    }
+    let options = Options::default();
+    let solution = solve(&problem, &options);
+    lower_bound(&problem, &options, &solution)
+}

@@ -1,0 +1,151 @@
+//! The cluster once a decision has been carried out: what the next pass would look at if nothing else happened meanwhile.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::decision::Decision;
+use super::estate::{Estate, Member, Occupant};
+use crate::labels::INSTANCE_TYPE;
+use crate::model::{BoundPod, Pod, Resource, Resources, draw};
+use crate::second_round::node_when_up;
+use crate::solution::NewNode;
+
+/// `estate` after all commands of `decision`: nodes gone, replacements up since `now`, pods where they were to go. Pods that
+/// got no place are pending. New nodes never expire: when they do is their claims' word.
+pub fn carried_out(estate: &Estate, decision: &Decision, now: Timestamp) -> Estate {
+    let mut after = estate.clone();
+    let mut gone = vec![false; estate.problem.nodes.len()];
+    let mut launches: Vec<(&NewNode, Vec<(BoundPod, Occupant)>)> = Vec::new();
+    for command in &decision.commands {
+        let mut movers: Vec<(BoundPod, Occupant)> = Vec::new();
+        for &node in &command.candidates {
+            gone[node] = true;
+            leave_pool(&mut after, node);
+            let occupants = estate.members[node].iter().flat_map(|member| &member.occupants);
+            let pods = estate.problem.nodes[node].bound.iter().zip(occupants);
+            movers.extend(pods.filter(|(_, it)| it.reschedulable).map(|(pod, it)| (pod.clone(), it.clone())));
+        }
+        let take = |pods: &[usize]| -> Vec<(BoundPod, Occupant)> {
+            let names = pods.iter().map(|&pod| &decision.pods[pod].name);
+            let found = names.filter_map(|name| movers.iter().position(|(pod, _)| pod.name == *name));
+            found.collect::<Vec<usize>>().into_iter().map(|at| movers[at].clone()).collect()
+        };
+        for (node, pods) in &command.existing {
+            for (pod, occupant) in take(pods) {
+                after.problem.nodes[*node].bound.push(pod);
+                if let Some(member) = &mut after.members[*node] {
+                    member.occupants.push(occupant);
+                    member.last_pod_event = Some(now);
+                }
+            }
+        }
+        launches.extend(command.replacements.iter().map(|node| (node, take(&node.pods))));
+        let waiting = command.unplaced.iter().map(|&pod| decision.pods[pod].clone());
+        after.problem.pods.extend(waiting.collect::<Vec<Pod>>());
+    }
+    draw(&mut after.problem, launches.iter().map(|(node, _)| (node.pool, node.instance_type, node.offering)));
+    let named = estate.problem.nodes.len();
+    // What a launch requests counts its pods by their numbers in the decision.
+    let pending = std::mem::replace(&mut after.problem.pods, decision.pods.clone());
+    for (number, (node, pods)) in launches.into_iter().enumerate() {
+        let name = format!("{}-{}-{number}", estate.problem.pools[node.pool].name, now.as_second());
+        join(&mut after, node, pods, name.into(), now);
+    }
+    after.problem.pods = pending;
+    let mut number = 0..named;
+    let mut stays = || number.next().is_none_or(|node| !gone[node]);
+    after.problem.nodes.retain(|_| stays());
+    let mut number = 0..named;
+    let mut stays = || number.next().is_none_or(|node| !gone[node]);
+    after.members.retain(|_| stays());
+    after
+}
+
+/// Adds a launched node, up since `now`, with its pods. The problem's pods are those that the launch names.
+pub(crate) fn join(
+    estate: &mut Estate,
+    node: &NewNode,
+    pods: Vec<(BoundPod, Occupant)>,
+    name: Arc<str>,
+    now: Timestamp,
+) {
+    let problem = &mut estate.problem;
+    let mut up = node_when_up(problem, node, name);
+    let (bound, occupants) = pods.into_iter().unzip();
+    up.bound = bound;
+    let pool = &mut problem.pools[node.pool];
+    pool.usage.add(&problem.catalogues[pool.catalogue][node.instance_type].capacity);
+    pool.usage.add(&one_node());
+    let member = Member {
+        pool_name: Arc::clone(&pool.name),
+        pool: Some(node.pool),
+        ready: true,
+        created: Some(now),
+        initialized: Some(now),
+        consolidatable: false,
+        last_pod_event: Some(now),
+        drifted: None,
+        expire_after: None,
+        drain_is_bounded: false,
+        interrupted: None,
+        ailment: None,
+        do_not_disrupt: false,
+        nominated_by: None,
+        occupants,
+    };
+    problem.nodes.push(up);
+    estate.members.push(Some(member));
+}
+
+/// Takes a node out of what its pool uses.
+fn leave_pool(estate: &mut Estate, node: usize) {
+    let Some(pool) = estate.members[node].as_ref().and_then(|member| member.pool) else { return };
+    let problem = &mut estate.problem;
+    let kind = problem.nodes[node].labels.get(INSTANCE_TYPE);
+    let types = &problem.catalogues[problem.pools[pool].catalogue];
+    if let Some(one) = types.iter().find(|one| kind.is_some_and(|kind| *kind == one.name)) {
+        problem.pools[pool].usage.subtract(&one.capacity);
+    }
+    problem.pools[pool].usage.subtract(&one_node());
+}
+
+fn one_node() -> Resources {
+    [(Resource::new("nodes"), 1)].into_iter().collect()
+}
+
+/// A cluster in which `solution`, a plan for the estate's pending pods, has been carried out: `occupant` says what moving
+/// each pod would mean.
+pub fn populated(
+    mut estate: Estate,
+    solution: &crate::Solution,
+    now: Timestamp,
+    mut occupant: impl FnMut(usize) -> Occupant,
+) -> Estate {
+    let pending = estate.problem.pods.clone();
+    let mut settle = |pods: &[usize]| -> Vec<(BoundPod, Occupant)> {
+        let bound = |pod: usize| {
+            let Pod { name, spec } = &pending[pod];
+            BoundPod { name: Arc::clone(name), spec: *spec, counts: true, planned: false }
+        };
+        pods.iter().map(|&pod| (bound(pod), occupant(pod))).collect()
+    };
+    for (node, pods) in &solution.existing {
+        for (pod, occupant) in settle(pods) {
+            estate.problem.nodes[*node].bound.push(pod);
+            if let Some(member) = &mut estate.members[*node] {
+                member.occupants.push(occupant);
+            }
+        }
+    }
+    draw(&mut estate.problem, solution.new_nodes.iter().map(|node| (node.pool, node.instance_type, node.offering)));
+    for (number, node) in solution.new_nodes.iter().enumerate() {
+        let name = format!("{}-{number}", estate.problem.pools[node.pool].name).into();
+        let pods = settle(&node.pods);
+        join(&mut estate, node, pods, name, now);
+    }
+    let left: Vec<usize> = solution.unschedulable.iter().map(|one| one.pod).collect();
+    let mut number = 0..pending.len();
+    estate.problem.pods.retain(|_| number.next().is_some_and(|pod| left.contains(&pod)));
+    estate
+}

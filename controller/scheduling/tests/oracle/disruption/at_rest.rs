@@ -1,0 +1,139 @@
+//! A large cluster, a third used, of types whose price follows their size: consolidated until nothing is left to do, it
+//! costs little more than its pods must.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use muster_scheduling::disrupt::{Estate, Settings, carried_out, decide, populated};
+use muster_scheduling::labels::{CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE};
+use muster_scheduling::model::*;
+use muster_scheduling::{Solution, lower_bound, solve};
+
+use super::{ROUNDS, faults, now, occupant, policy};
+use crate::cases::one_of;
+use crate::random::Random;
+
+/// What the cluster may cost, as a multiple of what no assignment of its pods can undercut.
+const AT_MOST: f64 = 1.10;
+
+/// Nodes of the cluster.
+const NODES: usize = 300;
+
+fn amounts(cpu: i64, memory: i64, pods: i64) -> Resources {
+    [(Resource::Cpu, cpu), (Resource::Memory, memory), (Resource::Pods, pods)].into_iter().collect()
+}
+
+/// Three families of seven sizes in three zones.
+fn types() -> Catalogue {
+    let family = |(name, gibibytes, price): (&'static str, i64, f64)| {
+        (0..7).map(move |size| {
+            let cores = 2_i64 << size;
+            let name = format!("{name}.{cores}");
+            let offering = |zone: &str| Offering {
+                requirements: [(ZONE, one_of([zone])), (CAPACITY_TYPE, one_of(["on-demand"]))].into_iter().collect(),
+                price: Some(price * cores as f64),
+                available: true,
+                reservation_capacity: 0,
+            };
+            let requirements = [(INSTANCE_TYPE, one_of([&*name])), (CAPACITY_TYPE, one_of(["on-demand"]))];
+            InstanceType {
+                name: Arc::from(&*name),
+                requirements: requirements.into_iter().collect(),
+                capacity: amounts(1000 * cores, (cores * gibibytes) << 30, 110),
+                overhead: amounts(100, 1 << 29, 0),
+                offerings: ["a", "b", "c"].map(offering).to_vec(),
+            }
+        })
+    };
+    [("c", 2, 0.042), ("m", 4, 0.05), ("r", 8, 0.066)].into_iter().flat_map(family).collect()
+}
+
+/// Nodes of random sizes, each filled to about a third with pods of random sizes.
+fn sprawling(seed: u64) -> Estate {
+    let mut random = Random::new(seed);
+    let labels: Labels = [(NODE_POOL, "general")].into_iter().collect();
+    let pool = NodePool {
+        name: "general".into(),
+        weight: 0,
+        requirements: Requirements::from_labels(&labels),
+        labels,
+        annotations: Labels::default(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        limits: None,
+        usage: Resources::new(),
+        catalogue: 0,
+        state: PoolState::Ready,
+        missing_replicas: None,
+    };
+    let mut problem = Problem::default();
+    problem.pools.push(pool);
+    problem.catalogues.push(types());
+    let mut solution = Solution::default();
+    for _ in 0..NODES {
+        let instance_type = random.below(4) + 7 * random.below(3);
+        let room = problem.catalogues[0][instance_type].allocatable();
+        let (mut cpu, mut memory) = (room.get(&Resource::Cpu) / 3, room.get(&Resource::Memory) / 3);
+        let mut node = muster_scheduling::NewNode {
+            pool: 0,
+            pods: Vec::new(),
+            instance_type,
+            offering: random.below(3),
+            price: 0.0,
+            alternatives: Arc::from([instance_type]),
+            requirements: Arc::new(problem.pools[0].requirements.clone()),
+            requests: Resources::new(),
+            min_values_relaxed: None,
+        };
+        loop {
+            let request =
+                amounts(50 << random.below(6), ((100 + random.below(900)) as i64) << (20 + random.below(3)), 1);
+            cpu -= request.get(&Resource::Cpu);
+            memory -= request.get(&Resource::Memory);
+            if cpu < 0 || memory < 0 {
+                break;
+            }
+            node.requests.add(&request);
+            node.pods.push(problem.pods.len());
+            let spec = problem.intern(PodSpec::unconstrained("default", request));
+            problem.pods.push(Pod { name: format!("default/p-{}", problem.pods.len()).into(), spec });
+        }
+        solution.new_nodes.push(node);
+    }
+    let policies = vec![policy(&mut random, true)];
+    let empty = Estate { problem, policies, ..Estate::default() };
+    populated(empty, &solution, now() - SignedDuration::from_hours(2), |_| occupant(&mut random, true))
+}
+
+fn price(estate: &Estate) -> f64 {
+    (0..estate.problem.nodes.len()).filter_map(|node| estate.price(node)).sum()
+}
+
+#[test]
+fn a_sprawling_cluster_ends_near_the_bound() {
+    for seed in 1..=3 {
+        let mut estate = sprawling(seed);
+        let mut problem = estate.problem.clone();
+        for node in std::mem::take(&mut problem.nodes) {
+            problem.pods.extend(node.bound.into_iter().map(|pod| Pod { name: pod.name, spec: pod.spec }));
+        }
+        let bound = lower_bound(&problem, &Options::default(), &solve(&problem, &Options::default()));
+        let before = price(&estate);
+        let mut moment = now();
+        let mut rounds = 0;
+        loop {
+            let decision = decide(&estate, moment, &Settings::default());
+            assert_eq!(faults(&estate, &Settings::default(), &decision), Vec::<String>::new());
+            if decision.commands.is_empty() {
+                break;
+            }
+            estate = carried_out(&estate, &decision, moment);
+            moment += SignedDuration::from_mins(10);
+            rounds += 1;
+            assert!(rounds <= ROUNDS, "seed {seed} does not come to rest");
+        }
+        let after = price(&estate);
+        println!("seed {seed}: {before:.2} to {after:.2} in {rounds} rounds, {:.4} of the bound", after / bound);
+        assert!(before > 2.0 * bound && after <= AT_MOST * bound, "seed {seed}: {before} to {after}, bound {bound}");
+    }
+}
