@@ -82,12 +82,12 @@ fn run(command: Command, surroundings: Surroundings, out: &mut dyn Write) -> Res
             return plan::print(out, &settings, &inputs, &mut progress, stdout);
         }
         Command::Disrupt(arguments) => {
-            let settings = DisruptSettings::new(arguments, Timestamp::now())?;
+            let settings = DisruptSettings::new(arguments, now())?;
             let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
             disrupt::print(out, &settings, &inputs, &mut progress, stdout)?;
         }
         Command::Explain(arguments) => {
-            let settings = ExplainSettings::new(arguments, Timestamp::now())?;
+            let settings = ExplainSettings::new(arguments, now())?;
             let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
             explain::print(out, &settings, &inputs, &mut progress, stdout)?;
         }
@@ -111,4 +111,10 @@ fn run(command: Command, surroundings: Surroundings, out: &mut dyn Write) -> Res
         }
     }
     Ok(Ok(()))
+}
+
+/// The moment at which a question is asked that names none.
+#[expect(clippy::disallowed_methods, reason = "the one place where a command learns the time; decisions are given it")]
+fn now() -> Timestamp {
+    Timestamp::now()
 }
