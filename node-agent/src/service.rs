@@ -4,8 +4,8 @@
 //!  watchers ─► observations ─┐
 //!  gate ─────► questions ────┼─► Desk (Course, Hold) ─► Readers: status.json, health names, console, log, bundle
 //!  rounds ───► preflights ───┘        │                    └─► what is known by now ─► watchers
-//!     ▲                               └─► the kubelet is started that is owed its start
-//!     └────────── look again ─────────┘
+//!     ▲                               ├─► orders ─► works: own bootstrap, start of a kubelet that is owed it
+//!     └────────── look again ─────────┘               └─► what they came to ─► Desk
 //! ```
 
 mod bundles;
@@ -15,6 +15,7 @@ mod rounds;
 mod watchers;
 #[cfg(windows)]
 pub mod windows;
+mod works;
 
 use std::io;
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use self::desk::Desk;
+use self::desk::{Desk, Now};
 use self::readers::Readers;
 use crate::course::Course;
 use crate::course::hold::Hold;
@@ -83,37 +84,40 @@ pub async fn run(
     let (asked_tx, mut asked_rx) = mpsc::channel(8);
     let (made_tx, mut made_rx) = mpsc::channel(1);
     let (known_tx, known_rx) = watch::channel(Known { health_port: course.health_port(), ..Known::default() });
+    let (done_tx, mut done_rx) = mpsc::channel(1);
     let bundles = bundles::spawn(&mut parts, log_folder);
     let (mut readers, statuses) = Readers::new(course.report(Timestamp::now()), run_folder, known_tx, bundles);
     let asked_of_others = asked_tx.clone();
     parts.spawn(async move { socket::serve(incoming, statuses, asked_of_others).await.map_err(|it| it.to_string()) });
     let rounds = rounds::spawn(&mut parts, metadata_endpoint.clone(), made_tx);
     watchers::spawn(&mut parts, &observed_tx, &known_rx, &asked_tx, metadata_endpoint);
-    let mut desk = Desk::new(course, hold, rounds, report_only);
+    let orders = works::spawn(&mut parts, done_tx);
+    let mut desk = Desk::new(course, hold, rounds, orders, report_only, Now::read());
 
     readers.write_status().map_err(fault("the status cannot be written"))?;
     ready().map_err(fault("whoever started the agent cannot be told that it runs"))?;
-    desk.look();
+    desk.look(Now::read());
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(stop);
     loop {
         tokio::select! {
             Some(observation) = observed_rx.recv() => {
-                desk.observe(observation);
+                desk.observe(observation, Now::read());
                 // A burst is taken in as a whole before anything is said about it.
                 while let Ok(observation) = observed_rx.try_recv() {
-                    desk.observe(observation);
+                    desk.observe(observation, Now::read());
                 }
             }
-            Some(asked) = asked_rx.recv() => desk.ask(asked),
-            Some(made) = made_rx.recv() => desk.judge(made).await,
-            () = until(desk.answer_due()) => desk.answer_the_late(),
-            _ = tick.tick() => desk.look_again_if_due(readers.report()),
+            Some(asked) = asked_rx.recv() => desk.ask(asked, Now::read()),
+            Some(made) = made_rx.recv() => desk.judge(made, Now::read()),
+            Some(done) = done_rx.recv() => desk.done(done, Now::read()),
+            () = until(desk.answer_due()) => desk.answer_the_late(Now::read()),
+            _ = tick.tick() => desk.look_again_if_due(readers.report(), Now::read()),
             Some(ended) = parts.join_next() => return Err(why(ended)),
             () = &mut stop => return Ok(()),
         }
-        readers.tell(desk.course());
+        readers.tell(desk.course(), Timestamp::now());
     }
 }
 

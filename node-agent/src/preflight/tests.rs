@@ -17,7 +17,7 @@ use crate::watch::node_object::NodeObject;
 
 const NAME: &str = "ip-10-0-0-1.ec2.internal";
 
-fn user_data(agent: &str) -> Vec<u8> {
+pub(crate) fn user_data(agent: &str) -> Vec<u8> {
     let authority = to_base64(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
     let node = format!(
         "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster:\n    name: shop\n    apiServerEndpoint: \
@@ -34,7 +34,7 @@ fn user_data(agent: &str) -> Vec<u8> {
 const AGENT: &str = "apiVersion: muster.dev/v1\nkind: AgentConfig\nspec:\n  expect:\n    taints: \
                      ['karpenter.sh/unregistered:NoExecute']\n    resources: {nvidia.com/gpu: 1}\n";
 
-fn healthy() -> Facts {
+pub(crate) fn healthy() -> Facts {
     let now: Timestamp = "2026-11-21T20:00:00Z".parse().unwrap();
     let config = r#"{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","protectKernelDefaults":true,
         "registerWithTaints":[{"key":"karpenter.sh/unregistered","effect":"NoExecute"}],"resolvConf":"/run/resolv.conf"}"#;

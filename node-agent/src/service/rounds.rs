@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::preflight::Facts;
 use crate::probes::gather::Gatherer;
@@ -38,16 +38,76 @@ impl Rounds {
 /// Starts to make them.
 pub(super) fn spawn(parts: &mut JoinSet<Result<(), String>>, endpoint: String, made_tx: mpsc::Sender<Made>) -> Rounds {
     let rounds = Rounds::default();
-    parts.spawn(make(endpoint, rounds.clone(), made_tx));
+    parts.spawn(make(Gatherer::new(endpoint), rounds.clone(), made_tx));
     rounds
 }
 
-async fn make(endpoint: String, rounds: Rounds, made_tx: mpsc::Sender<Made>) -> Result<(), String> {
-    let mut gatherer = Gatherer::new(endpoint);
+/// Who gathers the facts of a preflight.
+trait Gather {
+    /// The facts; `is_start_expected` says that what is missing will not come.
+    fn gather(&mut self, is_start_expected: bool) -> impl Future<Output = Facts> + Send;
+}
+
+impl Gather for Gatherer {
+    fn gather(&mut self, is_start_expected: bool) -> impl Future<Output = Facts> + Send {
+        Self::gather(self, is_start_expected)
+    }
+}
+
+async fn make(mut gatherer: impl Gather, rounds: Rounds, made_tx: mpsc::Sender<Made>) -> Result<(), String> {
     loop {
         rounds.asked.notified().await;
         let began = Instant::now();
         let facts = gatherer.gather(rounds.is_start_expected.load(Ordering::Relaxed)).await;
         made_tx.send(Made { facts, began }).await.map_err(|_| "the agent is ending".to_owned())?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preflight::tests::healthy;
+
+    /// Asks for more while it gathers for the first time.
+    struct Busy {
+        rounds: Rounds,
+        expected: mpsc::UnboundedSender<bool>,
+        has_gathered: bool,
+    }
+
+    impl Gather for Busy {
+        async fn gather(&mut self, is_start_expected: bool) -> Facts {
+            self.expected.send(is_start_expected).unwrap();
+            if !self.has_gathered {
+                self.rounds.expect_a_start();
+                self.rounds.go();
+                self.rounds.go();
+            }
+            self.has_gathered = true;
+            healthy()
+        }
+    }
+
+    #[tokio::test]
+    async fn those_that_are_asked_for_while_one_is_made_are_one() {
+        let mut parts = JoinSet::new();
+        let rounds = Rounds::default();
+        let (made_tx, mut made_rx) = mpsc::channel(1);
+        let (expected, mut seen) = mpsc::unbounded_channel();
+        parts.spawn(make(Busy { rounds: rounds.clone(), expected, has_gathered: false }, rounds.clone(), made_tx));
+        rounds.go();
+        let first = made_rx.recv().await.unwrap();
+        let second = made_rx.recv().await.unwrap();
+        // It was asked for while the first one was made, and does not answer who asked before with what was seen before.
+        assert!(second.began > first.began);
+        // Nobody takes the next one, so it is the last; it is the third, and not a fourth.
+        drop(made_rx);
+        rounds.go();
+        assert_eq!(parts.join_next().await.unwrap().unwrap(), Err("the agent is ending".to_owned()));
+        let mut all = Vec::new();
+        while let Some(is_start_expected) = seen.recv().await {
+            all.push(is_start_expected);
+        }
+        assert_eq!(all, [false, true, true]);
     }
 }
