@@ -13,8 +13,8 @@ verdicts! { NODE;
     fix "leave `SystemdCgroup = true` and `cgroupDriver: systemd`, which EKS images have"
     source "containerd/containerd#4857"
 
-    NW06 Warning "a proxy without the exceptions that a node needs"
-    cause "Instance metadata is not behind any proxy: requests for credentials go to the proxy and fail."
+    NW06 Warning "a proxy that does not lead to what a node needs"
+    cause "A kubelet that has a proxy goes to the API server by it, and fails if the proxy is down or refuses: `proxyconnect tcp: dial tcp`, which is an error. Instance metadata is not behind any proxy: without an exception, requests for credentials go there and fail."
     fix "add `NO_PROXY` with `169.254.169.254`, the VPC's CIDR, `.internal` and the API server's name"
     source "aws/amazon-vpc-cni-k8s#49"
 

@@ -269,6 +269,7 @@ pub(super) const CASES: &[(&str, Change)] = &[
     ("NW03", |it| way(it, Way::Refused { to: "a.example:443".to_owned(), error: "connection refused".to_owned() })),
     ("NW04", |it| way(it, tls(TlsFault::Issuer))),
     ("NW05", |it| way(it, tls(TlsFault::Name("certificate is valid for b.example".to_owned())))),
+    ("NW06", |it| way(it, no_proxy())),
     ("NW13", |it| way(it, Way::Odd { to: "a.example:443".to_owned(), error: "503 Service Unavailable".to_owned() })),
     ("NW08", |it| it.standing = Some(Standing::Busy("429 Too Many Requests".to_owned()))),
     ("AU01", |it| it.standing = Some(Standing::Unauthorized(None))),
@@ -541,4 +542,17 @@ fn a_kubelet_behind_a_proxy_is_not_held_by_a_way_that_it_does_not_go() {
     facts.has_proxy = true;
     let found = examine(&facts);
     assert!(found.fatal().is_none() && found.findings.iter().any(|it| it.verdict.code == "NW02"), "{}", shown(&found));
+}
+
+fn no_proxy() -> Way {
+    let error = "proxy.example:3128: connection refused".to_owned();
+    Way::Proxy { by: "proxy.example:3128".to_owned(), to: "a.example:443".to_owned(), error }
+}
+
+#[test]
+fn a_proxy_that_does_not_lead_to_the_api_server_is_an_error_and_its_own() {
+    let found = way::check(&no_proxy(), healthy().now);
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((finding.verdict.code, finding.severity), ("NW06", Severity::Error));
+    assert_eq!(finding.message, "the proxy `proxy.example:3128` does not lead to `a.example:443`");
 }

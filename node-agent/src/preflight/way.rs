@@ -32,6 +32,15 @@ pub enum Way {
         /// What the kernel says.
         error: String,
     },
+    /// The proxy is out of reach, or does not connect.
+    Proxy {
+        /// The proxy, as `host:port`.
+        by: String,
+        /// The server that it was asked for, as `host:port`.
+        to: String,
+        /// Why not.
+        error: String,
+    },
     /// TLS failed.
     Tls {
         /// `host:port`.
@@ -63,6 +72,7 @@ impl fmt::Display for Way {
             Self::Unknown { host, error } => write!(f, "{host}: {error}"),
             Self::Silent { to, after } => write!(f, "{to}: no answer for {:.1} s", after.as_secs_f64()),
             Self::Refused { to, error } | Self::Odd { to, error } => write!(f, "{to}: {error}"),
+            Self::Proxy { by, to, error } => write!(f, "{to} by the proxy {by}: {error}"),
             Self::Tls { to, .. } => write!(f, "{to}: TLS failed"),
             Self::Open { to, .. } => write!(f, "{to}: open"),
         }
@@ -99,6 +109,13 @@ pub(crate) fn check(way: &Way, now: Timestamp) -> Vec<Finding> {
             one(&verdicts::NW02, format!("`{to}` does not answer"), "TCP", &text)
         }
         Way::Refused { to, error } => one(&verdicts::NW03, format!("`{to}` cannot be reached"), "TCP", error),
+        Way::Proxy { by, to, error } => {
+            let message = format!("the proxy `{by}` does not lead to `{to}`");
+            let fix =
+                "correct `HTTPS_PROXY`, or name the API server in `NO_PROXY` if the node reaches it without a proxy";
+            let findings = one(&verdicts::NW06, message, "proxy", error);
+            findings.into_iter().map(|it| it.with_severity(Severity::Error).with_fix(fix)).collect()
+        }
         Way::Odd { to, error } => one(&verdicts::NW13, format!("`{to}` answers with an error"), "HTTP", error),
         Way::Tls { to, fault } => match fault {
             TlsFault::Authority(why) => one(&verdicts::UD28, "the certificate authority is none".to_owned(), "CA", why),

@@ -16,7 +16,7 @@ use rustls::{CertificateError, ClientConfig, RootCertStore};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -143,33 +143,10 @@ pub fn tls_of_machine() -> Option<Arc<ClientConfig>> {
 /// # Errors
 /// How far it came.
 pub async fn dial(server: &Server, step: Duration) -> Result<Connection, Way> {
-    let (host, port) = server.proxy.as_ref().map_or((&server.host, server.port), |it| (&it.host, it.port));
-    let to = place(host, port);
-    let started = Instant::now();
-    let silent = || Way::Silent { to: to.clone(), after: started.elapsed() };
-    let unknown = |error: String| Way::Unknown { host: host.clone(), error };
-    let addresses: Vec<SocketAddr> = match timeout(step, lookup_host((host.as_str(), port))).await {
-        Ok(Ok(addresses)) => addresses.collect(),
-        Ok(Err(error)) => return Err(unknown(error.to_string())),
-        Err(_) => return Err(unknown(format!("no answer from the name servers for {} ms", step.as_millis()))),
+    let stream = match &server.proxy {
+        None => connect(&server.host, server.port, step).await?,
+        Some(proxy) => by_proxy(server, proxy, step).await?,
     };
-    let mut stream = match timeout(step, TcpStream::connect(addresses.as_slice())).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(silent()),
-        Ok(Err(error)) => return Err(Way::Refused { to, error: error.to_string() }),
-        Err(_) => return Err(silent()),
-    };
-    // Where it cannot be had, a lost peer is noticed later.
-    let _as_it_was = SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE);
-    if let Some(proxy) = &server.proxy {
-        match timeout(step, ask_to_connect(&mut stream, &server.name(), proxy)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                return Err(Way::Odd { to, error: format!("as the proxy to {}: {error}", server.name()) });
-            }
-            Err(_) => return Err(silent()),
-        }
-    }
     let to = server.name();
     let Some(config) = &server.tls else { return hand_over(stream, to, &server.host, step).await };
     let fault = |fault| Way::Tls { to: to.clone(), fault };
@@ -177,7 +154,68 @@ pub async fn dial(server: &Server, step: Duration) -> Result<Connection, Way> {
     match timeout(step, TlsConnector::from(Arc::clone(config)).connect(name, stream)).await {
         Ok(Ok(stream)) => hand_over(stream, to, &server.host, step).await,
         Ok(Err(error)) => Err(fault(tls_fault(&error))),
-        Err(_) => Err(silent()),
+        Err(_) => Err(Way::Silent { to: to.clone(), after: step }),
+    }
+}
+
+/// A connection to the first address of a host that answers.
+async fn connect(host: &str, port: u16, step: Duration) -> Result<TcpStream, Way> {
+    let to = place(host, port);
+    let unknown = |error: String| Way::Unknown { host: host.to_owned(), error };
+    let addresses: Vec<SocketAddr> = match timeout(step, lookup_host((host, port))).await {
+        Ok(Ok(addresses)) => addresses.collect(),
+        Ok(Err(error)) => return Err(unknown(error.to_string())),
+        Err(_) => return Err(unknown(format!("no answer from the name servers for {} ms", step.as_millis()))),
+    };
+    let started = Instant::now();
+    let silent = || Way::Silent { to: to.clone(), after: started.elapsed() };
+    let stream = match timeout(step, reach(addresses)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(silent()),
+        Ok(Err(error)) => return Err(Way::Refused { to, error: error.to_string() }),
+        Err(_) => return Err(silent()),
+    };
+    // Where it cannot be had, a lost peer is noticed later.
+    let _as_it_was = SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE);
+    Ok(stream)
+}
+
+/// Tries one address after the other, each a little later than the one before or as soon as that one has failed: an address
+/// that swallows what it gets does not use up the others' time.
+///
+/// Source: RFC 8305, section 5, and its Connection Attempt Delay.
+pub(super) async fn reach(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    const HEAD_START: Duration = Duration::from_millis(250);
+    let mut rest = addresses.into_iter();
+    let mut tries = JoinSet::new();
+    let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "the name has no address");
+    loop {
+        if let Some(address) = rest.next() {
+            tries.spawn(TcpStream::connect(address));
+        }
+        let ended = if rest.len() == 0 {
+            tries.join_next().await
+        } else {
+            let Ok(ended) = timeout(HEAD_START, tries.join_next()).await else { continue };
+            ended
+        };
+        match ended {
+            Some(Ok(Ok(stream))) => return Ok(stream),
+            Some(Ok(Err(error))) => last = error,
+            Some(Err(error)) => last = io::Error::other(error),
+            None => return Err(last),
+        }
+    }
+}
+
+/// A connection to the server through its proxy. What fails up to there is the proxy's.
+async fn by_proxy(server: &Server, proxy: &Proxy, step: Duration) -> Result<TcpStream, Way> {
+    let fault = |error: String| Way::Proxy { by: place(&proxy.host, proxy.port), to: server.name(), error };
+    let mut stream = connect(&proxy.host, proxy.port, step).await.map_err(|way| fault(way.to_string()))?;
+    match timeout(step, ask_to_connect(&mut stream, &server.name(), proxy)).await {
+        Ok(Ok(())) => Ok(stream),
+        Ok(Err(error)) => Err(fault(error)),
+        Err(_) => Err(fault(format!("no answer to CONNECT for {} ms", step.as_millis()))),
     }
 }
 

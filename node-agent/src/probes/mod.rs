@@ -46,4 +46,4 @@ pub const PROGRAM: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 #[cfg(any(target_os = "linux", windows))]
-mod tests;
+pub(crate) mod tests;

@@ -16,19 +16,19 @@ use crate::preflight::proxy::Environment;
 use crate::preflight::standing::{OwnNode, Standing};
 use crate::preflight::way::{TlsFault, Way};
 
-type Issuer = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
-fn authority() -> Issuer {
+pub(crate) fn authority() -> Issuer {
     let mut parameters = CertificateParams::new(Vec::new()).unwrap();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap()
 }
 
 /// What a server answers to a request's first line.
-type Answer = fn(&str) -> &'static str;
+pub(crate) type Answer = fn(&str) -> &'static str;
 
 /// An API server whose certificate is for `name`, until `year`.
-async fn server(issuer: &Issuer, name: &str, year: i32, answer: Answer) -> SocketAddr {
+pub(crate) async fn server(issuer: &Issuer, name: &str, year: i32, answer: Answer) -> SocketAddr {
     let mut parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
     parameters.not_before = rcgen::date_time_ymd(2000, 1, 1);
     parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
@@ -68,7 +68,7 @@ async fn server(issuer: &Issuer, name: &str, year: i32, answer: Answer) -> Socke
     address
 }
 
-fn config(address: SocketAddr, issuer: &Issuer) -> Kubeconfig {
+pub(crate) fn config(address: SocketAddr, issuer: &Issuer) -> Kubeconfig {
     let server = format!("https://localhost:{}", address.port());
     Kubeconfig {
         server,
@@ -78,7 +78,7 @@ fn config(address: SocketAddr, issuer: &Issuer) -> Kubeconfig {
     }
 }
 
-const FAR: i32 = 2999;
+pub(crate) const FAR: i32 = 2999;
 
 #[tokio::test]
 async fn the_step_that_fails_is_told() {
@@ -174,12 +174,42 @@ async fn the_way_is_the_one_that_the_kubelet_goes() {
     assert!(asked.contains("Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n"), "{asked}");
     let (bad, _asked) = proxy(server, "403 Forbidden").await;
     match api::way(&through(bad)).await {
-        Way::Odd { to, error } => {
-            assert_eq!(to, bad.to_string());
-            assert_eq!(error, "as the proxy to a.example:6443: HTTP/1.1 403 Forbidden");
+        Way::Proxy { by, to, error } => {
+            assert_eq!((by, to.as_str()), (bad.to_string(), "a.example:6443"));
+            assert_eq!(error, "HTTP/1.1 403 Forbidden");
         }
         other => panic!("{other:?}"),
     }
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    assert!(matches!(api::way(&through(nobody)).await, Way::Refused { to, .. } if to == nobody.to_string()));
+    assert!(matches!(api::way(&through(nobody)).await, Way::Proxy { by, .. } if by == nobody.to_string()));
+}
+
+/// An address that swallows what it gets: somebody listens, takes nobody in, and has as many waiting as there is room for.
+/// It lasts as long as what is returned beside it.
+#[cfg(target_os = "linux")]
+async fn black_hole() -> (SocketAddr, impl Sized) {
+    let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let mut waiting = Vec::new();
+    let within = std::time::Duration::from_millis(100);
+    while let Ok(stream) = tokio::time::timeout(within, tokio::net::TcpStream::connect(address)).await {
+        waiting.push(stream.unwrap());
+    }
+    (address, (listener, waiting))
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_address_that_swallows_everything_does_not_use_up_the_time_of_the_next() {
+    let (hole, _kept) = black_hole().await;
+    let good = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let addresses = vec![hole, nobody, good.local_addr().unwrap()];
+    let stream = tokio::time::timeout(super::STEP, super::http::reach(addresses)).await.unwrap().unwrap();
+    assert_eq!(stream.peer_addr().unwrap(), good.local_addr().unwrap());
+    let refused = super::http::reach(vec![nobody, nobody]).await.unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert!(super::http::reach(Vec::new()).await.is_err());
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::Known;
 use crate::course::pace::Pace;
 use crate::course::{Health, Observation};
-use crate::probes::api::{ApiServer, NodeEvent, Unreachable};
+use crate::probes::api::{ApiServer, NodeEvent, NodeWatch, Unreachable};
 use crate::probes::http::{Server, dial};
 use crate::probes::kubeconfig::{Kubeconfig, Token};
 use crate::probes::{documents, machine, metadata, pod_resources, supervisor};
@@ -99,7 +99,7 @@ async fn node(observed: Observed, mut known: watch::Receiver<Known>) -> Outcome 
                 continue;
             }
             Followed::Unwritten => Pace::FILES,
-            Followed::Unreachable => Pace::WAY,
+            Followed::Unreachable | Followed::Unlasting => Pace::WAY,
             Followed::Unadmitted => Pace::CREDENTIALS,
         };
         sleep(pace.pause(failing_since.get_or_insert(began).elapsed())).await;
@@ -107,9 +107,12 @@ async fn node(observed: Observed, mut known: watch::Receiver<Known>) -> Outcome 
 }
 
 /// How far it came.
+#[derive(Debug, PartialEq, Eq)]
 enum Followed {
     /// The Node was watched, for as long as it went well.
     Watched,
+    /// A watch was granted, and ended before it had shown anything.
+    Unlasting,
     /// The API server does not answer.
     Unreachable,
     /// The kubelet's files are not there.
@@ -141,11 +144,24 @@ async fn follow_node(
         Err(Unreachable::Standing(_)) => return Ok(Followed::Unadmitted),
     };
     send(observed, Observation::Lost(None)).await?;
-    let Ok(mut watch) = server.watch_node(name).await else {
+    let Ok(watch) = server.watch_node(name).await else {
         // A token that is refused is not used again.
         *token = token.take().filter(|token| !token.is_fresh(Timestamp::now()));
         return Ok(Followed::Unadmitted);
     };
+    follow_watch(observed, known, name, watch).await
+}
+
+async fn follow_watch(
+    observed: &Observed,
+    known: &mut watch::Receiver<Known>,
+    name: &str,
+    mut watch: NodeWatch,
+) -> Result<Followed, String> {
+    /// A Node that is not there yet shows nothing; a watch that has lasted so long was one.
+    const LASTS: Duration = Duration::from_secs(5);
+    let began = Instant::now();
+    let mut has_shown = false;
     loop {
         let event = tokio::select! {
             event = watch.next() => event,
@@ -155,8 +171,10 @@ async fn follow_node(
         match event {
             NodeEvent::Is(node) => send(observed, Observation::Node(Some(node))).await?,
             NodeEvent::Gone => send(observed, Observation::Node(None)).await?,
-            NodeEvent::Ended(_) => return Ok(Followed::Watched),
+            NodeEvent::Ended(_) if has_shown || began.elapsed() >= LASTS => return Ok(Followed::Watched),
+            NodeEvent::Ended(_) => return Ok(Followed::Unlasting),
         }
+        has_shown = true;
     }
 }
 
@@ -199,5 +217,28 @@ async fn notices(observed: Observed, endpoint: String) -> Outcome {
             last = Some(notice.clone());
             send(&observed, Observation::Notice(notice)).await?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probes::tests::{Answer, FAR, authority, config, server};
+
+    async fn followed(answer: Answer) -> Followed {
+        let issuer = authority();
+        let address = server(&issuer, "localhost", FAR, answer).await;
+        let Ok(api) = ApiServer::connect(&config(address, &issuer), &mut None).await else { panic!("it answers") };
+        let watch = api.watch_node("n").await.unwrap();
+        let (observed, _observed_rx) = mpsc::channel(8);
+        let (_known_tx, mut known) = watch::channel(Known { node_name: Some("n".to_owned()), ..Known::default() });
+        follow_watch(&observed, &mut known, "n", watch).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_ends_before_it_has_shown_anything_was_none() {
+        assert_eq!(followed(|_| "200 {\"type\":\"ERROR\",\"object\":{\"code\":410}}\n").await, Followed::Unlasting);
+        assert_eq!(followed(|_| "200 ").await, Followed::Unlasting);
+        assert_eq!(followed(|_| "200 {\"type\":\"DELETED\",\"object\":{}}\n").await, Followed::Watched);
     }
 }
