@@ -185,3 +185,48 @@ fn the_same_input_has_the_same_bytes() {
     let once = run(&["-f", "node-class.yaml", "-o", "json"], "").stdout;
     assert_eq!(once, run(&["-f", "node-class.yaml", "-o", "json"], "").stdout);
 }
+
+#[test]
+fn a_status_that_cannot_be_told_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    let told = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_muster-agent")).args(["status", "--run-dir", place]).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let file = folder.path().join("status.json");
+    let path = file.to_str().unwrap();
+    let none = told();
+    assert!(none.contains(&format!("there is no status in `{path}`\n\nhint: is the service running?")), "{none}");
+    assert_eq!(none.matches("status.json").count(), 1, "{none}");
+    for broken in ["", "{\"phase\":", "[]"] {
+        std::fs::write(&file, broken).unwrap();
+        let told = told();
+        assert!(told.contains(&format!("`{path}` is no status: ")), "{told}");
+        assert!(!told.contains("is the service running"), "{told}");
+    }
+    // A folder in its place cannot be read as a file.
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let odd = told();
+    assert!(odd.contains("the status cannot be read: "), "{odd}");
+    assert_eq!(odd.matches("status.json").count(), 1, "{odd}");
+}
+
+#[test]
+fn what_the_readme_validates_is_there_and_good() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let commands = readme.lines().filter_map(|line| line.split_once("muster-agent -- ").map(|(_, rest)| rest));
+    let commands: Vec<_> = commands.filter(|rest| rest.starts_with("validate ")).collect();
+    assert!(commands.len() >= 2, "{commands:?}");
+    for command in commands {
+        let words = command.split('#').next().unwrap_or_default().split_whitespace();
+        let output = Command::new(env!("CARGO_BIN_EXE_muster-agent")).args(words).current_dir(&root).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{command}: {said}");
+        assert!(!said.contains("warning"), "{command}: {said}");
+    }
+}

@@ -50,14 +50,7 @@ pub(super) fn status(
     out: &mut dyn Write,
 ) -> Result<Result<(), Failure>, Failure> {
     let StatusArguments { run_dir, output } = arguments;
-    let report = status::read(&run_dir).map_err(|error| {
-        let path = status::path(&run_dir);
-        Failure::Outside(format!(
-            "there is no status in `{}`: {error}\n\nhint: is the service running? `{}`",
-            path.display(),
-            start::ASK
-        ))
-    })?;
+    let report = status::read(&run_dir).map_err(|error| no_status(&run_dir, &error))?;
     match output {
         OutputFormat::Json => {
             serde_json::to_writer_pretty(&mut *out, &report).map_err(io::Error::from)?;
@@ -71,6 +64,24 @@ pub(super) fn status(
         }
     }
     Ok(if report.has_error() { Err(Failure::No) } else { Ok(()) })
+}
+
+/// Why there is no report to print.
+fn no_status(folder: &Path, error: &io::Error) -> Failure {
+    let path = status::path(folder);
+    let path = path.display();
+    Failure::Outside(match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("there is no status in `{path}`\n\nhint: is the service running? `{}`", start::ASK)
+        }
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => format!(
+            "`{path}` is no status: {error}\n\nhint: the service writes it anew when it starts; ask how it does: `{}`",
+            start::ASK
+        ),
+        // It names the file.
+        io::ErrorKind::PermissionDenied => format!("the status cannot be read: {error}\n\nhint: ask as administrator"),
+        _ => format!("the status cannot be read: {error}\n\nhint: check that `--run-dir` is the service's folder"),
+    })
 }
 
 /// Asks the service whether the kubelet may start. Open on every failure.

@@ -8,6 +8,7 @@
 mod render;
 mod unsupported;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use fs_err as fs;
@@ -23,7 +24,9 @@ use crate::publish::status;
 /// The bootstrap of this boot.
 #[derive(Debug, Default)]
 pub struct Bootstrap {
-    outcome: Option<Result<(), Finding>>,
+    has_succeeded: bool,
+    /// The files that were replaced since the units were told.
+    replaced: BTreeSet<&'static str>,
 }
 
 impl Bootstrap {
@@ -32,16 +35,15 @@ impl Bootstrap {
     /// # Errors
     /// What is wrong, as a finding.
     pub async fn run(&mut self, facts: &Facts) -> Result<(), Finding> {
-        if matches!(self.outcome, Some(Ok(()))) {
-            return Ok(());
+        if !self.has_succeeded {
+            bootstrap(facts, &mut self.replaced).await?;
+            self.has_succeeded = true;
         }
-        let outcome = bootstrap(facts).await;
-        self.outcome = Some(outcome.clone());
-        outcome
+        Ok(())
     }
 }
 
-async fn bootstrap(facts: &Facts) -> Result<(), Finding> {
+async fn bootstrap(facts: &Facts, replaced: &mut BTreeSet<&'static str>) -> Result<(), Finding> {
     let fault = |message: &str, text: &str| {
         Finding::new(&verdicts::UD12, message, Some((Source::whole("native bootstrap").anywhere(), text)))
     };
@@ -69,22 +71,63 @@ async fn bootstrap(facts: &Facts) -> Result<(), Finding> {
     };
     let files =
         render::files(&effective, instance, &machine).map_err(|why| fault("the user data is not enough", &why))?;
-    let mut has_new_units = false;
-    for file in &files {
-        if fs::read(file.path).is_ok_and(|there| there == file.text.as_bytes()) {
-            continue;
+    for file in files {
+        let path = file.path;
+        // Waits for the disk, and nobody else should.
+        let written = tokio::task::spawn_blocking(move || write(&file)).await.map_err(std::io::Error::other).flatten();
+        let is_new = written.map_err(|error| fault(&format!("`{path}` cannot be written"), &error.to_string()))?;
+        if is_new {
+            replaced.insert(path);
         }
-        has_new_units |= file.path.starts_with("/etc/systemd/");
-        status::replace(Path::new(file.path), file.text.as_bytes(), file.mode)
-            .map_err(|error| fault(&format!("`{}` cannot be written", file.path), &error.to_string()))?;
     }
-    if has_new_units && !systemd::reload().await {
-        return Err(fault("systemd does not read its units anew", ""));
-    }
-    for unit in ["containerd", "kubelet"] {
-        if !systemd::order("start", unit).await {
+    for (verb, unit) in orders(replaced, facts.is_kubelet_active) {
+        if !systemd::order(verb, unit).await {
             return Err(fault(&format!("`{unit}` cannot be started"), ""));
         }
     }
+    replaced.clear();
     Ok(())
+}
+
+/// Writes a file unless it is there already; whether it was written.
+fn write(file: &render::File) -> std::io::Result<bool> {
+    if fs::read(file.path).is_ok_and(|there| there == file.text.as_bytes()) {
+        return Ok(false);
+    }
+    status::replace(Path::new(file.path), file.text.as_bytes(), file.mode).map(|()| true)
+}
+
+/// What the units are told. One that runs with a file that was replaced is started anew, as nodeadm does; a kubelet that is
+/// about to start waits for us, and is not disturbed.
+fn orders(replaced: &BTreeSet<&str>, is_kubelet_active: bool) -> [(&'static str, &'static str); 2] {
+    let has_new_config = replaced.contains(render::CONTAINERD);
+    let is_kubelet_old = is_kubelet_active && replaced.iter().any(|path| *path != render::CONTAINERD);
+    let verb = |is_old| if is_old { "restart" } else { "start" };
+    [(verb(has_new_config), "containerd"), (verb(is_kubelet_old), "kubelet")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_with_an_old_file_is_started_anew() {
+        let told = |replaced: &[&'static str], is_active| {
+            orders(&replaced.iter().copied().collect(), is_active).map(|(verb, _)| verb)
+        };
+        assert_eq!(told(&[], true), ["start", "start"]);
+        assert_eq!(told(&[render::CONTAINERD], true), ["restart", "start"]);
+        assert_eq!(told(&["/etc/eks/kubelet/environment"], true), ["start", "restart"]);
+        assert_eq!(told(&["/etc/eks/kubelet/environment"], false), ["start", "start"]);
+    }
+
+    #[test]
+    fn a_file_is_written_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/file").to_str().unwrap().to_owned();
+        let file = render::File { path: path.leak(), text: "a".to_owned(), mode: 0o600 };
+        assert!(write(&file).unwrap());
+        assert!(!write(&file).unwrap());
+        assert_eq!(fs::read_to_string(file.path).unwrap(), "a");
+    }
 }

@@ -17,7 +17,7 @@ const CONFIG: &str = "/etc/kubernetes/kubelet/config.json";
 const DROP_INS: &str = "/etc/kubernetes/kubelet/config.json.d";
 const DROP_IN: &str = "/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf";
 const ENVIRONMENT: &str = "/etc/eks/kubelet/environment";
-const CONTAINERD: &str = "/etc/containerd/config.toml";
+pub(super) const CONTAINERD: &str = "/etc/containerd/config.toml";
 const PROVIDER_CONFIG: &str = "/etc/eks/image-credential-provider/config.json";
 const PROVIDER_FOLDER: &str = "/etc/eks/image-credential-provider";
 /// The program that gives the kubelet access to ECR.

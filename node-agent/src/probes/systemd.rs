@@ -33,11 +33,6 @@ pub async fn order(verb: &str, unit: &str) -> bool {
     systemctl(&["--no-block".to_owned(), verb.to_owned(), format!("{unit}.service")]).await.is_some()
 }
 
-/// Asks systemd to read its units anew.
-pub async fn reload() -> bool {
-    systemctl(&["daemon-reload".to_owned()]).await.is_some()
-}
-
 async fn systemctl(words: &[String]) -> Option<String> {
     let mut command = Command::new("systemctl");
     command.args(words).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);

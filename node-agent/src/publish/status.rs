@@ -43,7 +43,19 @@ fn allow(_: &std::fs::File, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces a file by another content, so that nobody ever sees a part of it.
+/// Makes sure that names in a folder last. Windows has no such thing for folders.
+#[cfg(unix)]
+fn keep(folder: &Path) -> io::Result<()> {
+    fs::File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn keep(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Replaces a file by another content, so that nobody ever sees a part of it, not even after a loss of power: the content
+/// is on the disk before its name is.
 ///
 /// # Errors
 /// It cannot be written.
@@ -53,6 +65,7 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content)?;
     allow(file.as_file(), mode)?;
+    file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    keep(folder)
 }

@@ -116,3 +116,96 @@ fn known(course: &Course, report: &Report) -> Known {
         is_settled: report.phase == Phase::Initialized && report.waiting_for.is_none(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_bootstrap::agent_config::Mode;
+    use muster_bootstrap::finding::Finding;
+    use muster_bootstrap::verdicts;
+
+    use super::*;
+    use crate::course::Observation;
+
+    struct Told {
+        folder: tempfile::TempDir,
+        course: Course,
+        readers: Readers,
+        bundles: watch::Receiver<Option<Report>>,
+        statuses: watch::Receiver<socket::Statuses>,
+        known: watch::Receiver<Known>,
+        now: Timestamp,
+    }
+
+    impl Told {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let now = "2026-11-21T20:00:00Z".parse().unwrap();
+            let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now);
+            let (known_tx, known) = watch::channel(Known::default());
+            let (bundles_tx, bundles) = watch::channel(None);
+            let place = folder.path().join("run");
+            let (readers, statuses) = Readers::new(course.report(now), place, known_tx, bundles_tx);
+            Self { folder, course, readers, bundles, statuses, known, now }
+        }
+
+        fn see(&mut self, observation: Observation) {
+            self.course.observe(observation, self.now);
+            self.readers.tell(&mut self.course, self.now);
+        }
+
+        fn fault(&mut self, is_there: bool) {
+            let finding = Finding::new(&verdicts::UD12, "`containerd` cannot be started", None);
+            self.see(Observation::Native(if is_there { Err(Box::new(finding)) } else { Ok(()) }));
+        }
+
+        fn written(&self) -> Option<Report> {
+            status::read(&self.folder.path().join("run")).ok()
+        }
+    }
+
+    #[test]
+    fn each_fault_gets_one_bundle_and_another_one_when_it_comes_back() {
+        let mut told = Told::new();
+        told.fault(true);
+        assert_eq!(told.written().unwrap().verdict.unwrap().code, "UD12");
+        assert!(told.bundles.has_changed().unwrap());
+        let bundled = told.bundles.borrow_and_update().clone();
+        assert_eq!(bundled.unwrap().verdict.unwrap().code, "UD12");
+        // Something else changes: the fault is the same.
+        told.see(Observation::Held(true));
+        assert!(told.written().unwrap().held);
+        assert!(!told.bundles.has_changed().unwrap());
+        told.fault(false);
+        assert!(!told.bundles.has_changed().unwrap());
+        told.fault(true);
+        assert!(told.bundles.has_changed().unwrap());
+    }
+
+    #[test]
+    fn nobody_is_told_the_same_twice() {
+        let mut told = Told::new();
+        told.see(Observation::Held(true));
+        told.statuses.mark_unchanged();
+        told.known.mark_unchanged();
+        std::fs::remove_file(status::path(&told.folder.path().join("run"))).unwrap();
+        told.see(Observation::Held(true));
+        assert!(told.written().is_none());
+        assert!(!told.statuses.has_changed().unwrap());
+        assert!(!told.known.has_changed().unwrap());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_tried_again_and_the_others_are_told() {
+        let mut told = Told::new();
+        // A file where the folder should be.
+        let place = told.folder.path().join("run");
+        std::fs::write(&place, "").unwrap();
+        told.fault(true);
+        assert!(told.bundles.has_changed().unwrap());
+        assert!(told.written().is_none());
+        std::fs::remove_file(&place).unwrap();
+        // Nothing has changed since, but it was not written.
+        told.readers.tell(&mut told.course, told.now);
+        assert_eq!(told.written().unwrap().verdict.unwrap().code, "UD12");
+    }
+}
