@@ -61,8 +61,10 @@ pub(super) struct Desk {
     /// Whether the command line says to hold nothing back.
     is_told_to_report_only: bool,
     /// Whether the agent's own bootstrap is under way.
+    #[cfg(target_os = "linux")]
     is_bootstrapping: bool,
     /// The preflight that is answered when the bootstrap is over.
+    #[cfg(target_os = "linux")]
     judged: Option<Judged>,
     /// Whether an order to start the kubelet is under way.
     is_starting: bool,
@@ -87,7 +89,9 @@ impl Desk {
             looked: now.steady,
             held_since: None,
             is_told_to_report_only,
+            #[cfg(target_os = "linux")]
             is_bootstrapping: false,
+            #[cfg(target_os = "linux")]
             judged: None,
             is_starting: false,
             has_refused_since: false,
@@ -164,7 +168,10 @@ impl Desk {
 
     /// Gives the answers that a preflight is good for.
     fn conclude(&mut self, judged: Judged, now: Now) {
-        self.judged = None;
+        #[cfg(target_os = "linux")]
+        {
+            self.judged = None;
+        }
         let refusal = answer(&self.course);
         let answered = self.hold.judged(judged.began, now.steady, !refusal.admitted);
         self.reply(answered, &refusal);

@@ -1,6 +1,8 @@
 //! The gate's decisions, on a clock that the tests set.
 
+#[cfg(target_os = "linux")]
 use muster_bootstrap::finding::Finding;
+#[cfg(target_os = "linux")]
 use muster_bootstrap::verdicts;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -10,6 +12,7 @@ use super::*;
 use crate::preflight::tests::{healthy, user_data};
 
 const DELEGATE: &str = "apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {mode: delegate}\n";
+#[cfg(target_os = "linux")]
 const NATIVE: &str = "apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {mode: native}\n";
 
 struct Told {
@@ -63,6 +66,7 @@ impl Told {
         self.desk.done(done, self.now());
     }
 
+    #[cfg(target_os = "linux")]
     fn is_late(&mut self) -> bool {
         let is_due = self.desk.answer_due().is_some_and(|due| due <= self.now().steady);
         if is_due {
