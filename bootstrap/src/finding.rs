@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::place::{Evidence, Place};
-use crate::secrets;
+use crate::secrets::{self, Values};
 use crate::verdicts::Verdict;
 
 /// How much a finding matters.
@@ -75,9 +75,18 @@ impl Finding {
 
 /// The findings of one document, gathered.
 #[derive(Debug, Default)]
-pub(crate) struct Findings(Vec<Finding>);
+pub(crate) struct Findings {
+    found: Vec<Finding>,
+    /// What none of them may show.
+    secrets: Values,
+}
 
 impl Findings {
+    /// None as yet, of documents that hold these secrets.
+    pub(crate) fn without(secrets: Values) -> Self {
+        Self { found: Vec::new(), secrets }
+    }
+
     /// Adds a finding with the severity and the fix of its verdict.
     pub(crate) fn add(
         &mut self,
@@ -137,29 +146,29 @@ impl Findings {
     ) {
         // A document of a few kilobytes that is all faults is read no better with ten thousand findings.
         const MOST: usize = 200;
-        if self.0.len() >= MOST {
+        if self.found.len() >= MOST {
             return;
         }
         let finding = Finding {
             verdict,
             severity,
-            message: secrets::clean(message),
-            fix: secrets::clean(fix.unwrap_or(verdict.fix)),
-            evidence: Some(Evidence { place, text: secrets::clean(text) }),
+            message: secrets::clean(&self.secrets.hide(message)),
+            fix: secrets::clean(&self.secrets.hide(fix.unwrap_or(verdict.fix))),
+            evidence: Some(Evidence { place, text: secrets::clean_quote(&self.secrets.hide(text)) }),
         };
-        if !self.0.contains(&finding) {
-            self.0.push(finding);
+        if !self.found.contains(&finding) {
+            self.found.push(finding);
         }
     }
 
     /// Whether there is a finding of this verdict.
     pub(crate) fn has(&self, verdict: &Verdict) -> bool {
-        self.0.iter().any(|finding| finding.verdict.code == verdict.code)
+        self.found.iter().any(|finding| finding.verdict.code == verdict.code)
     }
 
     /// All of them: errors first, then in the order in which they were found, which is that of the layers.
     pub(crate) fn into_sorted(self) -> Vec<Finding> {
-        let mut all = self.0;
+        let mut all = self.found;
         all.sort_by_key(|finding| finding.severity);
         all
     }

@@ -14,6 +14,7 @@ use crate::place::{Lines, Place, Source, line_text};
 use crate::question::{File, Question};
 use crate::report::{Effective, Report};
 use crate::rules;
+use crate::secrets::Values;
 use crate::tree;
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
@@ -22,7 +23,8 @@ use crate::words::systemd::{environment_file, last, split_value};
 /// Judges what is asked. Total: every document has an answer.
 #[must_use]
 pub fn judge(question: &Question) -> Report {
-    let mut findings = Findings::default();
+    let secrets = secrets(question);
+    let mut findings = Findings::without(secrets.clone());
     let mut facts = Facts::default();
     let family = family(question);
     if let Some(user_data) = &question.user_data {
@@ -116,8 +118,24 @@ pub fn judge(question: &Question) -> Report {
         max_pods,
         needs_pod_table: facts.needs_pod_table,
         node_name,
+        secrets,
     };
     Report { findings: findings.into_sorted(), effective }
+}
+
+/// What the documents give to names of secrets.
+fn secrets(question: &Question) -> Values {
+    let mut secrets = Values::default();
+    if let Some(user_data) = &question.user_data {
+        secrets.gather(user_data.text());
+        for part in &user_data.parts {
+            secrets.gather(&part.text);
+        }
+    }
+    for file in question.environment_file.iter().chain(&question.kubelet_config) {
+        secrets.gather(&file.text);
+    }
+    secrets
 }
 
 /// Judges the user data that Muster and Karpenter make of an EC2NodeClass. The cluster is not known at this time, so what

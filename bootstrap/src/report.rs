@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::family::Family;
 use crate::finding::{Finding, Severity};
 use crate::kubelet::taints::Taint;
+use crate::secrets::Values;
 
 /// What came of judging a document.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +49,9 @@ pub struct Effective {
     pub needs_pod_table: bool,
     /// The node's name; absent if the instance decides.
     pub node_name: Option<String>,
+    /// Values that the documents give to names of secrets. The other fields may hold them, for the kubelet is told so:
+    /// who shows a field hides them in it.
+    pub secrets: Values,
 }
 
 impl Report {

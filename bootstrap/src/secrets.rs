@@ -4,6 +4,9 @@
 //! pieces of it, so every text of a finding passes [`clean`]: it hides what is named like a secret, what has the shape
 //! of one, and whatever looks like chance.
 
+mod values;
+
+pub use self::values::Values;
 use crate::kubelet::{gates, schema};
 
 /// What is shown in place of a secret.
@@ -13,7 +16,7 @@ const HIDDEN: &str = "[hidden]";
 const LONGEST: usize = 240;
 
 /// Words that name a secret when they are part of a key.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 26] = [
     "token",
     "passw",
     "passphrase",
@@ -32,26 +35,53 @@ const NAMES: [&str; 22] = [
     "pass:",
     "\"pass\"",
     "pwd=",
+    "pwd:",
+    "pat=",
+    "pat:",
     "psk",
     "cookie",
     "sig=",
     "auth=",
+    "auth:",
 ];
+
+/// Options of programs whose value is `user:password`.
+const USERS: [&str; 6] = ["-u", "--user", "-U", "--proxy-user", "--creds", "--src-creds"];
 
 /// A text as it may be shown: on one line, shortened, without secrets.
 #[must_use]
 pub fn clean(text: &str) -> String {
+    cleaned(text, true)
+}
+
+/// A piece of a document as it may be shown: as [`clean`], but no word of it is taken for prose.
+#[must_use]
+pub(crate) fn clean_quote(text: &str) -> String {
+    cleaned(text, false)
+}
+
+fn cleaned(text: &str, has_prose: bool) -> String {
     // What is beyond is never shown; the end of a secret that is cut here is still hidden as one.
     let flat: String = text.chars().take(LONGEST * 8).map(|char| if char.is_control() { ' ' } else { char }).collect();
     let mut out = String::new();
     let mut rest = flat.as_str();
+    let mut is_user = false;
     while !rest.is_empty() {
         let blank = rest.len() - rest.trim_start().len();
         out.push_str(&rest[..blank]);
         rest = &rest[blank..];
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
-        let (shown, names_secret) = clean_word(word);
+        // `curl -u user:password`
+        let is_credential = std::mem::replace(&mut is_user, USERS.contains(&word));
+        if is_credential && let Some((user, _)) = word.split_once(':') {
+            out.push_str(&format!("{}:{HIDDEN}", hide_chance(user)));
+            rest = after;
+            continue;
+        }
+        // “its token is missing” is prose, `token = …` is not.
+        let is_prose = has_prose && !after.trim_start().starts_with(['=', ':']);
+        let (shown, names_secret) = clean_word(word, is_prose);
         out.push_str(&shown);
         // A value in quotes may hold blanks: what is named like a secret hides all that follows it.
         if (names_secret || word.contains("-----BEGIN")) && !after.trim().is_empty() {
@@ -71,7 +101,7 @@ pub fn clean(text: &str) -> String {
 }
 
 /// A word as it may be shown, and whether it names a secret, so that what follows is one.
-fn clean_word(word: &str) -> (String, bool) {
+fn clean_word(word: &str, may_be_prose: bool) -> (String, bool) {
     // The name of a flag alone, as our own messages quote it: what its value is stands elsewhere.
     let is_flag = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     if word.strip_prefix("`--").and_then(|rest| rest.split_once('`')).is_some_and(|(name, _)| is_flag(name)) {
@@ -81,14 +111,22 @@ fn clean_word(word: &str) -> (String, bool) {
     if let Some((before, host)) = word.rsplit_once('@')
         && let Some((scheme, _)) = before.split_once("://")
     {
-        let (host, names_secret) = clean_word(host);
-        return (format!("{}://{HIDDEN}@{host}", clean_word(scheme).0), names_secret);
+        let (host, names_secret) = clean_word(host, may_be_prose);
+        return (format!("{}://{HIDDEN}@{host}", clean_word(scheme, may_be_prose).0), names_secret);
+    }
+    if let Some((option, value)) = word.split_once('=')
+        && USERS.contains(&option)
+        && let Some((user, _)) = value.split_once(':')
+    {
+        return (format!("{option}={}:{HIDDEN}", hide_chance(user)), false);
     }
     let lower = word.to_lowercase();
     if let Some(name) = NAMES.iter().filter_map(|name| lower.find(name).map(|at| (at, *name))).min() {
         let (at, name) = name;
         // Prose (“its token is missing”) has the bare word; a document has something around it.
-        let is_prose = lower.trim_matches(|char: char| !char.is_alphanumeric()) == name || lower == format!("{name}s");
+        let is_option = word.trim_start_matches(|char: char| !char.is_alphanumeric() && char != '-').starts_with('-');
+        let is_bare = lower.trim_matches(|char: char| !char.is_alphanumeric()) == name || lower == format!("{name}s");
+        let is_prose = is_bare && may_be_prose && !is_option;
         // Some names are known by what follows them.
         let after = at + name.trim_end_matches([':', '=']).len();
         let separator = lower.get(after..).and_then(|rest| rest.find([':', '='])).map(|offset| after + offset);
@@ -163,7 +201,7 @@ fn is_known(run: &str) -> bool {
 }
 
 /// Whether a run of letters and digits looks drawn rather than written: it changes its kind of letter at every other
-/// step, or is longer than any name.
+/// step, or is longer than any name and more than small letters.
 fn is_chance(run: &str) -> bool {
     const SHORTEST: usize = 10;
     const LONGEST_NAME: usize = 40;
@@ -171,7 +209,10 @@ fn is_chance(run: &str) -> bool {
         return false;
     }
     // An access key of AWS begins with one of these.
-    if ["AKIA", "ASIA", "AROA", "AIDA"].iter().any(|prefix| run.starts_with(prefix)) || run.len() > LONGEST_NAME {
+    let is_plain = run.bytes().all(|byte| byte.is_ascii_lowercase());
+    if ["AKIA", "ASIA", "AROA", "AIDA"].iter().any(|prefix| run.starts_with(prefix))
+        || (run.len() > LONGEST_NAME && !is_plain)
+    {
         return true;
     }
     let kind = |byte: u8| match byte {
@@ -200,7 +241,7 @@ fn is_chance(run: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::clean;
+    use super::{clean, clean_quote};
 
     #[test]
     fn secrets_are_hidden() {
@@ -220,8 +261,21 @@ mod tests {
             ("certificateAuthority: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t", "certificateAuthority: [hidden]"),
             ("password: \"two words\" and more", "password:[hidden]"),
             ("server-key = \"MIIE\"", "server-key [hidden]"),
+            ("token = S3cretzz", "token [hidden]"),
+            ("no value `token : S3cretzz`", "no value `token [hidden]"),
+            ("nodeadm init --secret S3cretzz --bearer S3cretzz", "nodeadm init --secret [hidden]"),
+            ("`--token hunter2pw` is no flag", "`--token [hidden]"),
+            ("curl -u admin:hunter2 https://x", "curl -u admin:[hidden] https://x"),
+            ("curl --user=admin:hunter2 https://x", "curl --user=admin:[hidden] https://x"),
+            ("pat: hunter2", "pat:[hidden]"),
         ] {
             assert_eq!(clean(text), shown);
+        }
+        for name in ["token", "secret", "apikey", "passphrase", "cookie", "psk", "authorization", "bearer"] {
+            assert_eq!(clean(&format!("{name} = S3cretzz")), format!("{name} [hidden]"));
+            assert_eq!(clean_quote(&format!("{name} S3cretzz")), format!("{name} [hidden]"));
+            let prose = format!("its {name} is missing");
+            assert_eq!(clean(&prose), prose);
         }
     }
 
@@ -233,6 +287,7 @@ mod tests {
             "registerWithTaints imageGCHighThresholdPercent NodeConfig x86_64 ip-10-0-0-1.eu-west-1.compute.internal",
             "spec.kubelet.config.evictionSoftGracePeriod",
             "spec.metadataOptions.httpPutResponseHopLimit: 1",
+            "averyveryverylongnameofalabelthatsomebodyhaschosenforallofthenodes=b",
             "failCgroupV1: kubeAPIQPS m7g.2xlarge topology.kubernetes.io/zone=us-east-1a",
         ] {
             assert_eq!(clean(text), text);

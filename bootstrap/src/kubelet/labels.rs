@@ -60,6 +60,18 @@ pub fn is_label_key(text: &str) -> bool {
     is_named && prefix.is_none_or(is_dns_name)
 }
 
+/// What is wrong with a label that is too long, as its length cannot be seen.
+pub(crate) fn length_fault(label: &str) -> Option<String> {
+    let (key, value) = label.split_once('=').unwrap_or((label, ""));
+    let (prefix, name) = key.trim().split_once('/').unwrap_or(("", key.trim()));
+    let too_long = |what: &str, text: &str, longest: usize| {
+        (text.len() > longest).then(|| format!("its {what} has {} characters, of at most {longest}", text.len()))
+    };
+    too_long("name", name, LONGEST_NAME)
+        .or_else(|| too_long("prefix", prefix, LONGEST_PREFIX))
+        .or_else(|| too_long("value", value.trim(), LONGEST_NAME))
+}
+
 /// Whether a text is an RFC 1123 subdomain, as the name of a Node must be.
 #[must_use]
 pub fn is_dns_name(text: &str) -> bool {

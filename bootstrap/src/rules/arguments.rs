@@ -57,7 +57,8 @@ pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mu
                 findings.add(&verdicts::KA33, format!("the value of `--{name}` is refused: {reason}"), place, text);
             }
             ArgumentFaultKind::Label(label) => {
-                findings.add(&verdicts::KA06, format!("`{label}` is no label"), place, text);
+                let reason = labels::length_fault(label).map(|reason| format!(": {reason}")).unwrap_or_default();
+                findings.add(&verdicts::KA06, format!("`{label}` is no label{reason}"), place, text);
             }
         }
     }

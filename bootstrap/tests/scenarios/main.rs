@@ -214,7 +214,8 @@ fn shown(report: &Report) -> String {
     }
     let effective = &report.effective;
     writeln!(text, "family {}", effective.family).unwrap();
-    writeln!(text, "arguments {:?}", effective.kubelet_args).unwrap();
+    let arguments: Vec<_> = effective.kubelet_args.iter().map(|argument| effective.secrets.hide(argument)).collect();
+    writeln!(text, "arguments {arguments:?}").unwrap();
     let taints: Vec<String> = effective.taints.iter().map(ToString::to_string).collect();
     writeln!(text, "taints {taints:?}").unwrap();
     text

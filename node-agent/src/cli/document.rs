@@ -1,5 +1,6 @@
 //! The report for programs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -46,7 +47,7 @@ struct EffectiveDocument<'r> {
     cluster_name: Option<&'r str>,
     api_server_endpoint: Option<&'r str>,
     taints: Vec<String>,
-    labels: &'r BTreeMap<String, String>,
+    labels: BTreeMap<&'r str, Cow<'r, str>>,
     kubelet_args: Vec<String>,
     kubelet_config: Map<String, Value>,
     max_pods: Option<i64>,
@@ -56,6 +57,7 @@ struct EffectiveDocument<'r> {
 /// Writes the report as one JSON document.
 pub(super) fn write(out: &mut dyn Write, report: &Report) -> Result<(), Failure> {
     let effective = &report.effective;
+    let secrets = &effective.secrets;
     let document = Document {
         api_version: "muster.dev/v1",
         kind: "BootstrapReport",
@@ -66,8 +68,8 @@ pub(super) fn write(out: &mut dyn Write, report: &Report) -> Result<(), Failure>
             cluster_name: effective.cluster_name.as_deref(),
             api_server_endpoint: effective.endpoint.as_deref(),
             taints: effective.taints.iter().map(ToString::to_string).collect(),
-            labels: &effective.labels,
-            kubelet_args: effective.kubelet_args.iter().map(|argument| shown(argument)).collect(),
+            labels: effective.labels.iter().map(|(key, value)| (key.as_str(), secrets.hide(value))).collect(),
+            kubelet_args: effective.kubelet_args.iter().map(|argument| shown(&secrets.hide(argument))).collect(),
             kubelet_config: shown_config(&effective.kubelet_config),
             max_pods: effective.max_pods,
             node_name: effective.node_name.as_deref(),

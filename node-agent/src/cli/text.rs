@@ -87,10 +87,10 @@ fn effective(text: &mut String, report: &Report, palette: Palette) {
         line(text, "taint", &taint);
     }
     for (key, value) in &effective.labels {
-        line(text, "label", &format!("{key}={value}"));
+        line(text, "label", &format!("{key}={}", effective.secrets.hide(value)));
     }
     for argument in &effective.kubelet_args {
-        line(text, "argument", &shown(argument));
+        line(text, "argument", &shown(&effective.secrets.hide(argument)));
     }
     if let Some(max_pods) = effective.max_pods {
         line(text, "max pods", &max_pods.to_string());
