@@ -3,7 +3,9 @@
 use crate::facts::{Argument, Facts, Stated};
 use crate::finding::{Findings, Severity};
 use crate::likeness;
+use crate::network::Network;
 use crate::place::{Source, line_of, line_text};
+use crate::tree::{self, Tree};
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
 use crate::words::powershell::{PowerShellWord, split_command_line, statements};
@@ -22,36 +24,24 @@ const PARAMETERS: [&str; 10] = [
     "ExcludedSnatCIDRs",
     "ContainerRuntime",
 ];
-/// Parameters that every PowerShell function has.
-const COMMON: [&str; 6] = ["Verbose", "Debug", "ErrorAction", "WarningAction", "InformationAction", "OutVariable"];
+/// Parameters that every PowerShell function has: those that take a value, and switches.
+/// Source: about_CommonParameters of PowerShell.
+const COMMON: [&str; 8] = [
+    "ErrorAction",
+    "WarningAction",
+    "InformationAction",
+    "ErrorVariable",
+    "WarningVariable",
+    "InformationVariable",
+    "OutVariable",
+    "OutBuffer",
+];
+const SWITCHES: [&str; 2] = ["Verbose", "Debug"];
 
 /// Reads the script.
 pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
-    let text = user_data.text();
-    let source = Source::whole(user_data.anywhere().source);
-    let lower = text.to_ascii_lowercase();
-    let Some(opening) = lower.find("<powershell>") else {
-        let message = "the user data has no `<powershell>`";
-        let has_script = user_data.of_kind(PartKind::PowerShell).next().is_some();
-        if !has_script {
-            findings.add(&verdicts::WN09, message, source.at(1), line_text(text, 1));
-        }
-        return;
-    };
-    let start = opening + "<powershell>".len();
-    let closing = lower.get(start..).and_then(|rest| rest.find("</powershell>")).map(|at| start + at);
-    if closing.is_none() {
-        let line = line_of(text, opening);
-        findings.add(&verdicts::WN09, "`<powershell>` is never closed", source.at(line), line_text(text, line));
-    }
-    let script = text.get(start..closing.unwrap_or(text.len())).unwrap_or_default();
-    if let Some(second) = lower.get(start..).and_then(|rest| rest.find("<powershell>")).map(|at| start + at) {
-        let line = line_of(text, second);
-        let message = "a second `<powershell>` stands inside the first or after it";
-        findings.add(&verdicts::WN11, message, source.at(line), line_text(text, line));
-    }
-    let source = Source { first_line: line_of(text, start), ..source };
-    let statements = statements(script);
+    let Some((script, source)) = script(user_data, findings) else { return };
+    let statements = statements(&script);
     let Some(call) = statements.iter().find(|words| is_call(words)) else {
         let message = "the script does not call Start-EKSBootstrap.ps1";
         if findings.has(&verdicts::WN11) {
@@ -68,6 +58,58 @@ pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findi
     };
     facts.configures_kubelet = true;
     read_call(call, &source, facts, findings);
+}
+
+/// The script that EC2Launch runs.
+fn script(user_data: &UserData, findings: &mut Findings) -> Option<(String, Source)> {
+    let text = user_data.text();
+    let source = Source::whole(user_data.anywhere().source);
+    let lower = text.to_ascii_lowercase();
+    let Some(opening) = lower.find("<powershell>") else {
+        if let Some((script, line)) = script_of_tasks(text) {
+            return Some((script, Source { first_line: line, ..source }));
+        }
+        let message = "the user data has no `<powershell>`";
+        let has_script = user_data.of_kind(PartKind::PowerShell).next().is_some();
+        if !has_script {
+            findings.add(&verdicts::WN09, message, source.at(1), line_text(text, 1));
+        }
+        return None;
+    };
+    let start = opening + "<powershell>".len();
+    let closing = lower.get(start..).and_then(|rest| rest.find("</powershell>")).map(|at| start + at);
+    if closing.is_none() {
+        let line = line_of(text, opening);
+        findings.add(&verdicts::WN09, "`<powershell>` is never closed", source.at(line), line_text(text, line));
+    }
+    let script = text.get(start..closing.unwrap_or(text.len())).unwrap_or_default();
+    if let Some(second) = lower.get(start..).and_then(|rest| rest.find("<powershell>")).map(|at| start + at) {
+        let line = line_of(text, second);
+        let message = "a second `<powershell>` stands inside the first or after it";
+        findings.add(&verdicts::WN11, message, source.at(line), line_text(text, line));
+    }
+    Some((script.to_owned(), Source { first_line: line_of(text, start), ..source }))
+}
+
+/// The script of EC2Launch v2's own form, `tasks` with `executeScript`, and the line at which it begins. Of several,
+/// the one that calls the bootstrap.
+/// Source: EC2 User Guide, EC2Launch v2 task definitions.
+fn script_of_tasks(text: &str) -> Option<(String, usize)> {
+    let tree = tree::yaml(text).ok()?;
+    let is = |tree: &Tree, key: &str, value: &str| {
+        tree.get(key).and_then(Tree::text).is_some_and(|text| text.eq_ignore_ascii_case(value))
+    };
+    let tasks = tree.get("tasks")?.items().iter().filter(|task| is(task, "task", "executeScript"));
+    let inputs = tasks.filter_map(|task| task.get("inputs")).flat_map(Tree::items);
+    let contents = inputs.filter(|input| is(input, "type", "powershell")).filter_map(|input| input.get("content"));
+    let scripts: Vec<(&str, usize)> = contents.filter_map(|it| Some((it.text()?, it.line))).collect();
+    let is_bootstrap = |script: &str| statements(script).iter().any(|words| is_call(words));
+    let (script, line) = scripts.iter().find(|(script, _)| is_bootstrap(script)).or_else(|| scripts.first())?;
+    // A block begins in the line after its mark.
+    let first = script.lines().next().unwrap_or_default().trim();
+    let lines = text.lines().enumerate().skip(line.saturating_sub(1));
+    let begins = lines.filter(|(_, text)| text.trim_end().ends_with(first)).map(|(index, _)| index + 1).next();
+    Some(((*script).to_owned(), begins.unwrap_or(*line)))
 }
 
 /// Whether a statement runs the script: by its name, or by a variable that holds it.
@@ -95,49 +137,61 @@ fn runs_something_else(words: &[PowerShellWord]) -> bool {
         })
 }
 
+/// Reads a call as PowerShell binds its parameters.
 fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findings: &mut Findings) {
     let mut words =
         call.iter().skip(if call.first().is_some_and(|word| word.text == "&" || word.text == ".") { 2 } else { 1 });
+    let mut given: Vec<&str> = Vec::new();
+    let mut positional = Vec::new();
+    // What `@name` stands for is not always known.
+    let mut is_open = false;
+    let mut dns = None;
     while let Some(word) = words.next() {
-        let Some(name) = word.text.strip_prefix('-').filter(|_| !word.is_quoted) else { continue };
-        let name = name.trim_end_matches(':');
         let place = source.at(word.line);
-        let mut matching = PARAMETERS.iter().filter(|parameter| begins(parameter, name));
-        // PowerShell takes any beginning of a name that is clear.
-        let parameter =
-            match (PARAMETERS.iter().find(|it| it.eq_ignore_ascii_case(name)), matching.next(), matching.next()) {
-                (Some(exact), ..) => *exact,
-                (None, Some(only), None) => *only,
-                _ => {
-                    if COMMON.iter().any(|common| common.eq_ignore_ascii_case(name)) {
-                        words.next();
-                        continue;
-                    }
-                    let plain = name.replace('-', "");
-                    let meant = likeness::nearest(&plain, PARAMETERS.iter().copied());
-                    let meant = meant.map(|meant| format!("; did you mean `-{meant}`?")).unwrap_or_default();
-                    findings.add(
-                        &verdicts::WN04,
-                        format!("Start-EKSBootstrap.ps1 has no parameter `-{name}`{meant}"),
-                        place,
-                        &word.text,
-                    );
-                    if let Some(value) =
-                        words.clone().next().filter(|next| next.is_quoted || !next.text.starts_with('-'))
-                    {
-                        facts.lose(&value.text, &source.at(value.line));
-                        words.next();
-                    }
-                    continue;
-                }
-            };
+        let Some(name) = word.text.strip_prefix('-').filter(|_| !word.is_quoted) else {
+            if word.is_open && !word.is_quoted && word.text.starts_with('@') || word.text == "$(…)" && !word.is_quoted
+            {
+                is_open = true;
+                facts.arguments.push(Argument { text: "$(…)".to_owned(), place, is_open: true });
+            } else if !is_redirection(word) && !word.is_attached {
+                positional.push(word);
+            }
+            continue;
+        };
+        let name = name.trim_end_matches(':');
+        let Some(parameter) = parameter(name) else {
+            if SWITCHES.iter().any(|switch| switch.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            if COMMON.iter().any(|common| common.eq_ignore_ascii_case(name)) {
+                words.next();
+                continue;
+            }
+            let plain = name.replace('-', "");
+            let meant = likeness::nearest(&plain, PARAMETERS.iter().copied());
+            let meant = meant.map(|meant| format!("; did you mean `-{meant}`?")).unwrap_or_default();
+            let message = format!("Start-EKSBootstrap.ps1 has no parameter `-{name}`{meant}");
+            findings.add(&verdicts::WN04, message, place, &word.text);
+            if let Some(value) = words.clone().next().filter(|next| next.is_quoted || !next.text.starts_with('-')) {
+                facts.lose(&value.text, &source.at(value.line));
+                words.next();
+            }
+            continue;
+        };
         let Some(value) = words.next() else { break };
+        if given.contains(&parameter) {
+            let message = format!("`-{parameter}` is given twice, which PowerShell refuses");
+            let fix = format!("give `-{parameter}` once, with all that it should have");
+            findings.add_with_fix(&verdicts::WN04, message, &fix, place, &word.text);
+        }
+        given.push(parameter);
         let stated = || (!value.is_open).then(|| Stated { text: value.text.clone(), place: source.at(value.line) });
         match parameter {
             "EKSClusterName" => facts.cluster_name = stated(),
             "APIServerEndpoint" => facts.endpoint = stated(),
             "Base64ClusterCA" => facts.certificate_authority = stated(),
             "ServiceCIDR" => facts.service_cidr = stated(),
+            "DNSClusterIP" => dns = stated(),
             "KubeletExtraArgs" => {
                 let arguments = split_command_line(&value.text).into_iter().map(|word| Argument {
                     is_open: value.is_open && word.text.contains('$'),
@@ -145,34 +199,62 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
                     place: source.at(value.line),
                 });
                 facts.arguments.extend(arguments);
+                if let Some(cut) = words.clone().next().filter(|next| next.is_attached) {
+                    facts.lose(&cut.text, &source.at(cut.line));
+                    let message = format!("PowerShell ends the value of `-{parameter}` at its second quote");
+                    let fix = "put the whole value between single quotes, with double quotes inside";
+                    findings.add_with_fix(&verdicts::KA34, message, fix, source.at(cut.line), &cut.text);
+                }
             }
             _ => {}
         }
     }
-    let has = |name: &str| call.iter().any(|word| !word.is_quoted && is_parameter(name, &word.text));
-    if !has("APIServerEndpoint") || !has("Base64ClusterCA") {
-        let line = call.first().map_or(1, |word| word.line);
-        let message = "the script has to ask EKS for the cluster's endpoint and certificate authority";
-        findings.add_as(Severity::Warning, &verdicts::WN08, message, source.at(line), "Start-EKSBootstrap.ps1");
+    // The name of the cluster is the first parameter, so what stands without a name is taken for it.
+    if let Some(name) = positional.first().filter(|_| !given.contains(&"EKSClusterName")) {
+        given.push("EKSClusterName");
+        facts.cluster_name = (!name.is_open).then(|| Stated { text: name.text.clone(), place: source.at(name.line) });
     }
-    if facts.cluster_name.is_none()
-        && !call.iter().any(|word| begins("EKSClusterName", word.text.trim_start_matches('-')))
-    {
-        let line = call.first().map_or(1, |word| word.line);
+    let line = call.first().map_or(1, |word| word.line);
+    if !is_open && (!given.contains(&"APIServerEndpoint") || !given.contains(&"Base64ClusterCA")) {
+        let message = "the script asks EKS for the cluster's endpoint and certificate authority";
+        findings.add_as(Severity::Info, &verdicts::WN08, message, source.at(line), "Start-EKSBootstrap.ps1");
+    }
+    if !is_open && !given.contains(&"EKSClusterName") {
         let fix = "add `-EKSClusterName` with the name of the cluster";
-        findings.add_with_fix(
-            &verdicts::UD07,
-            "`-EKSClusterName` is missing",
-            fix,
-            source.at(line),
-            "Start-EKSBootstrap.ps1",
-        );
+        let message = "`-EKSClusterName` is missing";
+        findings.add_with_fix(&verdicts::UD07, message, fix, source.at(line), "Start-EKSBootstrap.ps1");
+    }
+    if let Some(dns) = dns {
+        cluster_dns(&dns, facts, findings);
     }
 }
 
-/// Whether a word is this parameter, shortened or not.
-fn is_parameter(parameter: &str, word: &str) -> bool {
-    word.strip_prefix('-').is_some_and(|name| begins(parameter, name.trim_end_matches(':')))
+/// The parameter of this name: PowerShell takes any beginning of one that is clear.
+fn parameter(name: &str) -> Option<&'static str> {
+    let mut matching = PARAMETERS.iter().filter(|parameter| begins(parameter, name));
+    match (PARAMETERS.iter().find(|it| it.eq_ignore_ascii_case(name)), matching.next(), matching.next()) {
+        (Some(exact), ..) => Some(exact),
+        (None, Some(only), None) => Some(only),
+        _ => None,
+    }
+}
+
+/// `3>&1`, `*>`, `>` and the file after it.
+fn is_redirection(word: &PowerShellWord) -> bool {
+    !word.is_quoted && word.text.trim_start_matches(|char: char| char.is_ascii_digit() || char == '*').starts_with('>')
+}
+
+fn cluster_dns(dns: &Stated, facts: &Facts, findings: &mut Findings) {
+    let Some(network) = facts.service_cidr.as_ref().and_then(|cidr| Network::read(&cidr.text)) else { return };
+    let message = match dns.text.parse() {
+        Ok(address) if network.contains(address) => return,
+        // NodeLocal DNSCache listens on a link-local address.
+        Ok(std::net::IpAddr::V4(address)) if address.is_link_local() => return,
+        Ok(_) => format!("cluster DNS `{}` is not in the service network", dns.text),
+        Err(_) => format!("`{}` is not an address", dns.text),
+    };
+    let fix = "give `-DNSClusterIP` the ClusterIP of kube-dns";
+    findings.add_with_fix(&verdicts::KA29, message, fix, dns.place.clone(), &dns.text);
 }
 
 fn begins(parameter: &str, name: &str) -> bool {

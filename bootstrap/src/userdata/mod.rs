@@ -188,7 +188,7 @@ fn kind_of(text: &str, media_type: &str) -> PartKind {
         .any(|mark| first.starts_with(mark))
     {
         PartKind::CloudInit
-    } else if is_tagged("<powershell>") || is_tagged("<script>") {
+    } else if is_tagged("<powershell>") || is_tagged("<script>") || has_tasks(text) {
         PartKind::PowerShell
     } else if text.lines().any(|line| has_api_version(line, "node.eks.aws/")) {
         PartKind::NodeConfig
@@ -199,6 +199,11 @@ fn kind_of(text: &str, media_type: &str) -> PartKind {
     } else {
         PartKind::Other
     }
+}
+
+/// Whether a text is in the form that EC2Launch v2 has beside tags.
+fn has_tasks(text: &str) -> bool {
+    text.lines().any(|line| line.trim_end() == "tasks:") && text.contains("executeScript")
 }
 
 fn has_api_version(line: &str, group: &str) -> bool {

@@ -25,6 +25,26 @@ impl Cursor {
         self.chars.get(self.at + ahead).copied()
     }
 
+    /// The character that was read `back` characters ago.
+    pub(super) fn peek_back(&self, back: usize) -> Option<char> {
+        self.chars.get(self.at.checked_sub(back)?).copied()
+    }
+
+    /// Where the reading is, to come back to.
+    pub(super) fn mark(&self) -> (usize, usize) {
+        (self.at, self.line)
+    }
+
+    /// Back to a mark.
+    pub(super) fn reset(&mut self, (at, line): (usize, usize)) {
+        (self.at, self.line) = (at, line);
+    }
+
+    /// How many characters were read since a mark.
+    pub(super) fn since(&self, (at, _): (usize, usize)) -> usize {
+        self.at.saturating_sub(at)
+    }
+
     /// The next character, which is then read.
     pub(super) fn take(&mut self) -> Option<char> {
         let char = self.peek(0)?;

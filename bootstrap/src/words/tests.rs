@@ -129,7 +129,52 @@ fn powershell_statements() {
     let statements = statements(text);
     let call = statements.iter().find(|it| it[0].text == "&").unwrap();
     let words: Vec<_> = call.iter().map(|word| word.text.as_str()).collect();
-    assert_eq!(words, ["&", "$F", "-EKSClusterName", "x", "-KubeletExtraArgs", "--a=\"b\" it's"]);
+    assert_eq!(
+        words,
+        ["&", "$env:P\\Start-EKSBootstrap.ps1", "-EKSClusterName", "x", "-KubeletExtraArgs", "--a=\"b\" it's"]
+    );
+}
+
+#[test]
+fn powershell_expressions() {
+    let argument = |script: &str| {
+        let statements = statements(script);
+        let word = statements.last().and_then(|words| words.last().cloned()).unwrap();
+        (word.text, word.is_open)
+    };
+    for (script, expected) in [
+        ("$a = 'x'; $a += ' y'; f $a", "x y"),
+        ("$a = 'x'; $a = $a + \" $a\"; f $a", "x x"),
+        ("$a = 'x'\n$a = 'y'\nf $A", "y"),
+        ("${a}='x'; f \"${a}b\"", "xb"),
+        ("f ('a' + 'b')", "ab"),
+        ("f (('a','b') -join ',')", "a,b"),
+        ("f (-join ('a', 'b'))", "ab"),
+        ("$l = @('a'\n 'b'; 'c'); $l += 'd'; f ($l -join \" \")", "a b c d"),
+        ("$l = 'a',\n  'b'\nf \"$l\"", "a b"),
+        ("[string[]]$l = 'a', 'b'\nf $l", "a b"),
+        ("f @'\na \"$b\"\nc\n'@", "a \"$b\"\nc"),
+        ("$b = 'x'; f @\"\na $b\n\"@", "a x"),
+        ("f -a:b", "b"),
+        ("f (\"unclosed", "(unclosed"),
+    ] {
+        assert_eq!(argument(script), (expected.to_owned(), false), "{script}");
+    }
+    for script in [
+        "$a = Get-Content x; f $a",
+        "$a = 'x'.Trim(); f $a",
+        "$a = 'x'; $a = Get-Date; f $a",
+        "f ('a' -f 1)",
+        "f $(Get-Date)",
+        "f \"a $(Get-Date) b\"",
+        "f @unknown",
+    ] {
+        let (text, is_open) = argument(script);
+        assert!(is_open || text == "@unknown", "{script}: {text}");
+    }
+    let statements = statements("$p = @{ A = 'x'; 'B' = 'y', 'z' }\n$p += @{C = 1}\nf @p");
+    let words: Vec<_> = statements.last().unwrap().iter().map(|word| word.text.as_str()).collect();
+    assert_eq!(words, ["f", "-A", "x", "-B", "y z", "-C", "1"]);
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! What variables are set to, and what `@name` makes of them in a call.
+//!
+//! Source: about_Assignment_Operators and about_Splatting of PowerShell.
+
+use super::expression::Value;
+use super::{PowerShellWord, Reader, is_of_name};
+
+impl Reader {
+    /// At `=` or `+=`: what the variable before it gets. What is no known expression is left to be read as words.
+    pub(super) fn assignment(&mut self) {
+        let is_added = self.script.peek_back(2) == Some('+');
+        let Some(name) = self.target(if is_added { 3 } else { 2 }).filter(|_| self.assigned.is_none()) else { return };
+        let old = self.variables.get(&name).cloned();
+        let value = self.attempt(0, |char| matches!(char, None | Some('\n' | ';' | '}' | '#')));
+        let value = if is_added { value.and_then(|value| old?.plus(value)) } else { value };
+        self.assigned = Some((name, value));
+    }
+
+    /// The name of the variable that stands `back` characters before here, as it is written.
+    fn target(&self, mut back: usize) -> Option<String> {
+        while matches!(self.script.peek_back(back), Some(' ' | '\t')) {
+            back += 1;
+        }
+        let is_braced = self.script.peek_back(back) == Some('}');
+        back += usize::from(is_braced);
+        let mut name = Vec::new();
+        while let Some(char) = self.script.peek_back(back).filter(|char| is_of_name(*char)) {
+            name.push(char);
+            back += 1;
+        }
+        back += usize::from(is_braced && self.script.peek_back(back) == Some('{'));
+        let is_variable = self.script.peek_back(back) == Some('$') && !name.is_empty();
+        is_variable.then(|| name.into_iter().rev().collect::<String>().to_lowercase())
+    }
+
+    /// `@name` stands for parameters with their values, or for values.
+    pub(super) fn splatted(&mut self, word: PowerShellWord) -> Vec<PowerShellWord> {
+        let name = word.text.strip_prefix('@').filter(|_| !word.is_quoted).unwrap_or_default().to_lowercase();
+        let value = self.variables.get(&name).filter(|value| value.size() <= self.room);
+        match value {
+            Some(Value::Table(entries)) => {
+                self.room -= entries.iter().map(|(key, value)| key.len() + value.size()).sum::<usize>();
+                let words = entries.iter().flat_map(|(key, value)| {
+                    let key = PowerShellWord { text: format!("-{key}"), ..PowerShellWord::at(word.line) };
+                    [key, PowerShellWord::of(value, word.line)]
+                });
+                words.collect()
+            }
+            Some(Value::List(items)) => {
+                self.room -= items.iter().map(Value::size).sum::<usize>();
+                items.iter().map(|item| PowerShellWord::of(item, word.line)).collect()
+            }
+            _ => vec![word],
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Expressions of PowerShell, as far as they can be known without running them: texts, arrays, hashtables, variables,
+//! `+` and `-join`.
+//!
+//! Source: about_Operators, about_Arrays, about_Hash_Tables and about_Quoting_Rules of PowerShell.
+
+use super::{LONGEST_VALUE, PowerShellWord, Reader};
+
+/// Nobody nests deeper by hand.
+const DEEPEST: usize = 16;
+/// An array of a script has fewer items.
+const MOST_ITEMS: usize = 1_000;
+
+/// What an expression comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    /// A text, and whether a part of it is known only when the script runs.
+    Text(String, bool),
+    List(Vec<Value>),
+    Table(Vec<(String, Value)>),
+}
+
+impl Value {
+    /// As an argument: PowerShell puts blanks between the items of an array.
+    pub(super) fn text(&self) -> (String, bool) {
+        match self {
+            Self::Text(text, is_open) => (text.clone(), *is_open),
+            Self::List(items) => join(items, " "),
+            Self::Table(_) => ("$(…)".to_owned(), true),
+        }
+    }
+
+    fn items(self) -> Vec<Self> {
+        match self {
+            Self::List(items) => items,
+            other => vec![other],
+        }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Text(text, _) => text.len() + 1,
+            Self::List(items) => items.iter().map(Self::size).sum(),
+            Self::Table(entries) => entries.iter().map(|(key, value)| key.len() + value.size()).sum(),
+        }
+    }
+
+    /// `left + right`
+    pub(super) fn plus(self, right: Self) -> Option<Self> {
+        let sum = match (self, right) {
+            (Self::Text(mut text, is_open), right @ (Self::Text(..) | Self::List(_))) => {
+                let (more, is_more_open) = right.text();
+                text.push_str(&more);
+                Self::Text(text, is_open || is_more_open)
+            }
+            (Self::List(mut items), right) => {
+                items.extend(right.items());
+                Self::List(items)
+            }
+            (Self::Table(mut entries), Self::Table(more)) => {
+                entries.extend(more);
+                Self::Table(entries)
+            }
+            _ => return None,
+        };
+        (sum.size() <= LONGEST_VALUE).then_some(sum)
+    }
+}
+
+fn join(items: &[Value], separator: &str) -> (String, bool) {
+    let texts: Vec<(String, bool)> = items.iter().map(Value::text).collect();
+    let is_open = texts.iter().any(|(_, is_open)| *is_open);
+    (texts.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(separator), is_open)
+}
+
+impl Reader {
+    /// The expression that begins here, if all of it is understood; then it is read.
+    pub(super) fn expression(&mut self, depth: usize) -> Option<Value> {
+        if depth > DEEPEST {
+            return None;
+        }
+        self.gap(depth);
+        if self.operator("-join") {
+            let joined = join(&self.list(depth)?.items(), "");
+            return Some(Value::Text(joined.0, joined.1));
+        }
+        let mut left = self.list(depth)?;
+        loop {
+            self.gap(depth);
+            if self.script.peek(0) == Some('+') && self.script.peek(1) != Some('+') {
+                self.script.take();
+                self.any_gap();
+                left = left.plus(self.list(depth)?)?;
+            } else if self.operator("-join") {
+                self.any_gap();
+                let (separator, _) = self.list(depth)?.text();
+                let (text, is_open) = join(&left.items(), &separator);
+                left = Value::Text(text, is_open);
+            } else {
+                return Some(left);
+            }
+        }
+    }
+
+    /// Blanks, and inside of parentheses line ends too.
+    fn gap(&mut self, depth: usize) {
+        if depth > 0 { self.any_gap() } else { self.blanks() }
+    }
+
+    fn blanks(&mut self) {
+        loop {
+            match (self.script.peek(0), self.script.peek(1)) {
+                (Some(' ' | '\t' | '\r'), _) => drop(self.script.take()),
+                (Some('`'), Some('\n' | '\r')) => while self.script.take().is_some_and(|char| char != '\n') {},
+                _ => return,
+            }
+        }
+    }
+
+    fn any_gap(&mut self) {
+        loop {
+            self.blanks();
+            match self.script.peek(0) {
+                Some('\n') => drop(self.script.take()),
+                Some('#') => {
+                    while self.script.peek(0).is_some_and(|char| char != '\n') {
+                        self.script.take();
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn operator(&mut self, name: &str) -> bool {
+        let is_here = name
+            .chars()
+            .enumerate()
+            .all(|(ahead, char)| self.script.peek(ahead).is_some_and(|here| here.eq_ignore_ascii_case(&char)));
+        let ends = !self.script.peek(name.len()).is_some_and(char::is_alphanumeric);
+        if is_here && ends {
+            for _ in name.chars() {
+                self.script.take();
+            }
+        }
+        is_here && ends
+    }
+
+    /// `a, b`, which binds tighter than any operator.
+    fn list(&mut self, depth: usize) -> Option<Value> {
+        self.gap(depth);
+        let first = self.primary(depth)?;
+        let mut items = Vec::new();
+        loop {
+            self.gap(depth);
+            if self.script.peek(0) != Some(',') || items.len() > MOST_ITEMS {
+                break;
+            }
+            self.script.take();
+            self.any_gap();
+            items.push(self.primary(depth)?);
+        }
+        if items.is_empty() {
+            return Some(first);
+        }
+        items.insert(0, first);
+        Some(Value::List(items))
+    }
+
+    fn primary(&mut self, depth: usize) -> Option<Value> {
+        let mut word = PowerShellWord::at(self.script.line);
+        let value = match (self.script.peek(0)?, self.script.peek(1)) {
+            ('\'' | '\u{2018}' | '\u{2019}', _) => {
+                self.script.take();
+                self.single_quoted(&mut word);
+                Value::Text(word.text, false)
+            }
+            ('"' | '\u{201c}' | '\u{201d}', _) => {
+                self.script.take();
+                self.double_quoted(&mut word);
+                Value::Text(word.text, word.is_open)
+            }
+            ('@', Some('\'' | '"')) => {
+                self.here_string(&mut word)?;
+                Value::Text(word.text, word.is_open)
+            }
+            ('@', Some('{')) => self.table(depth)?,
+            ('@', Some('(')) => {
+                self.script.take();
+                self.script.take();
+                let mut items = Vec::new();
+                while !self.closes(')') {
+                    items.extend(self.expression(depth + 1)?.items());
+                    if items.len() > MOST_ITEMS {
+                        return None;
+                    }
+                }
+                Value::List(items)
+            }
+            ('(', _) => {
+                self.script.take();
+                let value = self.expression(depth + 1)?;
+                self.closes(')').then_some(value)?
+            }
+            ('[', _) => {
+                self.cast()?;
+                return self.primary(depth);
+            }
+            ('$', Some('(')) => return None,
+            ('$', _) => self.variable_value()?,
+            (digit, _) if digit.is_ascii_digit() => {
+                while let Some(digit) = self.script.peek(0).filter(char::is_ascii_digit) {
+                    word.text.push(digit);
+                    self.script.take();
+                }
+                if self.script.peek(0).is_some_and(|char| char.is_alphanumeric() || char == '.') {
+                    return None;
+                }
+                Value::Text(word.text, false)
+            }
+            _ => return None,
+        };
+        // Members, indexes and calls are not followed.
+        let is_whole = !matches!(self.script.peek(0), Some('.' | '[' | '(' | '{' | '=' | '+'))
+            || (self.script.peek(0) == Some('+') && self.script.peek(1) != Some('+'));
+        is_whole.then_some(value)
+    }
+
+    /// Passes over separators, and over `close` if it is there.
+    fn closes(&mut self, close: char) -> bool {
+        loop {
+            self.any_gap();
+            match self.script.peek(0) {
+                Some(';') => drop(self.script.take()),
+                Some(char) if char == close => {
+                    self.script.take();
+                    return true;
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    /// `[string]` and its like before a value; any other type may make something else of it.
+    fn cast(&mut self) -> Option<()> {
+        const KNOWN: [&str; 7] =
+            ["[string]", "[string[]]", "[array]", "[hashtable]", "[ordered]", "[object[]]", "[int]"];
+        let mut cast = String::new();
+        while let Some(char) = self.script.peek(0).filter(|char| matches!(char, '[' | ']') || char.is_alphanumeric()) {
+            cast.push(char.to_ascii_lowercase());
+            self.script.take();
+        }
+        KNOWN.contains(&cast.as_str()).then_some(())
+    }
+
+    fn variable_value(&mut self) -> Option<Value> {
+        let mut word = PowerShellWord::at(self.script.line);
+        let value = self.variable(&mut word);
+        value.or(Some(Value::Text(word.text, word.is_open)))
+    }
+
+    /// `@{ Name = value; 'Other' = value }`
+    fn table(&mut self, depth: usize) -> Option<Value> {
+        self.script.take();
+        self.script.take();
+        let mut entries = Vec::new();
+        while !self.closes('}') {
+            let mut key = PowerShellWord::at(self.script.line);
+            match self.script.peek(0)? {
+                '\'' => {
+                    self.script.take();
+                    self.single_quoted(&mut key);
+                }
+                '"' => {
+                    self.script.take();
+                    self.double_quoted(&mut key);
+                }
+                _ => {
+                    while let Some(char) = self.script.peek(0).filter(|char| char.is_alphanumeric() || *char == '_') {
+                        key.text.push(char);
+                        self.script.take();
+                    }
+                }
+            }
+            self.any_gap();
+            if key.text.is_empty() || self.script.take() != Some('=') || entries.len() > MOST_ITEMS {
+                return None;
+            }
+            self.any_gap();
+            // A line end closes an entry, though the table goes on.
+            let value = self.entry(depth)?;
+            entries.push((key.text, value));
+        }
+        Some(Value::Table(entries))
+    }
+
+    fn entry(&mut self, depth: usize) -> Option<Value> {
+        if depth >= DEEPEST {
+            return None;
+        }
+        let value = self.expression(0)?;
+        self.blanks();
+        matches!(self.script.peek(0), Some('\n' | ';' | '}' | '#')).then_some(value)
+    }
+
+    /// `@'…'@` and `@"…"@`, which begin and end with a line of their own.
+    pub(super) fn here_string(&mut self, word: &mut PowerShellWord) -> Option<()> {
+        self.script.take();
+        let quote = self.script.take()?;
+        self.blanks();
+        if self.script.take() != Some('\n') {
+            return None;
+        }
+        let mut is_line_start = true;
+        loop {
+            let char = self.script.peek(0)?;
+            if is_line_start && char == quote && self.script.peek(1) == Some('@') {
+                self.script.take();
+                self.script.take();
+                // The last line end is not of the text.
+                let text = word.text.trim_end_matches('\n').len().max(word.text.len().saturating_sub(1));
+                word.text.truncate(text);
+                return Some(());
+            }
+            is_line_start = char == '\n';
+            match char {
+                '$' if quote == '"' => self.put_in(word),
+                '`' if quote == '"' => {
+                    self.script.take();
+                    word.text.extend(self.script.take());
+                }
+                '\r' => drop(self.script.take()),
+                _ => word.text.extend(self.script.take()),
+            }
+        }
+    }
+}
