@@ -124,8 +124,8 @@ verdicts! { KUBELET;
     source "k8s.io/kubernetes, cmd/kubelet/app/options; spf13/pflag"
 
     KA34 Error "quotes lose a part of the arguments"
-    cause "bootstrap.sh puts the arguments between single quotes in a drop-in of systemd. A quote inside ends them early, so the rest, or all of it, is dropped without a word."
-    fix "use double quotes inside `--kubelet-extra-args '…'`, and close each of them"
+    cause "bootstrap.sh puts the arguments between single quotes in a drop-in of systemd. A quote inside ends them early, so the rest, or all of it, is dropped without a word. PowerShell ends an argument that begins with a quote at the next one."
+    fix "use double quotes inside `--kubelet-extra-args '…'` or `-KubeletExtraArgs '…'`, and close each of them"
     source "systemd.exec(5), Environment=; measured with systemd 252"
 
     KA35 Error "a required label is not in effect"

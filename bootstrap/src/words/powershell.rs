@@ -50,6 +50,7 @@ pub fn statements(script: &str) -> Vec<Vec<PowerShellWord>> {
         room: MOST_EXPANDED,
         assigned: None,
         attempts: MOST_EXPANDED,
+        depth: 0,
     };
     let mut statements = Vec::new();
     let mut current: Vec<PowerShellWord> = Vec::new();
@@ -84,6 +85,8 @@ struct Reader {
     assigned: Option<(String, Option<Value>)>,
     /// How many characters may still be read as expressions that turn out to be none.
     attempts: usize,
+    /// How deep the expression is that is read.
+    depth: usize,
 }
 
 impl PowerShellWord {
@@ -108,12 +111,12 @@ impl Reader {
     }
 
     /// The expression that begins here and ends before what `ends` accepts; if there is none, nothing is read.
-    fn attempt(&mut self, depth: usize, ends: impl Fn(Option<char>) -> bool) -> Option<Value> {
+    fn attempt(&mut self, is_inside: bool, ends: impl Fn(Option<char>) -> bool) -> Option<Value> {
         let (start, room) = (self.script.mark(), self.room);
         if self.attempts == 0 {
             return None;
         }
-        let value = self.expression(depth);
+        let value = self.expression(is_inside);
         while matches!(self.script.peek(0), Some(' ' | '\t' | '\r')) {
             self.script.take();
         }
@@ -187,7 +190,7 @@ impl Reader {
                 // `@{`, whose entries are statements of their own, unless it is a known expression.
                 Some('@') if self.script.peek(1) == Some('{') => {
                     let line = self.script.line;
-                    match self.attempt(1, |_| true) {
+                    match self.attempt(true, |_| true) {
                         Some(value) => return Token::Word(PowerShellWord::of(&value, line)),
                         None => drop(self.script.take()),
                     }
@@ -195,7 +198,7 @@ impl Reader {
                 Some('(') => {
                     let line = self.script.line;
                     let is_end = |char: Option<char>| char.is_none_or(|char| " \t\r\n;|{})".contains(char));
-                    if let Some(value) = self.attempt(0, is_end) {
+                    if let Some(value) = self.attempt(false, is_end) {
                         return Token::Word(PowerShellWord::of(&value, line));
                     }
                     return Token::Word(self.word());

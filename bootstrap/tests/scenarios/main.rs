@@ -308,6 +308,12 @@ fn nesting_has_an_end() {
         ("UD33", format!("#!/bin/bash\necho {}", nested("$(", ")"))),
         ("UD33", format!("#!/bin/bash\necho {}", nested("${a:-", "}"))),
         ("WN12", format!("<powershell>\n$(x) {}\n</powershell>", nested("$(", ")"))),
+        ("WN12", format!("<powershell>\n& x\n$a = {}\n</powershell>", nested("(", ")"))),
+        ("WN12", format!("<powershell>\n& x\n$a = {}\n</powershell>", nested("@(", ")"))),
+        ("WN12", format!("<powershell>\n& x\n$a = {}\n</powershell>", nested("@{a=", "}"))),
+        ("WN12", format!("<powershell>\n& x\n$a = {}\n</powershell>", nested("[string]", ""))),
+        ("WN12", format!("<powershell>\n& x\n{}\n</powershell>", nested("(", ""))),
+        ("WN12", format!("<powershell>\n& x\n{}\n</powershell>", nested("@{a=", ""))),
     ] {
         let question =
             Question { user_data: Some(UserData::read(text.as_bytes(), "user-data")), ..Question::default() };

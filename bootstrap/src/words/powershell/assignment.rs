@@ -11,7 +11,7 @@ impl Reader {
         let is_added = self.script.peek_back(2) == Some('+');
         let Some(name) = self.target(if is_added { 3 } else { 2 }).filter(|_| self.assigned.is_none()) else { return };
         let old = self.variables.get(&name).cloned();
-        let value = self.attempt(0, |char| matches!(char, None | Some('\n' | ';' | '}' | '#')));
+        let value = self.attempt(false, |char| matches!(char, None | Some('\n' | ';' | '}' | '#')));
         let value = if is_added { value.and_then(|value| old?.plus(value)) } else { value };
         self.assigned = Some((name, value));
     }

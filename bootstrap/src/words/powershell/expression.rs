@@ -74,25 +74,32 @@ fn join(items: &[Value], separator: &str) -> (String, bool) {
 
 impl Reader {
     /// The expression that begins here, if all of it is understood; then it is read.
-    pub(super) fn expression(&mut self, depth: usize) -> Option<Value> {
-        if depth > DEEPEST {
+    pub(super) fn expression(&mut self, is_inside: bool) -> Option<Value> {
+        if self.depth >= DEEPEST {
             return None;
         }
-        self.gap(depth);
+        self.depth += 1;
+        let value = self.sum(is_inside);
+        self.depth -= 1;
+        value
+    }
+
+    fn sum(&mut self, is_inside: bool) -> Option<Value> {
+        self.gap(is_inside);
         if self.operator("-join") {
-            let joined = join(&self.list(depth)?.items(), "");
+            let joined = join(&self.list(is_inside)?.items(), "");
             return Some(Value::Text(joined.0, joined.1));
         }
-        let mut left = self.list(depth)?;
+        let mut left = self.list(is_inside)?;
         loop {
-            self.gap(depth);
+            self.gap(is_inside);
             if self.script.peek(0) == Some('+') && self.script.peek(1) != Some('+') {
                 self.script.take();
                 self.any_gap();
-                left = left.plus(self.list(depth)?)?;
+                left = left.plus(self.list(is_inside)?)?;
             } else if self.operator("-join") {
                 self.any_gap();
-                let (separator, _) = self.list(depth)?.text();
+                let (separator, _) = self.list(is_inside)?.text();
                 let (text, is_open) = join(&left.items(), &separator);
                 left = Value::Text(text, is_open);
             } else {
@@ -102,8 +109,8 @@ impl Reader {
     }
 
     /// Blanks, and inside of parentheses line ends too.
-    fn gap(&mut self, depth: usize) {
-        if depth > 0 { self.any_gap() } else { self.blanks() }
+    fn gap(&mut self, is_inside: bool) {
+        if is_inside { self.any_gap() } else { self.blanks() }
     }
 
     fn blanks(&mut self) {
@@ -146,18 +153,18 @@ impl Reader {
     }
 
     /// `a, b`, which binds tighter than any operator.
-    fn list(&mut self, depth: usize) -> Option<Value> {
-        self.gap(depth);
-        let first = self.primary(depth)?;
+    fn list(&mut self, is_inside: bool) -> Option<Value> {
+        self.gap(is_inside);
+        let first = self.primary()?;
         let mut items = Vec::new();
         loop {
-            self.gap(depth);
+            self.gap(is_inside);
             if self.script.peek(0) != Some(',') || items.len() > MOST_ITEMS {
                 break;
             }
             self.script.take();
             self.any_gap();
-            items.push(self.primary(depth)?);
+            items.push(self.primary()?);
         }
         if items.is_empty() {
             return Some(first);
@@ -166,7 +173,10 @@ impl Reader {
         Some(Value::List(items))
     }
 
-    fn primary(&mut self, depth: usize) -> Option<Value> {
+    fn primary(&mut self) -> Option<Value> {
+        while self.script.peek(0) == Some('[') {
+            self.cast()?;
+        }
         let mut word = PowerShellWord::at(self.script.line);
         let value = match (self.script.peek(0)?, self.script.peek(1)) {
             ('\'' | '\u{2018}' | '\u{2019}', _) => {
@@ -183,13 +193,13 @@ impl Reader {
                 self.here_string(&mut word)?;
                 Value::Text(word.text, word.is_open)
             }
-            ('@', Some('{')) => self.table(depth)?,
+            ('@', Some('{')) => self.table()?,
             ('@', Some('(')) => {
                 self.script.take();
                 self.script.take();
                 let mut items = Vec::new();
                 while !self.closes(')') {
-                    items.extend(self.expression(depth + 1)?.items());
+                    items.extend(self.expression(true)?.items());
                     if items.len() > MOST_ITEMS {
                         return None;
                     }
@@ -198,12 +208,8 @@ impl Reader {
             }
             ('(', _) => {
                 self.script.take();
-                let value = self.expression(depth + 1)?;
+                let value = self.expression(true)?;
                 self.closes(')').then_some(value)?
-            }
-            ('[', _) => {
-                self.cast()?;
-                return self.primary(depth);
             }
             ('$', Some('(')) => return None,
             ('$', _) => self.variable_value()?,
@@ -259,7 +265,7 @@ impl Reader {
     }
 
     /// `@{ Name = value; 'Other' = value }`
-    fn table(&mut self, depth: usize) -> Option<Value> {
+    fn table(&mut self) -> Option<Value> {
         self.script.take();
         self.script.take();
         let mut entries = Vec::new();
@@ -287,17 +293,14 @@ impl Reader {
             }
             self.any_gap();
             // A line end closes an entry, though the table goes on.
-            let value = self.entry(depth)?;
+            let value = self.entry()?;
             entries.push((key.text, value));
         }
         Some(Value::Table(entries))
     }
 
-    fn entry(&mut self, depth: usize) -> Option<Value> {
-        if depth >= DEEPEST {
-            return None;
-        }
-        let value = self.expression(0)?;
+    fn entry(&mut self) -> Option<Value> {
+        let value = self.expression(false)?;
         self.blanks();
         matches!(self.script.peek(0), Some('\n' | ';' | '}' | '#')).then_some(value)
     }
