@@ -159,6 +159,36 @@ fn bad_usage_has_a_message_and_exit_code_2() {
     insta::assert_snapshot!(text);
 }
 
+#[test]
+fn a_file_that_is_too_large_says_what_to_give() {
+    let output = run(&["--user-data", "-"], &"x".repeat((1 << 20) + 1));
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with("error: `stdin` is larger than 1 MiB\n\nhint: give the document itself"), "{text}");
+}
+
+#[test]
+fn an_instance_type_that_is_not_known_is_said() {
+    let noted = |name: &str| {
+        let output = run(&["--user-data", "al2023.mime", "--instance-type", name], "");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let text = noted("nope.large");
+    assert!(text.contains("instance type `nope.large` is not among the types known"), "{text}");
+    assert!(!noted("m5.large").contains("instance type"));
+}
+
+#[test]
+fn the_value_of_a_secret_is_nowhere() {
+    let script = "#!/bin/bash\nTOKEN=S3cretzz\n/etc/eks/bootstrap.sh shop --kubelet-extra-args \"--v=2 $TOKEN \
+                  --node-labels=a=$TOKEN\"\n";
+    for form in ["table", "json"] {
+        let output = run(&["--user-data", "-", "-o", form], script);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains("KA04") && text.contains("[hidden]") && !text.contains("S3cretzz"), "{text}");
+    }
+}
+
 fn agent(arguments: &[&str]) -> (Option<i32>, String) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_muster-agent")).env("NO_COLOR", "1").args(arguments).output().unwrap();

@@ -7,7 +7,7 @@ mod assignment;
 mod command_line;
 mod expression;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::command_line::split_command_line;
 use self::expression::Value;
@@ -51,6 +51,7 @@ pub fn statements(script: &str) -> Vec<Vec<PowerShellWord>> {
         assigned: None,
         attempts: MOST_EXPANDED,
         depth: 0,
+        set_names: assignment::set_names(script),
     };
     let mut statements = Vec::new();
     let mut current: Vec<PowerShellWord> = Vec::new();
@@ -87,6 +88,8 @@ struct Reader {
     attempts: usize,
     /// How deep the expression is that is read.
     depth: usize,
+    /// The variables that the script sets anywhere, if they can be told.
+    set_names: Option<BTreeSet<String>>,
 }
 
 impl PowerShellWord {
@@ -373,6 +376,9 @@ impl Reader {
         if let Some(value) = self.variables.get(&name.to_lowercase()).filter(|value| value.size() <= self.room) {
             self.room -= value.size();
             return Some(value.clone());
+        }
+        if word.is_quoted && self.is_unset(&name) {
+            return None;
         }
         word.is_open = true;
         word.text.push('$');

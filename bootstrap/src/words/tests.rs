@@ -156,6 +156,7 @@ fn powershell_expressions() {
         ("f @'\na \"$b\"\nc\n'@", "a \"$b\"\nc"),
         ("$b = 'x'; f @\"\na $b\n\"@", "a x"),
         ("f -a:b", "b"),
+        ("f \"a $b c\"", "a  c"),
         ("f (\"unclosed", "(unclosed"),
     ] {
         assert_eq!(argument(script), (expected.to_owned(), false), "{script}");
@@ -168,6 +169,10 @@ fn powershell_expressions() {
         "f $(Get-Date)",
         "f \"a $(Get-Date) b\"",
         "f @unknown",
+        "f \"a $env:B\"",
+        "f \"a $PSScriptRoot\"",
+        ". C:/x.ps1\nf \"a $b\"",
+        "foreach ($b in Get-Service) { f \"a $b\"",
     ] {
         let (text, is_open) = argument(script);
         assert!(is_open || text == "@unknown", "{script}: {text}");

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use muster_bootstrap::image::WINDOWS;
 use muster_bootstrap::kubelet::arguments::FlagSet;
+use muster_bootstrap::kubelet::instance::Figures;
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::question::File;
 use muster_bootstrap::userdata::UserData;
@@ -49,8 +50,8 @@ pub(super) fn read(
         && !image
         && kubelet.is_none()
     {
-        let message = "nothing to judge\n\nhint: give --user-data FILE, -f with an EC2NodeClass, --env-file, \
-                       --kubelet-config or --image";
+        let message = "nothing to judge\n\nhint: give --user-data FILE, -f with an EC2NodeClass, --env-file FILE, \
+                       --kubelet-config FILE, --kubelet PATH or --image";
         return Err(Failure::Usage(message.to_owned()));
     }
     let asked = kubelet.as_deref().map(ask).transpose()?.unwrap_or_default();
@@ -69,6 +70,11 @@ pub(super) fn read(
     if let Some(version) = flags.version.filter(|version| !version.is_known()) {
         notes.push(format!(
             "kubelet {version} is not among the versions known, 1.29 to 1.37: flags that came or went are not judged"
+        ));
+    }
+    if let Some(name) = instance_type.as_deref().filter(|name| Figures::of(name).is_none()) {
+        notes.push(format!(
+            "instance type `{name}` is not among the types known: its pods, addresses and drivers are not judged"
         ));
     }
     let mut question = Question {
@@ -138,7 +144,11 @@ fn read_bytes(path: &Path, stdin: &mut dyn Read) -> Result<Vec<u8>, Failure> {
         std::fs::File::open(path).map_err(failed)?.take(limit).read_to_end(&mut bytes).map_err(failed)?;
     }
     if bytes.len() as u64 == limit {
-        return Err(Failure::Usage(format!("`{name}` is larger than 1 MiB\n\nhint: check the name of the file")));
+        let message = format!(
+            "`{name}` is larger than 1 MiB\n\nhint: give the document itself, no archive, log or image: EC2 takes 16 KiB \
+             of user data, and a manifest or a configuration has no more"
+        );
+        return Err(Failure::Usage(message));
     }
     Ok(bytes)
 }

@@ -2,10 +2,65 @@
 //!
 //! Source: about_Assignment_Operators and about_Splatting of PowerShell.
 
+use std::collections::BTreeSet;
+
 use super::expression::Value;
 use super::{PowerShellWord, Reader, is_of_name};
 
+/// Variables that PowerShell sets itself.
+/// Source: about_Automatic_Variables and about_Preference_Variables.
+const AUTOMATIC: [&str; 20] = [
+    "_",
+    "args",
+    "error",
+    "false",
+    "home",
+    "host",
+    "input",
+    "lastexitcode",
+    "matches",
+    "myinvocation",
+    "null",
+    "ofs",
+    "pid",
+    "profile",
+    "pscommandpath",
+    "pshome",
+    "psscriptroot",
+    "psversiontable",
+    "pwd",
+    "true",
+];
+/// What may set a variable without naming it in an assignment.
+const SETTERS: [&str; 7] =
+    ["param", "set-variable", "new-variable", "outvariable", "invoke-expression", "iex", "import-module"];
+
+/// The names, in lower case, that a script may set; `None` if it may set any.
+pub(super) fn set_names(script: &str) -> Option<BTreeSet<String>> {
+    let lower = script.to_lowercase();
+    let sources_another = lower.lines().any(|line| line.trim_start().starts_with(". "));
+    if sources_another || SETTERS.iter().any(|setter| lower.contains(setter)) {
+        return None;
+    }
+    let names = lower.split('$').skip(1).filter_map(|rest| {
+        let rest = rest.strip_prefix('{').unwrap_or(rest);
+        let end = rest.find(|char| !is_of_name(char)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        let after = after.trim_start_matches(['}', ' ', '\t']);
+        let sets = ["=", "+=", "-=", "++", ",", "in "].iter().any(|sign| after.starts_with(sign));
+        sets.then(|| name.to_owned())
+    });
+    Some(names.collect())
+}
+
 impl Reader {
+    /// Whether nothing sets a variable: in a text it stands for nothing.
+    pub(super) fn is_unset(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        let is_free = !name.contains(':') && !AUTOMATIC.contains(&name.as_str()) && !name.ends_with("preference");
+        is_free && !name.is_empty() && self.set_names.as_ref().is_some_and(|names| !names.contains(&name))
+    }
+
     /// At `=` or `+=`: what the variable before it gets. What is no known expression is left to be read as words.
     pub(super) fn assignment(&mut self) {
         let is_added = self.script.peek_back(2) == Some('+');
