@@ -84,6 +84,7 @@ impl Values {
         if value.len() < shortest
             || is_open
             || is_number
+            || value.starts_with("--")
             || WORDS.contains(&value.to_ascii_lowercase().as_str())
             || FOLDERS.iter().any(|folder| value.starts_with(folder))
             || self.0.iter().any(|known| known == value)
@@ -165,7 +166,10 @@ fn literal(text: &str, is_word: bool) -> &str {
     }
     let line = text.split(['\n', '\r']).next().unwrap_or_default();
     if is_word {
-        return line.split([' ', '\t', ';', '&', '|', ')']).next().unwrap_or_default();
+        let word = line.split([' ', '\t', ';', '&', '|', ')']).next().unwrap_or_default();
+        // An item of a list ends with its quote.
+        let end = ["\",", "\"]", "\"}", "',", "']", "'}"].iter().filter_map(|end| word.find(end)).min();
+        return &word[..end.unwrap_or(word.len())];
     }
     line.split(" #").next().unwrap_or_default().trim_end_matches([' ', '\t', ';', '}', ','])
 }
@@ -216,6 +220,7 @@ mod tests {
             "authorization: {mode: NoSchedule}",
             "PRIVATE_IP=NoSchedule",
             "KEY_FILE=/etc/key.pem",
+            "[\"--token=hunter2\",\"--v=NoSchedule\"]",
         ] {
             let text = "NoSchedule required /etc/key.pem mode gpu curl";
             assert_eq!(hidden(document, text), text, "{document}");
