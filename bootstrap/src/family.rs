@@ -3,7 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::userdata::{PartKind, UserData};
+use crate::families::al2::bootstrap_call;
+use crate::families::cloud_init::commands_of;
+use crate::userdata::{Part, PartKind, UserData};
+use crate::words::shell::commands;
 
 /// How an image starts and what it needs in its user data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,12 +70,18 @@ impl Family {
             Self::Bottlerocket
         } else if has(PartKind::PowerShell) {
             Self::Windows2022
-        } else if has(PartKind::Shell) {
+        } else if has(PartKind::Shell) || user_data.parts.iter().any(calls_bootstrap) {
             Self::Al2
         } else {
             Self::Custom
         }
     }
+}
+
+/// Whether cloud-init's configuration, or a script without its first line, calls AL2's bootstrap.
+fn calls_bootstrap(part: &Part) -> bool {
+    let commands = if part.kind == PartKind::Other { commands(&part.text) } else { commands_of(part) };
+    commands.iter().any(|command| bootstrap_call(command).is_some())
 }
 
 impl fmt::Display for Family {

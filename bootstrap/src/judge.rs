@@ -30,13 +30,15 @@ pub fn judge(question: &Question) -> Report {
     if let Some(user_data) = &question.user_data {
         rules::agent::check(user_data, family, &mut findings);
     }
+    // Karpenter and Muster add the call, and where a kubelet is set up something has made it.
+    let is_all =
+        !question.is_of_node_class && question.kubelet_command.is_none() && question.environment_file.is_none();
+    let is_told = question.family.is_some();
     if let Some(user_data) = &question.user_data
         && rules::envelope::check(user_data, family, &mut findings)
+        && (!is_all || rules::envelope::content(user_data, family, is_told, &mut findings))
     {
         read(question, user_data, family, &mut facts, &mut findings);
-        // Karpenter and Muster add the call, and where a kubelet is set up something has made it.
-        let is_all =
-            !question.is_of_node_class && question.kubelet_command.is_none() && question.environment_file.is_none();
         rules::scripts::check(user_data, family, is_all, &mut findings);
         if let Some(arch) = question.arch {
             rules::architecture::check(user_data, arch, &mut findings);

@@ -1,12 +1,13 @@
 //! AL2: a shell script that calls bootstrap.sh.
 
 use crate::facts::{Argument, Facts, Stated};
+use crate::families::cloud_init::commands_of;
 use crate::finding::Findings;
-use crate::place::Source;
-use crate::userdata::{Part, PartKind, UserData};
+use crate::place::{Source, line_text};
+use crate::userdata::{Part, UserData};
 use crate::verdicts;
 use crate::words::letters;
-use crate::words::shell::{Command, ShellWord, commands};
+use crate::words::shell::{Command, ShellWord};
 use crate::words::systemd::{last, split_value};
 use crate::words::unit::{directives, environment_directive, unresolved};
 
@@ -39,13 +40,15 @@ const RACED: [&str; 2] = ["/etc/containerd/config.toml", "/etc/eks/bootstrap.sh"
 
 /// Reads the scripts of a document.
 pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
-    for part in user_data.of_kind(PartKind::Shell) {
-        let commands = commands(&part.text);
+    for part in &user_data.parts {
+        let commands = commands_of(part);
         for command in &commands {
             patches(command, part, findings);
         }
-        if let Some((words, at)) = commands.iter().find_map(bootstrap_call) {
+        let found = commands.iter().enumerate().find_map(|(index, it)| Some((index, bootstrap_call(it)?)));
+        if let Some((index, (words, at))) = found {
             call(&words[at + 1..], &words[at], part, facts, findings);
+            cut_off(commands.get(index + 1..).unwrap_or_default(), part, facts, findings);
         }
     }
 }
@@ -80,6 +83,22 @@ fn shown(words: &[ShellWord]) -> String {
     words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }
 
+/// Options that a line end has cut off from the call before them: a backslash that is missing, or has a blank after it.
+fn cut_off(after: &[Command], part: &Part, facts: &mut Facts, findings: &mut Findings) {
+    let is_option = |command: &&Command| command.words.first().is_some_and(|word| word.text.starts_with("--"));
+    for command in after.iter().take_while(is_option) {
+        let Some(first) = command.words.first() else { continue };
+        let place = part.source.at(first.line);
+        for word in &command.words {
+            facts.lose(word.text.strip_prefix("--kubelet-extra-args=").unwrap_or(&word.text), &place);
+        }
+        let name = short(&first.text);
+        let message = format!("`{name}` does not reach bootstrap.sh: the line before does not continue on this one");
+        let fix = "end every line of the call but the last with a backslash, and nothing after it";
+        findings.add_with_fix(&verdicts::UD17, message, fix, place, line_text(&part.text, first.line));
+    }
+}
+
 /// Reads a call as the script's own loop does: a known option takes the next word, everything else is positional, and
 /// of the positional words only the first is looked at.
 fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts, findings: &mut Findings) {
@@ -106,6 +125,14 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
             }
         } else {
             positional.push(word);
+        }
+    }
+    // What only the shell knows may hold options: an array, or a text that it splits.
+    let is_all = |text: &str| ["[@]}", "[*]}", "$@", "$*"].iter().any(|it| text.ends_with(it));
+    for (index, word) in positional.iter().enumerate().filter(|(_, word)| word.is_open) {
+        if is_all(&word.text) || (index > 0 && word.text.starts_with(['$', '`'])) {
+            let place = part.source.at(word.line);
+            facts.arguments.push(Argument { text: word.text.clone(), place, is_open: true });
         }
     }
     for (index, word) in positional.iter().enumerate().filter(|(_, word)| word.text.starts_with('-')) {

@@ -4,6 +4,7 @@
 
 use crate::facts::{Argument, Facts, Stated};
 use crate::families::al2;
+use crate::families::cloud_init::commands_of;
 use crate::finding::{Findings, Severity};
 use crate::kubelet::config::{Form, Layer};
 use crate::kubelet::schema::{FieldFault, FieldFaultKind, KUBELET, NODE_CONFIG};
@@ -17,6 +18,8 @@ use crate::words::shell::commands;
 use crate::words::systemd::{environment_file, last, split_value};
 
 const VARIABLE: &str = "NODEADM_KUBELET_ARGS";
+/// Stands for the flags that nodeadm makes itself.
+const OWN: &str = "--v=2";
 const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
 
 /// What the documents say together.
@@ -223,14 +226,13 @@ fn required(facts: &Facts, user_data: &UserData, findings: &mut Findings) {
     }
 }
 
-/// nodeadm joins the flags with blanks, without quotes, into an environment file; systemd reads it.
+/// nodeadm joins the flags with blanks, without quotes, into an environment file; systemd reads it. Flags of nodeadm's own
+/// always come first, so a quote of these never begins the value, where it would count for the file.
 fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Findings) {
-    let mut file = format!("{VARIABLE}=");
+    let mut file = format!("{VARIABLE}={OWN}");
     let mut starts = Vec::new();
     for (flag, place) in &flags {
-        if !starts.is_empty() {
-            file.push(' ');
-        }
+        file.push(' ');
         starts.push((file.len(), place.clone()));
         file.push_str(flag);
     }
@@ -249,7 +251,7 @@ fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Find
     }
     let variables = environment_file(&file);
     let value = last(&variables, VARIABLE).map(|variable| variable.value.as_slice()).unwrap_or_default();
-    for word in split_value(value) {
+    for word in split_value(value).into_iter().skip(1) {
         if let Some(place) = place_of(word.at) {
             facts.arguments.push(Argument { text: word.text, place, is_open: false });
         }
@@ -258,8 +260,8 @@ fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Find
 
 /// Scripts run after nodeadm has read its configuration.
 fn scripts(question: &Question, user_data: &UserData, findings: &mut Findings) {
-    for part in user_data.of_kind(PartKind::Shell) {
-        let commands = commands(&part.text);
+    for part in &user_data.parts {
+        let commands = commands_of(part);
         if let Some((words, at)) = commands.iter().find_map(al2::bootstrap_call) {
             // With a NodeConfig, which Muster and Karpenter add, the node joins although the script fails.
             let is_configured = question.is_of_node_class || user_data.of_kind(PartKind::NodeConfig).next().is_some();

@@ -29,6 +29,31 @@ pub(crate) fn check(user_data: &UserData, family: Family, findings: &mut Finding
     is_for(user_data, family, findings)
 }
 
+/// Judges whether there is anything at all to read, where nothing but the user data can start the bootstrap. `is_told`
+/// says whether somebody named the family. Whether it is worth reading on.
+pub(crate) fn content(user_data: &UserData, family: Family, is_told: bool, findings: &mut Findings) -> bool {
+    if findings.has(&verdicts::UD01) || findings.has(&verdicts::UD02) {
+        return true;
+    }
+    if user_data.parts.iter().all(|part| part.kind == PartKind::Empty) {
+        // What an image of one's own needs, only its owner knows.
+        let severity = if family == Family::Custom { Severity::Warning } else { Severity::Error };
+        let fix = "write the user data that the image's family starts from, and check that the tool that launches the \
+                   node passes it on";
+        let message = "the user data is empty";
+        findings.add_with_fix_as(severity, &verdicts::UD03, message, fix, user_data.anywhere(), "");
+        return false;
+    }
+    if family == Family::Custom && !is_told {
+        let line = user_data.text().lines().position(|line| !line.trim().is_empty()).unwrap_or_default() + 1;
+        let message = "the user data has the form of no family, so nothing of it was judged";
+        let fix = "name the family with `--ami-family`; of `Custom` only what is of a known form is judged";
+        let (place, shown) = (user_data.at(line), line_text(user_data.text(), line));
+        findings.add_with_fix_as(Severity::Warning, &verdicts::UD03, message, fix, place, shown);
+    }
+    true
+}
+
 /// Whether a text is base64 of user data.
 pub(crate) fn is_encoded(text: &str) -> bool {
     const BEGINNINGS: [&str; 10] = [

@@ -1,6 +1,7 @@
 //! Scripts of Linux images: whether they run at all, whether they start the bootstrap, and what they do in vain.
 
 use crate::families::al2::bootstrap_call;
+use crate::families::cloud_init::commands_of;
 use crate::family::Family;
 use crate::finding::{Findings, Severity};
 use crate::place::line_text;
@@ -10,8 +11,13 @@ use crate::words::shell::{Command, commands};
 
 /// Judges the scripts. `is_all` says whether nothing but the document can start the bootstrap.
 pub(crate) fn check(user_data: &UserData, family: Family, is_all: bool, findings: &mut Findings) {
-    for part in user_data.of_kind(PartKind::Shell) {
-        interpreter(part, family, findings);
+    for part in &user_data.parts {
+        // What calls bootstrap.sh is meant to be a script, whatever it begins with.
+        let is_script = part.kind == PartKind::Shell
+            || (family == Family::Al2 && part.kind == PartKind::Other && calls_bootstrap(&commands(&part.text)));
+        if is_script {
+            interpreter(part, family, findings);
+        }
         if family == Family::Al2023 {
             in_vain(part, findings);
         }
@@ -19,6 +25,10 @@ pub(crate) fn check(user_data: &UserData, family: Family, is_all: bool, findings
     if family == Family::Al2 && is_all {
         bootstrap(user_data, findings);
     }
+}
+
+fn calls_bootstrap(commands: &[Command]) -> bool {
+    commands.iter().any(|it| bootstrap_call(it).is_some())
 }
 
 /// The kernel looks for `#!` at the very first byte, whatever cloud-init takes the part for.
@@ -33,7 +43,7 @@ fn interpreter(part: &Part, family: Family, findings: &mut Findings) {
     } else {
         "the script does not begin with `#!`, so it cannot be executed"
     };
-    let starts_node = family == Family::Al2 && commands(&part.text).iter().any(|it| bootstrap_call(it).is_some());
+    let starts_node = family == Family::Al2 && calls_bootstrap(&commands(&part.text));
     let severity = if starts_node { Severity::Error } else { Severity::Warning };
     findings.add_as(severity, &verdicts::UD34, message, part.source.at(line), line_text(&part.text, line));
 }
@@ -45,7 +55,7 @@ const VARIABLES: [&str; 3] = ["KUBELET_EXTRA_ARGS", "BOOTSTRAP_EXTRA_ARGS", "USE
 
 /// What has an effect on AL2 and none on AL2023.
 fn in_vain(part: &Part, findings: &mut Findings) {
-    for command in commands(&part.text) {
+    for command in commands_of(part) {
         let Some(first) = command.words.first() else { continue };
         let place = || part.source.at(first.line);
         let program = program(&command);
@@ -74,9 +84,10 @@ fn bootstrap(user_data: &UserData, findings: &mut Findings) {
         part.text.lines().any(|line| line.contains("bootstrap.sh") && !line.trim_start().starts_with('#'))
     };
     let scripts: Vec<&Part> = user_data.of_kind(PartKind::Shell).collect();
-    let called = scripts.iter().any(|part| commands(&part.text).iter().any(|it| bootstrap_call(it).is_some()));
+    let called = user_data.parts.iter().any(|part| calls_bootstrap(&commands_of(part)))
+        || user_data.of_kind(PartKind::Other).any(|part| calls_bootstrap(&commands(&part.text)));
     let settings = || user_data.of_kind(PartKind::CloudInit);
-    // `runcmd` and `bootcmd` of cloud-init call it too.
+    // A file that cloud-init writes may call it.
     if called || settings().any(mentions) {
         return;
     }

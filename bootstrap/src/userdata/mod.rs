@@ -176,7 +176,8 @@ fn kind_of(text: &str, media_type: &str) -> PartKind {
         | "text/part-handler" => return PartKind::CloudInit,
         _ => {}
     }
-    let start = text.trim_start_matches('\u{feff}').trim_start();
+    // A file of zeros is what a disk or a template leaves where nothing was written.
+    let start = text.trim_start_matches(['\u{feff}', '\0']).trim_start();
     let first = start.lines().next().unwrap_or_default().to_ascii_lowercase();
     let is_tagged = |tag: &str| first.starts_with(tag) || text.to_ascii_lowercase().contains(tag);
     if start.is_empty() {
@@ -190,7 +191,7 @@ fn kind_of(text: &str, media_type: &str) -> PartKind {
         PartKind::CloudInit
     } else if is_tagged("<powershell>") || is_tagged("<script>") || has_tasks(text) {
         PartKind::PowerShell
-    } else if text.lines().any(|line| has_api_version(line, "node.eks.aws/")) {
+    } else if text.lines().any(|line| has_api_version(line, "node.eks.aws/") || is_kind(line, "NodeConfig")) {
         PartKind::NodeConfig
     } else if text.lines().any(|line| has_api_version(line, "muster.dev/")) && text.contains("AgentConfig") {
         PartKind::AgentConfig
@@ -204,6 +205,12 @@ fn kind_of(text: &str, media_type: &str) -> PartKind {
 /// Whether a text is in the form that EC2Launch v2 has beside tags.
 fn has_tasks(text: &str) -> bool {
     text.lines().any(|line| line.trim_end() == "tasks:") && text.contains("executeScript")
+}
+
+/// Whether a line says the kind at the outermost level; the group beside it may be misspelt.
+fn is_kind(line: &str, kind: &str) -> bool {
+    let Some(value) = line.strip_prefix("kind:") else { return false };
+    value.trim().trim_matches(['"', '\'']) == kind
 }
 
 fn has_api_version(line: &str, group: &str) -> bool {

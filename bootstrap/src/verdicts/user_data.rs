@@ -13,8 +13,8 @@ verdicts! { USER_DATA;
     fix "begin the document with `MIME-Version: 1.0` and `Content-Type: multipart/mixed; boundary=\"//\"`, begin each part with `--//` at the first column, and end with `--//--`"
     source "aws/karpenter-provider-aws#2098, #2009, #5915; canonical/cloud-init#4239"
 
-    UD03 Error "there is no NodeConfig"
-    cause "On AL2023 nodeadm starts the node, and only a NodeConfig tells it which cluster to join."
+    UD03 Error "there is no NodeConfig, or no user data at all"
+    cause "The user data tells a node which cluster to join. On AL2023 nodeadm starts the node, and takes it from a NodeConfig only."
     fix "add a part with `Content-Type: application/node.eks.aws` that holds a NodeConfig"
     source "amazon-eks-ami, nodeadm/internal/configprovider"
 

@@ -29,8 +29,14 @@ pub struct Command {
 /// The simple commands of a script, in the order in which they stand. Branches are not judged: each is here.
 #[must_use]
 pub fn commands(script: &str) -> Vec<Command> {
-    let mut reader =
-        Reader { script: Cursor::new(script), variables: BTreeMap::new(), documents: Vec::new(), room: MOST_EXPANDED };
+    let mut reader = Reader {
+        script: Cursor::new(script),
+        variables: BTreeMap::new(),
+        arrays: BTreeMap::new(),
+        is_in_array: false,
+        documents: Vec::new(),
+        room: MOST_EXPANDED,
+    };
     let mut commands = Vec::new();
     let mut current = Command::default();
     let mut is_assigning = true;
@@ -59,11 +65,15 @@ pub fn commands(script: &str) -> Vec<Command> {
                         current.words.push(word);
                         continue;
                     }
-                    if is_assigning && let Some((name, value)) = assignment(&word.text) {
+                    if is_assigning && let Some(Assignment { name, value, adds }) = assignment(&word.text) {
                         if word.is_open {
                             reader.variables.remove(name);
-                        } else if value.len() <= LONGEST_VALUE {
+                        } else if !adds && value.len() <= LONGEST_VALUE {
                             reader.variables.insert(name.to_owned(), value.to_owned());
+                        } else if let Some(known) = reader.variables.get_mut(name).filter(|_| adds)
+                            && known.len() + value.len() <= LONGEST_VALUE
+                        {
+                            known.push_str(value);
                         }
                         if !current.words.is_empty() {
                             current.words.push(word);
@@ -82,12 +92,31 @@ pub fn commands(script: &str) -> Vec<Command> {
     commands
 }
 
-fn assignment(text: &str) -> Option<(&str, &str)> {
+/// `NAME=value`, or `NAME+=value`.
+struct Assignment<'t> {
+    name: &'t str,
+    value: &'t str,
+    adds: bool,
+}
+
+fn assignment(text: &str) -> Option<Assignment<'_>> {
     let (name, value) = text.split_once('=')?;
+    let (name, adds) = name.strip_suffix('+').map_or((name, false), |name| (name, true));
     let mut chars = name.chars();
     let is_name = chars.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
         && chars.all(|char| char == '_' || char.is_ascii_alphanumeric());
-    is_name.then_some((name, value))
+    is_name.then_some(Assignment { name, value, adds })
+}
+
+/// Puts texts after what is there of a word: the first one continues it, each other one is a word of its own.
+fn add(texts: Vec<(String, bool)>, word: &mut ShellWord, words: &mut Vec<ShellWord>, line: usize) {
+    for (index, (text, is_open)) in texts.into_iter().enumerate() {
+        if index > 0 {
+            words.push(std::mem::replace(word, ShellWord { text: String::new(), line, is_open: false }));
+        }
+        word.text.push_str(&text);
+        word.is_open |= is_open;
+    }
 }
 
 enum Token {
@@ -99,6 +128,9 @@ enum Token {
 struct Reader {
     script: Cursor,
     variables: BTreeMap<String, String>,
+    /// Arrays that are set to words: `ARGS=(a b)`.
+    arrays: BTreeMap<String, Vec<ShellWord>>,
+    is_in_array: bool,
     /// Delimiters of here-documents whose bodies begin at the next line, and whether tabs are stripped from them.
     documents: Vec<(String, bool)>,
     /// How many bytes of variables may still be put in.
@@ -233,6 +265,13 @@ impl Reader {
         let mut is_there = false;
         while let Some(char) = self.script.peek(0) {
             match char {
+                '(' if words.is_empty() && !self.is_in_array && word.text.ends_with('=') => {
+                    match assignment(&word.text).map(|it| (it.name.to_owned(), it.adds)) {
+                        Some((name, adds)) => self.array_literal(name, adds),
+                        None => break,
+                    }
+                    return words;
+                }
                 ' ' | '\t' | '\n' | '\r' | ';' | '&' | '|' | '<' | '>' | '(' | ')' => break,
                 '\\' => {
                     self.script.take();
@@ -254,9 +293,18 @@ impl Reader {
                 '"' => {
                     self.script.take();
                     is_there = true;
-                    self.double_quoted(&mut word);
+                    self.double_quoted(&mut word, &mut words);
                 }
                 '$' | '`' => {
+                    if let Some((elements, _)) = self.elements() {
+                        let text =
+                            |it: &ShellWord| it.text.split([' ', '\t', '\n']).map(str::to_owned).collect::<Vec<_>>();
+                        let split = elements.iter().flat_map(|it| text(it).into_iter().map(|text| (text, it.is_open)));
+                        let fields: Vec<_> = split.filter(|(text, _)| !text.is_empty()).collect();
+                        is_there |= !fields.is_empty();
+                        add(fields, &mut word, &mut words, self.script.line);
+                        continue;
+                    }
                     let Some(value) = self.expansion(&mut word) else {
                         is_there = true;
                         continue;
@@ -291,7 +339,7 @@ impl Reader {
         words
     }
 
-    fn double_quoted(&mut self, word: &mut ShellWord) {
+    fn double_quoted(&mut self, word: &mut ShellWord, words: &mut Vec<ShellWord>) {
         while let Some(char) = self.script.peek(0) {
             match char {
                 '"' => {
@@ -307,7 +355,16 @@ impl Reader {
                     }
                 }
                 '$' | '`' => {
-                    if let Some(value) = self.expansion(word) {
+                    if let Some((elements, is_joined)) = self.elements() {
+                        let is_open = elements.iter().any(|it| it.is_open);
+                        let texts = elements.into_iter().map(|it| (it.text, it.is_open));
+                        let texts = if is_joined {
+                            vec![(texts.map(|(text, _)| text).collect::<Vec<_>>().join(" "), is_open)]
+                        } else {
+                            texts.collect()
+                        };
+                        add(texts, word, words, self.script.line);
+                    } else if let Some(value) = self.expansion(word) {
                         word.text.push_str(&value);
                     }
                 }
@@ -317,6 +374,49 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// The words between the parentheses of `NAME=(…)`, which are here.
+    fn array_literal(&mut self, name: String, adds: bool) {
+        self.is_in_array = true;
+        let mut elements = Vec::new();
+        self.script.take();
+        while let Some(char) = self.script.peek(0).filter(|char| *char != ')') {
+            match char {
+                '#' => while self.script.peek(0).is_some_and(|char| char != '\n') && self.script.take().is_some() {},
+                ' ' | '\t' | '\n' | '\r' | ';' | '&' | '|' | '<' | '>' | '(' => {
+                    self.script.take();
+                }
+                _ => elements.extend(self.word()),
+            }
+        }
+        self.script.take();
+        self.is_in_array = false;
+        let array = self.arrays.entry(name).or_default();
+        if !adds {
+            array.clear();
+        }
+        array.extend(elements);
+    }
+
+    /// The words of an array whose name is here with all its elements, `${NAME[@]}` or `${NAME[*]}`, if the script has
+    /// set it; and whether in quotes they are one word.
+    fn elements(&mut self) -> Option<(Vec<ShellWord>, bool)> {
+        let written: String =
+            (1..).map_while(|ahead| self.script.peek(ahead)).take_while(|char| *char != '}').collect();
+        let name = written.strip_prefix('{')?;
+        let (name, is_joined) = match name.strip_suffix("[@]") {
+            Some(name) => (name, false),
+            None => (name.strip_suffix("[*]")?, true),
+        };
+        let array = self.arrays.get(name)?;
+        let size = array.iter().map(|it| it.text.len() + 1).sum::<usize>();
+        self.room = self.room.checked_sub(size)?;
+        let array = array.clone();
+        for _ in 0..written.chars().count() + 2 {
+            self.script.take();
+        }
+        Some((array, is_joined))
     }
 
     /// The value of what `$` or a backquote begins, or `None` if only a shell knows it; then it is in the word as it

@@ -1,0 +1,39 @@
+//! The commands that a part makes cloud-init run: a script, a boot hook, or `bootcmd` and `runcmd` of `#cloud-config`.
+
+use crate::tree::{self, Tree};
+use crate::userdata::{Part, PartKind};
+use crate::words::shell::{Command, ShellWord, commands};
+
+/// The commands of a part, in the order in which they run; their lines are those of the part.
+pub(crate) fn commands_of(part: &Part) -> Vec<Command> {
+    match part.kind {
+        PartKind::Shell => commands(&part.text),
+        PartKind::CloudInit if part.text.trim_start().starts_with("#cloud-boothook") => commands(&part.text),
+        PartKind::CloudInit if part.text.trim_start().starts_with("#cloud-config") => of_config(&part.text),
+        _ => Vec::new(),
+    }
+}
+
+/// A text is a line of shell; a list is a program and its arguments, which no shell reads.
+/// Source: cloud-init documentation, modules Bootcmd and Runcmd.
+fn of_config(text: &str) -> Vec<Command> {
+    let Ok(tree) = tree::yaml(text) else { return Vec::new() };
+    let mut found = Vec::new();
+    for item in ["bootcmd", "runcmd"].into_iter().filter_map(|key| tree.get(key)).flat_map(Tree::items) {
+        let line = item.line.max(1);
+        let Some(script) = item.text() else {
+            let word =
+                |it: &Tree| Some(ShellWord { text: it.text()?.to_owned(), line: it.line.max(1), is_open: false });
+            found.push(Command { words: item.items().iter().filter_map(word).collect() });
+            continue;
+        };
+        // The lines of a block come after the one with its mark.
+        let shown = text.lines().nth(line - 1).unwrap_or_default().trim_end();
+        let before = if shown.ends_with(['|', '>', '-', '+']) { line } else { line - 1 };
+        for mut command in commands(script) {
+            command.words.iter_mut().for_each(|word| word.line += before);
+            found.push(command);
+        }
+    }
+    found
+}
