@@ -2,6 +2,7 @@
 
 use crate::agent_config::AgentConfig;
 use crate::facts::{Argument, Facts};
+use crate::families::environment_file::read as read_environment;
 use crate::families::{al2, al2023, bottlerocket, windows};
 use crate::family::Family;
 use crate::finding::Findings;
@@ -10,7 +11,7 @@ use crate::kubelet::arguments;
 use crate::kubelet::config::{Form, Layer, merged, with_flags};
 use crate::kubelet::instance::{FALLBACK, Figures, evaluate};
 use crate::node_class::{self, Launch};
-use crate::place::{Lines, Place, Source, line_text};
+use crate::place::{Place, Source, line_text};
 use crate::question::{File, Question};
 use crate::report::{Effective, Report};
 use crate::rules;
@@ -18,7 +19,6 @@ use crate::secrets::Values;
 use crate::tree;
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
-use crate::words::systemd::{environment_file, last, split_value};
 
 /// Judges what is asked. Total: every document has an answer.
 #[must_use]
@@ -59,7 +59,7 @@ pub fn judge(question: &Question) -> Report {
         image::drivers(image, &wanted_drivers(question), &mut findings);
     }
     if let Some(file) = &question.environment_file {
-        read_environment(file, &mut facts);
+        read_environment(file, family, &mut facts, &mut findings);
     }
     if let Some((name, arguments)) = &question.kubelet_command {
         let place = Source::whole(name.as_str()).anywhere();
@@ -222,28 +222,6 @@ fn read(question: &Question, user_data: &UserData, family: Family, facts: &mut F
         Family::Custom if has(PartKind::Toml) => bottlerocket::read(question, user_data, facts, findings),
         Family::Custom if has(PartKind::PowerShell) => windows::read(user_data, facts, findings),
         Family::Custom => al2::read(user_data, facts, findings),
-    }
-}
-
-/// The arguments that an environment file has: nodeadm's variable, which holds all of them, or those of AL2, which the unit adds
-/// to its own. The file is what counts on the machine, so it takes the place of what the user data leads to.
-fn read_environment(file: &File, facts: &mut Facts) {
-    const ALL: &str = "NODEADM_KUBELET_ARGS";
-    const MORE: [&str; 2] = ["KUBELET_ARGS", "KUBELET_EXTRA_ARGS"];
-    let source = Source::whole(file.name.as_str());
-    let variables = environment_file(&file.text);
-    facts.configures_kubelet = true;
-    facts.is_of_one_machine = true;
-    // A file without any of them leaves a kubelet of AL2023 without arguments.
-    facts.has_all_arguments =
-        last(&variables, ALL).is_some() || MORE.iter().all(|name| last(&variables, name).is_none());
-    facts.arguments.clear();
-    let lines = Lines::new(&file.text);
-    for name in [ALL].iter().chain(&MORE) {
-        for word in last(&variables, name).map(|variable| split_value(&variable.value)).unwrap_or_default() {
-            let place = source.at(lines.of(word.at));
-            facts.arguments.push(Argument { text: word.text, place, is_open: false });
-        }
     }
 }
 

@@ -100,27 +100,44 @@ fn nowhere(question: &Question) -> Place {
     }
 }
 
-/// Taints of the configuration that the kubelet refuses. Those of a list that a flag replaces are never read.
+/// Taints of the configuration that the kubelet or the API server refuses. Those of a list that a flag replaces are never
+/// read.
 fn configured_taints(facts: &Facts, parsed: &Parsed, config: &Map<String, Value>, findings: &mut Findings) {
     if parsed.last(FLAG).is_some() {
         return;
     }
     let mut seen = BTreeSet::new();
-    for taint in taints_of(config.get(FIELD)) {
+    let items = config.get(FIELD).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for (index, item) in items.iter().enumerate() {
+        let Some(taint) = taints_of(Some(&Value::Array(vec![item.clone()]))).pop() else { continue };
+        let place = item_place(facts, index);
+        let shown = || format!("{FIELD}: {taint}");
+        if item.get("timeAdded").is_some_and(|time| !time.is_null()) {
+            let message = format!("taint {taint} of {FIELD} has `timeAdded`, which only the API server sets");
+            let fix = "remove `timeAdded`";
+            findings.add_with_fix(&verdicts::KA14, message, fix, place.clone(), shown());
+        }
         let is_second = !seen.insert((taint.key.clone(), taint.effect.clone()));
         if let Err(fault) = taint.check() {
-            findings.add(&verdicts::KA03, fault.to_string(), field_place(facts), format!("{FIELD}: {taint}"));
+            findings.add(&verdicts::KA03, fault.to_string(), place, shown());
         } else if is_second {
-            let message = format!("taint {taint} stands twice");
-            findings.add_as(
-                Severity::Warning,
-                &verdicts::KA03,
-                message,
-                field_place(facts),
-                format!("{FIELD}: {taint}"),
-            );
+            let message = format!("a taint of key `{}` and effect {} stands twice", taint.key, taint.effect);
+            let fix = "keep one taint of each key and effect: the API server refuses a Node with two";
+            findings.add_with_fix(&verdicts::KA03, message, fix, place, shown());
         }
     }
+}
+
+/// Where an item of the list stands.
+fn item_place(facts: &Facts, index: usize) -> Place {
+    let of_layer = |layer: &crate::kubelet::config::Layer| {
+        let list = layer.tree.get(FIELD)?;
+        let line = list.items().get(index).map_or(list.line, |item| item.line);
+        (line > 0).then(|| layer.source.at(line))
+    };
+    // A list replaces the one before it.
+    let last = facts.layers.iter().rev().find(|layer| layer.tree.get(FIELD).is_some());
+    last.and_then(of_layer).unwrap_or_else(|| field_place(facts))
 }
 
 fn field_place(facts: &Facts) -> Place {

@@ -1,0 +1,62 @@
+//! The environment file of the kubelet's unit: nodeadm's variable, which holds all arguments, or those of AL2, which the
+//! unit adds to its own.
+
+use crate::facts::{Argument, Facts};
+use crate::family::Family;
+use crate::finding::Findings;
+use crate::place::{Lines, Source, line_text};
+use crate::question::File;
+use crate::verdicts;
+use crate::words::systemd::{Variable, environment_file, last, split_value};
+
+const OF_NODEADM: &str = "NODEADM_KUBELET_ARGS";
+const OF_AL2: [&str; 2] = ["KUBELET_ARGS", "KUBELET_EXTRA_ARGS"];
+
+/// Reads the arguments of a file. It is what counts on the machine, so it takes the place of what the user data leads to.
+pub(crate) fn read(file: &File, family: Family, facts: &mut Facts, findings: &mut Findings) {
+    let source = Source::whole(file.name.as_str());
+    let variables = environment_file(&file.text);
+    let lines = Lines::new(&file.text);
+    // A unit expands its own variables only. Of another image the file itself tells which these are.
+    let is_of_al2023 = match family {
+        Family::Al2023 => true,
+        Family::Al2 => false,
+        _ => last(&variables, OF_NODEADM).is_some(),
+    };
+    let names: &[&str] = if is_of_al2023 { &[OF_NODEADM] } else { &OF_AL2 };
+    facts.configures_kubelet = true;
+    facts.is_of_one_machine = true;
+    // A file without any of them leaves a kubelet of AL2023 without arguments.
+    facts.has_all_arguments = is_of_al2023 || names.iter().all(|name| last(&variables, name).is_none());
+    facts.arguments.clear();
+    for name in names {
+        for word in last(&variables, name).map(|variable| split_value(&variable.value)).unwrap_or_default() {
+            let place = source.at(lines.of(word.at));
+            facts.arguments.push(Argument { text: word.text, place, is_open: false });
+        }
+    }
+    for name in OF_AL2.into_iter().filter(|_| is_of_al2023) {
+        let Some(first) = last(&variables, name).and_then(|variable| variable.value.first()) else { continue };
+        let line = lines.of(first.at);
+        let message = format!("`{name}` is a variable of AL2; the kubelet's unit of AL2023 does not read it");
+        findings.add(&verdicts::UD35, message, source.at(line), line_text(&file.text, line));
+    }
+    lost(&file.text, &variables, &source, facts, findings);
+}
+
+/// Lines that begin like arguments and are part of no value: a line end has cut them off.
+fn lost(text: &str, variables: &[Variable], source: &Source, facts: &mut Facts, findings: &mut Findings) {
+    let mut at = 0;
+    for (index, line) in text.split('\n').enumerate() {
+        let start = at + line.len() - line.trim_start().len();
+        at += line.len() + 1;
+        let is_in_value = || variables.iter().any(|variable| variable.value.iter().any(|letter| letter.at == start));
+        if !line.trim_start().starts_with("--") || is_in_value() {
+            continue;
+        }
+        let place = source.at(index + 1);
+        let name = line.trim().split(['=', ' ']).next().unwrap_or_default();
+        facts.lose(line.trim(), &place);
+        findings.add(&verdicts::KA05, format!("a line end in the environment file loses `{name}`"), place, line.trim());
+    }
+}
