@@ -113,9 +113,20 @@ pub fn judge(question: &Question) -> Report {
         labels: rules::registration::effective_labels(&facts, &parsed),
         service_cidr: text(facts.service_cidr.as_ref()),
         certificate_authority: text(facts.certificate_authority.as_ref()),
-        flags: parsed.given.iter().map(|given| (given.name.clone(), given.value.clone())).collect(),
+        flags: parsed
+            .given
+            .iter()
+            .filter(|given| !is_open(given.index))
+            .map(|given| (given.name.clone(), given.value.clone()))
+            .collect(),
         kubelet_settings: in_effect,
-        kubelet_args: facts.arguments.into_iter().map(|argument| argument.text).collect(),
+        // What only the node knows does not reach the kubelet as it is written.
+        kubelet_args: facts
+            .arguments
+            .iter()
+            .filter(|argument| !argument.is_open)
+            .map(|argument| argument.text.clone())
+            .collect(),
         kubelet_config: config,
         max_pods,
         needs_pod_table: facts.needs_pod_table,

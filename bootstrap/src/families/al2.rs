@@ -1,15 +1,19 @@
 //! AL2: a shell script that calls bootstrap.sh.
 
+use std::collections::BTreeMap;
+
 use crate::facts::{Argument, Facts, Stated};
 use crate::families::cloud_init::commands_of;
 use crate::finding::Findings;
+use crate::network::Network;
 use crate::place::{Source, line_text};
+use crate::rules::config::dns_fault;
 use crate::userdata::{Part, UserData};
 use crate::verdicts;
 use crate::words::letters;
 use crate::words::shell::{Command, ShellWord};
 use crate::words::systemd::{last, split_value};
-use crate::words::unit::{directives, environment_directive, unresolved};
+use crate::words::unit::{directives, environment_directive};
 
 /// The options of bootstrap.sh that take a value, which is the next word.
 /// Source: bootstrap.sh of the last AL2 release of awslabs/amazon-eks-ami.
@@ -105,18 +109,25 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
     facts.configures_kubelet = true;
     facts.needs_pod_table = true;
     let mut positional = Vec::new();
-    let mut extra = None;
+    let (mut extra, mut uses_table) = (None, None);
+    let mut options = BTreeMap::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if OPTIONS.contains(&word.text.as_str()) || word.text == USE_MAX_PODS {
             let Some(value) = rest.next() else { break };
             let stated = || Some(Stated { text: value.text.clone(), place: part.source.at(value.line) });
+            if !value.is_open {
+                options.insert(word.text.as_str(), value);
+            }
             match word.text.as_str() {
                 "--apiserver-endpoint" => facts.endpoint = stated(),
                 "--b64-cluster-ca" => facts.certificate_authority = stated(),
                 "--service-ipv4-cidr" | "--service-ipv6-cidr" => facts.service_cidr = stated(),
                 "--kubelet-extra-args" => extra = Some(value),
-                USE_MAX_PODS => facts.needs_pod_table = value.text != "false",
+                USE_MAX_PODS => {
+                    facts.needs_pod_table = value.text != "false";
+                    uses_table = Some(value);
+                }
                 _ => {}
             }
             // A value that the shell will fill in cannot be judged.
@@ -162,13 +173,71 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
         }
         Some(_) => {}
     }
+    refused(&options, part, findings);
     if let Some(extra) = extra {
         extra_args(extra, &part.source, facts, findings);
+        let sets_pods = |it: &&Argument| it.text.starts_with("--max-pods");
+        if let Some(argument) = facts.arguments.iter().find(sets_pods)
+            && facts.needs_pod_table
+            && uses_table.is_none_or(|value| !value.is_open)
+        {
+            let message = "`--max-pods` is set, and bootstrap.sh reserves memory for the number of its own table";
+            let fix = "add `--use-max-pods false` to the call, and reserve with `--kube-reserved` what the pods need";
+            findings.add_with_fix(&verdicts::KA30, message, fix, argument.place.clone(), &argument.text);
+        }
+    }
+}
+
+/// Values at which bootstrap.sh exits, and a DNS that no Service can have.
+fn refused(options: &BTreeMap<&str, &ShellWord>, part: &Part, findings: &mut Findings) {
+    let text = |name: &str| options.get(name).map(|word| word.text.as_str());
+    let is_given = |name: &str| text(name).is_some_and(|text| !text.is_empty());
+    let mut refuse = |name: &str, message: String, fix: &str| {
+        let Some(word) = options.get(name) else { return };
+        let shown = format!("{name} {}", word.text);
+        findings.add_with_fix(&verdicts::UD38, message, fix, part.source.at(word.line), shown);
+    };
+    if let Some(runtime) = text("--container-runtime").filter(|it| *it != "containerd") {
+        let message = format!("bootstrap.sh has no container runtime `{runtime}` for a kubelet of 1.24 or later");
+        refuse("--container-runtime", message, "remove `--container-runtime`: containerd is the only one");
+    }
+    let family = text("--ip-family").map(str::to_lowercase);
+    let family = family.as_deref();
+    if let Some(family) = family.filter(|it| !matches!(*it, "ipv4" | "ipv6" | "")) {
+        let message = format!("`{family}` is no family of IP addresses");
+        refuse("--ip-family", message, "write `ipv4` or `ipv6`");
+    }
+    // Without one of the two, bootstrap.sh asks EKS for the network.
+    let asks_nobody = is_given("--apiserver-endpoint") && is_given("--b64-cluster-ca");
+    if family == Some("ipv6") && asks_nobody && !is_given("--service-ipv6-cidr") && !is_given("--dns-cluster-ip") {
+        let message = "`--ip-family ipv6` needs `--service-ipv6-cidr`".to_owned();
+        refuse("--ip-family", message, "add `--service-ipv6-cidr` with the cluster's service CIDR");
+    }
+    if family == Some("ipv4") && is_given("--service-ipv6-cidr") {
+        let message = "`--service-ipv6-cidr` contradicts `--ip-family ipv4`".to_owned();
+        refuse("--service-ipv6-cidr", message, "remove one of the two");
+    }
+    let cidr = text("--service-ipv4-cidr").filter(|_| family != Some("ipv6")).or(text("--service-ipv6-cidr"));
+    if let (Some(network), Some(dns)) = (cidr.and_then(Network::read), options.get("--dns-cluster-ip"))
+        && let Some(message) = dns_fault(&dns.text, network)
+    {
+        let fix = "remove `--dns-cluster-ip` (it is derived from the service CIDR), or write the ClusterIP of kube-dns";
+        let shown = format!("--dns-cluster-ip {}", dns.text);
+        findings.add_with_fix(&verdicts::KA29, message, fix, part.source.at(dns.line), shown);
     }
 }
 
 fn short(text: &str) -> String {
     text.split('=').next().unwrap_or_default().chars().take(60).collect()
+}
+
+/// Stands for the percent sign of a specifier, which systemd resolves on the node.
+const MARK: char = '\u{e000}';
+
+/// Marks the specifiers that systemd knows (systemd.unit(5)); others stay as they are.
+fn marked(letter: char) -> Option<String> {
+    const KNOWN: &str = "abBCdDEfgGhHiIjJlLmMnNopPrRsStTuUvVwWyY";
+    KNOWN.contains(letter).then(|| format!("{MARK}{letter}"))
 }
 
 /// bootstrap.sh writes the arguments to a drop-in, between single quotes; systemd reads it.
@@ -178,12 +247,13 @@ fn extra_args(extra: &ShellWord, source: &Source, facts: &mut Facts, findings: &
     let unit = format!("[Service]\nEnvironment='{VARIABLE}={}'\n", extra.text);
     let mut value = Vec::new();
     for directive in directives(&unit, "Service", "Environment") {
-        if let Some(variable) = last(&environment_directive(&directive, &unresolved), VARIABLE) {
+        if let Some(variable) = last(&environment_directive(&directive, &marked), VARIABLE) {
             value.clone_from(&variable.value);
         }
     }
     let reached = split_value(&value);
     let meant = split_value(&letters(&extra.text));
+    let is_of_node = |text: &str| text.contains(MARK);
     if reached.len() < meant.len() {
         for word in meant.iter().skip(reached.len()) {
             facts.lose(&word.text, &place);
@@ -198,8 +268,8 @@ fn extra_args(extra: &ShellWord, source: &Source, facts: &mut Facts, findings: &
         }
     }
     facts.arguments.extend(reached.into_iter().map(|word| Argument {
-        is_open: extra.is_open && word.text.contains(['$', '`']),
-        text: word.text,
+        is_open: (extra.is_open && word.text.contains(['$', '`'])) || is_of_node(&word.text),
+        text: word.text.replace(MARK, "%"),
         place: place.clone(),
     }));
 }

@@ -5,6 +5,7 @@ use crate::finding::{Findings, Severity};
 use crate::kubelet::labels::is_label_value;
 use crate::kubelet::schema::{BOTTLEROCKET, FieldFaultKind};
 use crate::kubelet::taints::{EFFECTS, Taint};
+use crate::likeness;
 use crate::place::{Source, line_text};
 use crate::question::Question;
 use crate::tree::{self, Tree};
@@ -23,6 +24,17 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
             return findings.add(&verdicts::UD25, message, source.at(line), line_text(text, line));
         }
     };
+    for (key, line, _) in tree.get("settings").map(Tree::entries).unwrap_or_default() {
+        if TABLES.contains(&key.as_str()) {
+            continue;
+        }
+        let nearest = likeness::nearest(key, TABLES);
+        let meant = nearest.map(|it| format!("; did you mean `settings.{it}`?")).unwrap_or_default();
+        // What a newer Bottlerocket has is an error on the older one only.
+        let severity = if nearest.is_some() { Severity::Error } else { Severity::Warning };
+        let message = format!("no setting is named `settings.{key}`{meant}");
+        findings.add_as(severity, &verdicts::UD06, message, source.at(*line), line_text(text, *line));
+    }
     for (key, line, _) in tree.entries().iter().filter(|(key, ..)| key != "settings") {
         let message = format!("Bottlerocket takes settings below `settings` only; `{key}` is none");
         findings.add(&verdicts::UD06, message, source.at(*line), line_text(text, *line));
@@ -61,6 +73,16 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
             FieldFaultKind::OtherVersion { .. } | FieldFaultKind::Twice => {}
         }
     }
+    values(kubernetes, &mut |key, wanted, line| {
+        let message = format!("`settings.kubernetes.{key}` must be {wanted}");
+        let fix = format!("write {wanted}");
+        findings.add_with_fix(&verdicts::UD25, message, &fix, source.at(line), line_text(text, line));
+    });
+    if let Some((line, _)) = kubernetes.entry("provider-id") {
+        let message = "the provider ID is set, and every instance has another one";
+        let fix = "remove `provider-id`: Bottlerocket sets it itself";
+        findings.add_with_fix(&verdicts::AU14, message, fix, source.at(line), line_text(text, line));
+    }
     let stated = |key: &str| {
         let (line, value) = kubernetes.entry(key)?;
         Some(Stated { text: value.text()?.to_owned(), place: source.at(line) })
@@ -93,6 +115,84 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         });
     }
     facts.settings = Some(settings);
+}
+
+/// The tables below `settings`. Source: bottlerocket-os/bottlerocket, documentation of the settings, 1.20 and later.
+const TABLES: [&str; 25] = [
+    "autoscaling",
+    "aws",
+    "boot",
+    "bootstrap-commands",
+    "bootstrap-containers",
+    "cloudformation",
+    "container-registry",
+    "container-runtime",
+    "container-runtime-plugins",
+    "dns",
+    "ecs",
+    "host-containers",
+    "kernel",
+    "kubelet-device-plugins",
+    "kubelet-device-plugin",
+    "kubernetes",
+    "metrics",
+    "motd",
+    "network",
+    "ntp",
+    "nvidia-container-runtime",
+    "oci-defaults",
+    "oci-hooks",
+    "pki",
+    "updates",
+];
+
+/// Settings of Kubernetes that are one of a few words. Source: settings-sdk, modeled-types/src/kubernetes.rs.
+const CHOICES: [(&str, &[&str]); 4] = [
+    ("cpu-manager-policy", &["none", "static"]),
+    ("memory-manager-policy", &["None", "Static"]),
+    ("topology-manager-policy", &["none", "restricted", "best-effort", "single-numa-node"]),
+    ("topology-manager-scope", &["container", "pod"]),
+];
+/// The keys of the tables of evictions. Source: the same, `KubernetesEvictionKey`.
+const EVICTIONS: [&str; 6] = [
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "pid.available",
+];
+
+/// Judges values whose type is more than text or number; what is wrong goes to `refuse`: setting, what is wanted, line.
+fn values(kubernetes: &Tree, refuse: &mut dyn FnMut(&str, &str, usize)) {
+    if let Some((line, pods)) = kubernetes.entry("max-pods")
+        && pods.integer().is_some_and(|pods| u32::try_from(pods).is_err())
+    {
+        refuse("max-pods", "a whole number from 0 to 4294967295", line);
+    }
+    for (key, choices) in CHOICES {
+        if let Some((line, value)) = kubernetes.entry(key)
+            && value.text().is_some_and(|text| !choices.contains(&text))
+        {
+            let wanted = choices.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(" or ");
+            refuse(key, &wanted, line);
+        }
+    }
+    if let Some((line, value)) = kubernetes.entry("cluster-dns-ip") {
+        let is_address = |it: &Tree| it.text().is_some_and(|text| text.parse::<std::net::IpAddr>().is_ok());
+        let is_list = !value.items().is_empty() && value.items().iter().all(is_address);
+        if !is_address(value) && !is_list {
+            refuse("cluster-dns-ip", "an IP address, or a list of them", line);
+        }
+    }
+    for table in ["eviction-hard", "eviction-soft", "eviction-soft-grace-period"] {
+        for (signal, line, _) in kubernetes.get(table).map(Tree::entries).unwrap_or_default() {
+            if !EVICTIONS.contains(&signal.as_str()) {
+                let meant = likeness::nearest(signal, EVICTIONS).unwrap_or("memory.available");
+                refuse(&format!("{table}.{signal}"), &format!("a signal such as `{meant}`"), *line);
+            }
+        }
+    }
 }
 
 /// Settings beside those of Kubernetes whose type people get wrong: the table, the name in each of its tables (or, of

@@ -98,9 +98,12 @@ impl Parsed {
     #[must_use]
     pub fn map(&self, name: &str) -> BTreeMap<String, String> {
         let pairs = self.all(name).flat_map(|given| given.value.split(','));
-        let pair =
-            |pair: &str| pair.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
-        pairs.filter_map(pair).collect()
+        // A key alone has an empty value.
+        let pair = |pair: &str| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (key.trim().to_owned(), value.trim().to_owned())
+        };
+        pairs.filter(|pair| !pair.trim().is_empty()).map(pair).collect()
     }
 }
 

@@ -95,12 +95,20 @@ impl Schema {
                 faults.push(FieldFault { path: child, line: *line, kind: FieldFaultKind::Unknown { nearest: None } });
                 continue;
             }
-            self.check_field(value, *line, &child, version, faults);
+            self.check_field(value, *line, (&child, &child), version, faults);
         }
     }
 
-    fn check_field(&self, value: &Tree, line: usize, path: &str, version: Option<Minor>, faults: &mut Vec<FieldFault>) {
-        let mut fault = |kind| faults.push(FieldFault { path: shown(path), line, kind });
+    /// `path` is the way in the table, with its marks; `named` is the one in the document.
+    fn check_field(
+        &self,
+        value: &Tree,
+        line: usize,
+        (path, named): (&str, &str),
+        version: Option<Minor>,
+        faults: &mut Vec<FieldFault>,
+    ) {
+        let mut fault = |kind| faults.push(FieldFault { path: shown(named), line, kind });
         let wrong = |wanted| FieldFaultKind::Type { wanted, found: value.describe() };
         if let Some(rows) = self.fields.get(path) {
             let row = match version {
@@ -129,7 +137,7 @@ impl Schema {
         if self.has(&items) {
             match &value.node {
                 Node::List(list) => {
-                    list.iter().for_each(|item| self.check_field(item, item.line, &items, version, faults))
+                    list.iter().for_each(|item| self.check_field(item, item.line, (&items, named), version, faults))
                 }
                 _ if value.is_null() => {}
                 _ => fault(wrong("a list")),
@@ -140,12 +148,13 @@ impl Schema {
                     for (index, (key, line, value)) in entries.iter().enumerate() {
                         if entries[..index.min(MOST_COMPARED)].iter().any(|(other, ..)| other == key) {
                             faults.push(FieldFault {
-                                path: format!("{path}.{key}"),
+                                path: shown(&format!("{named}.{key}")),
                                 line: *line,
                                 kind: FieldFaultKind::Twice,
                             });
                         }
-                        self.check_field(value, *line, &values, version, faults);
+                        let named = format!("{named}.{key}");
+                        self.check_field(value, *line, (&values, &named), version, faults);
                     }
                 }
                 _ if value.is_null() => {}
@@ -215,7 +224,7 @@ fn mismatch(kind: &str, value: &Tree) -> Option<&'static str> {
     };
     let wanted = match kind {
         "object" | "quantities" => "a map",
-        "taint" => "a map of `key`, `value` and `effect`, each of them text",
+        "taint" => "a map of the texts `key`, `value` and `effect`",
         "bool" => "true or false",
         "int" => "a whole number",
         "number" => "a number",

@@ -4,7 +4,7 @@ use crate::facts::Facts;
 use crate::finding::{Findings, Severity};
 use crate::kubelet::arguments::{ArgumentFaultKind, FlagSet, Parsed, boolean};
 use crate::kubelet::version::Minor;
-use crate::kubelet::{flags, gates, labels};
+use crate::kubelet::{flags, gates, labels, taints};
 use crate::verdicts;
 
 /// Judges every argument.
@@ -73,6 +73,7 @@ pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mu
             findings.add_as(Severity::Warning, &verdicts::KA01, message, argument.place.clone(), &argument.text);
         }
     }
+    without_effect(facts, parsed, findings);
     restricted_labels(facts, parsed, findings);
     feature_gates(facts, parsed, set.version, findings);
     if let Some(given) = parsed.last("cloud-provider").filter(|given| !matches!(given.value.as_str(), "external" | ""))
@@ -80,6 +81,37 @@ pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mu
     {
         let message = format!("`--cloud-provider={}` is refused", given.value);
         findings.add(&verdicts::KA16, message, argument.place.clone(), &argument.text);
+    }
+}
+
+/// What the kubelet reads, and passes over.
+fn without_effect(facts: &Facts, parsed: &Parsed, findings: &mut Findings) {
+    for given in &parsed.given {
+        let Some(argument) = facts.arguments.get(given.index).filter(|argument| !argument.is_open) else { continue };
+        let is_address = |text: &&str| text.trim().parse::<std::net::IpAddr>().is_ok();
+        match given.name.as_str() {
+            // Source: `ParseNodeIPArgument` of component-helpers: `Could not parse some node IP(s), ignoring them`.
+            "node-ip" => {
+                let Some(bad) = given.value.split(',').find(|it| !it.trim().is_empty() && !is_address(it)) else {
+                    continue;
+                };
+                let message = format!("`{bad}` is no IP address, so the kubelet passes over it");
+                let fix = "write the address of the node, or remove the flag";
+                let place = argument.place.clone();
+                findings.add_with_fix_as(Severity::Warning, &verdicts::KA33, message, fix, place, &argument.text);
+            }
+            "register-with-taints" => {
+                let Some(taint) = given.value.split(',').find(|it| it.ends_with('-')) else { continue };
+                if taints::flag_value(&given.value).is_err() {
+                    continue;
+                }
+                let message = format!("`{taint}` is the form that removes a taint, and sets none");
+                let fix = "write the taint without the last `-`, or remove it";
+                let place = argument.place.clone();
+                findings.add_with_fix_as(Severity::Warning, &verdicts::KA03, message, fix, place, &argument.text);
+            }
+            _ => {}
+        }
     }
 }
 

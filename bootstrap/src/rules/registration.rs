@@ -42,7 +42,16 @@ fn taints_of(field: Option<&Value>) -> Vec<Taint> {
 pub(crate) fn effective_labels(facts: &Facts, parsed: &Parsed) -> BTreeMap<String, String> {
     match &facts.settings {
         Some(settings) => settings.labels.iter().map(|(key, value, _)| (key.clone(), value.clone())).collect(),
-        None => parsed.map("node-labels"),
+        // What only the node knows is no label yet.
+        None => {
+            let is_open = |index: usize| facts.arguments.get(index).is_some_and(|argument| argument.is_open);
+            let known = |pair: &&str| !pair.contains(['$', '`', '%']);
+            let mut of_flags = Parsed { given: parsed.all("node-labels").cloned().collect(), ..Parsed::default() };
+            for given in of_flags.given.iter_mut().filter(|given| is_open(given.index)) {
+                given.value = given.value.split(',').filter(known).collect::<Vec<_>>().join(",");
+            }
+            of_flags.map("node-labels")
+        }
     }
 }
 

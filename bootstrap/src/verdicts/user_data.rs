@@ -153,6 +153,11 @@ verdicts! { USER_DATA;
     fix "write the text itself in `spec.userData` (in Terraform: without `base64encode`)"
     source "Karpenter documentation, EC2NodeClass, spec.userData"
 
+    UD38 Error "a value that bootstrap.sh refuses"
+    cause "bootstrap.sh of AL2 checks a few of its options, writes an error to its log and exits before it has set up the kubelet."
+    fix "write a value that bootstrap.sh takes"
+    source "amazon-eks-ami, AL2 bootstrap.sh"
+
     ID10 Error "endpoints are asked for that the region does not have"
     cause "With `AWS_USE_FIPS_ENDPOINT` every program of the node talks to `…-fips.REGION.amazonaws.com`. Where there is none, nodeadm waits for EC2 until it gives up."
     fix "remove `AWS_USE_FIPS_ENDPOINT`, or run in a region with FIPS endpoints, with VPC endpoints for them"

@@ -263,16 +263,15 @@ fn cgroup_driver(whole: &Whole<'_>, findings: &mut Findings) {
 fn cluster_dns(whole: &Whole<'_>, findings: &mut Findings) {
     let Some(network) = whole.facts.service_cidr.as_ref().and_then(|cidr| Network::read(&cidr.text)) else { return };
     let servers = whole.values.get("clusterDNS").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for text in servers.iter().filter_map(Value::as_str) {
-        let Ok(address) = text.parse() else {
-            whole.refuse(&verdicts::KA29, "clusterDNS", format!("`{text}` is not an address"), findings);
-            continue;
-        };
-        // NodeLocal DNSCache listens on a link-local address.
-        let is_local = matches!(address, std::net::IpAddr::V4(it) if it.is_link_local());
-        if !is_local && !network.contains(address) {
-            let message = format!("cluster DNS `{text}` is not in the service network");
-            whole.refuse(&verdicts::KA29, "clusterDNS", message, findings);
-        }
+    for message in servers.iter().filter_map(Value::as_str).filter_map(|text| dns_fault(text, network)) {
+        whole.refuse(&verdicts::KA29, "clusterDNS", message, findings);
     }
+}
+
+/// What is wrong with a cluster DNS of this service network.
+pub(crate) fn dns_fault(text: &str, network: Network) -> Option<String> {
+    let Ok(address) = text.parse() else { return Some(format!("`{text}` is not an address")) };
+    // NodeLocal DNSCache listens on a link-local address.
+    let is_local = matches!(address, std::net::IpAddr::V4(it) if it.is_link_local());
+    (!is_local && !network.contains(address)).then(|| format!("cluster DNS `{text}` is not in the service network"))
 }
