@@ -127,7 +127,7 @@ fn a_fragment_of_an_environment_file_is_judged_as_one() {
     };
     assert_eq!(judged("KUBELET_EXTRA_ARGS='--node-labels=a=b'\n"), [""; 0]);
     assert_eq!(judged("KUBELET_ARGS='--node-ip=10.0.0.1 --max-pods=many'\n"), ["KA33"]);
-    assert_eq!(judged("NODEADM_KUBELET_ARGS='--node-ip=10.0.0.1'\nKUBELET_EXTRA_ARGS='--v=2'\n"), ["KA31"]);
+    assert_eq!(judged("NODEADM_KUBELET_ARGS='--node-ip=10.0.0.1'\nKUBELET_EXTRA_ARGS='--v=2'\n"), ["KA31", "UD35"]);
 }
 
 // One of the messages has the words of the system.

@@ -4,8 +4,12 @@
 //! chapter 2. A variable that the script sets to a literal before is put in, and split like one; everything else that
 //! only a shell can know (`$(…)`, arithmetic, unset variables) stays as it is written and marks its word as open.
 
+mod arrays;
+mod redirections;
+
 use std::collections::BTreeMap;
 
+use self::arrays::{Assignment, add, assignment};
 use super::cursor::{Cursor, LONGEST_VALUE, MOST_EXPANDED, MOST_WORDS};
 
 /// A word of a command.
@@ -92,33 +96,6 @@ pub fn commands(script: &str) -> Vec<Command> {
     commands
 }
 
-/// `NAME=value`, or `NAME+=value`.
-struct Assignment<'t> {
-    name: &'t str,
-    value: &'t str,
-    adds: bool,
-}
-
-fn assignment(text: &str) -> Option<Assignment<'_>> {
-    let (name, value) = text.split_once('=')?;
-    let (name, adds) = name.strip_suffix('+').map_or((name, false), |name| (name, true));
-    let mut chars = name.chars();
-    let is_name = chars.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
-        && chars.all(|char| char == '_' || char.is_ascii_alphanumeric());
-    is_name.then_some(Assignment { name, value, adds })
-}
-
-/// Puts texts after what is there of a word: the first one continues it, each other one is a word of its own.
-fn add(texts: Vec<(String, bool)>, word: &mut ShellWord, words: &mut Vec<ShellWord>, line: usize) {
-    for (index, (text, is_open)) in texts.into_iter().enumerate() {
-        if index > 0 {
-            words.push(std::mem::replace(word, ShellWord { text: String::new(), line, is_open: false }));
-        }
-        word.text.push_str(&text);
-        word.is_open |= is_open;
-    }
-}
-
 enum Token {
     Words(Vec<ShellWord>),
     Separator,
@@ -175,65 +152,6 @@ impl Reader {
                     self.redirection();
                 }
                 Some(_) => return Token::Words(self.word()),
-            }
-        }
-    }
-
-    /// Passes over an operator and its target. Process substitution counts as a target.
-    fn redirection(&mut self) {
-        let mut operator = String::new();
-        while let Some(char) = self.script.peek(0).filter(|char| matches!(char, '<' | '>' | '&' | '|')) {
-            operator.push(char);
-            self.script.take();
-        }
-        if operator == "<<" {
-            let strips = self.script.peek(0) == Some('-');
-            if strips {
-                self.script.take();
-            }
-            self.blanks();
-            let delimiter: String = self.word().into_iter().map(|word| word.text).collect();
-            self.documents.push((delimiter, strips));
-            return;
-        }
-        if self.script.peek(0) == Some('(') {
-            self.parenthesis('(', ')');
-            return;
-        }
-        self.blanks();
-        if self.script.peek(0) == Some('>') || self.script.peek(0) == Some('<') {
-            // `> >(command)`
-            self.script.take();
-            if self.script.peek(0) == Some('(') {
-                self.parenthesis('(', ')');
-            }
-        } else if self.script.peek(0).is_some_and(|char| !matches!(char, '\n' | ';' | '&' | '|')) {
-            self.word();
-        }
-    }
-
-    fn blanks(&mut self) {
-        while matches!(self.script.peek(0), Some(' ' | '\t')) {
-            self.script.take();
-        }
-    }
-
-    fn skip_documents(&mut self) {
-        for (delimiter, strips) in std::mem::take(&mut self.documents) {
-            loop {
-                let mut line = String::new();
-                let mut ended = true;
-                while let Some(char) = self.script.take() {
-                    if char == '\n' {
-                        ended = false;
-                        break;
-                    }
-                    line.push(char);
-                }
-                let line = if strips { line.trim_start_matches('\t') } else { &line };
-                if line == delimiter || ended {
-                    break;
-                }
             }
         }
     }
@@ -374,49 +292,6 @@ impl Reader {
                 }
             }
         }
-    }
-
-    /// The words between the parentheses of `NAME=(…)`, which are here.
-    fn array_literal(&mut self, name: String, adds: bool) {
-        self.is_in_array = true;
-        let mut elements = Vec::new();
-        self.script.take();
-        while let Some(char) = self.script.peek(0).filter(|char| *char != ')') {
-            match char {
-                '#' => while self.script.peek(0).is_some_and(|char| char != '\n') && self.script.take().is_some() {},
-                ' ' | '\t' | '\n' | '\r' | ';' | '&' | '|' | '<' | '>' | '(' => {
-                    self.script.take();
-                }
-                _ => elements.extend(self.word()),
-            }
-        }
-        self.script.take();
-        self.is_in_array = false;
-        let array = self.arrays.entry(name).or_default();
-        if !adds {
-            array.clear();
-        }
-        array.extend(elements);
-    }
-
-    /// The words of an array whose name is here with all its elements, `${NAME[@]}` or `${NAME[*]}`, if the script has
-    /// set it; and whether in quotes they are one word.
-    fn elements(&mut self) -> Option<(Vec<ShellWord>, bool)> {
-        let written: String =
-            (1..).map_while(|ahead| self.script.peek(ahead)).take_while(|char| *char != '}').collect();
-        let name = written.strip_prefix('{')?;
-        let (name, is_joined) = match name.strip_suffix("[@]") {
-            Some(name) => (name, false),
-            None => (name.strip_suffix("[*]")?, true),
-        };
-        let array = self.arrays.get(name)?;
-        let size = array.iter().map(|it| it.text.len() + 1).sum::<usize>();
-        self.room = self.room.checked_sub(size)?;
-        let array = array.clone();
-        for _ in 0..written.chars().count() + 2 {
-            self.script.take();
-        }
-        Some((array, is_joined))
     }
 
     /// The value of what `$` or a backquote begins, or `None` if only a shell knows it; then it is in the word as it
