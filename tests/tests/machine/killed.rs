@@ -11,6 +11,9 @@ use muster_tests::machine::Image;
 /// A start takes about so long on a busy machine: later kills meet machines that run.
 const START: Duration = Duration::from_secs(3);
 
+/// Everything of a dead world is gone within this time, whoever cleans it up.
+const CLEAN: Duration = Duration::from_secs(20);
+
 /// Set for the process that is killed.
 const OWNER: &str = "MUSTER_TEST_OWNER";
 
@@ -59,6 +62,13 @@ fn kill_and_clean(times: u32) {
         let swept = sweep(&root).unwrap();
         let problems: Vec<&String> = swept.iter().flat_map(|swept| &swept.problems).collect();
         assert!(problems.is_empty(), "killed after {moment:?}: {problems:?}");
+        // A world that another test opens at this moment may have taken the dead one first, and be about to clean it up.
+        let is_left =
+            || worlds(&root).unwrap().iter().any(|it| it.header.as_ref().is_some_and(|it| it.process.pid == pid));
+        while is_left() {
+            assert!(start.elapsed() < CLEAN, "killed after {moment:?}: nobody cleans up");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         println!("killed after {moment:?}, clean {:?} later", start.elapsed());
         let Some(world) = world else { continue };
         let prefix = format!("{}-", world.number);
