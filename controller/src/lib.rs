@@ -1,15 +1,17 @@
 //! The library behind the program `muster`: what is read, what it means together, and the commands that show it.
 //!
 //! ```text
-//!  files ────► manifest ──► snapshot ──► muster_scheduling ──► cli ──► text, JSON, YAML
-//!               ▲ objects,    Problem      Solution, bound,      plan, explain
-//!  cluster ► watch  checked by    ▲        violations, replay
-//!                   muster_api    │
-//!                          muster_aws   instance types of each NodeClass
+//!  files ────────────┐
+//!  cluster ─► watch ─┴► manifest ─► snapshot ─► muster_scheduling ─► cli ─► text, JSON, YAML
+//!                       objects,    Problem,    solve, bound,        plan, disrupt, explain
+//!                       checked by  Custody     replay, disrupt,
+//!                       muster_api     ▲        validators
+//!                                      │
+//!                                  muster_aws   instance types of each NodeClass
 //! ```
 //!
 //! [`lifecycle`] decides what becomes of a NodeClaim, from its launch to its end: what is to be written next, given what
-//! the API server and the cloud show.
+//! the API server and the cloud show. Nothing carries it out yet but its tests.
 //!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!

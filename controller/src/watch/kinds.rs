@@ -47,13 +47,11 @@ pub(super) const SERVICES: Resource = always("", "v1", "services");
 
 impl Resource {
     /// The path of a page of all its objects; `after` is the token that the page before ended with.
-    pub(super) fn page(&self, limit: Option<u32>, after: &str) -> String {
+    pub(super) fn page(&self, limit: u32, after: &str) -> String {
         let Self { group, version, plural, .. } = self;
         let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         let mut query = form_urlencoded::Serializer::new(String::new());
-        if let Some(limit) = limit {
-            query.append_pair("limit", &limit.to_string());
-        }
+        query.append_pair("limit", &limit.to_string());
         if !after.is_empty() {
             query.append_pair("continue", after);
         }
@@ -77,9 +75,9 @@ mod tests {
 
     #[test]
     fn a_page_has_the_path_of_its_group_and_an_escaped_token() {
-        assert_eq!(SERVICES.page(None, ""), "/api/v1/services?");
+        assert_eq!(SERVICES.page(1, ""), "/api/v1/services?limit=1");
         let pools = RESOURCES.iter().find(|it| it.plural == "nodepools").unwrap();
-        assert_eq!(pools.page(Some(500), "a=/b"), "/apis/karpenter.sh/v1/nodepools?limit=500&continue=a%3D%2Fb");
+        assert_eq!(pools.page(500, "a=/b"), "/apis/karpenter.sh/v1/nodepools?limit=500&continue=a%3D%2Fb");
         assert_eq!(pools.name(), "nodepools.karpenter.sh");
     }
 }

@@ -71,7 +71,6 @@ pub async fn read_once(
 /// The pages of one kind, one after another.
 struct Pages {
     resource: Resource,
-    limit: Option<u32>,
     /// The token for the next page; none after the last.
     after: Option<String>,
     is_unknown: bool,
@@ -92,12 +91,12 @@ struct ListMeta {
 
 impl Pages {
     const fn new(resource: Resource) -> Self {
-        Self { resource, limit: Some(PAGE), after: Some(String::new()), is_unknown: false }
+        Self { resource, after: Some(String::new()), is_unknown: false }
     }
 
     async fn next(&mut self, client: &Client) -> Result<Option<String>, ClusterError> {
         let Some(after) = self.after.take() else { return Ok(None) };
-        let path = self.resource.page(self.limit, &after);
+        let path = self.resource.page(PAGE, &after);
         let request = http::Request::get(path).body(Vec::new());
         let request = request.map_err(|error| self.failed(&kube::Error::HttpError(error)))?;
         let text = match client.request_text(request).await {
