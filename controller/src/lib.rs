@@ -22,4 +22,5 @@ pub mod convert;
 pub mod lifecycle;
 pub mod manifest;
 pub mod snapshot;
+pub mod step;
 pub mod watch;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conditions::{Status, at};
 use super::seen::{Class, Seen};
-use super::step::{Event, EventType, MetaChange, Step, Subject, Write};
+use crate::step::{Event, EventType, MetaChange, Step, Subject, Write};
 
 /// Claims in a row after which nothing more is launched.
 pub const MOST_FAILURES: usize = 3;

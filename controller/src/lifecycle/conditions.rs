@@ -7,7 +7,7 @@ use muster_api::conditions::{READY, nodeclaim, reason};
 use muster_api::nodeclaim::NodeClaimStatus;
 
 use super::seen::Seen;
-use super::step::Write;
+use crate::step::Write;
 
 /// What a claim needs to be ready.
 const DEPENDENTS: [&str; 3] = [nodeclaim::LAUNCHED, nodeclaim::REGISTERED, nodeclaim::INITIALIZED];

@@ -5,7 +5,7 @@ use muster_api::{Lifetime, events};
 use muster_cloud::after;
 
 use super::seen::Seen;
-use super::step::{EventType, Step};
+use crate::step::{EventType, Step};
 
 pub(super) fn expire(seen: &Seen<'_>, now: Timestamp) -> Step {
     let Lifetime::After(age) = seen.claim.spec.expire_after else { return Step::rest() };

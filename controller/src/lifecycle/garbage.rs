@@ -12,7 +12,7 @@ use muster_cloud::{Instance, after};
 
 use super::initialize::is_ready;
 use super::register::{has_finalizer, name, uid};
-use super::step::{Call, MetaChange, NodeChange, Step, Write};
+use crate::step::{Call, MetaChange, NodeChange, Step, Write};
 
 /// Age at which an instance without a claim is nobody's: Karpenter's figure. It covers a claim that our picture of the
 /// cluster does not have yet.

@@ -10,7 +10,7 @@ use super::breaker;
 use super::conditions::{Draft, Status, is_true};
 use super::register::{is_same, name, taints_of};
 use super::seen::Seen;
-use super::step::{MetaChange, NodeChange, Step, Write};
+use crate::step::{MetaChange, NodeChange, Step, Write};
 
 pub(super) fn initialize(seen: &Seen<'_>, now: Timestamp) -> Step {
     if !is_true(seen.claim, nodeclaim::REGISTERED) || is_true(seen.claim, nodeclaim::INITIALIZED) {

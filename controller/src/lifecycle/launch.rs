@@ -24,7 +24,7 @@ use super::breaker::{self, Breaker};
 use super::conditions::{Draft, Status, condition, is_true};
 use super::liveness::LAUNCH_TIMEOUT;
 use super::seen::{Readiness, Seen};
-use super::step::{Call, EventType, MetaChange, Step, Write};
+use crate::step::{Call, EventType, MetaChange, Step, Write};
 
 /// Attempts after which a claim is given up: each takes up to sixty types, and there are not a thousand.
 const MOST_ATTEMPTS: u32 = 20;

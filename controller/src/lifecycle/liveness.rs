@@ -22,7 +22,7 @@ use super::conditions::{Draft, Status, condition, is_true, true_since};
 use super::launch;
 use super::register::name;
 use super::seen::Seen;
-use super::step::{Call, EventType, Step, Write};
+use crate::step::{Call, EventType, Step, Write};
 
 /// How long a launch may take. Karpenter's figure.
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);

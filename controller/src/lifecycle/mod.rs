@@ -29,7 +29,6 @@ mod liveness;
 pub mod pause;
 mod register;
 mod seen;
-mod step;
 mod tag;
 mod terminate;
 mod vanish;
@@ -42,7 +41,7 @@ use jiff::Timestamp;
 pub use self::conditions::{condition, is_true};
 pub use self::liveness::{INITIALIZATION_TIMEOUT, LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT};
 pub use self::seen::{Answers, Attachment, Class, Eviction, Hold, Listing, Readiness, Resident, Seen};
-pub use self::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};
+pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};
 
 /// A stage: what it wants written next, and when it wants to look again.
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;

@@ -9,7 +9,7 @@ use muster_api::{annotations, events, labels, taints};
 
 use super::conditions::{Draft, Status, is_true};
 use super::seen::Seen;
-use super::step::{EventType, NodeChange, Step, Write};
+use crate::step::{EventType, NodeChange, Step, Write};
 
 pub(super) fn register(seen: &Seen<'_>, now: Timestamp) -> Step {
     if !is_true(seen.claim, nodeclaim::LAUNCHED) || is_true(seen.claim, nodeclaim::REGISTERED) {

@@ -10,7 +10,7 @@ use muster_api::{NodeClaim, NodeClassReference, NodePool, annotations, taints};
 use muster_cloud::{Alternative, CloudError, Instance, LaunchError, Launched};
 
 use super::pause::Pause;
-use super::step::{Event, EventType, Subject};
+use crate::step::{Event, EventType, Subject};
 
 /// Everything that is known about one NodeClaim.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use muster_cloud::after;
 
 use super::conditions::is_true;
 use super::seen::Seen;
-use super::step::{Call, MetaChange, Step, Write};
+use crate::step::{Call, MetaChange, Step, Write};
 
 /// How long to wait after a failure. Nothing depends on these tags.
 const WAIT: Duration = Duration::from_secs(60);

@@ -14,7 +14,7 @@ use super::breaker;
 use super::conditions::{Draft, Status, is_true, true_since};
 use super::initialize::is_ready;
 use super::seen::Seen;
-use super::step::{Call, EventType, Step, Write};
+use crate::step::{Call, EventType, Step, Write};
 
 /// How long a new instance may be missing from lists.
 const LIST_LAG: Duration = Duration::from_secs(60);

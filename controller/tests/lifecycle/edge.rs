@@ -314,6 +314,9 @@ impl Edge {
                 self.ask(call, answers, cloud, now);
                 Ok(())
             }
+            Write::CreateClaim(_) | Write::PoolMeta { .. } | Write::PoolStatus { .. } | Write::Nominate { .. } => {
+                panic!("the life of a claim has no such write: {write:?}")
+            }
             Write::Event(event) => {
                 api.events.push(event.clone());
                 Ok(())

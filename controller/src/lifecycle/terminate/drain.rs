@@ -12,7 +12,7 @@ use muster_cloud::after;
 use crate::lifecycle::conditions::{Draft, Status};
 use crate::lifecycle::register::name;
 use crate::lifecycle::seen::{Eviction, Resident, Seen};
-use crate::lifecycle::step::{Event, EventType, Step, Write};
+use crate::step::{Event, EventType, Step, Write};
 
 use super::deadline;
 

@@ -9,7 +9,7 @@ use muster_cloud::{CloudError, InstanceState, after};
 use crate::lifecycle::conditions::{Draft, Status, condition};
 use crate::lifecycle::launch;
 use crate::lifecycle::seen::Seen;
-use crate::lifecycle::step::{Call, Step, Write};
+use crate::step::{Call, Step, Write};
 
 /// How often an instance that is ending is looked at. Karpenter's figure.
 const LOOK: Duration = Duration::from_secs(5);

@@ -22,7 +22,7 @@ use super::initialize::is_ready;
 use super::launch;
 use super::register::{has_finalizer, has_label, name, taints_of, uid, with_finalizer};
 use super::seen::Seen;
-use super::step::{EventType, MetaChange, NodeChange, Step, Write};
+use crate::step::{EventType, MetaChange, NodeChange, Step, Write};
 
 /// Value of the label that keeps load balancers away.
 const EXCLUDED_BY: &str = "karpenter";

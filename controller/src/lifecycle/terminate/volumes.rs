@@ -9,7 +9,7 @@ use super::drain::must_leave;
 use crate::lifecycle::conditions::{Draft, Status, is_true};
 use crate::lifecycle::register::name;
 use crate::lifecycle::seen::Seen;
-use crate::lifecycle::step::Step;
+use crate::step::Step;
 
 /// Rests while volumes are attached; nothing when they have left, or nobody waits any more.
 pub(super) fn detach(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Timestamp) -> Option<Step> {

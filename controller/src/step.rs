@@ -1,4 +1,11 @@
 //! What a stage decides: writes, in order, and when to look again.
+//!
+//! ```text
+//!   provision   lifecycle   disruption   pools   classes        pure: what is to be written, given what is seen
+//!        └──────────┴──────────┴──────────┴────────┘
+//!                           ▼
+//!                    Step: writes, again ──► edge, one write after the other
+//! ```
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +13,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
+use muster_api::NodeClaim;
 use muster_api::nodeclaim::NodeClaimStatus;
+use muster_api::nodepool::NodePoolStatus;
 use muster_cloud::LaunchRequest;
 
 /// The next writes, and when to look again.
@@ -16,7 +25,7 @@ use muster_cloud::LaunchRequest;
 /// - A change of an object holds for the version that was seen, or that an earlier write of the same step has left: if
 ///   the object has changed since, the rest of the step is dropped. Whoever looks again decides anew.
 /// - Deletions and evictions name a UID, and hold for nothing else of that name. What is gone already is done.
-/// - After a [`Write::Cloud`] or [`Write::Evict`], what came of it is put into [`super::Answers`], and the stages are
+/// - After a [`Write::Cloud`] or [`Write::Evict`], what came of it is put into [`crate::lifecycle::Answers`], and the stages are
 ///   asked again at once, with what was seen before. Answers are forgotten as soon as a step asks for nothing more.
 /// - A change that is seen before [`Step::again`] is a reason to look earlier, and costs a try of what is waited for. An
 ///   edge keeps 100 ms between two looks at one claim, so that a crowd of leaving pods is not a crowd of evictions.
@@ -33,6 +42,8 @@ pub struct Step {
 /// One write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
+    /// Creates a NodeClaim. One of that name is the same decision, carried out before: then it is done.
+    CreateClaim(Box<NodeClaim>),
     /// Changes the metadata of a NodeClaim.
     ClaimMeta {
         /// Its name.
@@ -74,6 +85,27 @@ pub enum Write {
     ClassMeta(MetaChange),
     /// Sets one condition in the status of the NodeClass.
     ClassCondition(Condition),
+    /// Changes the metadata of a NodePool.
+    PoolMeta {
+        /// Its name.
+        name: String,
+        /// What changes.
+        change: MetaChange,
+    },
+    /// Sets the status of a NodePool.
+    PoolStatus {
+        /// Its name.
+        name: String,
+        /// The whole of it; fields that the API server knows and we do not are to be kept.
+        status: Box<NodePoolStatus>,
+    },
+    /// Sets `status.nominatedNodeName` of a pod that is bound to no node, a hint to kube-scheduler (KEP-5278).
+    Nominate {
+        /// The pod.
+        pod: Subject,
+        /// Name of the Node; none takes the hint back.
+        node: Option<String>,
+    },
     /// Asks the API server to evict a pod.
     Evict(Subject),
     /// Deletes a pod.
@@ -92,18 +124,18 @@ pub enum Write {
 /// What the cloud is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
-    /// [`muster_cloud::Cloud::launch`]; answered in [`super::Answers::launch`].
+    /// [`muster_cloud::Cloud::launch`]; answered in [`crate::lifecycle::Answers::launch`].
     Launch(Box<LaunchRequest>),
-    /// [`muster_cloud::Cloud::get`]; answered in [`super::Answers::instance`].
+    /// [`muster_cloud::Cloud::get`]; answered in [`crate::lifecycle::Answers::instance`].
     Get(String),
     /// The instance of [`muster_cloud::Cloud::list`] whose token is of the claim with this UID; answered in
-    /// [`super::Answers::instance`], not found if there is none.
+    /// [`crate::lifecycle::Answers::instance`], not found if there is none.
     Find(String),
-    /// [`muster_cloud::Cloud::console`]; answered in [`super::Answers::console`].
+    /// [`muster_cloud::Cloud::console`]; answered in [`crate::lifecycle::Answers::console`].
     Console(String),
-    /// [`muster_cloud::Cloud::terminate`]; answered in [`super::Answers::terminate`].
+    /// [`muster_cloud::Cloud::terminate`]; answered in [`crate::lifecycle::Answers::terminate`].
     Terminate(String),
-    /// [`muster_cloud::Cloud::tag`]; answered in [`super::Answers::tag`].
+    /// [`muster_cloud::Cloud::tag`]; answered in [`crate::lifecycle::Answers::tag`].
     Tag {
         /// The instance.
         provider_id: String,
