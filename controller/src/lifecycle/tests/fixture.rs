@@ -298,6 +298,10 @@ fn word(write: &Write) -> String {
         Write::DeleteNode { name, .. } => format!("delete node {name}"),
         Write::ClassMeta(change) => format!("class:{}", meta(change)),
         Write::ClassCondition(one) => format!("class condition: {}={} {}", one.type_, one.status, one.reason),
+        Write::CreateClaim(claim) => format!("create claim {}", claim.metadata.name.as_deref().unwrap_or_default()),
+        Write::PoolMeta { name, change } => format!("pool {name}:{}", meta(change)),
+        Write::PoolStatus { name, .. } => format!("pool {name}: status"),
+        Write::Nominate { pod, node } => format!("nominate {} for {node:?}", pod.name),
         Write::Evict(pod) => format!("evict {}", pod.name),
         Write::DeletePod { pod, grace } => format!("delete pod {} within {} s", pod.name, grace.as_secs()),
         Write::Cloud(Call::Launch(request)) => {
