@@ -2,11 +2,13 @@
 //!
 //! Source: golang.org/x/net/http/httpproxy, which Go's clients decide by.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use muster_bootstrap::network::Network;
 use muster_bootstrap::userdata::to_base64;
+use percent_encoding::percent_decode_str;
 
 /// The variables of a process.
 pub type Environment = BTreeMap<String, String>;
@@ -80,23 +82,8 @@ fn split(place: &str) -> (&str, &str) {
 }
 
 /// `%41` is `A`.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let pair = after.get(..2).filter(|_| *first == b'%').and_then(|pair| std::str::from_utf8(pair).ok());
-        match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+fn decoded(text: &str) -> Cow<'_, str> {
+    percent_decode_str(text).decode_utf8_lossy()
 }
 
 fn is_excepted(exceptions: &str, host: &str, port: u16) -> bool {
