@@ -10,8 +10,9 @@
 //!                                  muster_aws   instance types of each NodeClass
 //! ```
 //!
-//! [`lifecycle`] decides what becomes of a NodeClaim, from its launch to its end: what is to be written next, given what
-//! the API server and the cloud show. Nothing carries it out yet but its tests.
+//! [`provision`] decides which NodeClaims are made for pods that wait. [`lifecycle`] decides what becomes of a NodeClaim,
+//! from its launch to its end: what is to be written next, given what the API server and the cloud show. Nothing carries it
+//! out yet but its tests.
 //!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod convert;
 pub mod lifecycle;
 pub mod manifest;
+pub mod provision;
 pub mod snapshot;
 pub mod step;
 pub mod watch;

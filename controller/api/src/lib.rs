@@ -13,6 +13,7 @@
 //!      (muster crds)                errors, unknown fields, defaulted object
 //!
 //!   labels  taints  annotations  conditions  events  resources: every name, once
+//!   hash: what tells whether a NodeClaim is still of its NodePool's template
 //!   likeness: what an unknown name may have been meant to be
 //! ```
 //!
@@ -28,6 +29,7 @@ pub mod capacitybuffer;
 pub mod conditions;
 pub mod duration;
 pub mod events;
+pub mod hash;
 pub mod labels;
 pub mod likeness;
 pub mod nodeclaim;

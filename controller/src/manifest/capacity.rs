@@ -62,6 +62,8 @@ pub struct NodeClaim {
     pub meta: Meta,
     /// `spec.requirements`.
     pub requirements: Requirements,
+    /// `spec.resources.requests`.
+    pub requests: Resources,
     /// `spec.taints`.
     pub taints: Vec<Taint>,
     /// `spec.startupTaints`.
@@ -180,10 +182,11 @@ pub(crate) fn node_pool(field: &Field<'_>, object: serde_json::Value) -> Decoded
 pub(crate) fn node_claim(field: &Field<'_>) -> Decoded<NodeClaim> {
     let meta = meta(field, false)?;
     let spec = field.require("spec")?;
-    spec.read("resources", |resources| resources.read("requests", |amounts| amounts.quantities()))?;
+    let requests = spec.read("resources", |resources| resources.read("requests", |amounts| amounts.quantities()))?;
     let mut claim = NodeClaim {
         meta,
         requirements: spec.list("requirements", pool_requirement)?.into_iter().collect(),
+        requests: requests.flatten().unwrap_or_default(),
         taints: spec.list("taints", taint)?,
         startup_taints: spec.list("startupTaints", taint)?,
         class: spec.read_or_default("nodeClassRef", class_ref)?,

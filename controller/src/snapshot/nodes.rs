@@ -108,14 +108,16 @@ pub(super) fn has_condition(conditions: &[Condition], kind: &str) -> bool {
 }
 
 /// A node or a claim as the budget of its pool sees it.
-pub(super) struct Footprint {
+pub(super) struct Footprint<'m> {
     pub(super) pool: Arc<str>,
     pub(super) capacity: Resources,
+    /// What it may be launched as, if it has not been.
+    pub(super) choice: Option<&'m Requirements>,
     pub(super) deleting: bool,
 }
 
 /// What the nodes and claims of the input take from the limits of their pools.
-pub(super) fn footprints(manifests: &Manifests) -> Vec<Footprint> {
+pub(super) fn footprints(manifests: &Manifests) -> Vec<Footprint<'_>> {
     let pairs = Pairs::new(manifests);
     let mut footprints = Vec::new();
     for (node, claim) in manifests.nodes.iter().zip(&pairs.claim_of_node) {
@@ -127,12 +129,13 @@ pub(super) fn footprints(manifests: &Manifests) -> Vec<Footprint> {
         if let Some(claim) = claim {
             replace_zeros(&mut capacity, &claim.capacity);
         }
-        footprints.push(Footprint { pool, capacity, deleting: is_deleting(node, *claim) });
+        footprints.push(Footprint { pool, capacity, choice: None, deleting: is_deleting(node, *claim) });
     }
     for (claim, _) in in_flight(manifests, &pairs) {
         if let Some(pool) = claim.meta.labels.get(muster_scheduling::labels::NODE_POOL) {
             let (pool, capacity) = (Arc::clone(pool), claim.capacity.clone());
-            footprints.push(Footprint { pool, capacity, deleting: is_ending(claim) });
+            let choice = capacity.is_empty().then_some(&claim.requirements);
+            footprints.push(Footprint { pool, capacity, choice, deleting: is_ending(claim) });
         }
     }
     footprints
@@ -165,7 +168,7 @@ pub(super) fn nodes(
         nodes.push(model);
     }
     for (claim, _) in in_flight(manifests, &pairs) {
-        if claim.allocatable.is_empty() && !is_ending(claim) {
+        if claim.allocatable.is_empty() && claim.requests.is_empty() && !is_ending(claim) {
             let name = &claim.meta.name;
             warnings.push(format!(
                 "NodeClaim `{name}` does not say yet what its node will hold, so nothing is planned onto it"
@@ -227,7 +230,8 @@ fn coming(claim: &NodeClaim) -> model::Node {
         name: Arc::clone(&claim.meta.name),
         labels,
         taints: claim.taints.iter().filter(|taint| !is_passing(taint, claim)).cloned().collect(),
-        allocatable: claim.allocatable.clone(),
+        // Before the launch it is not known what the node will hold, but that it holds what it is launched for.
+        allocatable: if claim.allocatable.is_empty() { claim.requests.clone() } else { claim.allocatable.clone() },
         daemon_requests: Resources::new(),
         initialized: false,
         deleting: is_ending(claim),

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_scheduling::labels::NODE_POOL;
-use muster_scheduling::model::{self, PoolState, Problem, Requirements, Resources};
+use muster_scheduling::labels::{INSTANCE_TYPE, NODE_POOL};
+use muster_scheduling::model::{self, Catalogue, InstanceType, PoolState, Problem, Requirements, Resources};
+use rustc_hash::FxHashMap;
 
 use super::Types;
 use super::nodes::{Footprint, footprints, node_count};
@@ -13,7 +14,7 @@ use crate::manifest::{Condition, Manifests, NodeClass, NodeClassRef, NodePool};
 /// Adds the pools with the instance types of their classes.
 pub(super) fn append(manifests: &Manifests, types: &Types<'_>, problem: &mut Problem, warnings: &mut Vec<String>) {
     let footprints = footprints(manifests);
-    let mut usage: BTreeMap<&str, Usage> = BTreeMap::new();
+    let mut usage: BTreeMap<&str, Usage<'_>> = BTreeMap::new();
     for footprint in &footprints {
         usage.entry(&footprint.pool).or_default().add(footprint);
     }
@@ -31,25 +32,53 @@ pub(super) fn append(manifests: &Manifests, types: &Types<'_>, problem: &mut Pro
         if let PoolState::NotReady(reason) = &state {
             warnings.push(format!("NodePool `{}` cannot launch nodes: {reason}", pool.meta.name));
         }
-        let used = usage.remove(&*pool.meta.name).unwrap_or_default();
+        let mut used = usage.remove(&*pool.meta.name).unwrap_or_default();
+        used.settle(&problem.catalogues[catalogue]);
         problem.pools.push(model_of(pool, catalogue, state, used));
     }
 }
 
 /// What the nodes of one pool amount to.
 #[derive(Default)]
-struct Usage {
+struct Usage<'m> {
     capacity: Resources,
     nodes: i64,
     staying: u32,
+    /// Of claims that have not been launched.
+    choices: Vec<&'m Requirements>,
 }
 
-impl Usage {
-    fn add(&mut self, footprint: &Footprint) {
+impl<'m> Usage<'m> {
+    fn add(&mut self, footprint: &Footprint<'m>) {
         self.capacity.add(&footprint.capacity);
+        self.choices.extend(footprint.choice);
         self.nodes += 1;
         if !footprint.deleting {
             self.staying = self.staying.saturating_add(1);
+        }
+    }
+}
+
+impl Usage<'_> {
+    /// Counts what has not been launched as the largest that it may become: a limit holds whatever the cloud chooses.
+    fn settle(&mut self, types: &Catalogue) {
+        if self.choices.is_empty() {
+            return;
+        }
+        let by_name: FxHashMap<&str, &InstanceType> = types.types().iter().map(|one| (&*one.name, one)).collect();
+        for choice in std::mem::take(&mut self.choices) {
+            let mut largest = Resources::new();
+            match choice.get(INSTANCE_TYPE).filter(|names| names.is_finite()) {
+                Some(names) => {
+                    let named = names.values().filter_map(|name| by_name.get(&**name));
+                    named.for_each(|one| largest.raise_to(&one.capacity));
+                }
+                None => {
+                    let fit = types.types().iter().filter(|one| one.requirements.intersects(choice));
+                    fit.for_each(|one| largest.raise_to(&one.capacity));
+                }
+            }
+            self.capacity.add(&largest);
         }
     }
 }
@@ -58,7 +87,7 @@ fn class_of<'m>(manifests: &'m Manifests, wanted: &NodeClassRef) -> Option<&'m N
     manifests.node_classes.iter().find(|class| *class.kind == *wanted.kind && class.name == wanted.name)
 }
 
-fn model_of(pool: &NodePool, catalogue: usize, state: PoolState, used: Usage) -> model::NodePool {
+fn model_of(pool: &NodePool, catalogue: usize, state: PoolState, used: Usage<'_>) -> model::NodePool {
     let mut labels = pool.labels.clone();
     let NodeClassRef { group, kind, name } = &pool.class;
     if !group.is_empty() && !kind.is_empty() {
@@ -87,7 +116,7 @@ fn model_of(pool: &NodePool, catalogue: usize, state: PoolState, used: Usage) ->
 }
 
 /// How many nodes a static pool lacks, as far as its limit of nodes goes.
-fn missing_replicas(pool: &NodePool, used: &Usage) -> Option<u32> {
+fn missing_replicas(pool: &NodePool, used: &Usage<'_>) -> Option<u32> {
     let missing = pool.replicas?.saturating_sub(used.staying);
     let limit = pool.limits.as_ref().filter(|limits| limits.contains(&node_count()));
     let room = limit.map_or(i64::MAX, |limits| limits.get(&node_count()).saturating_sub(used.nodes).max(0));

@@ -69,6 +69,10 @@ fn a_claim_without_a_node_is_a_node_to_come() {
         "{:?}",
         empty.warnings
     );
+    let asked = CLAIM.replace("spec: {", "spec: {resources: {requests: {cpu: 2}}, ");
+    let (head, _) = asked.split_once(", status").unwrap();
+    let asked = snapshot(&format!("{head}}}"));
+    assert_eq!(amounts(&asked.problem.nodes[0].allocatable), "cpu=2000", "it holds what it is launched for");
 }
 
 #[test]

@@ -1,0 +1,267 @@
+//! From a planned node to its NodeClaim, as Karpenter writes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use muster_api::nodeclaim::ResourceRequests;
+use muster_api::{NodeClaim, NodeClaimSpec, NodePool, Operator, Requirement, annotations, hash, labels};
+use muster_aws::quantity::format;
+use muster_scheduling::NewNode;
+use muster_scheduling::model::{self, InstanceType, Problem};
+use sha2::{Digest, Sha256};
+
+use super::plan::Claimed;
+
+/// Entries of `spec.requirements` that the CRD takes.
+const MOST_REQUIREMENTS: usize = 100;
+/// The name is also the value of a label and of a tag.
+const LONGEST_NAME: usize = 63;
+/// Characters of the hash: 50 bits.
+const HASH: usize = 10;
+/// Neither vowels, so that no word comes of it, nor what looks like something else: Kubernetes' own choice, and some.
+const LETTERS: &[u8; 32] = b"bcdfghjklmnpqrstvwxz0123456789yu";
+
+/// The name of a claim of `pool` that follows from `reasons`, which are what was decided: the UIDs of the pods that it is
+/// for, or of the nodes that it replaces. The same decision gives the same name, whoever comes to it and however often.
+#[must_use]
+pub fn name<R: AsRef<str>>(pool: &str, reasons: impl IntoIterator<Item = R>) -> String {
+    let mut digest = Sha256::new();
+    digest.update(pool);
+    for reason in reasons {
+        digest.update([0]);
+        digest.update(reason.as_ref());
+    }
+    let letters =
+        digest.finalize().iter().take(HASH).map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect::<String>();
+    let room = LONGEST_NAME - 1 - HASH;
+    let cut = pool.char_indices().map(|(at, _)| at).find(|at| *at >= room).unwrap_or(pool.len());
+    format!("{}-{letters}", pool[..cut].trim_end_matches(['-', '.']))
+}
+
+/// Names of claims that are not there yet, or that are what was decided.
+pub(super) struct Names {
+    /// Those that are there: whether they are being deleted.
+    taken: BTreeMap<String, bool>,
+}
+
+/// A name.
+pub(super) struct Named {
+    pub(super) name: String,
+    /// The same, if nothing has it yet.
+    pub(super) new: Option<String>,
+}
+
+impl Names {
+    pub(super) fn new(claims: &[Claimed<'_>]) -> Self {
+        Self { taken: claims.iter().map(|one| (one.name().to_owned(), one.is_leaving())).collect() }
+    }
+
+    /// The name for a node with pods of these UIDs. A claim of that name that is on its way out was the same decision, and
+    /// has failed: this is another try. Nodes without pods are told apart by counting.
+    pub(super) fn of(&mut self, pool: &str, node: &NewNode, uids: &BTreeSet<String>) -> Named {
+        let mut count = 0_u32;
+        loop {
+            let number = (count > 0).then(|| count.to_string());
+            let name = name(pool, uids.iter().chain(&number));
+            let is_free = match self.taken.get(&name) {
+                None => true,
+                Some(false) if !node.pods.is_empty() => return Named { name, new: None },
+                Some(_) => false,
+            };
+            if is_free {
+                self.taken.insert(name.clone(), false);
+                return Named { new: Some(name.clone()), name };
+            }
+            count += 1;
+        }
+    }
+}
+
+/// The claim of a planned node under `name`. `pool` is the one that the node is of, as the API has it.
+#[must_use]
+pub fn claim(problem: &Problem, node: &NewNode, pool: &NodePool, name: String) -> NodeClaim {
+    let template = &pool.spec.template;
+    let types = types_of(problem, node);
+    let labels = labels_of(problem, node, &types);
+    let requirements = requirements(node, pool, &types, &labels);
+    let requests = node.requests.iter().filter(|(_, amount)| *amount > 0);
+    let requests = requests.map(|(resource, amount)| (resource.name().to_owned(), Quantity(format(resource, amount))));
+    NodeClaim {
+        metadata: ObjectMeta {
+            name: Some(name),
+            labels: Some(labels),
+            annotations: Some(annotations_of(node, pool)),
+            // Here and not with the next write: what was made is never lost sight of, and it is one write less.
+            finalizers: Some(vec![annotations::TERMINATION_FINALIZER.to_owned()]),
+            owner_references: Some(vec![OwnerReference {
+                api_version: "karpenter.sh/v1".to_owned(),
+                kind: "NodePool".to_owned(),
+                name: pool.metadata.name.clone().unwrap_or_default(),
+                uid: pool.metadata.uid.clone().unwrap_or_default(),
+                block_owner_deletion: Some(true),
+                controller: None,
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: NodeClaimSpec {
+            requirements,
+            resources: ResourceRequests { requests: requests.collect() },
+            node_class_ref: template.spec.node_class_ref.clone(),
+            taints: template.spec.taints.clone(),
+            startup_taints: template.spec.startup_taints.clone(),
+            expire_after: template.spec.expire_after,
+            termination_grace_period: template.spec.termination_grace_period,
+        },
+        status: None,
+    }
+}
+
+/// What it may be launched as, cheapest first.
+fn types_of<'p>(problem: &'p Problem, node: &NewNode) -> Vec<&'p InstanceType> {
+    let types = problem.catalogues[problem.pools[node.pool].catalogue].types();
+    node.alternatives.iter().filter_map(|one| types.get(*one)).collect()
+}
+
+fn annotations_of(node: &NewNode, pool: &NodePool) -> BTreeMap<String, String> {
+    let mut all = pool.spec.template.metadata.annotations.clone();
+    let relaxed =
+        node.min_values_relaxed.map(|relaxed| (annotations::NODECLAIM_MIN_VALUES_RELAXED, relaxed.to_string()));
+    let own = [
+        (annotations::NODEPOOL_HASH, hash::node_pool(pool)),
+        (annotations::NODEPOOL_HASH_VERSION, hash::NODEPOOL_HASH_VERSION.to_owned()),
+        (annotations::LAUNCH_ATTEMPT, "1".to_owned()),
+    ];
+    all.extend(own.into_iter().chain(relaxed).map(|(key, value)| (key.to_owned(), value)));
+    all
+}
+
+/// Labels of the pool, and those of its requirements that no instance type decides: these must have one value, and it is
+/// known now.
+fn labels_of(problem: &Problem, node: &NewNode, types: &[&InstanceType]) -> BTreeMap<String, String> {
+    let pool = &problem.pools[node.pool];
+    let mut all: BTreeMap<String, String> =
+        pool.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    for (key, requirement) in node.requirements.iter() {
+        let is_of_types = labels::is_well_known(key)
+            || types.iter().any(|one| {
+                let offered = one.offerings.iter().any(|offering| offering.requirements.get(key).is_some());
+                offered || one.requirements.get(key).is_some()
+            });
+        if is_of_types || labels::is_restricted(key) || all.contains_key(&**key) {
+            continue;
+        }
+        if let Some(value) = some_value(requirement) {
+            all.insert(key.to_string(), value);
+        }
+    }
+    all
+}
+
+/// A value that the requirement allows, always the same: Karpenter rolls dice where there are many.
+fn some_value(requirement: &model::Requirement) -> Option<String> {
+    if requirement.is_finite() {
+        return requirement.values().next().map(ToString::to_string);
+    }
+    let (least, most) = requirement.bounds();
+    let least = least.unwrap_or(0).max(0);
+    // Of more numbers than are excluded, one is free.
+    let count = i64::try_from(requirement.values().count()).unwrap_or(i64::MAX);
+    let last = least.saturating_add(count).min(most.unwrap_or(i64::MAX));
+    (least..=last).map(|number| number.to_string()).find(|number| requirement.has(number))
+}
+
+fn requirements(
+    node: &NewNode,
+    pool: &NodePool,
+    types: &[&InstanceType],
+    own_labels: &BTreeMap<String, String>,
+) -> Vec<Requirement> {
+    // How many there are of a static pool is decided here, and what they are by whoever launches them.
+    let names_types = pool.spec.replicas.is_none();
+    let mut all = Vec::new();
+    let mut missing = BTreeMap::from([
+        (labels::CAPACITY_TYPE, capacity_types(node, types)),
+        (labels::INSTANCE_TYPE, types.iter().map(|one| one.name.to_string()).collect::<Vec<String>>()),
+    ]);
+    if !names_types {
+        missing.clear();
+    }
+    for (key, requirement) in node.requirements.iter() {
+        // No node has such a label but by us, and what rules it out says nothing.
+        let is_void = labels::is_restricted(key) && !own_labels.contains_key(&**key);
+        if is_void || &**key == labels::HOSTNAME {
+            continue;
+        }
+        let min_values = requirement.min_values.map(|wanted| match node.min_values_relaxed {
+            Some(true) => wanted.min(distinct(key, types)).max(1),
+            _ => wanted,
+        });
+        if let Some(values) = missing.remove(&**key).filter(|values| !values.is_empty()) {
+            all.push(Requirement { min_values, ..Requirement::new(&**key, Operator::In, values) });
+            continue;
+        }
+        for (operator, values) in requirement.entries() {
+            let values = values.iter().map(ToString::to_string);
+            let entry = Requirement { min_values, ..Requirement::new(&**key, operator_of(operator), values) };
+            all.extend(from_zero(entry));
+        }
+    }
+    let missing = missing.into_iter().filter(|(_, values)| !values.is_empty());
+    all.extend(missing.map(|(key, values)| Requirement::new(key, Operator::In, values)));
+    all.sort_by(|one, other| one.key.cmp(&other.key));
+    if all.len() > MOST_REQUIREMENTS {
+        let is_said_by_label = |one: &Requirement| {
+            let label = own_labels.get(&one.key);
+            one.operator == Operator::In && one.min_values.is_none() && one.values.iter().eq(label)
+        };
+        all.retain(|one| labels::is_well_known(&one.key) || !is_said_by_label(one));
+    }
+    all
+}
+
+/// The CRD takes no negative bounds, and labels that are numbers have no negative values.
+fn from_zero(entry: Requirement) -> Option<Requirement> {
+    let bound =
+        entry.values.first().filter(|_| entry.operator.is_numeric()).and_then(|value| value.parse::<i64>().ok());
+    match (bound, entry.operator) {
+        (Some(..0), Operator::Gt | Operator::Gte) => {
+            Some(Requirement { operator: Operator::Gte, values: vec!["0".to_owned()], ..entry })
+        }
+        (Some(..0), _) => None,
+        _ => Some(entry),
+    }
+}
+
+/// Capacity types in which any of the types can be had.
+fn capacity_types(node: &NewNode, types: &[&InstanceType]) -> Vec<String> {
+    let offerings = types.iter().flat_map(|one| &one.offerings);
+    let fit = offerings.filter(|one| one.launchable() && one.requirements.intersects(&node.requirements));
+    let all: BTreeSet<&str> = fit.filter_map(|one| one.capacity_type()).collect();
+    all.into_iter().map(str::to_owned).collect()
+}
+
+/// How many values of the label the types have.
+fn distinct(key: &str, types: &[&InstanceType]) -> u32 {
+    let of_type = |one: &InstanceType| -> Vec<String> {
+        let own = one.requirements.get(key).into_iter();
+        let offered = one.offerings.iter().filter(|offering| offering.launchable());
+        let all = own.chain(offered.filter_map(|offering| offering.requirements.get(key)));
+        all.filter(|one| one.is_finite()).flat_map(|one| one.values().map(ToString::to_string)).collect()
+    };
+    let all: BTreeSet<String> = types.iter().flat_map(|one| of_type(one)).collect();
+    u32::try_from(all.len()).unwrap_or(u32::MAX)
+}
+
+fn operator_of(operator: model::Operator) -> Operator {
+    match operator {
+        model::Operator::In => Operator::In,
+        model::Operator::NotIn => Operator::NotIn,
+        model::Operator::Exists => Operator::Exists,
+        model::Operator::DoesNotExist => Operator::DoesNotExist,
+        model::Operator::Gt => Operator::Gt,
+        model::Operator::Lt => Operator::Lt,
+        model::Operator::Gte => Operator::Gte,
+        model::Operator::Lte => Operator::Lte,
+    }
+}

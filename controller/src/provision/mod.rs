@@ -1,0 +1,275 @@
+//! From pods without a node to NodeClaims: who is decided when, what is launched for them, and what they are told.
+//!
+//! ```text
+//!   pods arrive ──► Window ──► Round: Problem, applicants, claims, pools, Plan (what the rounds before have said)
+//!                                │
+//!                                ▼                         ┌─ places kept, pools that may not launch left out
+//!   provision ──► applicant: whose turn ──► round: Draft ──┤
+//!                                                          └─ solve, and prove what kube-scheduler has not looked at
+//!                                │
+//!                                ▼
+//!                 spending: caps ──► claims ──► told: one event per pod ──► Outcome: Step, Plan, figures
+//!
+//!   a Node of a claim appears ──► Plan::nominate: pods are told their node;  Plan::hold: until then it takes none
+//! ```
+//!
+//! # How it is driven
+//!
+//! Whoever drives it (the live loop, the simulator) keeps one [`Window`] and one [`Plan`]:
+//!
+//! 1. [`Window::arrive`] for every reason to decide: a pod that waits and is new or newly marked, a node whose pods have to
+//!    move, a claim that ended without becoming a node, a pool or class that changed.
+//! 2. When [`Window::due`] has come: [`Window::close`], and [`provision`] with what is seen then, off the threads that must
+//!    not wait. One round at a time.
+//! 3. Carry out [`Outcome::step`] and keep [`Outcome::plan`]. What was created is seen by the next round, at once: the edge
+//!    hands the API server's answer to the picture of the cluster and does not wait for the watch.
+//! 4. [`Plan::nominate`] after a round, and whenever a claim's Node or a pod's nomination changes; [`Plan::hold`] becomes
+//!    [`crate::lifecycle::Seen::registration_hold`]. Both only if the server honours nominations (1.35), and not if the
+//!    operator has switched them off.
+//!
+//! A claim's name follows from what was decided, so a decision that is made again after a crash creates nothing twice.
+
+mod applicant;
+mod claims;
+mod nominations;
+mod plan;
+mod round;
+mod spending;
+mod told;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::{NodePool, conditions::reason};
+use muster_cloud::after;
+use muster_scheduling::explain::Explainer;
+use muster_scheduling::model::{self, Problem};
+use muster_scheduling::{NewNode, Solution, Violation, validate};
+
+pub use self::applicant::Applicant;
+pub use self::claims::{claim, name};
+use self::plan::Failure;
+pub use self::plan::{Claimed, Hold, Plan, SETTLING, Scene, TELLING};
+pub use self::window::{IDLE, Lengths, MAX, Window};
+use crate::lifecycle::Class;
+use crate::lifecycle::breaker::Breaker;
+use crate::lifecycle::caps::{Admission, Caps};
+use crate::lifecycle::pause::Pause;
+use crate::step::{Step, Write};
+
+/// After this, pods that found no place are decided again though nothing has changed that we know of: what a cloud has for
+/// sale changes too. Karpenter's figure.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// The operator's choices.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Settings {
+    /// How pods are packed.
+    pub packing: model::Options,
+    /// `--wait-for-unschedulable-mark`: a pod is decided when its scheduler has marked it `Unschedulable`, as with Karpenter,
+    /// and not before. Otherwise a pod of the default scheduler is decided as soon as nothing that is there or on its way
+    /// takes it: a busy kube-scheduler marks some 60 pods a second.
+    pub wait_for_unschedulable_mark: bool,
+    /// How much may be launched.
+    pub caps: Caps,
+}
+
+/// What one round looks at.
+#[derive(Clone)]
+pub struct Round<'a> {
+    /// The cluster, from [`crate::snapshot::assemble`].
+    pub problem: &'a Problem,
+    /// Claims, pods and Nodes, as of the same moment.
+    pub scene: Scene<'a>,
+    /// NodePools by name, as of the same moment.
+    pub pools: &'a BTreeMap<&'a str, &'a NodePool>,
+    /// What an operator has paused in the whole cluster.
+    pub pause: Pause,
+    /// Why nothing is launched for a pool though it is ready, by its name: [`stop`] of its class.
+    pub stops: &'a BTreeMap<String, String>,
+    /// The operator's choices.
+    pub settings: &'a Settings,
+    /// What the rounds before have said.
+    pub plan: &'a Plan,
+}
+
+/// What a round comes to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    /// Claims to create, then events.
+    pub step: Step,
+    /// What is to be kept for the next round.
+    pub plan: Plan,
+    /// What was decided, in figures.
+    pub figures: Figures,
+    /// Promises that the packer has broken. Then nothing is launched, and it is a bug.
+    pub violations: Vec<Violation>,
+}
+
+/// A round in figures.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Figures {
+    /// Pods that were solved for.
+    pub pods: usize,
+    /// Those of them that got no place.
+    pub unplaced: usize,
+    /// Pods that may yet be bound by their scheduler.
+    pub waiting: usize,
+    /// Pods that ask for nodes of no pool.
+    pub ignored: usize,
+    /// Claims that are to be created.
+    pub claims: usize,
+    /// USD per hour of these.
+    pub hourly_price: f64,
+}
+
+/// Why nothing is launched with a class though it is ready, if that is so.
+#[must_use]
+pub fn stop(class: &Class) -> Option<String> {
+    let name = &class.reference.name;
+    if let Some(fault) = &class.bootstrap_fault {
+        return Some(format!("{}: {fault}", reason::BOOTSTRAP_INVALID));
+    }
+    match Breaker::of(class) {
+        Breaker::Open { reason, message } => {
+            Some(format!("launches with `{name}` have failed with {reason}, the last one with: {message}"))
+        }
+        Breaker::Closed => None,
+    }
+}
+
+/// Decides what is launched for the pods that wait.
+#[must_use]
+pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
+    let mut plan = round.plan.clone();
+    let settled = plan.settle(&round.scene, now);
+    let mut draft = round::Draft::new(round, &mut plan);
+    let lacks_replicas = draft.problem.pools.iter().any(|pool| pool.missing_replicas.is_some_and(|count| count > 0));
+    if draft.problem.pods.is_empty() && !lacks_replicas {
+        let figures = Figures { waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };
+        return Outcome { step: Step { writes: Vec::new(), again: settled }, plan, figures, violations: Vec::new() };
+    }
+    let solution = draft.solve(round.settings);
+    let problem = &draft.problem;
+    let mut figures =
+        Figures { pods: problem.pods.len(), waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };
+    let violations = validate(problem, &round.settings.packing, &solution);
+    if !violations.is_empty() {
+        let step = Step::until(after(now, RETRY));
+        return Outcome { step, plan: round.plan.clone(), figures, violations };
+    }
+    let mut decided = Decided { round, problem, plan, writes: Vec::new(), failures: BTreeMap::new(), again: settled };
+    decided.join(&solution);
+    decided.launch(&solution, &mut figures, now);
+    decided.explain(&solution);
+    figures.unplaced = decided.failures.len();
+    decided.outcome(figures, now)
+}
+
+/// A round while it is being written down.
+struct Decided<'r, 'a> {
+    round: &'r Round<'a>,
+    problem: &'r Problem,
+    plan: Plan,
+    writes: Vec<Write>,
+    /// Pods without a place, and why.
+    failures: BTreeMap<usize, Failure>,
+    again: Option<Timestamp>,
+}
+
+impl Decided<'_, '_> {
+    /// Remembers who goes to nodes that are on their way. Those that are there are kube-scheduler's.
+    fn join(&mut self, solution: &Solution) {
+        let claims = self.round.scene.claims.iter();
+        let by_node: BTreeMap<&str, &str> =
+            claims.map(|one| (one.node_name().unwrap_or(one.name()), one.name())).collect();
+        for (node, pods) in &solution.existing {
+            let node = &self.problem.nodes[*node];
+            let place = by_node.get(&*node.name).filter(|_| !node.initialized);
+            if let Some(claim) = place {
+                self.remember((*claim).to_owned(), pods);
+            }
+        }
+    }
+
+    fn remember(&mut self, claim: String, pods: &[usize]) {
+        let placed = pods.iter().map(|pod| round::placed(self.round, &self.problem.pods[*pod]));
+        self.plan.placed.entry(claim).or_default().extend(placed);
+    }
+
+    /// Creates the claims of new nodes, as far as the caps go.
+    fn launch(&mut self, solution: &Solution, figures: &mut Figures, now: Timestamp) {
+        let mut spent = spending::spent(self.problem, self.round.scene.claims);
+        let mut names = claims::Names::new(self.round.scene.claims);
+        for node in &solution.new_nodes {
+            let pool_name = &*self.problem.pools[node.pool].name;
+            let Some(pool) = self.round.pools.get(pool_name) else { continue };
+            let name = names.of(pool_name, node, &self.uids(node));
+            let Some(name) = name.new else {
+                // Decided before, and carried out; we have only forgotten it.
+                self.remember(name.name, &node.pods);
+                continue;
+            };
+            let admission = self.round.settings.caps.admit(&spent, node.price, now);
+            if let Some(why) = self.refused(admission) {
+                self.failures.extend(node.pods.iter().map(|pod| (*pod, why.clone())));
+                continue;
+            }
+            spent.made_at.push(now);
+            spent.hourly_price += node.price;
+            figures.claims += 1;
+            figures.hourly_price += node.price;
+            let claim = claim(self.problem, node, pool, name.clone());
+            self.writes.push(Write::CreateClaim(Box::new(claim)));
+            self.remember(name, &node.pods);
+        }
+    }
+
+    /// UIDs of the pods of a node, sorted.
+    fn uids(&self, node: &NewNode) -> BTreeSet<String> {
+        let pods = node.pods.iter().map(|pod| &self.problem.pods[*pod]);
+        let uid = |placed: plan::Placed| if placed.uid.is_empty() { placed.path.to_string() } else { placed.uid };
+        pods.map(|pod| uid(round::placed(self.round, pod))).collect()
+    }
+
+    fn refused(&mut self, admission: Admission) -> Option<Failure> {
+        let message = match admission {
+            Admission::Now => return None,
+            Admission::NotBefore(moment) => {
+                self.again = [self.again, Some(moment)].into_iter().flatten().min();
+                let cap = self.round.settings.caps.launches_per_minute.unwrap_or_default();
+                format!("no more than {cap} nodes are launched in a minute")
+            }
+            Admission::TooDear(over) => {
+                let cap = self.round.settings.caps.hourly_price.unwrap_or_default();
+                format!("all nodes together may cost {cap} USD an hour, and one more would exceed that by {over:.4}")
+            }
+        };
+        Some(Failure { reason: "Capped", message })
+    }
+
+    /// Finds out why pods have no place.
+    fn explain(&mut self, solution: &Solution) {
+        let mut explainer = Explainer::new(self.problem, &self.round.settings.packing, solution);
+        for one in &solution.unschedulable {
+            let found = if one.message.is_empty() { explainer.unschedulable(one.pod) } else { one.clone() };
+            self.failures.insert(one.pod, Failure { reason: found.reason.name(), message: found.message });
+        }
+    }
+
+    fn outcome(mut self, figures: Figures, now: Timestamp) -> Outcome {
+        if !self.failures.is_empty() {
+            self.again = [self.again, Some(after(now, RETRY))].into_iter().flatten().min();
+        }
+        let failures = self.failures.iter().map(|(pod, why)| (&*self.problem.pods[*pod].name, why));
+        let events = told::events(&mut self.plan, &self.round.scene, failures.collect(), now);
+        self.writes.extend(events);
+        let step = Step { writes: self.writes, again: self.again };
+        Outcome { step, plan: self.plan, figures, violations: Vec::new() }
+    }
+}

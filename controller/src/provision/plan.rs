@@ -1,0 +1,162 @@
+//! What the rounds before have planned: memory, not state. Whoever starts without it solves again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use muster_api::NodeClaim;
+use muster_api::conditions::nodeclaim;
+use muster_cloud::after;
+
+use super::applicant::Applicant;
+use crate::lifecycle::{condition, is_true};
+
+/// For how long room is kept on a node that has become ready: kube-scheduler takes a moment to bind a crowd of pods. Twice
+/// the longest batch, as Karpenter keeps it.
+pub const SETTLING: Duration = Duration::from_secs(20);
+
+/// For how long a node is kept from pods that have not been told of it. Only a cluster that refuses to be told makes this
+/// matter.
+pub const TELLING: Duration = Duration::from_secs(30);
+
+/// A NodeClaim, and its Node if there is one.
+#[derive(Debug, Clone, Copy)]
+pub struct Claimed<'a> {
+    /// The claim.
+    pub claim: &'a NodeClaim,
+    /// The Node with its provider ID.
+    pub node: Option<&'a Node>,
+}
+
+/// What placements are looked at against.
+#[derive(Clone, Copy)]
+pub struct Scene<'a> {
+    /// Every NodeClaim.
+    pub claims: &'a [Claimed<'a>],
+    /// Pods without a node, and pods on nodes that go away, by `namespace/name`.
+    pub applicants: &'a BTreeMap<Arc<str>, Applicant>,
+    /// Names of all Nodes.
+    pub nodes: &'a BTreeSet<&'a str>,
+}
+
+/// Which pod is to run on which coming node, what pods have been told of it, and what people have been told.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan {
+    /// Pods by the name of their NodeClaim.
+    pub(super) placed: BTreeMap<String, Vec<Placed>>,
+    /// What we have nominated, by UID of the pod.
+    pub(super) hinted: BTreeMap<String, Hint>,
+    /// The last event about a pod, by its UID.
+    pub(super) told: BTreeMap<String, Told>,
+}
+
+/// A pod with a place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Placed {
+    /// `namespace/name`.
+    pub(super) path: Arc<str>,
+    /// Its UID; empty for the pod of a buffer, which has none.
+    pub(super) uid: String,
+}
+
+/// A nomination of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hint {
+    pub(super) node: Arc<str>,
+    /// When it was last written.
+    pub(super) at: Timestamp,
+}
+
+/// What an event said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Told {
+    /// That it gets the place of this NodeClaim.
+    Place(String),
+    /// That it gets none.
+    Failure(Failure, Timestamp),
+}
+
+/// Why a pod gets no place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// One word.
+    pub(super) reason: &'static str,
+    /// One line.
+    pub(super) message: String,
+}
+
+/// The Node of a claim that its pods are not to meet before they know that it is theirs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// What is waited for.
+    pub why: String,
+    /// Until when at most.
+    pub until: Timestamp,
+}
+
+// === impl Claimed ===
+
+impl Claimed<'_> {
+    /// Name of the claim.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.claim.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the claim, or its Node, is being deleted: nothing new comes there.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        let node = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
+        node || self.claim.metadata.deletion_timestamp.is_some() || is_true(self.claim, nodeclaim::INSTANCE_TERMINATING)
+    }
+
+    /// When room on the node is no longer kept; never before the node is ready.
+    fn settled_at(&self) -> Option<Timestamp> {
+        let initialized = condition(self.claim, nodeclaim::INITIALIZED).filter(|one| one.status == "True")?;
+        Some(after(initialized.last_transition_time.0, SETTLING))
+    }
+
+    pub(super) fn node_name(&self) -> Option<&str> {
+        self.node.and_then(|node| node.metadata.name.as_deref())
+    }
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// Forgets places on nodes that go or that have been there for a while, and pods that have gone or have got a node.
+    /// Returns when the next place will be forgotten.
+    pub(super) fn settle(&mut self, scene: &Scene<'_>, now: Timestamp) -> Option<Timestamp> {
+        let claims: BTreeMap<&str, &Claimed<'_>> = scene.claims.iter().map(|one| (one.name(), one)).collect();
+        let mut next = None;
+        self.placed.retain(|name, pods| {
+            let Some(claim) = claims.get(name.as_str()).filter(|claim| !claim.is_leaving()) else { return false };
+            let settled_at = claim.settled_at();
+            if settled_at.is_some_and(|end| end <= now) {
+                return false;
+            }
+            pods.retain(|pod| match scene.applicants.get(&pod.path) {
+                Some(there) => there.pod.uid == pod.uid,
+                // A buffer keeps its room for as long as places are kept.
+                None => pod.uid.is_empty(),
+            });
+            if !pods.is_empty() {
+                next = [next, settled_at].into_iter().flatten().min();
+            }
+            !pods.is_empty()
+        });
+        let uids: BTreeSet<&str> = scene.applicants.values().map(|one| one.pod.uid.as_str()).collect();
+        self.hinted.retain(|uid, _| uids.contains(uid.as_str()));
+        self.told.retain(|uid, _| uids.contains(uid.as_str()));
+        next
+    }
+
+    /// Where the pod is to run: the name of its NodeClaim.
+    #[must_use]
+    pub fn place_of(&self, path: &str) -> Option<&str> {
+        let holds = |pods: &[Placed]| pods.iter().any(|pod| &*pod.path == path);
+        self.placed.iter().find(|(_, pods)| holds(pods)).map(|(claim, _)| claim.as_str())
+    }
+}

@@ -1,0 +1,168 @@
+//! The problem of one round: without the pods whose turn it is not, with those that have a place on it, and without the
+//! pools that may not launch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use muster_api::annotations;
+use muster_scheduling::Solution;
+use muster_scheduling::model::{self, BoundPod, Pod, PoolState, PreferencePolicy, Problem, Resources};
+use muster_scheduling::solve;
+
+use super::applicant::{Turn, turn};
+use super::plan::{Claimed, Placed, Plan};
+use super::{Round, Settings};
+use crate::lifecycle::pause::Pause;
+
+/// A problem and what has been left out of it.
+pub(super) struct Draft {
+    pub(super) problem: Problem,
+    /// By pod of the problem: whether something that is there must be known not to take it.
+    pub(super) needs_proof: Vec<bool>,
+    /// Pods whose turn is not now.
+    pub(super) waiting: usize,
+    /// Pods that nobody here cares about.
+    pub(super) ignored: usize,
+}
+
+impl Draft {
+    pub(super) fn new(round: &Round<'_>, plan: &mut Plan) -> Self {
+        let mut problem = round.problem.clone();
+        close_pools(round, &mut problem);
+        let kept = keep_places(round, plan, &mut problem);
+        let mut draft = Self { needs_proof: Vec::new(), waiting: 0, ignored: 0, problem };
+        let mut left = Vec::with_capacity(draft.problem.pods.len());
+        for pod in std::mem::take(&mut draft.problem.pods) {
+            if kept.contains_key(&pod.name) {
+                continue;
+            }
+            let applicant = round.scene.applicants.get(&pod.name);
+            let turn = turn(applicant, &draft.problem.specs[pod.spec], round.settings.wait_for_unschedulable_mark);
+            match turn {
+                Turn::Now | Turn::IfNothingTakesIt => {
+                    draft.needs_proof.push(turn == Turn::IfNothingTakesIt);
+                    left.push(pod);
+                }
+                Turn::OnceMarked => draft.waiting += 1,
+                Turn::Never => draft.ignored += 1,
+            }
+        }
+        draft.problem.pods = left;
+        draft
+    }
+
+    /// A plan in which whatever needs a proof has one. What may still be bound to a node that is there keeps its room, and
+    /// is not in the problem any more.
+    pub(super) fn solve(&mut self, settings: &Settings) -> Solution {
+        // What is found in the first look may make room for something in the second. More looks only find less.
+        for _ in 0..2 {
+            let solution = solve(&self.problem, &settings.packing);
+            let doubtful = self.taken_elsewhere(&solution, settings);
+            if doubtful.is_empty() {
+                return solution;
+            }
+            self.waiting += doubtful.len();
+            self.leave_out(&doubtful);
+        }
+        solve(&self.problem, &settings.packing)
+    }
+
+    /// Pods on new nodes that need a proof and have none, with the node that may take them: preferences may send a pod to
+    /// a new node, and are no reason for kube-scheduler to leave it pending.
+    fn taken_elsewhere(&self, solution: &Solution, settings: &Settings) -> BTreeMap<usize, usize> {
+        let on_new = solution.new_nodes.iter().flat_map(|node| node.pods.iter().copied());
+        let mut doubtful: Vec<usize> = on_new.filter(|pod| self.needs_proof[*pod]).collect();
+        if doubtful.is_empty() || self.problem.nodes.iter().all(|node| node.deleting) {
+            return BTreeMap::new();
+        }
+        doubtful.sort_unstable();
+        let mut alone = self.problem.clone();
+        alone.pools.clear();
+        for (node, pods) in &solution.existing {
+            alone.nodes[*node].bound.extend(pods.iter().map(|pod| planned(&self.problem.pods[*pod])));
+        }
+        alone.pods = doubtful.iter().map(|pod| self.problem.pods[*pod].clone()).collect();
+        let options = model::Options { preferences: PreferencePolicy::Ignore, ..settings.packing };
+        let found = solve(&alone, &options).existing.into_iter();
+        found
+            .flat_map(|(node, pods)| pods.into_iter().map(move |pod| (pod, node)).collect::<Vec<_>>())
+            .map(|(pod, node)| (doubtful[pod], node))
+            .collect()
+    }
+
+    fn leave_out(&mut self, pods: &BTreeMap<usize, usize>) {
+        for (pod, node) in pods {
+            let bound = planned(&self.problem.pods[*pod]);
+            self.problem.nodes[*node].bound.push(bound);
+        }
+        let mut number = 0..;
+        self.problem.pods.retain(|_| number.next().is_none_or(|pod| !pods.contains_key(&pod)));
+        let mut number = 0..;
+        self.needs_proof.retain(|_| number.next().is_none_or(|pod| !pods.contains_key(&pod)));
+    }
+}
+
+/// A pod whose node is decided.
+fn planned(pod: &Pod) -> BoundPod {
+    BoundPod { name: Arc::clone(&pod.name), spec: pod.spec, counts: true, planned: true }
+}
+
+/// Pools with which nothing is launched now are as if they were not ready: their pods may go to others.
+fn close_pools(round: &Round<'_>, problem: &mut Problem) {
+    for pool in &mut problem.pools {
+        let stop = round.stops.get(&*pool.name).cloned();
+        let paused = round.pools.get(&*pool.name).map_or(round.pause, |one| {
+            let own = one.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PAUSE));
+            round.pause | own.map_or(Pause::NOTHING, |text| Pause::read(text).0)
+        });
+        let paused = paused.launches.then(|| format!("launches are paused by the annotation {}", annotations::PAUSE));
+        let unknown = (!round.pools.contains_key(&*pool.name)).then(|| "it is gone".to_owned());
+        if let (PoolState::Ready, Some(why)) = (&pool.state, paused.or(stop).or(unknown)) {
+            pool.state = PoolState::NotReady(why);
+        }
+    }
+}
+
+/// Puts pods where the rounds before have planned them, so that a plan that fits tightly is not made anew. Where they no
+/// longer fit, because the node has turned out smaller, all of them are planned again.
+fn keep_places(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem) -> BTreeMap<Arc<str>, ()> {
+    let node_of: BTreeMap<&str, usize> =
+        problem.nodes.iter().enumerate().map(|(number, node)| (&*node.name, number)).collect();
+    let pending: BTreeMap<&str, &Pod> = round.problem.pods.iter().map(|pod| (&*pod.name, pod)).collect();
+    let claims: BTreeMap<&str, &Claimed<'_>> = round.scene.claims.iter().map(|one| (one.name(), one)).collect();
+    let mut kept = BTreeMap::new();
+    let mut places: Vec<(usize, Vec<BoundPod>)> = Vec::new();
+    plan.placed.retain(|claim, pods| {
+        let claimed = claims.get(claim.as_str());
+        let node = claimed.and_then(|one| node_of.get(one.node_name().unwrap_or(claim)).copied());
+        let Some(node) = node.filter(|node| !problem.nodes[*node].deleting) else { return false };
+        // The others have been nominated, and hold their room already.
+        let here: Vec<&Pod> = pods.iter().filter_map(|pod| pending.get(&*pod.path).copied()).collect();
+        let fits = fits(problem, node, &here);
+        if fits {
+            kept.extend(here.iter().map(|pod| (Arc::clone(&pod.name), ())));
+            places.push((node, here.into_iter().map(planned).collect()));
+        }
+        fits
+    });
+    for (node, pods) in places {
+        problem.nodes[node].bound.extend(pods);
+    }
+    kept
+}
+
+fn fits(problem: &Problem, node: usize, pods: &[&Pod]) -> bool {
+    let node = &problem.nodes[node];
+    let mut requests: Resources = node.daemon_requests.clone();
+    let bound = node.bound.iter().map(|pod| pod.spec);
+    for spec in bound.chain(pods.iter().map(|pod| pod.spec)) {
+        requests.add(&problem.specs[spec].requests);
+    }
+    requests.first_shortage(&node.allocatable).is_none()
+}
+
+/// A pod as the plan remembers it.
+pub(super) fn placed(round: &Round<'_>, pod: &Pod) -> Placed {
+    let uid = round.scene.applicants.get(&pod.name).map(|one| one.pod.uid.clone()).unwrap_or_default();
+    Placed { path: Arc::clone(&pod.name), uid }
+}

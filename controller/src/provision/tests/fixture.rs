@@ -1,0 +1,295 @@
+//! A cluster of manifests that grows by what rounds decide.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use muster_api::{NodeClaim, NodePool, labels};
+use muster_scheduling::model::{
+    Catalogue, InstanceType, Offering, Operator, Requirement, Requirements, Resource, Resources,
+};
+use serde_json::{Value, json};
+
+use crate::lifecycle::pause::Pause;
+use crate::manifest::read_text;
+use crate::provision::{Applicant, Claimed, Hold, Outcome, Plan, Round, Scene, Settings, provision};
+use crate::snapshot::{self, assemble};
+use crate::step::{Step, Write};
+
+pub(super) fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// Everything there is, by kind and name.
+#[derive(Clone, Default)]
+pub(super) struct Cluster {
+    objects: BTreeMap<(String, String), Value>,
+    pub(super) plan: Plan,
+    pub(super) settings: Settings,
+    pub(super) pause: Pause,
+    pub(super) stops: BTreeMap<String, String>,
+}
+
+/// What is looked at of a cluster.
+struct View {
+    pools: Vec<NodePool>,
+    claims: Vec<NodeClaim>,
+    nodes: Vec<Node>,
+    applicants: BTreeMap<Arc<str>, Applicant>,
+    snapshot: snapshot::Snapshot,
+}
+
+/// `large` has twice of everything, and costs a little less than two of `small`.
+pub(super) fn catalogue() -> Catalogue {
+    let offering = |zone: &str, bought: &str, price: f64| Offering {
+        requirements: [(labels::ZONE, zone), (labels::CAPACITY_TYPE, bought)]
+            .map(|(key, value)| (key, Requirement::new(Operator::In, [value])))
+            .into_iter()
+            .collect(),
+        price: Some(price),
+        available: true,
+        reservation_capacity: 0,
+    };
+    let one = |name: &str, cores: i64, price: f64| InstanceType {
+        name: name.into(),
+        requirements: [
+            (labels::INSTANCE_TYPE, vec![name]),
+            (labels::ARCH, vec!["amd64"]),
+            (labels::OS, vec!["linux"]),
+            (labels::ZONE, vec!["a", "b"]),
+            (labels::CAPACITY_TYPE, vec!["on-demand", "spot"]),
+        ]
+        .into_iter()
+        .map(|(key, values)| (key, Requirement::new(Operator::In, values)))
+        .collect::<Requirements>(),
+        capacity: Resources::from_iter([
+            (Resource::Cpu, cores * 1000),
+            (Resource::Memory, cores << 32),
+            (Resource::Pods, 110),
+        ]),
+        overhead: Resources::from_iter([(Resource::Cpu, 100)]),
+        offerings: vec![
+            offering("a", "on-demand", price),
+            offering("b", "on-demand", price),
+            offering("a", "spot", price / 2.0),
+        ],
+    };
+    vec![one("small", 2, 0.1), one("large", 4, 0.19)].into()
+}
+
+impl Cluster {
+    /// With a NodePool `general` that takes anything.
+    pub(super) fn new() -> Self {
+        let mut cluster = Self::default();
+        cluster.add(pool("general"));
+        cluster
+    }
+
+    pub(super) fn add(&mut self, object: Value) -> &mut Self {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        self.objects.insert((text("/kind"), text("/metadata/name")), object);
+        self
+    }
+
+    pub(super) fn get(&mut self, kind: &str, name: &str) -> &mut Value {
+        self.objects.get_mut(&(kind.to_owned(), name.to_owned())).unwrap()
+    }
+
+    pub(super) fn remove(&mut self, kind: &str, name: &str) {
+        self.objects.remove(&(kind.to_owned(), name.to_owned())).unwrap();
+    }
+
+    fn typed<T: serde::de::DeserializeOwned>(&self, kind: &str) -> Vec<T> {
+        let all = self.objects.iter().filter(|((of, _), _)| of == kind);
+        all.map(|(_, object)| serde_json::from_value(object.clone()).unwrap()).collect()
+    }
+
+    fn view(&self) -> View {
+        let text: Vec<String> = self.objects.values().map(Value::to_string).collect();
+        let manifests = read_text("cluster", &text.join("\n---\n")).unwrap();
+        let snapshot = assemble(&manifests, &snapshot::Settings::default(), &|_| catalogue()).unwrap();
+        let nodes: Vec<Node> = self.typed("Node");
+        let leaves = |name: &str| {
+            nodes
+                .iter()
+                .any(|node| node.metadata.name.as_deref() == Some(name) && node.metadata.deletion_timestamp.is_some())
+        };
+        let pods: Vec<Pod> = self.typed("Pod");
+        let waits = |one: &Applicant| one.node.as_deref().is_none_or(leaves);
+        let applicants = pods.iter().map(Applicant::of).filter(waits).map(|one| (one.path().into(), one)).collect();
+        View { pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), applicants, snapshot, nodes }
+    }
+
+    fn look<T>(&self, then: impl FnOnce(&View, &Scene<'_>) -> T) -> T {
+        let view = self.view();
+        let node_of = |claim: &NodeClaim| {
+            let id = claim.status.as_ref()?.provider_id.as_deref()?;
+            view.nodes.iter().find(|node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id))
+        };
+        let claims: Vec<Claimed<'_>> =
+            view.claims.iter().map(|claim| Claimed { claim, node: node_of(claim) }).collect();
+        let nodes: BTreeSet<&str> = view.nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
+        then(&view, &Scene { claims: &claims, applicants: &view.applicants, nodes: &nodes })
+    }
+
+    /// What a round would come to.
+    pub(super) fn decide(&self, now: i64) -> Outcome {
+        self.look(|view, scene| {
+            let pools = view.pools.iter().map(|pool| (pool.metadata.name.as_deref().unwrap(), pool)).collect();
+            let round = Round {
+                problem: &view.snapshot.problem,
+                scene: *scene,
+                pools: &pools,
+                pause: self.pause,
+                stops: &self.stops,
+                settings: &self.settings,
+                plan: &self.plan,
+            };
+            provision(&round, at(now))
+        })
+    }
+
+    /// A round whose step is carried out.
+    pub(super) fn round(&mut self, now: i64) -> Vec<String> {
+        let outcome = self.decide(now);
+        assert_eq!(outcome.violations, Vec::new());
+        self.plan = outcome.plan;
+        self.carry_out(&outcome.step, now)
+    }
+
+    /// Pods are told of their nodes.
+    pub(super) fn nominate(&mut self, now: i64) -> Vec<String> {
+        let mut plan = self.plan.clone();
+        let step = self.look(|_, scene| plan.nominate(scene, at(now)));
+        self.plan = plan;
+        self.carry_out(&step, now)
+    }
+
+    pub(super) fn hold(&self, claim: &str, now: i64) -> Option<Hold> {
+        self.look(|_, scene| {
+            let claimed = scene.claims.iter().find(|one| one.name() == claim).unwrap();
+            self.plan.hold(claimed, scene, at(now))
+        })
+    }
+
+    fn carry_out(&mut self, step: &Step, now: i64) -> Vec<String> {
+        let mut words = Vec::new();
+        for write in &step.writes {
+            match write {
+                Write::CreateClaim(claim) => {
+                    let name = claim.metadata.name.clone().unwrap();
+                    assert!(!self.objects.contains_key(&("NodeClaim".to_owned(), name.clone())), "{name} twice");
+                    let mut object = serde_json::to_value(claim).unwrap();
+                    object["metadata"]["uid"] = json!(format!("uid-{name}"));
+                    object["metadata"]["creationTimestamp"] = json!(at(now).to_string());
+                    words.push(format!("create {}", claim.spec.resources.requests["pods"].0));
+                    self.add(object);
+                }
+                Write::Nominate { pod, node } => {
+                    words.push(format!("nominate {} {}", pod.name, node.as_deref().unwrap_or("-")));
+                    self.get("Pod", &pod.name)["status"]["nominatedNodeName"] = json!(node);
+                }
+                Write::Event(event) => {
+                    words.push(format!("{} {}: {}", event.reason, event.about.name, event.message));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        words
+    }
+
+    pub(super) fn claims(&self) -> Vec<NodeClaim> {
+        self.typed("NodeClaim")
+    }
+
+    /// The name of the only claim.
+    pub(super) fn only_claim(&self) -> String {
+        let [claim] = &self.claims()[..] else { panic!("not one claim") };
+        claim.metadata.name.clone().unwrap()
+    }
+
+    /// The claim was launched, and says what its node will hold.
+    pub(super) fn launch(&mut self, name: &str, cpu: &str) {
+        let node = json!({"cpu": cpu, "memory": "8Gi", "pods": "110"});
+        self.get("NodeClaim", name)["status"] = json!({
+            "providerID": format!("kwok://{name}"), "capacity": node, "allocatable": node,
+            "conditions": [condition("Launched", 0)],
+        });
+    }
+
+    /// Its Node has appeared, tainted as it comes.
+    pub(super) fn join(&mut self, name: &str, second: i64) {
+        let allocatable = self.get("NodeClaim", name)["status"]["allocatable"].clone();
+        self.add(json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": format!("node-{name}"), "uid": format!("uid-node-{name}"),
+                "creationTimestamp": at(second).to_string(), "labels": {"karpenter.sh/nodepool": "general"}},
+            "spec": {"providerID": format!("kwok://{name}"),
+                "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]},
+            "status": {"capacity": allocatable, "allocatable": allocatable},
+        }));
+    }
+
+    /// The Node is ready for pods.
+    pub(super) fn initialize(&mut self, name: &str, second: i64) {
+        let conditions = ["Launched", "Registered", "Initialized"].map(|kind| condition(kind, second));
+        self.get("NodeClaim", name)["status"]["conditions"] = json!(conditions);
+        let node = self.get("Node", &format!("node-{name}"));
+        node["spec"]["taints"] = json!([]);
+        for key in [labels::REGISTERED, labels::INITIALIZED] {
+            node["metadata"]["labels"][key] = json!("true");
+        }
+    }
+
+    /// kube-scheduler binds it.
+    pub(super) fn bind(&mut self, pod: &str, node: &str) {
+        let pod = self.get("Pod", pod);
+        pod["spec"]["nodeName"] = json!(node);
+        pod["status"]["nominatedNodeName"] = Value::Null;
+    }
+}
+
+fn condition(kind: &str, second: i64) -> Value {
+    json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": at(second).to_string()})
+}
+
+pub(super) fn pool(name: &str) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name, "uid": format!("uid-{name}")},
+        "spec": {"template": {"spec": {
+            "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}],
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "expireAfter": "720h",
+        }}},
+    })
+}
+
+/// A pod that nobody has looked at yet.
+pub(super) fn pod(name: &str, cpu: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": "web"}},
+        "spec": {"schedulerName": "default-scheduler",
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": "Pending"},
+    })
+}
+
+/// A pod that its scheduler has given up.
+pub(super) fn marked(name: &str, cpu: &str) -> Value {
+    let mut pod = pod(name, cpu);
+    pod["status"]["conditions"] = json!([
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": null}
+    ]);
+    pod
+}
+
+/// A node that was there before.
+pub(super) fn node(name: &str, cpu: &str) -> Value {
+    let amounts = json!({"cpu": cpu, "memory": "8Gi", "pods": "110"});
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "a"}},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    })
+}

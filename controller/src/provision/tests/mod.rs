@@ -1,0 +1,6 @@
+//! What becomes of pods that wait, round by round.
+
+mod claims;
+mod fixture;
+mod places;
+mod rounds;

@@ -1,0 +1,128 @@
+//! Places are kept until pods are where they were planned.
+
+use serde_json::json;
+
+use super::fixture::{Cluster, marked, node, pod};
+use crate::provision::Plan;
+
+#[test]
+fn a_decision_is_made_once_even_if_it_is_forgotten() {
+    let mut cluster = Cluster::new();
+    for name in ["a", "b", "c"] {
+        cluster.add(pod(name, "1"));
+    }
+    let first = cluster.decide(0);
+    assert_eq!(first, cluster.decide(0), "the same bytes");
+    cluster.round(0);
+    let claims = cluster.claims().len();
+    cluster.plan = Plan::default();
+    let words = cluster.round(1);
+    assert_eq!(words.iter().filter(|word| word.starts_with("create")).count(), 0, "{words:?}");
+    assert_eq!(cluster.claims().len(), claims);
+    assert!(cluster.plan.place_of("default/a").is_some());
+}
+
+#[test]
+fn a_tight_plan_is_not_made_anew_when_others_come() {
+    let mut cluster = Cluster::new();
+    cluster.add(pod("a", "1900m"));
+    cluster.round(0);
+    let first = cluster.only_claim();
+    // Larger ones come first when a plan is made; the place is not theirs.
+    cluster.add(pod("b", "1800m"));
+    cluster.round(1);
+    assert_eq!(cluster.claims().len(), 2);
+    assert_eq!(cluster.plan.place_of("default/a"), Some(&*first));
+    assert_ne!(cluster.plan.place_of("default/b"), Some(&*first));
+}
+
+#[test]
+fn a_claim_that_ends_is_followed_by_another() {
+    let mut cluster = Cluster::new();
+    cluster.add(pod("a", "1"));
+    cluster.round(0);
+    let first = cluster.only_claim();
+    cluster.get("NodeClaim", &first)["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:01Z");
+    let words = cluster.round(2);
+    assert_eq!(words.len(), 2, "{words:?}");
+    cluster.remove("NodeClaim", &first);
+    let second = cluster.only_claim();
+    assert_ne!(first, second, "the name is taken until the first one has gone");
+    assert_eq!(cluster.round(3), [""; 0]);
+}
+
+#[test]
+fn a_node_that_turns_out_smaller_is_planned_again() {
+    let mut cluster = Cluster::new();
+    cluster.add(pod("a", "1")).add(pod("b", "900m"));
+    cluster.round(0);
+    let first = cluster.only_claim();
+    cluster.launch(&first, "1500m");
+    let words = cluster.round(5);
+    assert_eq!(cluster.claims().len(), 2, "{words:?}");
+}
+
+#[test]
+fn pods_are_told_before_the_node_takes_any() {
+    let mut cluster = Cluster::new();
+    cluster.add(pod("a", "1")).add(pod("b", "500m"));
+    cluster.round(0);
+    let claim = cluster.only_claim();
+    let node = format!("node-{claim}");
+    assert_eq!(cluster.nominate(1), [""; 0], "there is no Node yet");
+    assert_eq!(cluster.hold(&claim, 1), None);
+    cluster.launch(&claim, "1900m");
+    cluster.join(&claim, 20);
+    let hold = cluster.hold(&claim, 20).unwrap();
+    assert_eq!(hold.why, format!("2 pods have not been told yet that Node `{node}` is theirs"));
+    assert_eq!(cluster.nominate(20), [format!("nominate a {node}"), format!("nominate b {node}")]);
+    assert_eq!(cluster.hold(&claim, 20), None);
+    assert_eq!(cluster.nominate(21), [""; 0]);
+    assert_eq!(cluster.round(22), [""; 0], "both hold their room");
+    cluster.initialize(&claim, 30);
+    cluster.bind("a", &node);
+    assert_eq!(cluster.nominate(31), [""; 0]);
+    assert_eq!(cluster.nominate(50), ["nominate b -"], "after 20 seconds the room is free again");
+}
+
+#[test]
+fn a_cluster_that_cannot_be_told_holds_up_nobody_for_long() {
+    let mut cluster = Cluster::new();
+    cluster.add(pod("a", "1"));
+    cluster.round(0);
+    let claim = cluster.only_claim();
+    cluster.launch(&claim, "1900m");
+    cluster.join(&claim, 20);
+    assert!(cluster.hold(&claim, 49).is_some());
+    assert_eq!(cluster.hold(&claim, 50), None);
+}
+
+#[test]
+fn what_others_have_nominated_is_left_alone() {
+    let mut cluster = Cluster::new();
+    cluster.add(pod("a", "1")).add(pod("b", "500m"));
+    cluster.round(0);
+    let claim = cluster.only_claim();
+    cluster.add(node("busy", "1"));
+    cluster.get("Pod", "a")["status"]["nominatedNodeName"] = json!("busy");
+    cluster.get("Pod", "b")["status"]["nominatedNodeName"] = json!("gone-long-ago");
+    cluster.launch(&claim, "1900m");
+    cluster.join(&claim, 20);
+    assert_eq!(cluster.nominate(20), [format!("nominate b node-{claim}")]);
+    assert_eq!(cluster.hold(&claim, 20), None, "a preemption is under way, and b has been told");
+}
+
+#[test]
+fn a_nomination_is_taken_back_when_the_node_fails() {
+    let mut cluster = Cluster::new();
+    cluster.add(marked("a", "1"));
+    cluster.round(0);
+    let claim = cluster.only_claim();
+    cluster.launch(&claim, "1900m");
+    cluster.join(&claim, 20);
+    cluster.nominate(20);
+    cluster.get("NodeClaim", &claim)["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:40Z");
+    assert_eq!(cluster.nominate(40), ["nominate a -"]);
+    let words = cluster.round(41);
+    assert!(words[0].starts_with("create 1"), "{words:?}");
+}

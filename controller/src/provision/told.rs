@@ -1,0 +1,69 @@
+//! One event about each pod: its place, or why it has none. It is told again when it is another.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::events;
+use muster_cloud::after;
+
+use super::applicant::Applicant;
+use super::plan::{Claimed, Failure, Plan, Scene, Told};
+use crate::step::{Event, EventType, Write};
+
+/// A reason that stays the same is told again in other words (so much of a limit is left by now) after this: Karpenter's
+/// figure for events that repeat themselves.
+const REPEAT: Duration = Duration::from_secs(120);
+
+/// Events about pods that have got a place or another one, or have none for another reason. Pods are told by
+/// `namespace/name`.
+pub(super) fn events(
+    plan: &mut Plan,
+    scene: &Scene<'_>,
+    failures: BTreeMap<&str, &Failure>,
+    now: Timestamp,
+) -> Vec<Write> {
+    let node_of = |claim: &str| scene.claims.iter().find(|one| one.name() == claim).and_then(Claimed::node_name);
+    let mut news: Vec<(&Applicant, Told)> = Vec::new();
+    for (claim, pods) in &plan.placed {
+        let applicants = pods.iter().filter_map(|pod| scene.applicants.get(&pod.path));
+        news.extend(applicants.map(|one| (one, Told::Place(claim.clone()))));
+    }
+    for (path, failure) in failures {
+        news.extend(scene.applicants.get(path).map(|one| (one, Told::Failure(failure.clone(), now))));
+    }
+    news.sort_by(|one, other| one.0.pod.cmp(&other.0.pod));
+    let mut writes = Vec::new();
+    for (applicant, told) in news {
+        let before = plan.told.get(&applicant.pod.uid);
+        if before.is_some_and(|before| before.is_no_news(&told)) {
+            continue;
+        }
+        let (kind, reason, message) = match &told {
+            Told::Place(claim) => {
+                let node = node_of(claim).map_or_else(String::new, |node| format!(", node/{node}"));
+                (EventType::Normal, events::NOMINATED, format!("Pod should schedule on: nodeclaim/{claim}{node}"))
+            }
+            Told::Failure(Failure { message, .. }, _) => {
+                (EventType::Warning, events::FAILED_SCHEDULING, format!("Failed to schedule pod, {message}"))
+            }
+        };
+        writes.push(Write::Event(Event { about: applicant.pod.clone(), kind, reason, message }));
+        plan.told.insert(applicant.pod.uid.clone(), told);
+    }
+    writes
+}
+
+// === impl Told ===
+
+impl Told {
+    /// Whether who has heard this needs not hear `now`.
+    fn is_no_news(&self, now: &Self) -> bool {
+        match (self, now) {
+            (Self::Failure(before, then), Self::Failure(failure, now)) => {
+                before == failure || before.reason == failure.reason && *now < after(*then, REPEAT)
+            }
+            (before, now) => before == now,
+        }
+    }
+}

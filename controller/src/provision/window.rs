@@ -1,0 +1,154 @@
+//! The batching window: how long pods are waited for before all of them are decided together.
+//!
+//! ```text
+//!   first new pod                last new pod
+//!        ▼          ▼     ▼           ▼
+//!   ─────┬──────────┬─────┬───────────┬─────────────┬──────►
+//!        │                            └── idle (1 s)┤ due
+//!        └── max (10 s) ────────────────────────────┴─ due, whatever still arrives
+//! ```
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_cloud::after;
+
+/// Karpenter's `BATCH_IDLE_DURATION`.
+pub const IDLE: Duration = Duration::from_secs(1);
+/// Karpenter's `BATCH_MAX_DURATION`.
+pub const MAX: Duration = Duration::from_secs(10);
+
+/// How long a window stays open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// Without anything new.
+    pub idle: Duration,
+    /// At most.
+    pub max: Duration,
+}
+
+/// What has arrived since the last round.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Window {
+    open: Option<Open>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Open {
+    since: Timestamp,
+    /// When something new last arrived.
+    latest: Timestamp,
+    /// What has arrived, by whatever tells one from another.
+    known: BTreeSet<String>,
+}
+
+// === impl Lengths ===
+
+impl Default for Lengths {
+    fn default() -> Self {
+        Self { idle: IDLE, max: MAX }
+    }
+}
+
+// === impl Window ===
+
+impl Window {
+    /// Takes note of a reason to decide: the UID of a pod that waits, the name of a node whose pods have to move. What
+    /// arrives again (a status that was patched) holds nothing up.
+    pub fn arrive(&mut self, reason: &str, now: Timestamp) {
+        let open = self.open.get_or_insert_with(|| Open { since: now, latest: now, known: BTreeSet::new() });
+        if !open.known.contains(reason) {
+            open.known.insert(reason.to_owned());
+            open.latest = open.latest.max(now);
+        }
+    }
+
+    /// When it is time to decide; never, if nothing has arrived. The moment does not depend on when this is asked, and may
+    /// have passed.
+    #[must_use]
+    pub fn due(&self, lengths: &Lengths) -> Option<Timestamp> {
+        let open = self.open.as_ref()?;
+        Some(after(open.latest, lengths.idle).min(after(open.since, lengths.max)))
+    }
+
+    /// Whether it is time to decide.
+    #[must_use]
+    pub fn is_due(&self, lengths: &Lengths, now: Timestamp) -> bool {
+        self.due(lengths).is_some_and(|due| due <= now)
+    }
+
+    /// A round begins: what arrives from now on is for the next one.
+    pub fn close(&mut self) {
+        self.open = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(milliseconds: i64) -> Timestamp {
+        Timestamp::from_millisecond(milliseconds).unwrap()
+    }
+
+    fn due(arrivals: &[(&str, i64)]) -> Option<Timestamp> {
+        let mut window = Window::default();
+        for (reason, moment) in arrivals {
+            window.arrive(reason, at(*moment));
+        }
+        window.due(&Lengths::default())
+    }
+
+    #[test]
+    fn a_second_without_anything_new_ends_it() {
+        assert_eq!(due(&[]), None);
+        assert_eq!(due(&[("a", 0)]), Some(at(1000)));
+        assert_eq!(due(&[("a", 0), ("b", 900)]), Some(at(1900)));
+        assert_eq!(due(&[("a", 0), ("a", 900)]), Some(at(1000)), "the same pod is nothing new");
+    }
+
+    #[test]
+    fn ten_seconds_end_it_whatever_arrives() {
+        let names: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+        let crowd: Vec<(&str, i64)> =
+            (0_i64..).zip(&names).map(|(number, name)| (name.as_str(), number * 500)).collect();
+        assert_eq!(due(&crowd), Some(at(10_000)));
+    }
+
+    #[test]
+    fn what_arrives_during_a_round_is_for_the_next() {
+        let mut window = Window::default();
+        window.arrive("a", at(0));
+        assert!(!window.is_due(&Lengths::default(), at(999)) && window.is_due(&Lengths::default(), at(1000)));
+        window.close();
+        assert_eq!(window.due(&Lengths::default()), None);
+        window.arrive("a", at(1500));
+        assert_eq!(window.due(&Lengths::default()), Some(at(2500)));
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_waits_longer_than_the_longest_window(
+            arrivals in proptest::collection::vec((0..20_u8, 0..3000_i64), 1..50)
+        ) {
+            let mut window = Window::default();
+            let mut now = 0;
+            let mut first = None;
+            for (pod, gap) in arrivals {
+                now += gap;
+                if window.is_due(&Lengths::default(), at(now)) {
+                    window.close();
+                    first = None;
+                }
+                window.arrive(&pod.to_string(), at(now));
+                let first = *first.get_or_insert(now);
+                let due = window.due(&Lengths::default()).unwrap();
+                prop_assert!(due <= at(first + 10_000), "however many follow");
+                prop_assert!(due >= at(first + 1000), "nobody is decided alone who may have company");
+            }
+        }
+    }
+}
