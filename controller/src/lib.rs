@@ -14,6 +14,9 @@
 //! from its launch to its end: what is to be written next, given what the API server and the cloud show. Nothing carries it
 //! out yet but its tests.
 //!
+//! [`state`] is the one picture of a cluster that runs: [`watch`] keeps it up object by object, and it gives `snapshot` and
+//! [`lifecycle`] what they look at.
+//!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!
 //! Only [`cli`] touches the process: arguments, environment, terminal, exit codes. Nothing is written but its output.
@@ -24,5 +27,6 @@ pub mod lifecycle;
 pub mod manifest;
 pub mod provision;
 pub mod snapshot;
+pub mod state;
 pub mod step;
 pub mod watch;

@@ -24,6 +24,7 @@ mod image;
 mod judge;
 mod locate;
 mod meta;
+mod object;
 mod objects;
 mod placement;
 mod pod;
@@ -43,13 +44,17 @@ pub(crate) use cluster::fill;
 pub use cluster::{Condition, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
 pub use containers::{Container, PodResources, Stage, effective_requests};
 pub use error::{InputError, Place};
+pub(crate) use field::{Decoded, Field, Unknown};
 pub use image::TellingImage;
+pub(crate) use judge::{Judgement, judge};
 pub use meta::{Meta, Owner};
+pub(crate) use object::{Object, decode, decode_ours};
 pub use objects::Manifests;
 pub use placement::{Affinity, PodTerm, WeightedPodTerm};
 pub use pod::{Pod, PodTemplate};
 pub use scheduler_config::DefaultSpread;
 pub(crate) use source::{Source, read_one};
+pub(crate) use tree::{Skip, Tree, Trimmed};
 pub use volume::{Claim, CsiNode, PersistentVolume, StorageClass, Volume, VolumeAttachment, driver_of, is_foreign};
 pub use workload::{DaemonSet, Workload};
 
@@ -128,7 +133,7 @@ pub(crate) fn read_raw(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<se
 
 /// What a CRD of ours refuses in an object, if anything.
 pub(crate) fn refusal(object: &serde_json::Value) -> Option<field::Fault> {
-    judge::judge(object).refusal
+    judge(object).refusal
 }
 
 /// Reads every object in `text`, which is called `name` in messages.

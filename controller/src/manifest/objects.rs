@@ -11,7 +11,7 @@ use super::volume::{Claim, CsiNode, PersistentVolume, StorageClass, VolumeAttach
 use super::workload::{DaemonSet, Workload};
 
 /// Every object of the input.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifests {
     /// One line for each field that nobody reads: for stderr.
     pub warnings: Vec<String>,

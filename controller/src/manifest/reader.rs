@@ -7,11 +7,13 @@ use serde::de::Deserialize;
 
 use super::document::Origin;
 use super::error::{InputError, Place};
-use super::field::{Decoded, Fault, Field, Unknown, UnknownField};
+use super::field::{Fault, Field, Unknown, UnknownField};
+use super::judge::judge;
+use super::object::{self, Object};
 use super::objects::Manifests;
 use super::pod::PodTemplate;
 use super::tree::{Tree, shorten};
-use super::{capacity, cluster, judge, meta, pod, version, volume, workload};
+use super::version;
 
 /// Warnings that are given one by one, each for the price of a second look at its document; a template stamped ten
 /// thousand times would drown everything else.
@@ -93,7 +95,7 @@ impl Reader {
         let unknown = Unknown::default();
         let (completed, never_ready);
         let (decoded, more_unknown) = if known.ours {
-            let judgement = judge::judge(&tree.to_json());
+            let judgement = judge(&tree.to_json());
             if let Some(fault) = judgement.refusal {
                 return Err(self.refuse(tree, origin, fault));
             }
@@ -106,12 +108,13 @@ impl Reader {
             // Judged already: what is unknown here was reported by the judge, with the names of the whole schema.
             let tree = Tree::deserialize(&completed).unwrap_or(Tree::Null);
             let decoded =
-                self.decode_ours(known.kind, &Field::root(&tree, &Unknown::default()), &completed, never_ready);
+                object::decode_ours(known.kind, &Field::root(&tree, &Unknown::default()), &completed, never_ready);
             (decoded, judgement.unknown)
         } else {
-            (self.decode(known.kind, &Field::root(tree, &unknown)), Vec::new())
+            (object::decode(known.kind, &Field::root(tree, &unknown)), Vec::new())
         };
-        let named = decoded.map_err(|fault| self.refuse(tree, origin, *fault))?;
+        let object = decoded.map_err(|fault| self.refuse(tree, origin, *fault))?;
+        let named = self.keep(known.kind, object);
         for field in unknown.into_fields().into_iter().chain(more_unknown) {
             self.warn(tree, origin, &field);
         }
@@ -176,141 +179,55 @@ impl Reader {
         self.sequence
     }
 
-    /// Decodes and keeps an object of Kubernetes.
-    fn decode(&mut self, kind: &'static str, object: &Field<'_>) -> Decoded<Named> {
-        let path = match kind {
-            "Pod" => self.take_pod(object)?,
-            "Deployment" | "StatefulSet" | "ReplicaSet" => self.take_workload(workload::replicated(object, kind)?),
-            "Job" => self.take_workload(workload::job(object)?),
-            "CronJob" => self.take_workload(workload::cron_job(object)?),
-            "DaemonSet" => {
-                let (mut daemon_set, template) = workload::daemon_set(object)?;
-                daemon_set.template = self.share(template);
-                let path = daemon_set.meta.path();
-                self.manifests.daemon_sets.push(daemon_set);
-                path
+    /// Keeps an object that was decoded.
+    fn keep(&mut self, kind: &'static str, object: Object) -> Named {
+        let path = object.path();
+        let name = Arc::clone(&path);
+        let manifests = &mut self.manifests;
+        match object {
+            Object::Pod(mut pod, template) => {
+                pod.template = self.share(*template);
+                pod.namespace = self.share_namespace(pod.namespace);
+                pod.sequence = self.next_sequence();
+                self.manifests.pods.push(*pod);
             }
-            "PodTemplate" => {
-                object.only(&["apiVersion", "kind", "metadata", "template"]);
-                let path = meta::meta(object, true)?.path();
-                let template = pod::template(object.require("template")?)?;
-                let template = self.share(template);
-                self.manifests.pod_templates.insert(Arc::clone(&path), template);
-                path
+            Object::Workload(mut workload, template) => {
+                workload.template = self.share(*template);
+                workload.sequence = self.next_sequence();
+                self.manifests.workloads.push(*workload);
             }
-            "Node" => keep(cluster::node(object)?, |node| node.meta.path(), &mut self.manifests.nodes),
-            "CSINode" => keep(volume::csi_node(object)?, |node| Arc::clone(&node.name), &mut self.manifests.csi_nodes),
-            "VolumeAttachment" => {
-                let attachment = volume::volume_attachment(object)?;
-                self.manifests.volume_attachments.push(attachment);
-                meta::meta(object, false)?.path()
+            Object::DaemonSet(mut daemon_set, template) => {
+                daemon_set.template = self.share(*template);
+                self.manifests.daemon_sets.push(*daemon_set);
             }
-            "Namespace" => keep(cluster::namespace(object)?, meta::Meta::path, &mut self.manifests.namespaces),
-            "LimitRange" => {
-                keep(cluster::limit_range(object)?, |range| range.meta.path(), &mut self.manifests.limit_ranges)
+            Object::PodTemplate(_, template) => {
+                let template = self.share(*template);
+                self.manifests.pod_templates.insert(name, template);
             }
-            "PodDisruptionBudget" => keep(
-                cluster::disruption_budget(object)?,
-                |budget| budget.meta.path(),
-                &mut self.manifests.disruption_budgets,
-            ),
-            "Service" => {
+            Object::Node(node) => manifests.nodes.push(*node),
+            Object::CsiNode(node) => manifests.csi_nodes.push(node),
+            Object::VolumeAttachment(_, attachment) => manifests.volume_attachments.push(attachment),
+            Object::Namespace(meta) => manifests.namespaces.push(*meta),
+            Object::LimitRange(range) => manifests.limit_ranges.push(*range),
+            Object::DisruptionBudget(budget) => manifests.disruption_budgets.push(*budget),
+            Object::Service(service) => {
                 // Only the default spread looks at Services, so to everyone else they are ignored.
-                *self.manifests.ignored.entry(kind.to_owned()).or_default() += 1;
-                keep(cluster::service(object)?, |service| service.meta.path(), &mut self.manifests.services)
+                *manifests.ignored.entry(kind.to_owned()).or_default() += 1;
+                manifests.services.push(*service);
             }
-            _ => self.take_by_name(kind, object)?,
-        };
-        Ok(Named { kind, path })
+            Object::Claim(claim) => drop(manifests.claims.insert(name, *claim)),
+            Object::PersistentVolume(volume) => drop(manifests.volumes.insert(name, *volume)),
+            Object::StorageClass(class) => drop(manifests.storage_classes.insert(name, *class)),
+            Object::RuntimeClass(class) => drop(manifests.runtime_classes.insert(name, *class)),
+            Object::PriorityClass(class) => drop(manifests.priority_classes.insert(name, *class)),
+            Object::NodePool(pool) => manifests.node_pools.push(*pool),
+            Object::NodeClaim(claim) => manifests.node_claims.push(*claim),
+            Object::NodeOverlay(overlay) => manifests.node_overlays.push(*overlay),
+            Object::CapacityBuffer(buffer) => manifests.capacity_buffers.push(*buffer),
+            Object::NodeClass(class) => manifests.node_classes.push(*class),
+        }
+        Named { kind, path }
     }
-
-    /// Decodes and keeps an object that others find by its name.
-    fn take_by_name(&mut self, kind: &'static str, object: &Field<'_>) -> Decoded<Arc<str>> {
-        let manifests = &mut self.manifests;
-        Ok(match kind {
-            "PersistentVolumeClaim" => {
-                keep_by_name(volume::claim(object)?, |claim| claim.meta.path(), &mut manifests.claims)
-            }
-            "PersistentVolume" => {
-                keep_by_name(volume::persistent_volume(object)?, |volume| volume.meta.path(), &mut manifests.volumes)
-            }
-            "StorageClass" => {
-                keep_by_name(volume::storage_class(object)?, |class| class.meta.path(), &mut manifests.storage_classes)
-            }
-            "RuntimeClass" => {
-                keep_by_name(cluster::runtime_class(object)?, |class| class.meta.path(), &mut manifests.runtime_classes)
-            }
-            _ => keep_by_name(
-                cluster::priority_class(object)?,
-                |class| class.meta.path(),
-                &mut manifests.priority_classes,
-            ),
-        })
-    }
-
-    fn take_pod(&mut self, object: &Field<'_>) -> Decoded<Arc<str>> {
-        let (mut pod, template) = pod::pod(object)?;
-        pod.template = self.share(template);
-        pod.namespace = self.share_namespace(pod.namespace);
-        pod.sequence = self.next_sequence();
-        let path = Arc::clone(&pod.path);
-        self.manifests.pods.push(pod);
-        Ok(path)
-    }
-
-    fn take_workload(&mut self, (mut workload, template): (workload::Workload, PodTemplate)) -> Arc<str> {
-        workload.template = self.share(template);
-        workload.sequence = self.next_sequence();
-        let path = workload.meta.path();
-        self.manifests.workloads.push(workload);
-        path
-    }
-
-    /// Decodes and keeps an object of ours.
-    fn decode_ours(
-        &mut self,
-        kind: &'static str,
-        object: &Field<'_>,
-        json: &serde_json::Value,
-        never_ready: Option<String>,
-    ) -> Decoded<Named> {
-        let manifests = &mut self.manifests;
-        let path = match kind {
-            "NodePool" => {
-                let mut pool = capacity::node_pool(object, json.clone())?;
-                pool.never_ready = never_ready;
-                keep(pool, |pool| pool.meta.path(), &mut manifests.node_pools)
-            }
-            "NodeClaim" => keep(capacity::node_claim(object)?, |claim| claim.meta.path(), &mut manifests.node_claims),
-            "NodeOverlay" => {
-                keep(capacity::node_overlay(object)?, |overlay| Arc::clone(&overlay.name), &mut manifests.node_overlays)
-            }
-            "CapacityBuffer" => {
-                keep(capacity::capacity_buffer(object)?, |buffer| buffer.meta.path(), &mut manifests.capacity_buffers)
-            }
-            _ => {
-                let class = capacity::node_class(object, kind, json.clone())?;
-                keep(class, |class| Arc::clone(&class.name), &mut manifests.node_classes)
-            }
-        };
-        Ok(Named { kind, path })
-    }
-}
-
-fn keep<T>(object: T, path: impl Fn(&T) -> Arc<str>, all: &mut Vec<T>) -> Arc<str> {
-    let path = path(&object);
-    all.push(object);
-    path
-}
-
-fn keep_by_name<T>(
-    object: T,
-    path: impl Fn(&T) -> Arc<str>,
-    all: &mut std::collections::BTreeMap<Arc<str>, T>,
-) -> Arc<str> {
-    let path = path(&object);
-    all.insert(Arc::clone(&path), object);
-    path
 }
 
 /// A `List` whose items were not taken apart: it has none, or they are not a list.

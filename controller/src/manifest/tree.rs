@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use rustc_hash::FxHashSet;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
 /// A value of YAML or JSON. Text that needs no unescaping is borrowed from the source.
@@ -98,13 +98,44 @@ fn first_duplicate<'k>(keys: impl Iterator<Item = &'k str> + Clone, count: usize
 
 impl<'de> Deserialize<'de> for Tree<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TreeVisitor)
+        Trimmed(&[]).deserialize(deserializer)
     }
 }
 
-struct TreeVisitor;
+/// A key that nobody asks for, or below which there are such keys. Lists are passed through to their items.
+#[derive(Debug)]
+pub(crate) struct Skip {
+    key: &'static str,
+    /// Empty: all of it is left out.
+    below: &'static [Skip],
+}
 
-impl<'de> Visitor<'de> for TreeVisitor {
+impl Skip {
+    /// Leaves `key` out.
+    pub(crate) const fn all(key: &'static str) -> Self {
+        Self { key, below: &[] }
+    }
+
+    /// Leaves those keys out that are below `key`.
+    pub(crate) const fn below(key: &'static str, below: &'static [Self]) -> Self {
+        Self { key, below }
+    }
+}
+
+/// Reads a tree without what nobody asks for: most of what an API server says about a pod. What is left out is looked at
+/// by the parser only, and costs no memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Trimmed(pub(crate) &'static [Skip]);
+
+impl<'de> DeserializeSeed<'de> for Trimmed {
+    type Value = Tree<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Trimmed {
     type Value = Tree<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,7 +151,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        Tree::deserialize(deserializer)
+        self.deserialize(deserializer)
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
@@ -153,7 +184,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             list.push(item);
         }
         Ok(Tree::List(list))
@@ -162,7 +193,12 @@ impl<'de> Visitor<'de> for TreeVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut entries: Vec<(Cow<'de, str>, Tree<'de>)> = Vec::new();
         while let Some(Key(key)) = map.next_key()? {
-            entries.push((key, map.next_value()?));
+            let skip = self.0.iter().find(|skip| skip.key == key);
+            if skip.is_some_and(|skip| skip.below.is_empty()) {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            entries.push((key, map.next_value_seed(Self(skip.map_or(&[], |skip| skip.below)))?));
         }
         match first_duplicate(entries.iter().map(|(key, _)| &**key), entries.len()) {
             Some(key) => Err(A::Error::custom(format!("{DUPLICATE_KEY} `{}`", shorten(key)))),

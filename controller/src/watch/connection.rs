@@ -17,6 +17,22 @@ pub(super) async fn connect(context: Option<&str>) -> Result<Client, ClusterErro
     let mut config = config(context).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
+    client(config)
+}
+
+/// A client for [`super::follow`]: the same, but a connection may be silent. Each request of `follow` has a deadline of its
+/// own; others that use the client must have theirs.
+///
+/// # Errors
+/// A kubeconfig that cannot be used.
+pub async fn connect_to_follow(context: Option<&str>) -> Result<Client, ClusterError> {
+    let mut config = config(context).await?;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = None;
+    client(config)
+}
+
+fn client(config: Config) -> Result<Client, ClusterError> {
     Client::try_from(config).map_err(|error| ClusterError::Kubeconfig {
         reason: format!("no client can be made from the kubeconfig: {}", root_cause(&error)),
         hint: "check its certificates and its proxy with `kubectl config view`".to_owned(),

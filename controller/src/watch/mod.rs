@@ -1,17 +1,26 @@
 //! What a live cluster holds.
 //!
 //! ```text
-//!  kubeconfig ──► connection ──► once ──► manifest
-//!  or service      a client       every kind, a page at a time, as the API server's own text
-//!  account                        (`kinds` says which)
+//!  kubeconfig ──► connection ──┬─► once ──► manifest                         a command that answers a question
+//!  or service      a client    │     every kind, a page at a time
+//!  account                     │
+//!                              └─► streams ──► picture (state::Cluster) ──► Changed: what is to be looked at again
+//!                                    a task for each kind: list, then what happens to it, and again
 //! ```
 //!
-//! Nothing here writes to the cluster.
+//! `kinds` says which kinds. Their objects are taken in as the API server's own text. Nothing here writes to the cluster.
 
 mod connection;
 mod error;
+mod health;
 mod kinds;
 mod once;
+mod picture;
+mod streams;
 
+pub use connection::connect_to_follow;
 pub use error::ClusterError;
+pub use health::{Health, Standing};
 pub use once::{Question, Scope, read_once};
+pub use picture::{Glance, Picture};
+pub use streams::{Following, follow};

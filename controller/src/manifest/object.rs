@@ -1,0 +1,128 @@
+//! One object, decoded: what files and a live cluster have in common.
+
+use std::sync::Arc;
+
+use super::capacity::{self, CapacityBuffer, NodeClaim, NodeClass, NodeOverlay, NodePool};
+use super::cluster::{self, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
+use super::field::{Decoded, Field};
+use super::meta::{self, Meta};
+use super::pod::{self, Pod, PodTemplate};
+use super::volume::{self, Claim, CsiNode, PersistentVolume, StorageClass, VolumeAttachment};
+use super::workload::{self, DaemonSet, Workload};
+
+/// An object of a kind that is read. Templates of pods are not shared with others yet.
+#[derive(Debug)]
+pub(crate) enum Object {
+    Pod(Box<Pod>, Box<PodTemplate>),
+    Workload(Box<Workload>, Box<PodTemplate>),
+    DaemonSet(Box<DaemonSet>, Box<PodTemplate>),
+    /// By `namespace/name`.
+    PodTemplate(Arc<str>, Box<PodTemplate>),
+    Node(Box<Node>),
+    CsiNode(CsiNode),
+    /// By its name.
+    VolumeAttachment(Arc<str>, VolumeAttachment),
+    Namespace(Box<Meta>),
+    LimitRange(Box<LimitRange>),
+    DisruptionBudget(Box<DisruptionBudget>),
+    Service(Box<Service>),
+    Claim(Box<Claim>),
+    PersistentVolume(Box<PersistentVolume>),
+    StorageClass(Box<StorageClass>),
+    RuntimeClass(Box<RuntimeClass>),
+    PriorityClass(Box<PriorityClass>),
+    NodePool(Box<NodePool>),
+    NodeClaim(Box<NodeClaim>),
+    NodeOverlay(Box<NodeOverlay>),
+    CapacityBuffer(Box<CapacityBuffer>),
+    NodeClass(Box<NodeClass>),
+}
+
+/// Decodes an object of Kubernetes.
+pub(crate) fn decode(kind: &'static str, object: &Field<'_>) -> Decoded<Object> {
+    Ok(match kind {
+        "Pod" => {
+            let (pod, template) = pod::pod(object)?;
+            Object::Pod(Box::new(pod), Box::new(template))
+        }
+        "Deployment" | "StatefulSet" | "ReplicaSet" => workload_of(workload::replicated(object, kind)?),
+        "Job" => workload_of(workload::job(object)?),
+        "CronJob" => workload_of(workload::cron_job(object)?),
+        "DaemonSet" => {
+            let (daemon_set, template) = workload::daemon_set(object)?;
+            Object::DaemonSet(Box::new(daemon_set), Box::new(template))
+        }
+        "PodTemplate" => {
+            object.only(&["apiVersion", "kind", "metadata", "template"]);
+            let path = meta::meta(object, true)?.path();
+            Object::PodTemplate(path, Box::new(pod::template(object.require("template")?)?))
+        }
+        "Node" => Object::Node(Box::new(cluster::node(object)?)),
+        "CSINode" => Object::CsiNode(volume::csi_node(object)?),
+        "VolumeAttachment" => {
+            let attachment = volume::volume_attachment(object)?;
+            Object::VolumeAttachment(meta::meta(object, false)?.path(), attachment)
+        }
+        "Namespace" => Object::Namespace(Box::new(cluster::namespace(object)?)),
+        "LimitRange" => Object::LimitRange(Box::new(cluster::limit_range(object)?)),
+        "PodDisruptionBudget" => Object::DisruptionBudget(Box::new(cluster::disruption_budget(object)?)),
+        "Service" => Object::Service(Box::new(cluster::service(object)?)),
+        "PersistentVolumeClaim" => Object::Claim(Box::new(volume::claim(object)?)),
+        "PersistentVolume" => Object::PersistentVolume(Box::new(volume::persistent_volume(object)?)),
+        "StorageClass" => Object::StorageClass(Box::new(volume::storage_class(object)?)),
+        "RuntimeClass" => Object::RuntimeClass(Box::new(cluster::runtime_class(object)?)),
+        _ => Object::PriorityClass(Box::new(cluster::priority_class(object)?)),
+    })
+}
+
+fn workload_of((workload, template): (Workload, PodTemplate)) -> Object {
+    Object::Workload(Box::new(workload), Box::new(template))
+}
+
+/// Decodes an object of ours; `json` is its completed form.
+pub(crate) fn decode_ours(
+    kind: &'static str,
+    object: &Field<'_>,
+    json: &serde_json::Value,
+    never_ready: Option<String>,
+) -> Decoded<Object> {
+    Ok(match kind {
+        "NodePool" => {
+            let mut pool = capacity::node_pool(object, json.clone())?;
+            pool.never_ready = never_ready;
+            Object::NodePool(Box::new(pool))
+        }
+        "NodeClaim" => Object::NodeClaim(Box::new(capacity::node_claim(object)?)),
+        "NodeOverlay" => Object::NodeOverlay(Box::new(capacity::node_overlay(object)?)),
+        "CapacityBuffer" => Object::CapacityBuffer(Box::new(capacity::capacity_buffer(object)?)),
+        _ => Object::NodeClass(Box::new(capacity::node_class(object, kind, json.clone())?)),
+    })
+}
+
+impl Object {
+    /// Its name among those of its kind: `namespace/name`, or the name of a kind without namespaces.
+    pub(crate) fn path(&self) -> Arc<str> {
+        match self {
+            Self::Pod(pod, _) => Arc::clone(&pod.path),
+            Self::Workload(workload, _) => workload.meta.path(),
+            Self::DaemonSet(daemon_set, _) => daemon_set.meta.path(),
+            Self::PodTemplate(path, _) | Self::VolumeAttachment(path, _) => Arc::clone(path),
+            Self::Node(node) => node.meta.path(),
+            Self::CsiNode(node) => Arc::clone(&node.name),
+            Self::Namespace(meta) => meta.path(),
+            Self::LimitRange(range) => range.meta.path(),
+            Self::DisruptionBudget(budget) => budget.meta.path(),
+            Self::Service(service) => service.meta.path(),
+            Self::Claim(claim) => claim.meta.path(),
+            Self::PersistentVolume(volume) => volume.meta.path(),
+            Self::StorageClass(class) => class.meta.path(),
+            Self::RuntimeClass(class) => class.meta.path(),
+            Self::PriorityClass(class) => class.meta.path(),
+            Self::NodePool(pool) => pool.meta.path(),
+            Self::NodeClaim(claim) => claim.meta.path(),
+            Self::NodeOverlay(overlay) => Arc::clone(&overlay.name),
+            Self::CapacityBuffer(buffer) => buffer.meta.path(),
+            Self::NodeClass(class) => Arc::clone(&class.name),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What is to be looked at again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::kind::Kind;
+
+/// What a change of the picture touches. Changes that nobody can see, such as a heartbeat, touch nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// NodeClaims that changed or went, and those around which something did: their Node, a pod or a volume of it, their
+    /// NodePool, their class.
+    pub claims: BTreeSet<Arc<str>>,
+    /// NodePools that changed or went, and those of which a NodeClaim or a Node did.
+    pub pools: BTreeSet<Arc<str>>,
+    /// NodeClasses that changed or went, and those of which a NodeClaim came or went.
+    pub classes: BTreeSet<(Kind, Arc<str>)>,
+    /// Pods (`namespace/name`) that wait for a node, and are new or changed.
+    pub waiting: BTreeSet<Arc<str>>,
+    /// Kinds of which an object came, changed or went.
+    pub kinds: Kinds,
+}
+
+/// A set of kinds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kinds(u32);
+
+// === impl Changed ===
+
+impl Changed {
+    /// Whether nothing has changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Adds what `other` touches.
+    pub fn merge(&mut self, other: Self) {
+        let Self { mut claims, mut pools, mut classes, mut waiting, kinds } = other;
+        self.claims.append(&mut claims);
+        self.pools.append(&mut pools);
+        self.classes.append(&mut classes);
+        self.waiting.append(&mut waiting);
+        self.kinds.0 |= kinds.0;
+    }
+}
+
+// === impl Kinds ===
+
+impl Kinds {
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `kind` is among them.
+    #[must_use]
+    pub const fn contains(self, kind: Kind) -> bool {
+        self.0 & (1 << kind as u32) != 0
+    }
+
+    /// Adds `kind`.
+    pub const fn insert(&mut self, kind: Kind) {
+        self.0 |= 1 << kind as u32;
+    }
+
+    /// All of them.
+    pub fn iter(self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(move |kind| self.contains(*kind))
+    }
+}
+
+impl FromIterator<Kind> for Kinds {
+    fn from_iter<I: IntoIterator<Item = Kind>>(all: I) -> Self {
+        let mut kinds = Self::default();
+        all.into_iter().for_each(|kind| kinds.insert(kind));
+        kinds
+    }
+}

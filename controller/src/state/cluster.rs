@@ -1,0 +1,329 @@
+//! The picture, and how it changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use muster_api::{NodeClaim, NodeClassReference, NodePool, annotations};
+use serde::Serialize;
+
+use super::changed::Changed;
+use super::class::LiveClass;
+use super::devices::Slice;
+use super::index::Index;
+use super::kind::Kind;
+use super::names::Names;
+use super::pod::LivePod;
+use super::read::{self, Reading};
+use crate::lifecycle::pause::Pause;
+use crate::manifest::{
+    self, CapacityBuffer, Claim, CsiNode, DaemonSet, DisruptionBudget, Meta, NodeOverlay, PersistentVolume,
+    PriorityClass, RuntimeClass, Service, StorageClass, VolumeAttachment,
+};
+
+/// Everything that is known of a cluster.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    pub(super) names: Names,
+    pub(super) revision: u64,
+    /// What could not be read of an object.
+    pub(super) notes: BTreeMap<(Kind, Arc<str>), String>,
+
+    pub(super) pods: BTreeMap<Arc<str>, Box<LivePod>>,
+    pub(super) pods_by_node: Index,
+    /// Pods that wait for a node.
+    pub(super) unbound: BTreeSet<Arc<str>>,
+
+    pub(super) nodes: BTreeMap<Arc<str>, LiveNode>,
+    pub(super) nodes_by_provider: Index,
+
+    pub(super) claims: BTreeMap<Arc<str>, LiveClaim>,
+    pub(super) claims_by_provider: Index,
+    pub(super) claims_by_pool: Index,
+    /// By `kind/name` of the class.
+    pub(super) claims_by_class: Index,
+
+    pub(super) pools: BTreeMap<Arc<str>, LivePool>,
+    pub(super) classes: BTreeMap<(Kind, Arc<str>), LiveClass>,
+
+    pub(super) attachments: BTreeMap<Arc<str>, VolumeAttachment>,
+    pub(super) attachments_by_node: Index,
+    pub(super) slices: BTreeMap<Arc<str>, Slice>,
+    pub(super) slices_by_node: Index,
+
+    pub(super) namespaces: BTreeMap<Arc<str>, Meta>,
+    pub(super) daemon_sets: BTreeMap<Arc<str>, DaemonSet>,
+    pub(super) overlays: BTreeMap<Arc<str>, NodeOverlay>,
+    pub(super) buffers: BTreeMap<Arc<str>, CapacityBuffer>,
+    pub(super) volume_claims: BTreeMap<Arc<str>, Claim>,
+    pub(super) volumes: BTreeMap<Arc<str>, PersistentVolume>,
+    pub(super) storage_classes: BTreeMap<Arc<str>, StorageClass>,
+    pub(super) csi_nodes: BTreeMap<Arc<str>, CsiNode>,
+    pub(super) runtime_classes: BTreeMap<Arc<str>, RuntimeClass>,
+    pub(super) priority_classes: BTreeMap<Arc<str>, PriorityClass>,
+    pub(super) budgets: BTreeMap<Arc<str>, DisruptionBudget>,
+    pub(super) services: BTreeMap<Arc<str>, Service>,
+}
+
+/// A Node, typed without what nobody reads, and as the engine sees it unless it makes no sense to it.
+#[derive(Debug)]
+pub(super) struct LiveNode {
+    pub(super) typed: Node,
+    pub(super) provider: Option<Arc<str>>,
+    pub(super) compact: Option<manifest::Node>,
+}
+
+/// A NodeClaim, likewise.
+#[derive(Debug)]
+pub(super) struct LiveClaim {
+    pub(super) typed: NodeClaim,
+    pub(super) provider: Option<Arc<str>>,
+    pub(super) pool: Option<Arc<str>>,
+    pub(super) class: Arc<str>,
+    pub(super) compact: Option<manifest::NodeClaim>,
+}
+
+/// A NodePool, likewise.
+#[derive(Debug)]
+pub(super) struct LivePool {
+    pub(super) typed: NodePool,
+    pub(super) compact: Option<manifest::NodePool>,
+}
+
+// === changing it ===
+
+impl Cluster {
+    /// Takes in an object of `kind` as the API server writes it: new, or changed. What makes no sense becomes a note
+    /// ([`Cluster::notes`]).
+    pub fn apply(&mut self, kind: Kind, text: &str) -> Changed {
+        self.take_in(kind, read::read(kind, text)).0
+    }
+
+    /// The same, and the object's `metadata.resourceVersion`.
+    pub(crate) fn apply_at(&mut self, kind: Kind, text: &str) -> (Changed, Option<String>) {
+        let mut reading = read::read(kind, text);
+        let version = reading.version.take();
+        (self.take_in(kind, reading).0, version)
+    }
+
+    /// The same, and the object's path; empty if it does not say.
+    pub(crate) fn apply_listed(&mut self, kind: Kind, text: &str) -> (Changed, Arc<str>) {
+        self.take_in(kind, read::read(kind, text))
+    }
+
+    fn take_in(&mut self, kind: Kind, reading: Reading) -> (Changed, Arc<str>) {
+        let Reading { path, word, note, version: _ } = reading;
+        let is_news = note.is_some();
+        let key = (kind, Arc::clone(&path));
+        match note {
+            Some(note) => drop(self.notes.insert(key, note)),
+            None => drop(self.notes.remove(&key)),
+        }
+        let mut changed = Changed::default();
+        match word {
+            Some(word) => self.keep(kind, Arc::clone(&path), word, &mut changed),
+            // What was there before is out of date, but a Node or a NodeClaim that seems gone would be acted on.
+            None if matches!(kind, Kind::Node | Kind::NodeClaim) => {}
+            None => self.forget(kind, &path, &mut changed),
+        }
+        if is_news {
+            changed.kinds.insert(kind);
+        }
+        (self.count(changed), path)
+    }
+
+    /// Takes in a typed object of `kind`.
+    pub fn apply_object(&mut self, kind: Kind, object: &impl Serialize) -> Changed {
+        // A map with keys of text never fails to be written; if it did, there would be a note.
+        self.apply(kind, &serde_json::to_string(object).unwrap_or_default())
+    }
+
+    /// The object of `kind` at `path` (`namespace/name`, or the name of a kind without namespaces) is gone.
+    pub fn remove(&mut self, kind: Kind, path: &str) -> Changed {
+        let mut changed = Changed::default();
+        if self.notes.remove(&(kind, path.into())).is_some() {
+            changed.kinds.insert(kind);
+        }
+        self.forget(kind, path, &mut changed);
+        self.count(changed)
+    }
+
+    /// The object of `kind` that `text` was the last word on is gone. Returns the version of that word too.
+    pub(crate) fn remove_at(&mut self, kind: Kind, text: &str) -> (Changed, Option<String>) {
+        let (path, version) = read::read_name(kind, text);
+        (self.remove(kind, &path), version)
+    }
+
+    /// Every object of `kind` that is not at one of `paths` is gone: those are all that a new list has.
+    pub fn retain(&mut self, kind: Kind, paths: &BTreeSet<Arc<str>>) -> Changed {
+        let mut gone: Vec<Arc<str>> = self.paths(kind).into_iter().filter(|path| !paths.contains(path)).collect();
+        let noted = self.notes.keys().filter(|(of, path)| *of == kind && !paths.contains(path));
+        gone.extend(noted.map(|(_, path)| Arc::clone(path)));
+        let mut changed = Changed::default();
+        for path in gone {
+            changed.merge(self.remove(kind, &path));
+        }
+        changed
+    }
+
+    fn count(&mut self, changed: Changed) -> Changed {
+        self.revision += u64::from(!changed.is_empty());
+        changed
+    }
+}
+
+// === asking it ===
+
+impl Cluster {
+    /// How often it has changed so that anybody could see it.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// What could not be read, by kind and path: one line each, for people.
+    pub fn notes(&self) -> impl Iterator<Item = (Kind, &str, &str)> {
+        self.notes.iter().map(|((kind, path), note)| (*kind, &**path, &**note))
+    }
+
+    /// Whether there is an object of `kind` that could not be read at all. As long as that holds for NodeClaims, nobody
+    /// can say which instances have none.
+    #[must_use]
+    pub fn has_unreadable(&self, kind: Kind) -> bool {
+        let is_kept = |path: &Arc<str>| match kind {
+            Kind::NodeClaim => self.claims.contains_key(path),
+            Kind::Node => self.nodes.contains_key(path),
+            _ => false,
+        };
+        self.notes.keys().any(|(of, path)| *of == kind && !is_kept(path))
+    }
+
+    /// A pod, by `namespace/name`.
+    #[must_use]
+    pub fn pod(&self, path: &str) -> Option<&LivePod> {
+        self.pods.get(path).map(|pod| &**pod)
+    }
+
+    /// Every pod, by path.
+    pub fn pods(&self) -> impl ExactSizeIterator<Item = &LivePod> {
+        self.pods.values().map(|pod| &**pod)
+    }
+
+    /// Pods that have no node and want one, by path; gated ones too.
+    pub fn unbound(&self) -> impl Iterator<Item = &LivePod> {
+        self.unbound.iter().filter_map(|path| self.pod(path))
+    }
+
+    /// Pods that are bound to `node`, by path.
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &LivePod> {
+        self.pods_by_node.get(node).filter_map(|path| self.pod(path))
+    }
+
+    /// A Node.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name).map(|node| &node.typed)
+    }
+
+    /// Every Node, by name.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Node> {
+        self.nodes.values().map(|node| &node.typed)
+    }
+
+    /// The Nodes with a provider ID, by name.
+    pub fn nodes_of(&self, provider_id: &str) -> impl Iterator<Item = &Node> {
+        self.nodes_by_provider.get(provider_id).filter_map(|name| self.node(name))
+    }
+
+    /// A NodeClaim.
+    #[must_use]
+    pub fn claim(&self, name: &str) -> Option<&NodeClaim> {
+        self.claims.get(name).map(|claim| &claim.typed)
+    }
+
+    /// Every NodeClaim, by name.
+    pub fn claims(&self) -> impl ExactSizeIterator<Item = &NodeClaim> {
+        self.claims.values().map(|claim| &claim.typed)
+    }
+
+    /// The NodeClaims with a provider ID, by name.
+    pub fn claims_of(&self, provider_id: &str) -> impl Iterator<Item = &NodeClaim> {
+        self.claims_by_provider.get(provider_id).filter_map(|name| self.claim(name))
+    }
+
+    /// The NodeClaims of a NodePool, by name.
+    pub fn claims_of_pool(&self, pool: &str) -> impl Iterator<Item = &NodeClaim> {
+        self.claims_by_pool.get(pool).filter_map(|name| self.claim(name))
+    }
+
+    /// The NodeClaims of a class, by name.
+    pub fn claims_of_class(&self, class: &NodeClassReference) -> impl Iterator<Item = &NodeClaim> {
+        self.claims_by_class.get(&class_key(&class.kind, &class.name)).filter_map(|name| self.claim(name))
+    }
+
+    /// A NodePool.
+    #[must_use]
+    pub fn pool(&self, name: &str) -> Option<&NodePool> {
+        self.pools.get(name).map(|pool| &pool.typed)
+    }
+
+    /// Every NodePool, by name.
+    pub fn pools(&self) -> impl ExactSizeIterator<Item = &NodePool> {
+        self.pools.values().map(|pool| &pool.typed)
+    }
+
+    /// A NodeClass.
+    #[must_use]
+    pub fn class(&self, reference: &NodeClassReference) -> Option<&LiveClass> {
+        let kind = Kind::named(&reference.kind)?;
+        self.classes.get(&(kind, reference.name.as_str().into()))
+    }
+
+    /// Every NodeClass, by kind and name.
+    pub fn classes(&self) -> impl ExactSizeIterator<Item = &LiveClass> {
+        self.classes.values()
+    }
+
+    /// What the annotation of `namespace`, the one that Muster runs in, pauses in the whole cluster.
+    #[must_use]
+    pub fn pause(&self, namespace: &str) -> Pause {
+        let said = self.namespaces.get(namespace).and_then(|meta| meta.annotations.get(annotations::PAUSE));
+        said.map_or(Pause::NOTHING, |text| Pause::read(text).0)
+    }
+
+    /// The paths of all objects of a kind, in their order.
+    #[must_use]
+    pub fn paths(&self, kind: Kind) -> Vec<Arc<str>> {
+        fn keys<T>(all: &BTreeMap<Arc<str>, T>) -> Vec<Arc<str>> {
+            all.keys().cloned().collect()
+        }
+        match kind {
+            Kind::Namespace => keys(&self.namespaces),
+            Kind::Node => keys(&self.nodes),
+            Kind::Pod => keys(&self.pods),
+            Kind::PersistentVolumeClaim => keys(&self.volume_claims),
+            Kind::PersistentVolume => keys(&self.volumes),
+            Kind::DaemonSet => keys(&self.daemon_sets),
+            Kind::RuntimeClass => keys(&self.runtime_classes),
+            Kind::PodDisruptionBudget => keys(&self.budgets),
+            Kind::PriorityClass => keys(&self.priority_classes),
+            Kind::CsiNode => keys(&self.csi_nodes),
+            Kind::StorageClass => keys(&self.storage_classes),
+            Kind::VolumeAttachment => keys(&self.attachments),
+            Kind::ResourceSlice => keys(&self.slices),
+            Kind::Service => keys(&self.services),
+            Kind::NodePool => keys(&self.pools),
+            Kind::NodeClaim => keys(&self.claims),
+            Kind::NodeOverlay => keys(&self.overlays),
+            Kind::CapacityBuffer => keys(&self.buffers),
+            Kind::Ec2NodeClass | Kind::KwokNodeClass => {
+                self.classes.keys().filter(|(of, _)| *of == kind).map(|(_, name)| Arc::clone(name)).collect()
+            }
+        }
+    }
+}
+
+/// How claims are found by their class.
+pub(super) fn class_key(kind: &str, name: &str) -> Arc<str> {
+    format!("{kind}/{name}").into()
+}

@@ -1,0 +1,51 @@
+//! ResourceSlices: which drivers have published the devices of a node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::manifest::Tree;
+
+/// A ResourceSlice, as far as it concerns one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slice {
+    /// `spec.nodeName`; slices for several nodes have none.
+    pub(super) node: Option<Arc<str>>,
+    driver: Arc<str>,
+    pool: Arc<str>,
+    generation: i64,
+    /// Slices that the pool consists of.
+    count: i64,
+}
+
+impl Slice {
+    /// What `tree` says; a slice without a driver or a pool is none.
+    pub(super) fn read(tree: &Tree<'_>) -> Option<Self> {
+        let spec = tree.get("spec")?;
+        let text = |tree: &Tree<'_>, key: &str| tree.get(key).and_then(Tree::text).map(Arc::from);
+        let pool = spec.get("pool")?;
+        let number = |key: &str| if let Some(Tree::Number(number)) = pool.get(key) { number.as_i64() } else { None };
+        Some(Self {
+            node: text(spec, "nodeName"),
+            driver: text(spec, "driver")?,
+            pool: text(pool, "name")?,
+            generation: number("generation").unwrap_or(0),
+            count: number("resourceSliceCount").unwrap_or(1),
+        })
+    }
+}
+
+/// Drivers of which every pool among `slices` is complete, in its newest generation.
+pub(super) fn published<'s>(slices: impl Iterator<Item = &'s Slice>) -> BTreeSet<String> {
+    let mut pools: BTreeMap<(&str, &str), (i64, i64, i64)> = BTreeMap::new();
+    for slice in slices {
+        let (generation, count, present) = pools.entry((&slice.driver, &slice.pool)).or_insert((i64::MIN, 0, 0));
+        if slice.generation > *generation {
+            (*generation, *count, *present) = (slice.generation, slice.count, 1);
+        } else if slice.generation == *generation {
+            *present += 1;
+        }
+    }
+    let incomplete: BTreeSet<&str> =
+        pools.iter().filter(|(_, (_, count, present))| present < count).map(|((driver, _), _)| *driver).collect();
+    pools.keys().map(|(driver, _)| *driver).filter(|driver| !incomplete.contains(driver)).map(str::to_owned).collect()
+}

@@ -1,0 +1,41 @@
+//! The picture as the engine's reader of files would give it.
+
+use super::cluster::Cluster;
+use crate::manifest::{Manifests, Pod};
+
+impl Cluster {
+    /// All objects as [`crate::snapshot::assemble`] takes them: those of each kind in the order of their paths, which is
+    /// the order in which an API server lists them. Notes are not repeated as warnings.
+    ///
+    /// This copies what is kept for each pod, node and claim but none of what they share: some milliseconds for 20,000
+    /// pods.
+    #[must_use]
+    pub fn manifests(&self) -> Manifests {
+        let mut manifests = Manifests {
+            pods: Vec::with_capacity(self.pods.len()),
+            nodes: self.nodes.values().filter_map(|node| node.compact.clone()).collect(),
+            node_claims: self.claims.values().filter_map(|claim| claim.compact.clone()).collect(),
+            node_pools: self.pools.values().filter_map(|pool| pool.compact.clone()).collect(),
+            node_classes: self.classes.values().filter_map(|class| class.manifest.clone()).collect(),
+            node_overlays: self.overlays.values().cloned().collect(),
+            capacity_buffers: self.buffers.values().cloned().collect(),
+            daemon_sets: self.daemon_sets.values().cloned().collect(),
+            claims: self.volume_claims.clone(),
+            volumes: self.volumes.clone(),
+            storage_classes: self.storage_classes.clone(),
+            csi_nodes: self.csi_nodes.values().cloned().collect(),
+            volume_attachments: self.attachments.values().cloned().collect(),
+            namespaces: self.namespaces.values().cloned().collect(),
+            runtime_classes: self.runtime_classes.clone(),
+            priority_classes: self.priority_classes.clone(),
+            disruption_budgets: self.budgets.values().cloned().collect(),
+            services: self.services.values().cloned().collect(),
+            ..Manifests::default()
+        };
+        let readable = self.pods.values().filter(|pod| pod.is_readable);
+        // The order of pods and workloads; here are no workloads.
+        let numbered = readable.zip(1..).map(|(pod, sequence)| Pod { sequence, ..pod.pod.clone() });
+        manifests.pods.extend(numbered);
+        manifests
+    }
+}

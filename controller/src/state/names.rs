@@ -1,0 +1,79 @@
+//! What many objects say is kept once.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use muster_scheduling::model::Labels;
+use rustc_hash::FxHashSet;
+
+use crate::manifest::{Owner, PodTemplate};
+
+/// Texts and templates that objects share.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    texts: Shared<Arc<str>>,
+    templates: Shared<Arc<PodTemplate>>,
+}
+
+/// Values that are held once. Those that nobody else holds go when the set has doubled.
+#[derive(Debug)]
+struct Shared<T> {
+    all: FxHashSet<T>,
+    sweep_at: usize,
+}
+
+/// Sets smaller than this are not worth a sweep.
+const FEW: usize = 1024;
+
+impl Names {
+    pub(super) fn text(&mut self, text: &Arc<str>) -> Arc<str> {
+        self.texts.share(text, Arc::clone, |text| Arc::strong_count(text) > 1)
+    }
+
+    pub(super) fn optional(&mut self, text: &mut Option<Arc<str>>) {
+        if let Some(text) = text {
+            *text = self.text(text);
+        }
+    }
+
+    pub(super) fn owner(&mut self, owner: &mut Option<Owner>) {
+        if let Some(Owner { kind, name }) = owner {
+            *kind = self.text(kind);
+            *name = self.text(name);
+        }
+    }
+
+    pub(super) fn labels(&mut self, labels: &mut Labels) {
+        *labels = labels.iter().map(|(key, value)| (self.text(key), self.text(value))).collect();
+    }
+
+    pub(super) fn template(&mut self, template: PodTemplate) -> Arc<PodTemplate> {
+        self.templates.share(&Arc::new(template), Arc::clone, |template| Arc::strong_count(template) > 1)
+    }
+
+    /// How many texts and templates are held.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> (usize, usize) {
+        (self.texts.all.len(), self.templates.all.len())
+    }
+}
+
+impl<T: Eq + Hash> Shared<T> {
+    fn share(&mut self, value: &T, clone: impl Fn(&T) -> T, is_used: impl Fn(&T) -> bool) -> T {
+        if let Some(shared) = self.all.get(value) {
+            return clone(shared);
+        }
+        if self.all.len() >= self.sweep_at {
+            self.all.retain(is_used);
+            self.sweep_at = (2 * self.all.len()).max(FEW);
+        }
+        self.all.insert(clone(value));
+        clone(value)
+    }
+}
+
+impl<T> Default for Shared<T> {
+    fn default() -> Self {
+        Self { all: FxHashSet::default(), sweep_at: FEW }
+    }
+}

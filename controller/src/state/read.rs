@@ -1,0 +1,282 @@
+//! The text of one object, read once.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use muster_api::{NodeClaim, NodeClassReference, NodePool};
+use serde::de::{Deserialize, DeserializeSeed};
+use serde_json::Value;
+
+use super::class::LiveClass;
+use super::devices::Slice;
+use super::kind::Kind;
+use super::pod::{self, LivePod};
+use crate::manifest::{self, Decoded, Field, Judgement, Object, PodTemplate, Skip, Tree, Trimmed, Unknown};
+
+/// What a text says.
+pub(super) struct Reading {
+    /// The object's `namespace/name`, or its name; empty if not even that could be read.
+    pub(super) path: Arc<str>,
+    /// The object, as far as it makes sense.
+    pub(super) word: Option<Word>,
+    /// What of it does not, and why.
+    pub(super) note: Option<String>,
+    /// `metadata.resourceVersion`.
+    pub(super) version: Option<String>,
+}
+
+/// An object of the kinds that are kept in their own ways, or one of the others.
+pub(super) enum Word {
+    Pod(Box<LivePod>, Box<PodTemplate>),
+    Node(Box<Node>, Option<Box<manifest::Node>>),
+    Claim(Box<NodeClaim>, Option<Box<manifest::NodeClaim>>),
+    Pool(Box<NodePool>, Option<Box<manifest::NodePool>>),
+    Class(Box<LiveClass>),
+    Slice(Slice),
+    Other(Object),
+}
+
+const META: Skip = Skip::below("metadata", &[Skip::all("managedFields")]);
+const OBJECT: &[Skip] = &[META];
+
+/// A node names every image that it has.
+const NODE: &[Skip] = &[META, Skip::below("status", &[Skip::all("images"), Skip::all("volumesInUse")])];
+
+const CONTAINER: &[Skip] = &[
+    Skip::all("args"),
+    Skip::all("command"),
+    Skip::all("env"),
+    Skip::all("envFrom"),
+    Skip::all("lifecycle"),
+    Skip::all("livenessProbe"),
+    Skip::all("readinessProbe"),
+    Skip::all("securityContext"),
+    Skip::all("startupProbe"),
+    Skip::all("volumeMounts"),
+];
+
+const CONTAINER_STATUS: &[Skip] = &[
+    Skip::all("containerID"),
+    Skip::all("image"),
+    Skip::all("imageID"),
+    Skip::all("lastState"),
+    Skip::all("state"),
+    Skip::all("user"),
+    Skip::all("volumeMounts"),
+];
+
+const VOLUME: &[Skip] =
+    &[Skip::all("configMap"), Skip::all("downwardAPI"), Skip::all("projected"), Skip::all("secret")];
+
+/// Most of a pod says how it runs, not where.
+const POD: &[Skip] = &[
+    META,
+    Skip::below(
+        "spec",
+        &[
+            Skip::below("containers", CONTAINER),
+            Skip::below("initContainers", CONTAINER),
+            Skip::below("volumes", VOLUME),
+            Skip::all("ephemeralContainers"),
+            Skip::all("securityContext"),
+        ],
+    ),
+    Skip::below(
+        "status",
+        &[
+            Skip::below("containerStatuses", CONTAINER_STATUS),
+            Skip::below("initContainerStatuses", CONTAINER_STATUS),
+            Skip::all("ephemeralContainerStatuses"),
+            Skip::all("hostIPs"),
+            Skip::all("podIPs"),
+        ],
+    ),
+];
+
+/// Reads the text of an object of `kind`.
+pub(super) fn read(kind: Kind, text: &str) -> Reading {
+    match tree(kind, text) {
+        Ok(tree) => read_tree(kind, &tree, text),
+        Err(error) => {
+            let note = Some(format!("{} is not JSON: {error}", kind.name()));
+            Reading { path: Arc::default(), word: None, note, version: None }
+        }
+    }
+}
+
+/// Reads who an object of `kind` is, and in which version: its path, empty if it does not say, and
+/// `metadata.resourceVersion`.
+pub(super) fn read_name(kind: Kind, text: &str) -> (Arc<str>, Option<String>) {
+    let Ok(tree) = tree(kind, text) else { return (Arc::default(), None) };
+    (path_of(kind, &tree).unwrap_or_default(), version_of(&tree))
+}
+
+fn tree(kind: Kind, text: &str) -> Result<Tree<'_>, serde_json::Error> {
+    let skips = match kind {
+        Kind::Pod => POD,
+        Kind::Node => NODE,
+        _ => OBJECT,
+    };
+    Trimmed(skips).deserialize(&mut serde_json::Deserializer::from_str(text))
+}
+
+fn version_of(tree: &Tree<'_>) -> Option<String> {
+    tree.get("metadata")?.get("resourceVersion")?.text().map(str::to_owned)
+}
+
+fn read_tree(kind: Kind, tree: &Tree<'_>, text: &str) -> Reading {
+    let Some(path) = path_of(kind, tree) else {
+        let note = format!("{} without a name", kind.name());
+        return Reading { path: Arc::default(), word: None, note: Some(note), version: version_of(tree) };
+    };
+    let (word, problem) = match kind {
+        Kind::Pod => {
+            let (pod, template, problem) = pod::read(tree, &path);
+            (Some(Word::Pod(Box::new(pod), Box::new(template))), problem)
+        }
+        Kind::Node => node(tree, text),
+        Kind::NodeClaim => claim(tree, text),
+        Kind::NodePool => pool(tree),
+        Kind::Ec2NodeClass | Kind::KwokNodeClass => class(kind, tree),
+        Kind::ResourceSlice => match Slice::read(tree) {
+            Some(slice) => (Some(Word::Slice(slice)), None),
+            None => (None, Some("it names no driver or no pool".to_owned())),
+        },
+        Kind::NodeOverlay | Kind::CapacityBuffer => {
+            let (decoded, problem) = judged(kind, &mut judge(kind, tree));
+            (decoded.map(Word::Other), problem)
+        }
+        _ => match decoded(kind, tree) {
+            Ok(object) => (Some(Word::Other(object)), None),
+            Err(problem) => (None, Some(problem)),
+        },
+    };
+    let note = problem.map(|problem| format!("{} `{path}`: {problem}", kind.name()));
+    Reading { path, word, note, version: version_of(tree) }
+}
+
+/// `namespace/name`, or the name of a kind without namespaces.
+fn path_of(kind: Kind, tree: &Tree<'_>) -> Option<Arc<str>> {
+    let meta = tree.get("metadata")?;
+    let text = |key: &str| meta.get(key).and_then(Tree::text).filter(|text| !text.is_empty());
+    let name = text("name")?;
+    Some(match text("namespace") {
+        Some(namespace) if kind.is_namespaced() => format!("{namespace}/{name}").into(),
+        None if kind.is_namespaced() => format!("default/{name}").into(),
+        _ => name.into(),
+    })
+}
+
+fn decoded(kind: Kind, tree: &Tree<'_>) -> Result<Object, String> {
+    in_words(manifest::decode(kind.name(), &Field::root(tree, &Unknown::default())))
+}
+
+/// A fault in one line.
+pub(super) fn in_words<T>(decoded: Decoded<T>) -> Result<T, String> {
+    decoded.map_err(|fault| match fault.path.as_str() {
+        "" => format!("{}; {}", fault.problem, fault.hint),
+        path => format!("field `{path}` {}; {}", fault.problem, fault.hint),
+    })
+}
+
+// === kinds that are typed ===
+
+fn node(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
+    let mut node: Node = match serde_json::from_str(text) {
+        Ok(node) => node,
+        Err(error) => return (None, Some(error.to_string())),
+    };
+    node.metadata.managed_fields = None;
+    if let Some(status) = &mut node.status {
+        status.images = None;
+        status.volumes_in_use = None;
+        status.volumes_attached = None;
+        status.daemon_endpoints = None;
+        // Nobody asks when a condition was last said again, and every heartbeat would look like news.
+        status.conditions.iter_mut().flatten().for_each(|condition| condition.last_heartbeat_time = None);
+    }
+    let (compact, problem) = match decoded(Kind::Node, tree) {
+        Ok(Object::Node(compact)) => (Some(compact), None),
+        Ok(_) => (None, None),
+        Err(problem) => (None, Some(problem)),
+    };
+    (Some(Word::Node(Box::new(node), compact)), problem)
+}
+
+/// The API server has judged it, its spec can never change, and there are many: its CRD is not asked again.
+fn claim(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
+    let mut claim: NodeClaim = match serde_json::from_str(text) {
+        Ok(claim) => claim,
+        Err(error) => return (None, Some(error.to_string())),
+    };
+    claim.metadata.managed_fields = None;
+    let unknown = Unknown::default();
+    let compact = manifest::decode_ours(Kind::NodeClaim.name(), &Field::root(tree, &unknown), &Value::Null, None);
+    let (compact, problem) = match in_words(compact) {
+        Ok(Object::NodeClaim(compact)) => (Some(compact), None),
+        Ok(_) => (None, None),
+        Err(problem) => (None, Some(problem)),
+    };
+    (Some(Word::Claim(Box::new(claim), compact)), problem)
+}
+
+fn pool(tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
+    let mut judgement = judge(Kind::NodePool, tree);
+    let pool = match NodePool::deserialize(&judgement.completed) {
+        Ok(pool) => pool,
+        Err(error) => return (None, Some(error.to_string())),
+    };
+    let (compact, problem) = judged(Kind::NodePool, &mut judgement);
+    let compact = compact.and_then(|object| if let Object::NodePool(pool) = object { Some(pool) } else { None });
+    (Some(Word::Pool(Box::new(pool), compact)), problem)
+}
+
+fn class(kind: Kind, tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
+    let mut judgement = judge(kind, tree);
+    let (compact, refusal) = judged(kind, &mut judgement);
+    let object = judgement.completed;
+    let meta = object.get("metadata").map(ObjectMeta::deserialize).and_then(Result::ok).unwrap_or_default();
+    let conditions = object.pointer("/status/conditions").map(Vec::<Condition>::deserialize);
+    let (group, _) = kind.api_version().split_once('/').unwrap_or_default();
+    let class = LiveClass {
+        reference: NodeClassReference {
+            group: group.to_owned(),
+            kind: kind.name().to_owned(),
+            name: meta.name.clone().unwrap_or_default(),
+        },
+        meta,
+        conditions: conditions.and_then(Result::ok).unwrap_or_default(),
+        manifest: compact.and_then(|object| if let Object::NodeClass(class) = object { Some(*class) } else { None }),
+        object,
+        refusal: refusal.clone(),
+    };
+    (Some(Word::Class(Box::new(class))), refusal)
+}
+
+// === the word of the CRDs ===
+
+fn judge(kind: Kind, tree: &Tree<'_>) -> Judgement {
+    let mut json = tree.to_json();
+    // The items of a list leave them out.
+    if let Value::Object(fields) = &mut json {
+        fields.entry("apiVersion").or_insert_with(|| kind.api_version().into());
+        fields.entry("kind").or_insert_with(|| kind.name().into());
+    }
+    manifest::judge(&json)
+}
+
+/// What the engine sees of an object that was judged, or why it is refused.
+fn judged(kind: Kind, judgement: &mut Judgement) -> (Option<Object>, Option<String>) {
+    if let Some(fault) = judgement.refusal.take() {
+        return (None, in_words::<()>(Err(Box::new(fault))).err());
+    }
+    let tree = Tree::deserialize(&judgement.completed).unwrap_or(Tree::Null);
+    let unknown = Unknown::default();
+    let never_ready = judgement.never_ready.take();
+    let object = manifest::decode_ours(kind.name(), &Field::root(&tree, &unknown), &judgement.completed, never_ready);
+    match in_words(object) {
+        Ok(object) => (Some(object), None),
+        Err(problem) => (None, Some(problem)),
+    }
+}

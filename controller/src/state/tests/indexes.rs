@@ -1,0 +1,89 @@
+//! What is found by index is what a scan finds.
+
+use k8s_openapi::api::core::v1::Pod;
+use muster_api::labels;
+use proptest::prelude::*;
+
+use super::super::{Cluster, Kind};
+use super::objects::{Deed, deeds, object, path};
+use crate::lifecycle::{Attachment, Resident};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_index_finds_what_a_scan_finds(all in deeds()) {
+        let mut cluster = Cluster::default();
+        let mut left = std::collections::BTreeMap::new();
+        for Deed { kind, name, look } in &all {
+            let path = path(*kind, *name);
+            match look {
+                Some(look) => {
+                    let text = object(*kind, *name, *look).to_string();
+                    cluster.apply(*kind, &text);
+                    left.insert((*kind, path), text);
+                }
+                None => {
+                    cluster.remove(*kind, &path);
+                    left.remove(&(*kind, path));
+                }
+            }
+        }
+        let of = |kind: Kind| left.iter().filter(move |((of, _), _)| *of == kind).map(|(_, text)| text.as_str());
+        let pods: Vec<Pod> = of(Kind::Pod).map(|text| serde_json::from_str(text).unwrap()).collect();
+        let volume = |pod: &Pod| {
+            let volume = &pod.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0];
+            let claim = &volume.persistent_volume_claim.as_ref().unwrap().claim_name;
+            let text = left.get(&(Kind::PersistentVolumeClaim, format!("{}/{claim}", pod.metadata.namespace.as_ref().unwrap())))?;
+            let claim: serde_json::Value = serde_json::from_str(text).unwrap();
+            Some(claim["spec"]["volumeName"].as_str().unwrap().to_owned())
+        };
+        for claim in cluster.claims() {
+            let around = cluster.around(claim.metadata.name.as_ref().unwrap()).unwrap();
+            let id = claim.status.as_ref().unwrap().provider_id.clone().filter(|id| !id.is_empty());
+            let has_id = |node: &&k8s_openapi::api::core::v1::Node| id.is_some() && node.spec.as_ref().unwrap().provider_id == id;
+            let nodes: Vec<_> = cluster.nodes().filter(has_id).collect();
+            prop_assert_eq!(&around.nodes, &nodes);
+            let names: Vec<String> = nodes.iter().map(|node| node.metadata.name.clone().unwrap()).collect();
+            let is_here = |pod: &&Pod| pod.spec.as_ref().unwrap().node_name.as_ref().is_some_and(|node| names.contains(node));
+            let mut residents: Vec<_> =
+                pods.iter().filter(is_here).map(|pod| Resident::of(pod, volume(pod).into_iter().collect()).unwrap()).collect();
+            let mut found = around.residents.clone();
+            for all in [&mut residents, &mut found] {
+                all.sort_by(|a, b| a.pod.cmp(&b.pod));
+            }
+            prop_assert_eq!(found, residents, "the compact pod says what the typed one does");
+            let attachments = of(Kind::VolumeAttachment).map(|text| serde_json::from_str::<serde_json::Value>(text).unwrap());
+            let mut attachments: Vec<_> = attachments
+                .map(|one| (one["spec"]["nodeName"].as_str().unwrap().to_owned(), one["spec"]["source"]["persistentVolumeName"].as_str().unwrap().to_owned()))
+                .filter(|(node, _)| names.contains(node))
+                .map(|(node, volume)| Attachment { node, volume })
+                .collect();
+            let mut found = around.attachments.clone();
+            for all in [&mut attachments, &mut found] {
+                all.sort_by(|a, b| (&a.node, &a.volume).cmp(&(&b.node, &b.volume)));
+            }
+            prop_assert_eq!(found, attachments);
+            let pool = claim.metadata.labels.as_ref().unwrap()[labels::NODEPOOL].clone();
+            prop_assert_eq!(around.pool.is_some(), left.contains_key(&(Kind::NodePool, pool)));
+        }
+        let waits = |pod: &&Pod| {
+            let phase = pod.status.as_ref().unwrap().phase.as_deref();
+            pod.spec.as_ref().unwrap().node_name.is_none() && phase != Some("Succeeded") && pod.metadata.deletion_timestamp.is_none()
+        };
+        prop_assert_eq!(cluster.unbound().count(), pods.iter().filter(waits).count());
+        for pool in 0..3 {
+            let pool = format!("x{pool}");
+            let of_pool = |claim: &&muster_api::NodeClaim| claim.metadata.labels.as_ref().unwrap()[labels::NODEPOOL] == pool;
+            let scanned: Vec<_> = cluster.claims().filter(of_pool).collect();
+            prop_assert_eq!(cluster.claims_of_pool(&pool).collect::<Vec<_>>(), scanned);
+        }
+        // Nothing is left behind of what is gone.
+        for ((kind, path), _) in &left {
+            cluster.remove(*kind, path);
+        }
+        let indexes = [&cluster.pods_by_node, &cluster.nodes_by_provider, &cluster.claims_by_provider, &cluster.claims_by_pool,
+                       &cluster.claims_by_class, &cluster.attachments_by_node, &cluster.slices_by_node];
+        prop_assert_eq!(indexes.map(super::super::index::Index::len), [0; 7]);
+    }
+}

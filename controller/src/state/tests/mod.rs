@@ -1,0 +1,6 @@
+//! The picture against the objects themselves.
+
+mod indexes;
+mod objects;
+mod odd;
+mod order;

@@ -1,0 +1,285 @@
+//! Follows each kind: all of it once, then what happens to it.
+//!
+//! ```text
+//!  list, page by page ──► watch from there on ──┬─► connection ends: watch from the last version on
+//!        ▲                                      └─► 410, version too old: list again
+//!        └── 404, no such kind: ask again later, in case it comes
+//! ```
+//!
+//! An object that a new list does not have is gone, and only then: nothing leaves the picture because the API server
+//! cannot be reached.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use futures::AsyncBufReadExt;
+use kube::Client;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use super::error::root_cause;
+use super::health::Standing;
+use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SERVICES};
+use super::picture::Picture;
+use crate::state::{Changed, Cluster, Kind};
+
+/// As many objects at a time as `kubectl` asks for.
+const PAGE: u32 = 500;
+/// Objects of a page that are taken in before others may look.
+const AT_A_TIME: usize = 32;
+/// A page is five hundred objects: a server that is silent for so long will not answer.
+const PAGE_DEADLINE: Duration = Duration::from_secs(60);
+/// The API server says every minute that there is nothing to say. Who misses that is cut off and does not know.
+const SILENCE: Duration = Duration::from_secs(100);
+/// How long a watch may last, and by how much longer at most; as with client-go, so that not all end at once.
+const WATCH: (u64, u64) = (300, 300);
+/// How often to ask for a kind that the cluster does not know.
+const UNKNOWN: Duration = Duration::from_secs(15);
+/// The first and the longest wait after a failure. Short enough that an API server that was away for a minute is followed
+/// again within seconds.
+const WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
+
+/// The tasks that keep a picture up, one for each kind. They end when this is dropped.
+#[derive(Debug)]
+pub struct Following {
+    tasks: JoinSet<()>,
+}
+
+/// Follows everything that decides on pods and nodes, and Services if `services` are asked for (by the default spread of
+/// a scheduler's configuration). `client` must let a connection be silent ([`super::connect_to_follow`]).
+#[must_use]
+pub fn follow(client: &Client, services: bool) -> (Picture, Following) {
+    let resources = RESOURCES.iter().chain([&RESOURCE_SLICES]).chain(services.then_some(&SERVICES));
+    let picture = Picture::new(resources.clone().map(|resource| resource.kind));
+    let mut tasks = JoinSet::new();
+    for resource in resources {
+        let stream = Stream { resource: *resource, client: client.clone(), picture: picture.clone() };
+        tasks.spawn(stream.run());
+    }
+    (picture, Following { tasks })
+}
+
+/// What a request came to that brought nothing.
+enum Failed {
+    /// The version, or the token of the next page, is too old.
+    Expired,
+    /// The cluster does not know the kind.
+    Unknown,
+    /// Something else, in words.
+    Other(String),
+}
+
+struct Stream {
+    resource: Resource,
+    client: Client,
+    picture: Picture,
+}
+
+/// A page of a list.
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct PageMeta {
+    #[serde(default, rename = "continue")]
+    after: Option<String>,
+    #[serde(default)]
+    resource_version: Option<String>,
+}
+
+/// A line of a watch.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    event: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// What a line of a watch says that is not about an object.
+#[derive(Deserialize)]
+struct Remark {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(default)]
+    code: Option<u16>,
+    #[serde(default)]
+    message: Option<String>,
+}
+
+// === impl Following ===
+
+impl Following {
+    /// Waits for a task to end, which none ever does: only a defect of this program ends one, and then the picture is
+    /// whole no longer.
+    pub async fn ended(&mut self) -> Option<JoinError> {
+        self.tasks.join_next().await.and_then(Result::err)
+    }
+}
+
+// === impl Stream ===
+
+impl Stream {
+    async fn run(self) {
+        let mut waits = waits();
+        loop {
+            match self.list().await {
+                Ok(version) => {
+                    self.picture.stands(self.resource.kind, Standing::Following);
+                    waits = self::waits();
+                    self.watch(version).await;
+                }
+                Err(Failed::Unknown) => {
+                    self.picture.heard(self.resource.kind);
+                    self.picture.stands(self.resource.kind, Standing::Unknown);
+                    sleep(jittered(UNKNOWN)).await;
+                }
+                // The list has grown old while it was read: begin anew, but not in a hurry.
+                Err(Failed::Expired) => sleep(next(&mut waits)).await,
+                Err(Failed::Other(trouble)) => {
+                    self.picture.trouble(self.resource.kind, trouble);
+                    sleep(next(&mut waits)).await;
+                }
+            }
+        }
+    }
+
+    /// Takes in all objects, and forgets those that are no longer there. Returns the version from which to watch.
+    async fn list(&self) -> Result<String, Failed> {
+        let kind = self.resource.kind;
+        let mut paths: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut after = String::new();
+        loop {
+            let request = request(self.resource.live_page(PAGE, &after))?;
+            let text = timeout(PAGE_DEADLINE, self.client.request_text(request)).await;
+            let text = text.map_err(|_| Failed::Other(format!("no answer within {} s", PAGE_DEADLINE.as_secs())))?;
+            let text = text.map_err(|error| self.failed(&error))?;
+            let page: Page<'_> = serde_json::from_str(&text).map_err(|error| Failed::Other(error.to_string()))?;
+            self.picture.heard(kind);
+            for items in page.items.unwrap_or_default().chunks(AT_A_TIME) {
+                self.picture.change(|cluster| (apply_page(cluster, kind, items, &mut paths), ()));
+                tokio::task::yield_now().await;
+            }
+            let PageMeta { after: next, resource_version } = page.metadata;
+            match next.filter(|token| !token.is_empty()) {
+                Some(token) => after = token,
+                None => {
+                    self.picture.change(|cluster| (cluster.retain(kind, &paths), ()));
+                    return Ok(resource_version.unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    /// Takes in what happens from `version` on, until that is no longer to be had.
+    async fn watch(&self, mut version: String) {
+        let mut waits = waits();
+        loop {
+            let before = version.clone();
+            match self.watch_once(&mut version).await {
+                Ok(()) => {}
+                Err(Failed::Expired | Failed::Unknown) => return,
+                Err(Failed::Other(trouble)) => self.picture.trouble(self.resource.kind, trouble),
+            }
+            // A watch that brought nothing would else be asked for again and again.
+            if before == version {
+                sleep(next(&mut waits)).await;
+            } else {
+                waits = self::waits();
+            }
+        }
+    }
+
+    /// Takes in what one connection brings, and how far it came.
+    async fn watch_once(&self, version: &mut String) -> Result<(), Failed> {
+        let seconds = WATCH.0 + fastrand::u64(0..WATCH.1);
+        let request = request(self.resource.watch(version, seconds))?;
+        let opened = timeout(PAGE_DEADLINE, self.client.request_stream(request)).await;
+        let opened = opened.map_err(|_| Failed::Other(format!("no answer within {} s", PAGE_DEADLINE.as_secs())))?;
+        let mut lines = std::pin::pin!(opened.map_err(|error| self.failed(&error))?);
+        self.picture.heard(self.resource.kind);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = timeout(SILENCE, lines.read_until(b'\n', &mut line)).await;
+            let read = read.map_err(|_| Failed::Other(format!("silent for {} s", SILENCE.as_secs())))?;
+            if read.map_err(|error| Failed::Other(root_cause(&error)))? == 0 || !line.ends_with(b"\n") {
+                // The API server ends a watch when its time is over; a line without an end was cut off.
+                return Ok(());
+            }
+            self.take(&line, version)?;
+        }
+    }
+
+    /// Takes in one line.
+    fn take(&self, line: &[u8], version: &mut String) -> Result<(), Failed> {
+        let kind = self.resource.kind;
+        let Line { event, object } = serde_json::from_slice(line).map_err(|error| Failed::Other(error.to_string()))?;
+        self.picture.heard(kind);
+        let text = object.get();
+        let reached = match event {
+            "ADDED" | "MODIFIED" => self.picture.change(|cluster| cluster.apply_at(kind, text)),
+            "DELETED" => self.picture.change(|cluster| cluster.remove_at(kind, text)),
+            _ => {
+                let remark: Remark = serde_json::from_str(text).map_err(|error| Failed::Other(error.to_string()))?;
+                match (event, remark.code) {
+                    ("ERROR", Some(410)) => return Err(Failed::Expired),
+                    ("ERROR", _) => return Err(Failed::Other(remark.message.unwrap_or_default())),
+                    _ => remark.metadata.resource_version,
+                }
+            }
+        };
+        if let Some(reached) = reached.filter(|reached| !reached.is_empty()) {
+            *version = reached;
+        }
+        Ok(())
+    }
+
+    fn failed(&self, error: &kube::Error) -> Failed {
+        match error {
+            kube::Error::Api(status) if status.code == 410 => Failed::Expired,
+            kube::Error::Api(status) if status.code == 404 && self.resource.optional => Failed::Unknown,
+            kube::Error::Api(status) => Failed::Other(status.message.clone()),
+            other => Failed::Other(root_cause(other)),
+        }
+    }
+}
+
+/// Takes in objects of a list, and adds their paths to `paths`.
+fn apply_page(cluster: &mut Cluster, kind: Kind, items: &[&RawValue], paths: &mut BTreeSet<Arc<str>>) -> Changed {
+    let mut changed = Changed::default();
+    for item in items {
+        let (news, path) = cluster.apply_listed(kind, item.get());
+        changed.merge(news);
+        paths.insert(path);
+    }
+    changed
+}
+
+fn request(path: String) -> Result<http::Request<Vec<u8>>, Failed> {
+    // Watches and pages are read as they come: no compression is asked for.
+    http::Request::get(path).body(Vec::new()).map_err(|error| Failed::Other(error.to_string()))
+}
+
+fn waits() -> ExponentialBackoff {
+    ExponentialBuilder::new().with_min_delay(WAIT.0).with_max_delay(WAIT.1).without_max_times().with_jitter().build()
+}
+
+fn next(waits: &mut ExponentialBackoff) -> Duration {
+    waits.next().unwrap_or(WAIT.1)
+}
+
+/// Up to a tenth more, so that replicas do not ask at the same time.
+fn jittered(duration: Duration) -> Duration {
+    duration.mul_f64(1.0 + fastrand::f64() / 10.0)
+}
