@@ -17,12 +17,15 @@
 //! [`state`] is the one picture of a cluster that runs: [`watch`] keeps it up object by object, and it gives `snapshot` and
 //! [`lifecycle`] what they look at.
 //!
+//! [`disruption`] decides in the same way what becomes of a command that takes nodes away.
+//!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!
 //! Only [`cli`] touches the process: arguments, environment, terminal, exit codes. Nothing is written but its output.
 
 pub mod cli;
 pub mod convert;
+pub mod disruption;
 pub mod lifecycle;
 pub mod manifest;
 pub mod provision;

@@ -38,6 +38,10 @@ pub const LAUNCH_NOT_BEFORE: &str = "muster.dev/launch-not-before";
 pub const INITIALIZATION_TIMEOUT: &str = "muster.dev/initialization-timeout";
 /// What of the cluster or of a NodePool is paused: `launches`, `disruption` or `all`.
 pub const PAUSE: &str = "muster.dev/pause";
+/// Which command takes the node of a NodeClaim away, and all there is to know of it, as JSON.
+pub const DISRUPTION: &str = "muster.dev/disruption";
+/// The command that a NodeClaim was launched for.
+pub const REPLACES: &str = "muster.dev/replaces";
 /// Failures in a row with one hash of a NodeClass for one reason, as JSON.
 pub const LAUNCH_FAILURES: &str = "muster.dev/launch-failures";
 /// Asks for launches with a NodeClass to be resumed; removed when that has been done.

@@ -33,6 +33,8 @@ pub mod nodeclaim {
     pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
     /// Node and NodeClaim agree.
     pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
+    /// The cloud takes the instance back; the reason says what told so.
+    pub const INTERRUPTED: &str = "Interrupted";
     /// The Node is being taken away; the reason says why.
     pub const DISRUPTION_REASON: &str = "DisruptionReason";
 }

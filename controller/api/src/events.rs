@@ -24,6 +24,8 @@ pub const DISRUPTION_LAUNCHING: &str = "DisruptionLaunching";
 pub const DISRUPTION_WAITING_READINESS: &str = "DisruptionWaitingReadiness";
 /// A node is being taken away.
 pub const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
+/// A node that was to be taken away stays.
+pub const DISRUPTION_TAKEN_BACK: &str = "DisruptionTakenBack";
 /// Taking a node away would gain nothing.
 pub const UNCONSOLIDATABLE: &str = "Unconsolidatable";
 /// A node is judged for consolidation.

@@ -24,7 +24,7 @@ fn every_annotation_is_documented() {
 
 #[test]
 fn every_condition_reason_and_event_of_ours_is_documented() {
-    use muster_api::conditions::{nodeclass, reason};
+    use muster_api::conditions::{nodeclaim, nodeclass, reason};
     use muster_api::events;
     let ours = [
         nodeclass::LAUNCHES_SUCCEED,
@@ -35,6 +35,8 @@ fn every_condition_reason_and_event_of_ours_is_documented() {
         reason::REGISTRATION_TIMEOUT,
         reason::INITIALIZATION_TIMEOUT,
         reason::INSTANCE_ENDED,
+        nodeclaim::INTERRUPTED,
+        events::DISRUPTION_TAKEN_BACK,
         events::LAUNCH_FAILED,
         events::LAUNCHES_RESUMED,
     ];

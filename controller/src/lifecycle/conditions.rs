@@ -31,7 +31,7 @@ pub(super) fn true_since(claim: &NodeClaim, kind: &str) -> Option<Timestamp> {
 
 /// The status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
+pub(crate) enum Status {
     True,
     False,
     Unknown,
@@ -46,7 +46,7 @@ pub(super) struct Draft<'a> {
 }
 
 /// Sets a condition in `all`; its moment changes with its status only.
-pub(super) fn set(all: &mut Vec<Condition>, mut wanted: Condition) {
+pub(crate) fn set(all: &mut Vec<Condition>, mut wanted: Condition) {
     match all.iter_mut().find(|one| one.type_ == wanted.type_) {
         Some(there) => {
             if there.status == wanted.status {
@@ -62,7 +62,7 @@ pub(super) fn set(all: &mut Vec<Condition>, mut wanted: Condition) {
 }
 
 /// A condition that becomes what it is now. The API keeps whole seconds.
-pub(super) fn at(
+pub(crate) fn at(
     kind: &str,
     status: Status,
     reason: &str,
@@ -81,14 +81,14 @@ pub(super) fn at(
 }
 
 /// The moment, as the API keeps it.
-pub(super) fn whole_seconds(moment: Timestamp) -> Timestamp {
+pub(crate) fn whole_seconds(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
 // === impl Status ===
 
 impl Status {
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::True => "True",
             Self::False => "False",

@@ -34,10 +34,11 @@ mod terminate;
 mod vanish;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use jiff::Timestamp;
 
+pub(crate) use self::conditions::{Status, at as judged, set as set_condition, whole_seconds};
 pub use self::conditions::{condition, is_true};
 pub use self::liveness::{INITIALIZATION_TIMEOUT, LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT};
 pub use self::seen::{Answers, Attachment, Class, Eviction, Hold, Listing, Readiness, Resident, Seen};

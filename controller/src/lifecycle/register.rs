@@ -133,9 +133,11 @@ fn adopt(seen: &Seen<'_>, node: &Node, is_ours: bool) -> NodeChange {
     change
 }
 
-/// Whether an annotation of the claim is of use on its Node: not how its launch went.
+/// Whether an annotation of the claim is of use on its Node: not how its launch went, nor what it was launched for.
 fn is_shared(key: &str) -> bool {
-    key != annotations::LAUNCH_ATTEMPT && key != annotations::LAUNCH_NOT_BEFORE
+    let own =
+        [annotations::LAUNCH_ATTEMPT, annotations::LAUNCH_NOT_BEFORE, annotations::DISRUPTION, annotations::REPLACES];
+    !own.contains(&key)
 }
 
 fn merge(taints: &mut Vec<Taint>, wanted: &[Taint]) {

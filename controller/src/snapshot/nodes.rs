@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use muster_api::annotations;
 use muster_scheduling::labels::HOSTNAME;
 use muster_scheduling::model::{
     self, Effect, Labels, PodSpec, Problem, Requirements, Resource, Resources, Taint, Toleration,
@@ -99,8 +100,10 @@ fn is_deleting(node: &Node, claim: Option<&NodeClaim>) -> bool {
     node.meta.deleting || claim.is_some_and(is_ending)
 }
 
+/// Whether the claim's node is on its way out, or a command that has begun will take it away.
 fn is_ending(claim: &NodeClaim) -> bool {
-    claim.meta.deleting || has_condition(&claim.conditions, "InstanceTerminating")
+    let is_marked = claim.meta.annotations.get(annotations::DISRUPTION).is_some();
+    claim.meta.deleting || is_marked || has_condition(&claim.conditions, "InstanceTerminating")
 }
 
 pub(super) fn has_condition(conditions: &[Condition], kind: &str) -> bool {

@@ -109,7 +109,7 @@ impl Pass<'_> {
         let mut nodes = Vec::new();
         for (node, member) in self.members() {
             let Some(drift) = &member.drifted else { continue };
-            if self.is_static(node) != fixed || !self.node_is_free(node) {
+            if self.is_static(node) != fixed || !self.is_asked_about(node) || !self.node_is_free(node) {
                 continue;
             }
             // Draining is bounded: what its pods say holds until then.

@@ -40,6 +40,8 @@ pub use estate::{
 pub use removal::{Removal, if_removed};
 pub use schedule::Schedule;
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use crate::model::{Options, PodSpec};
@@ -82,17 +84,34 @@ const MOVE_PRICE: f64 = 0.0005;
 /// Rules between pods are kept by each trial as far as it sees; where commands together break one all the same, the pass is
 /// made again, and each command asked to keep them together with all before it.
 pub fn decide(estate: &Estate, now: Timestamp, settings: &Settings) -> Decision {
-    let decision = pass(estate, now, settings, false);
+    decide_about(estate, now, settings, None)
+}
+
+/// What is disrupted at `now`, if by our own choice only `nodes` may be: what an earlier decision chose is decided anew. What
+/// cannot wait does not ask.
+pub fn decide_among(estate: &Estate, now: Timestamp, settings: &Settings, nodes: &BTreeSet<usize>) -> Decision {
+    decide_about(estate, now, settings, Some(nodes))
+}
+
+fn decide_about(estate: &Estate, now: Timestamp, settings: &Settings, among: Option<&BTreeSet<usize>>) -> Decision {
+    let decision = pass(estate, now, settings, among, false);
     let has_rules =
         |spec: &PodSpec| !spec.spread.is_empty() || !spec.affinity.is_empty() || !spec.anti_affinity.is_empty();
     if !estate.problem.specs.iter().any(has_rules) || places_hold(estate, &settings.options, &decision) {
         return decision;
     }
-    pass(estate, now, settings, true)
+    pass(estate, now, settings, among, true)
 }
 
-fn pass(estate: &Estate, now: Timestamp, settings: &Settings, careful: bool) -> Decision {
+fn pass<'a>(
+    estate: &'a Estate,
+    now: Timestamp,
+    settings: &'a Settings,
+    among: Option<&'a BTreeSet<usize>>,
+    careful: bool,
+) -> Decision {
     let mut pass = Pass::new(estate, settings, now, careful);
+    pass.among = among;
     pass.forceful();
     let forced = pass.commands.len();
     let voluntary = [Pass::emptiness, Pass::static_drift, Pass::drift, Pass::consolidate];

@@ -1,6 +1,6 @@
 //! One pass under way: what was decided so far, and what speaks against each node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -26,6 +26,8 @@ pub(super) struct Pass<'a> {
     /// By node: a pending pod that a plan puts on it.
     promised: BTreeMap<usize, Arc<str>>,
     careful: bool,
+    /// The nodes that may be taken away by our own choice; `None`: all.
+    pub(super) among: Option<&'a BTreeSet<usize>>,
 }
 
 impl<'a> Pass<'a> {
@@ -42,6 +44,7 @@ impl<'a> Pass<'a> {
             gone: vec![false; nodes],
             promised,
             careful,
+            among: None,
         }
     }
 
@@ -85,6 +88,11 @@ impl<'a> Pass<'a> {
         self.verdicts[node].as_ref()
     }
 
+    /// Whether the node may be taken away by our own choice in this pass.
+    pub(super) fn is_asked_about(&self, node: usize) -> bool {
+        self.among.is_none_or(|among| among.contains(&node))
+    }
+
     /// Whether the node itself may be touched; notes why not. One that takes pods in this pass gives none.
     pub(super) fn node_is_free(&mut self, node: usize) -> bool {
         if let Some(blocked) = node_block(self.estate(), node, self.promised.get(&node)) {
@@ -123,7 +131,11 @@ impl<'a> Pass<'a> {
     pub(super) fn consolidatable(&mut self, empty: bool) -> Vec<(usize, usize)> {
         let mut nodes = Vec::new();
         for (node, member) in self.members() {
-            if is_empty(member) != empty || !self.node_is_free(node) || !self.pods_are_free(node) {
+            if is_empty(member) != empty
+                || !self.is_asked_about(node)
+                || !self.node_is_free(node)
+                || !self.pods_are_free(node)
+            {
                 continue;
             }
             let price = self.world.price(node);
@@ -241,6 +253,9 @@ impl<'a> Pass<'a> {
         if received > 0 {
             let pods = if received == 1 { "pod" } else { "pods" };
             return format!("it takes {received} {pods} of nodes that go");
+        }
+        if self.among.is_some() {
+            return "it was not among the nodes that an earlier pass chose".to_owned();
         }
         if self.world.settings.first && self.commands.iter().any(|command| !command.cause.forceful()) {
             return "another command comes first: it is looked at again in the next pass".to_owned();

@@ -17,33 +17,33 @@ use crate::lifecycle::{
     decide,
 };
 
-pub(super) const ID: &str = "aws:///eu-west-1a/i-1";
+pub(crate) const ID: &str = "aws:///eu-west-1a/i-1";
 
-pub(super) struct Fixture {
-    pub(super) claim: NodeClaim,
-    pub(super) pool: NodePool,
-    pub(super) class: Class,
-    pub(super) pause: Pause,
-    pub(super) nodes: Vec<Node>,
-    pub(super) namesakes: Vec<Node>,
-    pub(super) hold: Option<String>,
-    pub(super) drivers: BTreeSet<String>,
-    pub(super) residents: Vec<Resident>,
-    pub(super) attachments: Vec<Attachment>,
-    pub(super) alternatives: Vec<Alternative>,
-    pub(super) listing: Option<Listing>,
-    pub(super) answers: Answers,
+pub(crate) struct Fixture {
+    pub(crate) claim: NodeClaim,
+    pub(crate) pool: NodePool,
+    pub(crate) class: Class,
+    pub(crate) pause: Pause,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) namesakes: Vec<Node>,
+    pub(crate) hold: Option<String>,
+    pub(crate) drivers: BTreeSet<String>,
+    pub(crate) residents: Vec<Resident>,
+    pub(crate) attachments: Vec<Attachment>,
+    pub(crate) alternatives: Vec<Alternative>,
+    pub(crate) listing: Option<Listing>,
+    pub(crate) answers: Answers,
 }
 
-pub(super) fn at(second: i64) -> Timestamp {
+pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-pub(super) fn taint(key: &str, effect: &str) -> Taint {
+pub(crate) fn taint(key: &str, effect: &str) -> Taint {
     Taint { key: key.to_owned(), effect: effect.to_owned(), value: None, time_added: None }
 }
 
-pub(super) fn instance(state: InstanceState) -> Instance {
+pub(crate) fn instance(state: InstanceState) -> Instance {
     Instance {
         provider_id: ID.to_owned(),
         offering: offering("a", CapacityType::Spot),
@@ -61,11 +61,11 @@ pub(super) fn instance(state: InstanceState) -> Instance {
     }
 }
 
-pub(super) fn offering(name: &str, capacity_type: CapacityType) -> Offering {
+pub(crate) fn offering(name: &str, capacity_type: CapacityType) -> Offering {
     Offering { instance_type: name.to_owned(), zone: "eu-west-1a".to_owned(), capacity_type, reservation: None }
 }
 
-pub(super) fn resident(name: &str) -> Resident {
+pub(crate) fn resident(name: &str) -> Resident {
     Resident {
         pod: Subject {
             kind: "Pod".to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn resident(name: &str) -> Resident {
 
 impl Fixture {
     /// A claim of pool `default` that was made at second 0 and has its finalizer.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let reference = NodeClassReference {
             group: labels::AWS_GROUP.to_owned(),
             kind: "EC2NodeClass".to_owned(),
@@ -137,27 +137,27 @@ impl Fixture {
     }
 
     /// An annotation of the claim.
-    pub(super) fn annotate(&mut self, key: &str, value: &str) {
+    pub(crate) fn annotate(&mut self, key: &str, value: &str) {
         self.claim.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
     }
 
     /// An annotation of the class.
-    pub(super) fn annotate_class(&mut self, key: &str, value: &str) {
+    pub(crate) fn annotate_class(&mut self, key: &str, value: &str) {
         self.class.meta.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
     }
 
     /// An annotation of the pool.
-    pub(super) fn annotate_pool(&mut self, key: &str, value: &str) {
+    pub(crate) fn annotate_pool(&mut self, key: &str, value: &str) {
         self.pool.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
     }
 
-    pub(super) fn judge(&mut self, kind: &str, status: Status, reason: &str, message: &str, second: i64) {
+    pub(crate) fn judge(&mut self, kind: &str, status: Status, reason: &str, message: &str, second: i64) {
         let status_of = self.claim.status.get_or_insert_default();
         set(&mut status_of.conditions, judged(kind, status, reason, message, Some(1), at(second)));
     }
 
     /// Launched at second 10.
-    pub(super) fn launched(&mut self) -> &mut Self {
+    pub(crate) fn launched(&mut self) -> &mut Self {
         for kind in [nodeclaim::REGISTERED, nodeclaim::INITIALIZED] {
             self.judge(kind, Status::Unknown, "AwaitingReconciliation", "object is awaiting reconciliation", 0);
         }
@@ -169,7 +169,7 @@ impl Fixture {
     }
 
     /// Launched, and the Node is there and starting.
-    pub(super) fn joined(&mut self) -> &mut Self {
+    pub(crate) fn joined(&mut self) -> &mut Self {
         self.launched();
         let mut node = Node { metadata: ObjectMeta::default(), spec: None, status: None };
         node.metadata.name = Some("node-1".to_owned());
@@ -187,7 +187,7 @@ impl Fixture {
     }
 
     /// Joined, and registered at second 60.
-    pub(super) fn registered(&mut self) -> &mut Self {
+    pub(crate) fn registered(&mut self) -> &mut Self {
         self.joined();
         self.judge(nodeclaim::REGISTERED, Status::True, "Registered", "", 60);
         let node = &mut self.nodes[0];
@@ -198,7 +198,7 @@ impl Fixture {
     }
 
     /// Registered, and initialized at second 90.
-    pub(super) fn initialized(&mut self) -> &mut Self {
+    pub(crate) fn initialized(&mut self) -> &mut Self {
         self.registered();
         self.ready("True", "KubeletReady");
         self.untaint("ebs.csi.aws.com/agent-not-ready");
@@ -208,7 +208,7 @@ impl Fixture {
     }
 
     /// Initialized, then deleted with its Node at second 1000; nothing new comes to the Node.
-    pub(super) fn leaving(&mut self) -> &mut Self {
+    pub(crate) fn leaving(&mut self) -> &mut Self {
         self.initialized();
         self.deleted();
         let meta = &mut self.nodes[0].metadata;
@@ -220,7 +220,7 @@ impl Fixture {
     }
 
     /// What the stages say of the claim at that second has been written.
-    pub(super) fn decided(&mut self, second: i64) {
+    pub(crate) fn decided(&mut self, second: i64) {
         for write in self.decide(at(second)).writes {
             if let Write::ClaimStatus { status, .. } = write {
                 self.claim.status = Some(*status);
@@ -229,12 +229,12 @@ impl Fixture {
     }
 
     /// Deleted at second 1000.
-    pub(super) fn deleted(&mut self) -> &mut Self {
+    pub(crate) fn deleted(&mut self) -> &mut Self {
         self.claim.metadata.deletion_timestamp = Some(Time(at(1000)));
         self
     }
 
-    pub(super) fn ready(&mut self, status: &str, reason: &str) {
+    pub(crate) fn ready(&mut self, status: &str, reason: &str) {
         let ready = NodeCondition {
             type_: "Ready".to_owned(),
             status: status.to_owned(),
@@ -245,11 +245,11 @@ impl Fixture {
         self.nodes[0].status = Some(NodeStatus { conditions: Some(vec![ready]), ..NodeStatus::default() });
     }
 
-    pub(super) fn untaint(&mut self, key: &str) {
+    pub(crate) fn untaint(&mut self, key: &str) {
         self.nodes[0].spec.as_mut().unwrap().taints.as_mut().unwrap().retain(|taint| taint.key != key);
     }
 
-    pub(super) fn decide(&self, now: Timestamp) -> Step {
+    pub(crate) fn decide(&self, now: Timestamp) -> Step {
         let seen = Seen {
             claim: &self.claim,
             pool: Some(&self.pool),
@@ -270,13 +270,24 @@ impl Fixture {
 }
 
 /// A step, one line for each write, and when to look again.
-pub(super) fn in_words(step: &Step) -> Vec<String> {
+pub(crate) fn in_words(step: &Step) -> Vec<String> {
     let again = step.again.map(|moment| format!("look again at {}", moment.as_millisecond() as f64 / 1000.0));
     step.writes.iter().map(word).chain(again).collect()
 }
 
 fn word(write: &Write) -> String {
     match write {
+        Write::CreateClaim(claim) => {
+            let meta = &claim.metadata;
+            let set = |all: &Option<BTreeMap<String, String>>| {
+                all.iter().flatten().map(|(key, value)| format!(" {key}={value}")).collect::<String>()
+            };
+            let name = meta.name.as_deref().unwrap_or_default();
+            format!("create claim {name}:{}{}", set(&meta.labels), set(&meta.annotations))
+        }
+        Write::PoolMeta { name, change } => format!("pool {name}:{}", meta(change)),
+        Write::PoolStatus { name, status } => format!("status of pool {name}: {status:?}"),
+        Write::Nominate { pod, node } => format!("nominate {} for {}", pod.name, node.as_deref().unwrap_or("nothing")),
         Write::ClaimMeta { name, change } => format!("claim {name}:{}", meta(change)),
         Write::ClaimStatus { status, .. } => {
             let all =
@@ -298,10 +309,6 @@ fn word(write: &Write) -> String {
         Write::DeleteNode { name, .. } => format!("delete node {name}"),
         Write::ClassMeta(change) => format!("class:{}", meta(change)),
         Write::ClassCondition(one) => format!("class condition: {}={} {}", one.type_, one.status, one.reason),
-        Write::CreateClaim(claim) => format!("create claim {}", claim.metadata.name.as_deref().unwrap_or_default()),
-        Write::PoolMeta { name, change } => format!("pool {name}:{}", meta(change)),
-        Write::PoolStatus { name, .. } => format!("pool {name}: status"),
-        Write::Nominate { pod, node } => format!("nominate {} for {node:?}", pod.name),
         Write::Evict(pod) => format!("evict {}", pod.name),
         Write::DeletePod { pod, grace } => format!("delete pod {} within {} s", pod.name, grace.as_secs()),
         Write::Cloud(Call::Launch(request)) => {

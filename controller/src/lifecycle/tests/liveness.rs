@@ -125,7 +125,7 @@ fn initialization_timeout() {
                 it.annotate_pool(annotations::INITIALIZATION_TIMEOUT, "Never");
             },
             960,
-            &["look again at 2592000"],
+            &["look again at 2595600"],
         ),
         (
             "A node that another program launched is not judged by a rule that it was not launched under.",
@@ -135,7 +135,7 @@ fn initialization_timeout() {
                 it.claim.metadata.annotations = None;
             },
             960,
-            &["look again at 2592000"],
+            &["look again at 2595600"],
         ),
         (
             "Unless its NodePool says so.",
@@ -155,12 +155,33 @@ fn initialization_timeout() {
 fn expiration() {
     check(&[
         (
-            "A claim goes at its age, without a replacement first.",
+            "A claim whose node serves has an hour more, in which disruption finds a place for its pods first.",
             |it| {
                 it.initialized();
                 it.claim.spec.expire_after = Lifetime::After(Duration::from_secs(3600));
             },
             3600,
+            &["look again at 7200"],
+        ),
+        (
+            "A claim that has none goes at its age.",
+            |it| {
+                it.launched();
+                it.claim.spec.expire_after = Lifetime::After(Duration::from_secs(60));
+            },
+            60,
+            &[
+                "event DisruptionTerminating about x: NodeClaim `x` is older than its expireAfter of 1m",
+                "delete claim x: expired",
+            ],
+        ),
+        (
+            "When the hour is over, it goes at once.",
+            |it| {
+                it.initialized();
+                it.claim.spec.expire_after = Lifetime::After(Duration::from_secs(3600));
+            },
+            7200,
             &[
                 "event DisruptionTerminating about x: NodeClaim `x` is older than its expireAfter of 1h",
                 "delete claim x: expired",
@@ -173,7 +194,7 @@ fn expiration() {
                 it.claim.spec.expire_after = Lifetime::After(Duration::from_secs(3600));
                 it.pause = Pause { launches: false, disruption: true };
             },
-            3600,
+            7200,
             &[],
         ),
         (
@@ -216,7 +237,7 @@ fn instances_that_end_by_themselves() {
                 it.listing = Some(Listing { at: at(700), has_instance: false });
             },
             700,
-            &["look again at 2592000"],
+            &["look again at 2595600"],
         ),
         (
             "One that ended while it started ends the claim with the cloud's reason, and counts against the class.",
@@ -257,7 +278,7 @@ fn instances_that_end_by_themselves() {
                 it.answers.instance = Some(Err(CloudError::Throttled { operation: "DescribeInstances".to_owned() }));
             },
             700,
-            &["look again at 2592000"],
+            &["look again at 2595600"],
         ),
     ]);
 }

@@ -1,6 +1,6 @@
 //! The stages, one rule each: what is seen, what is to be written, in words.
 
-mod fixture;
+pub(crate) mod fixture;
 mod garbage;
 mod launch;
 mod liveness;

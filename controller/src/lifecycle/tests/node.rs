@@ -244,7 +244,7 @@ fn initialization() {
                 it.nodes[0].spec.as_mut().unwrap().taints = it.claim.spec.startup_taints.clone().into();
             },
             100,
-            &["look again at 2592000"],
+            &["look again at 2595600"],
         ),
     ]);
 }

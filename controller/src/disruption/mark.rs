@@ -1,0 +1,145 @@
+//! What a claim says about the command that takes its node away: the only memory that a command has.
+
+use std::hash::Hasher;
+
+use jiff::Timestamp;
+use muster_api::{NodeClaim, annotations};
+use muster_scheduling::disrupt::Cause;
+use rustc_hash::FxHasher;
+use serde::{Deserialize, Serialize};
+
+const CAUSES: [Cause; 6] =
+    [Cause::Empty, Cause::Underutilized, Cause::Drifted, Cause::Expired, Cause::Unhealthy, Cause::Interrupted];
+
+/// The annotation `muster.dev/disruption` of a claim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// Which command it is: the same for all claims that go together.
+    pub command: String,
+    /// Why.
+    pub cause: Cause,
+    /// How the command was found ([`muster_scheduling::disrupt::Method::name`]).
+    pub method: String,
+    /// When it began.
+    pub since: Timestamp,
+    /// How many claims go together.
+    pub candidates: usize,
+    /// Pods of this claim's node that had to move when that was decided.
+    pub pods: usize,
+    /// USD per hour of this claim's node; 0 if it is not known.
+    pub price: f64,
+    /// USD per hour of all replacements together.
+    pub cost: f64,
+    /// Names of the NodeClaims that must be initialized before the nodes go.
+    pub replacements: Vec<String>,
+}
+
+/// The same, as it is written.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    command: String,
+    cause: String,
+    method: String,
+    since: String,
+    candidates: usize,
+    pods: usize,
+    price: f64,
+    cost: f64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    replacements: Vec<String>,
+}
+
+/// Whether a command takes the claim's node away; what the annotation says does not matter.
+#[must_use]
+pub fn is_marked(claim: &NodeClaim) -> bool {
+    text(claim).is_some()
+}
+
+/// What the claim's mark says; none if there is no mark, or one that nobody can read.
+#[must_use]
+pub fn mark_of(claim: &NodeClaim) -> Option<Mark> {
+    Mark::read(text(claim)?)
+}
+
+fn text(claim: &NodeClaim) -> Option<&str> {
+    claim.metadata.annotations.as_ref()?.get(annotations::DISRUPTION).map(String::as_str)
+}
+
+/// Ten letters and digits that stand for `parts`.
+pub(super) fn short<'p>(parts: impl IntoIterator<Item = &'p str>) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut hasher = FxHasher::default();
+    for part in parts {
+        hasher.write(part.as_bytes());
+        hasher.write_u8(0xff);
+    }
+    let mut rest = hasher.finish();
+    let mut digits = Vec::with_capacity(10);
+    for _ in 0..10 {
+        digits.push(char::from(DIGITS[(rest % 36) as usize]));
+        rest /= 36;
+    }
+    digits.into_iter().collect()
+}
+
+// === impl Mark ===
+
+impl Mark {
+    /// What the annotation says, if it can be read.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let Written { command, cause, method, since, candidates, pods, price, cost, replacements } =
+            serde_json::from_str(text).ok()?;
+        let cause = CAUSES.into_iter().find(|known| known.name() == cause)?;
+        Some(Self { command, cause, method, since: since.parse().ok()?, candidates, pods, price, cost, replacements })
+    }
+
+    /// The annotation.
+    #[must_use]
+    pub fn write(&self) -> String {
+        let written = Written {
+            command: self.command.clone(),
+            cause: self.cause.name().to_owned(),
+            method: self.method.clone(),
+            since: self.since.to_string(),
+            candidates: self.candidates,
+            pods: self.pods,
+            price: self.price,
+            cost: self.cost,
+            replacements: self.replacements.clone(),
+        };
+        serde_json::to_string(&written).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mark = Mark {
+            command: "a1".to_owned(),
+            cause: Cause::Underutilized,
+            method: "multi-node".to_owned(),
+            since: "2026-11-21T12:00:00Z".parse().unwrap(),
+            candidates: 2,
+            pods: 3,
+            price: 0.1,
+            cost: 0.05,
+            replacements: vec!["general-b2".to_owned()],
+        };
+        insta::assert_snapshot!(mark.write(), @r#"{"command":"a1","cause":"Underutilized","method":"multi-node","since":"2026-11-21T12:00:00Z","candidates":2,"pods":3,"price":0.1,"cost":0.05,"replacements":["general-b2"]}"#);
+        assert_eq!(Mark::read(&mark.write()), Some(mark));
+        for odd in ["", "{}", "true", r#"{"command":"a","cause":"Bored"}"#] {
+            assert_eq!(Mark::read(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn short_names_tell_parts_apart() {
+        assert_eq!(short(["a", "b"]), short(["a", "b"]));
+        assert_ne!(short(["a", "b"]), short(["ab"]));
+        assert!(short(["x"]).len() == 10 && short([]).bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    }
+}

@@ -1,0 +1,44 @@
+//! The order of a disruption, as decisions: from a command to the moment at which its nodes are on their way out, or are as
+//! they were before.
+//!
+//! ```text
+//!   Estate ─► Deliberation ─► Command + NodeClaims ─► begin: mark ─► taint, condition ─► replacements
+//!             (what is wanted      (15 s later,                            │
+//!              at this moment)      still wanted)                          ▼
+//!                                            ┌──────────── Look: who has the mark, what was launched for them ◄───┐
+//!                                            ▼                                                                    │
+//!                       advance: wait until every replacement is initialized ─► delete the claims ─► lifecycle    │
+//!                                │                                              (which drains, and ends them)     │
+//!                                └─ objection, failure, deadline: unused replacements go, untaint, unmark ────────┘
+//!
+//!                       stale: a taint that no mark explains is taken off
+//! ```
+//!
+//! A command lives between two writes in the API server alone: each of its claims carries a [`Mark`] that says all there is
+//! to know of it, written before anything else and removed after everything else. So whoever looks, after whatever crash,
+//! either continues the command or takes it back, and both end where they would have ended undisturbed. A command that
+//! launches nothing is as many commands as it has nodes: none of them waits for another.
+//!
+//! Nodes with a mark are on their way out for whoever decides next: they count against budgets, take no pods, and their pods
+//! are among those that want a place ([`crate::snapshot`]), which is how nothing is decided twice.
+
+mod advance;
+mod begin;
+mod deliberation;
+mod look;
+mod mark;
+mod objection;
+mod patience;
+mod rollback;
+mod stale;
+
+#[cfg(test)]
+mod tests;
+
+pub use advance::advance;
+pub use begin::{Leaver, Order, begin};
+pub use deliberation::{Deliberation, EVERY, VALIDATION_DELAY};
+pub use look::{Candidate, Look, Replacement, running};
+pub use mark::{Mark, is_marked, mark_of};
+pub use patience::SETTLED;
+pub use stale::stale;

@@ -1,0 +1,58 @@
+//! Taking a command back: what was launched and nobody uses goes first, the marks last, so that whoever stops in between is
+//! continued.
+
+use k8s_openapi::api::core::v1::Taint;
+use muster_api::conditions::nodeclaim;
+use muster_api::{annotations, events};
+
+use super::begin::{disruption_taint, taints_of, told};
+use super::look::{Candidate, Look, is_leaving, name};
+use crate::lifecycle::condition;
+use crate::step::{MetaChange, NodeChange, Step, Write};
+
+/// Lets `candidates` stay, which is `why`.
+pub(super) fn rollback(look: &Look<'_>, candidates: &[&Candidate<'_>], why: &str) -> Step {
+    let mut writes = Vec::new();
+    let message = format!("it stays: {why}");
+    writes.extend(candidates.iter().map(|candidate| told(candidate, events::DISRUPTION_TAKEN_BACK, &message)));
+    // Nodes that are leaving already want their replacements.
+    let expected = candidates.first().and_then(|one| one.mark()).map_or(0, |mark| mark.candidates);
+    if candidates.len() >= expected {
+        let unused = look.replacements.iter().filter(|one| !is_leaving(one.claim) && !one.is_used());
+        writes.extend(unused.map(|one| Write::DeleteClaim {
+            name: name(one.claim).to_owned(),
+            uid: one.claim.metadata.uid.clone().unwrap_or_default(),
+            cause: "disruption_taken_back",
+        }));
+    }
+    for candidate in candidates {
+        writes.extend(unmark(candidate));
+    }
+    Step::act(writes)
+}
+
+/// The writes after which nothing tells any more that the candidate was to go; its mark goes last.
+pub(super) fn unmark(candidate: &Candidate<'_>) -> Vec<Write> {
+    let mut writes = cleared(candidate);
+    let change = MetaChange::default().without_annotation(annotations::DISRUPTION).against(&candidate.claim.metadata);
+    if !change.is_empty() {
+        writes.push(Write::ClaimMeta { name: candidate.name(), change });
+    }
+    writes
+}
+
+/// The writes that take off the taint and the condition, as far as they are there.
+pub(super) fn cleared(candidate: &Candidate<'_>) -> Vec<Write> {
+    let mut writes = Vec::new();
+    if let Some((node, taint)) = candidate.node.and_then(|node| Some((node, disruption_taint(node)?))) {
+        let all: Vec<Taint> = taints_of(node).iter().filter(|one| *one != taint).cloned().collect();
+        let name = node.metadata.name.clone().unwrap_or_default();
+        writes.push(Write::Node { name, change: NodeChange { taints: Some(all), ..NodeChange::default() } });
+    }
+    if condition(candidate.claim, nodeclaim::DISRUPTION_REASON).is_some() {
+        let mut status = candidate.claim.status.clone().unwrap_or_default();
+        status.conditions.retain(|one| one.type_ != nodeclaim::DISRUPTION_REASON);
+        writes.push(Write::ClaimStatus { name: candidate.name(), status: Box::new(status) });
+    }
+    writes
+}

@@ -1,0 +1,387 @@
+//! The order of a disruption, one rule each: what is seen, what is to be written, in words.
+
+mod fixture;
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use muster_api::{annotations, labels};
+use muster_scheduling::disrupt::Cause;
+
+use self::fixture::{Fixture, claim};
+use super::{advance, begin, running, stale};
+use crate::lifecycle::Hold;
+use crate::lifecycle::tests::fixture::{at, in_words, resident};
+
+/// A rule: in prose, what is unusual, when it is looked at, and the step in words.
+type Rule = (&'static str, fn(&mut Fixture), i64, &'static [&'static str]);
+
+/// `x` and `y` are to go, since second 1000, for `x-new`, which is coming up.
+fn check(rules: &[Rule]) {
+    for (rule, unusual, second, expected) in rules {
+        let mut fixture = Fixture::waiting();
+        unusual(&mut fixture);
+        let step = fixture.look(|look| advance(look, at(*second)));
+        assert_eq!(in_words(&step), *expected, "{rule}");
+        assert_eq!(fixture.look(|look| advance(look, at(*second))), step, "{rule}: the same look gives the same step");
+    }
+}
+
+#[test]
+fn a_command_marks_then_taints_then_launches() {
+    let mut fixture = Fixture::new();
+    fixture.residents = vec![resident("web")];
+    let steps = fixture.order(Cause::Underutilized, 1, |order| begin(order, at(1000)));
+    assert_eq!(steps.len(), 1);
+    insta::assert_snapshot!(in_words(&steps[0]).join("\n"), @r#"
+    claim x: muster.dev/disruption={"command":"wnxr3qmok3","cause":"Underutilized","method":"multi-node","since":"1970-01-01T00:16:40Z","candidates":2,"pods":1,"price":0.2,"cost":0.1,"replacements":["general-ur5k9kpazj"]}
+    claim y: muster.dev/disruption={"command":"wnxr3qmok3","cause":"Underutilized","method":"multi-node","since":"1970-01-01T00:16:40Z","candidates":2,"pods":0,"price":0.2,"cost":0.1,"replacements":["general-ur5k9kpazj"]}
+    node node-x: taints [karpenter.sh/disrupted]
+    status: DisruptionReason=True Underutilized: Underutilized, Initialized=True, Launched=True, Registered=True
+    node node-y: taints [karpenter.sh/disrupted]
+    status: DisruptionReason=True Underutilized: Underutilized, Initialized=True, Launched=True, Registered=True
+    event DisruptionLaunching about x: Underutilized: 1 node is launched before it goes, together with 1 other
+    event DisruptionLaunching about y: Underutilized: 1 node is launched before it goes, together with 1 other
+    create claim general-ur5k9kpazj: karpenter.sh/nodepool=general muster.dev/replaces=wnxr3qmok3
+    "#);
+}
+
+#[test]
+fn what_launches_nothing_is_as_many_commands_as_nodes() {
+    let fixture = Fixture::new();
+    let steps = fixture.order(Cause::Empty, 0, |order| begin(order, at(1000)));
+    assert_eq!(steps.len(), 2);
+    insta::assert_snapshot!(in_words(&steps[1]).join("\n"), @r#"
+    claim y: muster.dev/disruption={"command":"0geoovoszy","cause":"Empty","method":"multi-node","since":"1970-01-01T00:16:40Z","candidates":1,"pods":0,"price":0.2,"cost":0.0}
+    node node-y: taints [karpenter.sh/disrupted]
+    status: DisruptionReason=True Empty: Empty, Initialized=True, Launched=True, Registered=True
+    "#);
+}
+
+#[test]
+fn nothing_is_begun_twice() {
+    let mut fixture = Fixture::new();
+    fixture.claims[1]
+        .claim
+        .metadata
+        .annotations
+        .get_or_insert_default()
+        .insert(annotations::DISRUPTION.to_owned(), "?".to_owned());
+    assert_eq!(fixture.order(Cause::Drifted, 1, |order| begin(order, at(1000))), [], "the launch is for both");
+    let alone = fixture.order(Cause::Empty, 0, |order| begin(order, at(1000)));
+    assert_eq!(alone.len(), 1, "only `x` is free");
+    fixture.claims[0].claim.metadata.deletion_timestamp = Some(Time(at(990)));
+    assert_eq!(fixture.order(Cause::Empty, 0, |order| begin(order, at(1000))), []);
+}
+
+#[test]
+fn names_follow_from_the_command() {
+    let mut fixture = Fixture::new();
+    let name = |fixture: &Fixture, second: i64| {
+        let steps = fixture.order(Cause::Drifted, 2, |order| begin(order, at(second)));
+        let names: Vec<String> = steps[0]
+            .writes
+            .iter()
+            .filter_map(|write| match write {
+                crate::step::Write::CreateClaim(claim) => claim.metadata.name.clone(),
+                _ => None,
+            })
+            .collect();
+        names
+    };
+    let names = name(&fixture, 1000);
+    assert_eq!(names, name(&fixture, 1000), "a repeated decision creates nothing twice");
+    assert_ne!(names[0], names[1]);
+    assert_ne!(names, name(&fixture, 1001), "a command that was taken back leaves claims behind that are still going");
+    fixture.launch_pool = "p".repeat(70);
+    assert!(name(&fixture, 1000)[0].len() == 63);
+}
+
+#[test]
+fn the_way_to_the_end() {
+    check(&[
+        ("While a replacement comes up, it is waited for.", |_| {}, 1040, &["look again at 1600"]),
+        (
+            "As long as its pool gives it.",
+            |it| it.annotate_pool(annotations::INITIALIZATION_TIMEOUT, "30m"),
+            1040,
+            &["look again at 2800"],
+        ),
+        (
+            "When it is initialized, the claims are deleted.",
+            |it| it.initialize(),
+            1040,
+            &[
+                "event DisruptionTerminating about x: Underutilized",
+                "delete claim x: underutilized",
+                "event DisruptionTerminating about y: Underutilized",
+                "delete claim y: underutilized",
+            ],
+        ),
+        (
+            "What a crash has left is done.",
+            |it| {
+                it.initialize();
+                it.claims[0].claim.metadata.deletion_timestamp = Some(Time(at(1040)));
+            },
+            1041,
+            &["event DisruptionTerminating about y: Underutilized", "delete claim y: underutilized"],
+        ),
+        (
+            "Also if the first of them has gone.",
+            |it| {
+                it.initialize();
+                it.claims.remove(0);
+            },
+            1041,
+            &["event DisruptionTerminating about y: Underutilized", "delete claim y: underutilized"],
+        ),
+        (
+            "And when all are leaving, nothing is left to do.",
+            |it| {
+                it.initialize();
+                it.claims.iter_mut().for_each(|one| one.claim.metadata.deletion_timestamp = Some(Time(at(1040))));
+            },
+            1041,
+            &[],
+        ),
+        (
+            "A node without its taint gets it before anything else.",
+            |it| {
+                it.initialize();
+                it.untaint(0);
+            },
+            1040,
+            &["node node-x: taints [karpenter.sh/disrupted]"],
+        ),
+        (
+            "As long as somebody may still be writing, what is not there is waited for.",
+            |it| it.replacement = None,
+            1029,
+            &["look again at 1030"],
+        ),
+    ]);
+}
+
+#[test]
+fn taken_back() {
+    const CLEARED: [&str; 6] = [
+        "node node-x: taints []",
+        "status: Initialized=True, Launched=True, Registered=True",
+        "claim x: -muster.dev/disruption",
+        "node node-y: taints []",
+        "status: Initialized=True, Launched=True, Registered=True",
+        "claim y: -muster.dev/disruption",
+    ];
+    let back = |unusual: fn(&mut Fixture), second: i64, why: &str, deletes: bool| {
+        let mut fixture = Fixture::waiting();
+        unusual(&mut fixture);
+        let step = fixture.look(|look| advance(look, at(second)));
+        let mut expected = vec![
+            format!("event DisruptionTakenBack about x: it stays: {why}"),
+            format!("event DisruptionTakenBack about y: it stays: {why}"),
+        ];
+        expected.extend(deletes.then(|| "delete claim x-new: disruption_taken_back".to_owned()));
+        expected.extend(CLEARED.map(str::to_owned));
+        assert_eq!(in_words(&step), expected);
+    };
+    back(|it| it.replacement = None, 1030, "replacement `x-new` does not exist", false);
+    back(
+        |it| {
+            let claim = &mut it.replacement.as_mut().unwrap().claim;
+            claim.metadata.deletion_timestamp = Some(Time(at(1003)));
+            let conditions = &mut claim.status.as_mut().unwrap().conditions;
+            let launched = conditions.iter_mut().find(|one| one.type_ == "Launched").unwrap();
+            launched.message = "no capacity".to_owned();
+        },
+        1004,
+        "replacement `x-new` was given up (no capacity)",
+        false,
+    );
+    back(|_| {}, 1600, "replacement `x-new` is not initialized in time", true);
+    back(
+        |it| it.replacement.as_mut().unwrap().residents = vec![resident("somebody")],
+        1600,
+        "replacement `x-new` is not initialized in time",
+        false,
+    );
+    back(|it| it.pause.disruption = true, 1040, "an operator has set muster.dev/pause", true);
+    back(|it| it.annotate_pool(annotations::PAUSE, "disruption"), 1040, "an operator has set muster.dev/pause", true);
+}
+
+#[test]
+fn objections() {
+    const ALONE: [&str; 3] = [
+        "node node-y: taints []",
+        "status: Initialized=True, Launched=True, Registered=True",
+        "claim y: -muster.dev/disruption",
+    ];
+    let alone = |unusual: fn(&mut Fixture), why: &str| {
+        let mut fixture = Fixture::waiting();
+        unusual(&mut fixture);
+        let step = fixture.look(|look| advance(look, at(1040)));
+        let mut expected = vec![format!("event DisruptionTakenBack about y: it stays: {why}")];
+        expected.extend(ALONE.map(str::to_owned));
+        assert_eq!(in_words(&step), expected);
+        // The rest goes on, and ends.
+        let mut fixture = Fixture::waiting();
+        unusual(&mut fixture);
+        fixture.claims.remove(1);
+        fixture.initialize();
+        let step = fixture.look(|look| advance(look, at(1041)));
+        assert_eq!(in_words(&step)[1], "delete claim x: underutilized");
+    };
+    alone(
+        |it| it.annotate(1, annotations::DO_NOT_DISRUPT, "true"),
+        "it has the annotation karpenter.sh/do-not-disrupt",
+    );
+    alone(|it| it.claims[1].promised_to = Some("shop/web"), "pod `shop/web` was promised room on its node");
+    alone(
+        |it| {
+            let mut pod = resident("web");
+            pod.node = "node-y".to_owned();
+            pod.hold = Hold::Until(at(1041));
+            it.residents.push(pod);
+        },
+        "pod `shop/web` has the annotation karpenter.sh/do-not-disrupt",
+    );
+    alone(
+        |it| {
+            let mut pod = resident("web");
+            pod.node = "node-y".to_owned();
+            it.residents.push(pod);
+        },
+        "1 pod would have to move, and 0 had to when that was decided",
+    );
+}
+
+#[test]
+fn what_remains_must_pay_for_what_was_launched() {
+    let mut fixture = Fixture::waiting();
+    fixture.remark(0, |mark| mark.price = 0.05);
+    fixture.annotate(1, annotations::DO_NOT_DISRUPT, "true");
+    let step = fixture.look(|look| advance(look, at(1040)));
+    let words = in_words(&step);
+    assert!(words.contains(&"delete claim x-new: disruption_taken_back".to_owned()), "{words:?}");
+    assert!(words.contains(&"claim x: -muster.dev/disruption".to_owned()), "{words:?}");
+}
+
+#[test]
+fn a_node_that_is_leaving_keeps_its_replacement() {
+    let mut fixture = Fixture::waiting();
+    fixture.claims[0].claim.metadata.deletion_timestamp = Some(Time(at(1010)));
+    let step = fixture.look(|look| advance(look, at(1600)));
+    let words = in_words(&step);
+    assert_eq!(
+        words.first().unwrap(),
+        "event DisruptionTakenBack about y: it stays: replacement `x-new` is not initialized in time"
+    );
+    assert!(!words.iter().any(|word| word.contains("x-new:")), "{words:?}");
+}
+
+#[test]
+fn what_cannot_wait_hears_no_objection() {
+    let objects = |it: &mut Fixture| {
+        it.annotate(0, annotations::DO_NOT_DISRUPT, "true");
+        it.claims[1].promised_to = Some("shop/web");
+    };
+    for (cause, until, given_up) in
+        [(Cause::Expired, 1600, false), (Cause::Unhealthy, 1300, true), (Cause::Interrupted, 1060, true)]
+    {
+        let mut fixture = Fixture::waiting();
+        (0..2).for_each(|number| fixture.recause(number, cause));
+        objects(&mut fixture);
+        let step = fixture.look(|look| advance(look, at(1040)));
+        assert_eq!(in_words(&step), [format!("look again at {until}")], "{cause:?}");
+        let step = fixture.look(|look| advance(look, at(until)));
+        assert!(in_words(&step).iter().any(|word| word.starts_with("delete claim y")), "{cause:?}: {step:?}");
+        fixture.replacement.as_mut().unwrap().claim.metadata.deletion_timestamp = Some(Time(at(1003)));
+        let step = fixture.look(|look| advance(look, at(1004)));
+        let goes = in_words(&step).iter().any(|word| word.starts_with("delete claim y"));
+        assert_eq!(goes, given_up, "{cause:?}: {step:?}");
+    }
+}
+
+#[test]
+fn the_drain_of_a_broken_node_is_bounded() {
+    let mut fixture = Fixture::waiting();
+    (0..2).for_each(|number| fixture.recause(number, Cause::Unhealthy));
+    fixture.claims[1].claim.spec.termination_grace_period = Some(muster_api::Span::from_secs(60));
+    fixture.initialize();
+    let step = fixture.look(|look| advance(look, at(1040)));
+    assert_eq!(
+        in_words(&step),
+        [
+            "claim x: karpenter.sh/nodeclaim-termination-timestamp=1970-01-01T00:22:20Z",
+            "event DisruptionTerminating about x: Unhealthy",
+            "delete claim x: unhealthy",
+            "claim y: karpenter.sh/nodeclaim-termination-timestamp=1970-01-01T00:18:20Z",
+            "event DisruptionTerminating about y: Unhealthy",
+            "delete claim y: unhealthy",
+        ]
+    );
+}
+
+#[test]
+fn a_node_that_the_cloud_takes_back_does_not_wait_for_the_others() {
+    let mut fixture = Fixture::waiting();
+    fixture.judge(0, "Interrupted", 1100);
+    assert_eq!(in_words(&fixture.look(|look| advance(look, at(1110)))), ["look again at 1160"]);
+    let step = fixture.look(|look| advance(look, at(1160)));
+    assert_eq!(in_words(&step), ["event DisruptionTerminating about x: Interrupted", "delete claim x: interrupted"]);
+}
+
+#[test]
+fn marks_that_nobody_can_read_are_taken_off() {
+    let mut fixture = Fixture::waiting();
+    fixture.annotate_claim(0, annotations::DISRUPTION, "later");
+    let claims: Vec<_> = fixture.claims.iter().map(|one| one.claim.clone()).collect();
+    let running = running(&claims);
+    assert_eq!(running.len(), 2, "{running:?}");
+    let step = fixture.look(|look| advance(look, at(1040)));
+    assert_eq!(in_words(&step).last().unwrap(), "claim x: -muster.dev/disruption");
+}
+
+#[test]
+fn a_taint_that_nothing_explains_is_taken_off() {
+    let mut fixture = Fixture::waiting();
+    fixture.claims[0].claim.metadata.annotations = None;
+    let step = |fixture: &Fixture, second: i64| stale(&fixture.candidate(0), at(second));
+    assert_eq!(in_words(&step(&fixture, 1010)), ["look again at 1030"], "its mark may be on its way");
+    let words = in_words(&step(&fixture, 1030));
+    assert_eq!(words[0], "node node-x: taints []");
+    // Karpenter's taint says no moment.
+    fixture.claims[0].node.spec.as_mut().unwrap().taints = Some(vec![muster_api::taints::disrupted()]);
+    assert_eq!(in_words(&step(&fixture, 1001)), words);
+    // Whoever is leaving keeps it.
+    fixture.claims[0].claim.metadata.deletion_timestamp = Some(Time(at(1000)));
+    assert_eq!(in_words(&step(&fixture, 1030)), [""; 0]);
+    assert_eq!(in_words(&stale(&fixture.candidate(1), at(1030))), [""; 0], "it has its mark");
+}
+
+#[test]
+fn commands_are_told_apart() {
+    let fixture = Fixture::waiting();
+    let mut other = claim("z");
+    other.metadata.annotations.get_or_insert_default().insert(annotations::REPLACES.to_owned(), "over".to_owned());
+    other.metadata.labels.get_or_insert_default().insert(labels::NODEPOOL.to_owned(), "default".to_owned());
+    let claims: Vec<_> = fixture
+        .claims
+        .iter()
+        .map(|one| &one.claim)
+        .chain(fixture.replacement.iter().map(|one| &one.claim))
+        .chain([&other])
+        .cloned()
+        .collect();
+    let running = running(&claims);
+    let (candidates, replacements) = &running["command"];
+    let names = |claims: &[&muster_api::NodeClaim]| -> Vec<String> {
+        claims.iter().filter_map(|claim| claim.metadata.name.clone()).collect()
+    };
+    assert_eq!(
+        (names(candidates), names(replacements)),
+        (vec!["x".to_owned(), "y".to_owned()], vec!["x-new".to_owned()])
+    );
+    assert_eq!(running.len(), 1, "what was launched for a command that is over is a claim like any other");
+    assert_eq!(super::SETTLED, Duration::from_secs(30));
+}
