@@ -79,7 +79,7 @@ proptest! {
             prop_assert_eq!(cluster.claims_of_pool(&pool).collect::<Vec<_>>(), scanned);
         }
         // Nothing is left behind of what is gone.
-        for ((kind, path), _) in &left {
+        for (kind, path) in left.keys() {
             cluster.remove(*kind, path);
         }
         let indexes = [&cluster.pods_by_node, &cluster.nodes_by_provider, &cluster.claims_by_provider, &cluster.claims_by_pool,
