@@ -10,14 +10,16 @@
 //!                                  muster_aws   instance types of each NodeClass
 //! ```
 //!
-//! [`provision`] decides which NodeClaims are made for pods that wait. [`lifecycle`] decides what becomes of a NodeClaim,
-//! from its launch to its end: what is to be written next, given what the API server and the cloud show. Nothing carries it
-//! out yet but its tests.
+//! What decides on a cluster that runs looks at another picture of it, and writes nothing itself:
 //!
-//! [`state`] is the one picture of a cluster that runs: [`watch`] keeps it up object by object, and it gives `snapshot` and
-//! [`lifecycle`] what they look at.
+//! ```text
+//!  cluster ─► watch ─► state ─┬─► manifest, snapshot ─► provision, disruption ─┐
+//!                             └─► lifecycle ───────────────────────────────────┴─► step: what is to be written
+//! ```
 //!
-//! [`disruption`] decides in the same way what becomes of a command that takes nodes away.
+//! [`watch`] keeps [`state`] up, object by object. [`provision`] decides which NodeClaims are made for pods that wait,
+//! [`lifecycle`] what becomes of a NodeClaim from its launch to its end, [`disruption`] what becomes of a command that
+//! takes nodes away. Each gives a [`step`]. Nothing carries it out yet but tests.
 //!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!
