@@ -10,7 +10,9 @@
 //!                                  muster_aws   instance types of each NodeClass
 //! ```
 //!
-//! What decides on a cluster that runs looks at another picture of it, and writes nothing itself:
+//! [`provision`] decides which NodeClaims are made for pods that wait. [`lifecycle`] decides what becomes of a NodeClaim,
+//! from its launch to its end, [`pools`] and [`classes`] what NodePools and NodeClasses say of themselves: what is to be
+//! written next, given what the API server and the cloud show. Nothing carries it out yet but its tests.
 //!
 //! ```text
 //!  cluster ─► watch ─► state ─┬─► manifest, snapshot ─► provision, disruption ─┐
@@ -25,11 +27,13 @@
 //!
 //! Only [`cli`] touches the process: arguments, environment, terminal, exit codes. Nothing is written but its output.
 
+pub mod classes;
 pub mod cli;
 pub mod convert;
 pub mod disruption;
 pub mod lifecycle;
 pub mod manifest;
+pub mod pools;
 pub mod provision;
 pub mod snapshot;
 pub mod state;

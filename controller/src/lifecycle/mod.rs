@@ -20,7 +20,7 @@
 
 pub mod breaker;
 pub mod caps;
-mod conditions;
+pub(crate) mod conditions;
 mod expire;
 pub mod garbage;
 mod initialize;

@@ -198,13 +198,13 @@ fn requirements(
             _ => wanted,
         });
         if let Some(values) = missing.remove(&**key).filter(|values| !values.is_empty()) {
-            all.push(Requirement { min_values, ..Requirement::new(&**key, Operator::In, values) });
+            all.push(within(Requirement { min_values, ..Requirement::new(&**key, Operator::In, values) }));
             continue;
         }
         for (operator, values) in requirement.entries() {
             let values = values.iter().map(ToString::to_string);
             let entry = Requirement { min_values, ..Requirement::new(&**key, operator_of(operator), values) };
-            all.extend(from_zero(entry));
+            all.extend(from_zero(within(entry)));
         }
     }
     let missing = missing.into_iter().filter(|(_, values)| !values.is_empty());
@@ -218,6 +218,14 @@ fn requirements(
         all.retain(|one| labels::is_well_known(&one.key) || !is_said_by_label(one));
     }
     all
+}
+
+/// What pods narrow (a spread decides the zone) cannot leave more open than it lists, and the CRD takes no such claim.
+fn within(entry: Requirement) -> Requirement {
+    let listed = u32::try_from(entry.values.len()).unwrap_or(u32::MAX);
+    let min_values =
+        entry.min_values.map(|least| if entry.operator == Operator::In { least.min(listed) } else { least });
+    Requirement { min_values, ..entry }
 }
 
 /// The CRD takes no negative bounds, and labels that are numbers have no negative values.

@@ -49,7 +49,7 @@ use muster_api::{NodePool, conditions::reason};
 use muster_cloud::after;
 use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{self, Problem};
-use muster_scheduling::{NewNode, Solution, Violation, validate};
+use muster_scheduling::{NewNode, Place, Solution, Violation, validate};
 
 pub use self::applicant::Applicant;
 pub use self::claims::{claim, name};
@@ -107,7 +107,8 @@ pub struct Outcome {
     pub plan: Plan,
     /// What was decided, in figures.
     pub figures: Figures,
-    /// Promises that the packer has broken. Then nothing is launched, and it is a bug.
+    /// Promises that the packer has broken: a bug, to be told of. Nodes of which one is broken are not launched; what is
+    /// broken between pods is kube-scheduler's to refuse.
     pub violations: Vec<Violation>,
 }
 
@@ -159,11 +160,8 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     let mut figures =
         Figures { pods: problem.pods.len(), waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };
     let violations = validate(problem, &round.settings.packing, &solution);
-    if !violations.is_empty() {
-        let step = Step::until(after(now, RETRY));
-        return Outcome { step, plan: round.plan.clone(), figures, violations };
-    }
-    let mut decided = Decided { round, problem, plan, writes: Vec::new(), failures: BTreeMap::new(), again: settled };
+    let mut decided =
+        Decided { round, problem, plan, writes: Vec::new(), failures: BTreeMap::new(), violations, again: settled };
     decided.join(&solution);
     decided.launch(&solution, &mut figures, now);
     decided.explain(&solution);
@@ -179,6 +177,7 @@ struct Decided<'r, 'a> {
     writes: Vec<Write>,
     /// Pods without a place, and why.
     failures: BTreeMap<usize, Failure>,
+    violations: Vec<Violation>,
     again: Option<Timestamp>,
 }
 
@@ -206,7 +205,13 @@ impl Decided<'_, '_> {
     fn launch(&mut self, solution: &Solution, figures: &mut Figures, now: Timestamp) {
         let mut spent = spending::spent(self.problem, self.round.scene.claims);
         let mut names = claims::Names::new(self.round.scene.claims);
-        for node in &solution.new_nodes {
+        for (number, node) in solution.new_nodes.iter().enumerate() {
+            let broken = self.violations.iter().find(|one| one.place == Place::New(number));
+            if let Some(message) = broken.map(ToString::to_string) {
+                let failure = Failure { reason: "InvalidPlan", message };
+                self.failures.extend(node.pods.iter().map(|pod| (*pod, failure.clone())));
+                continue;
+            }
             let pool_name = &*self.problem.pools[node.pool].name;
             let Some(pool) = self.round.pools.get(pool_name) else { continue };
             let name = names.of(pool_name, node, &self.uids(node));
@@ -270,6 +275,6 @@ impl Decided<'_, '_> {
         let events = told::events(&mut self.plan, &self.round.scene, failures.collect(), now);
         self.writes.extend(events);
         let step = Step { writes: self.writes, again: self.again };
-        Outcome { step, plan: self.plan, figures, violations: Vec::new() }
+        Outcome { step, plan: self.plan, figures, violations: self.violations }
     }
 }

@@ -35,6 +35,7 @@ scenarios! {
     anti_affinity
     anti_affinity_preferred
     attach_limit
+    bounded_label
     capacity_buffer
     capacity_type_preferred
     daemonset_overhead

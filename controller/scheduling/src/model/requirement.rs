@@ -131,6 +131,18 @@ impl Requirement {
         self.has("\0")
     }
 
+    /// Whether a value beside these, of which finitely many are allowed, is allowed as well.
+    pub(crate) fn allows_beyond(&self, values: &[Arc<str>]) -> bool {
+        if !self.complement {
+            return self.values.iter().any(|value| !values.contains(value));
+        }
+        let (Some(gte), Some(lte)) = (self.gte, self.lte) else { return true };
+        let known = self.values.iter().chain(values).filter_map(|value| value.parse::<i64>().ok());
+        let known: BTreeSet<i64> = known.filter(|number| (gte..=lte).contains(number)).collect();
+        let span = lte.saturating_sub(gte).saturating_add(1);
+        usize::try_from(span).map_or(true, |span| span > known.len())
+    }
+
     /// The values if they are finitely many, else the excluded ones.
     pub fn values(&self) -> impl Iterator<Item = &Arc<str>> {
         self.values.iter()

@@ -3,4 +3,5 @@
 mod claims;
 mod fixture;
 mod places;
+mod property;
 mod rounds;

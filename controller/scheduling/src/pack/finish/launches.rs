@@ -288,8 +288,8 @@ impl<'a> Launches<'a> {
                 Some(value) => wanted.has(value),
                 // No value that anything asks for: one that the pool leaves open will do.
                 None => {
-                    let open = of_pool.get(&dimension.key).is_some_and(Requirement::allows_unheard);
-                    wanted.allows_absence() || open && wanted.allows_unheard()
+                    let both = of_pool.get(&dimension.key).map(|of_pool| of_pool.intersection(wanted));
+                    wanted.allows_absence() || both.is_some_and(|both| both.allows_beyond(&dimension.values))
                 }
             })
         })

@@ -1,0 +1,158 @@
+//! What concerns a NodeClass of any cloud: its finalizer, the hash that its claims are compared with, its circuit breaker,
+//! and its end, which waits for its claims.
+//!
+//! ```text
+//!   wanted:   finalizer ─► hash: claims of another hash version ─► the class ─► breaker::judge
+//!   deleted:  claims that use it? ──yes──► event, look again      ──no──► what the cloud keeps for it? ──no──► finalizer goes
+//! ```
+//!
+//! What only its cloud can judge (subnets, images, Ready) is that cloud's.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::conditions::{READY, nodeclaim};
+use muster_api::{NodeClaim, annotations, events};
+use muster_cloud::after;
+
+use crate::lifecycle::conditions::{Status, at};
+use crate::lifecycle::{Class, breaker, condition};
+use crate::step::{Event, EventType, MetaChange, Step, Subject, Write};
+
+/// How often people are reminded of a class that cannot go: Karpenter's figure.
+const REMIND: Duration = Duration::from_secs(600);
+/// Claims that the reminder names.
+const NAMED: usize = 5;
+
+/// What is the same in all classes of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// Kept while anything is there that was made with the class.
+    pub finalizer: &'static str,
+    /// Annotations with the hash and its version, and that version; none if nothing of the class can drift.
+    pub hash: Option<HashKeys>,
+    /// Whether it is ready as soon as it is there.
+    pub is_ready_at_once: bool,
+}
+
+/// Where hashes of a class are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HashKeys {
+    /// The annotation with the hash.
+    pub hash: &'static str,
+    /// The annotation with its version.
+    pub version: &'static str,
+    /// The version of [`Class::hash`].
+    pub current: &'static str,
+}
+
+/// Everything that is known about one class.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// The class.
+    pub class: &'a Class,
+    /// What it is.
+    pub kind: Kind,
+    /// Claims that name it.
+    pub claims: &'a [&'a NodeClaim],
+    /// Whether its cloud still keeps anything that was made for it. Only asked once the last claim has gone.
+    pub has_leftovers: bool,
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// EC2NodeClass, whose hash is of version `current`.
+    #[must_use]
+    pub const fn ec2(current: &'static str) -> Self {
+        let hash =
+            HashKeys { hash: annotations::EC2NODECLASS_HASH, version: annotations::EC2NODECLASS_HASH_VERSION, current };
+        Self { finalizer: annotations::EC2NODECLASS_FINALIZER, hash: Some(hash), is_ready_at_once: false }
+    }
+
+    /// KWOKNodeClass.
+    pub const KWOK: Self = Self { finalizer: annotations::TERMINATION_FINALIZER, hash: None, is_ready_at_once: true };
+}
+
+/// What is to be written about the class. Writes about the class are of the one that is looked at.
+#[must_use]
+pub fn decide(look: &Look<'_>, now: Timestamp) -> Step {
+    if look.class.meta.deletion_timestamp.is_some() {
+        return end(look, now);
+    }
+    let mut writes = Vec::new();
+    let mut change = MetaChange::default();
+    if !has_finalizer(look) {
+        let there = look.class.meta.finalizers.iter().flatten().cloned();
+        change.finalizers = Some(there.chain([look.kind.finalizer.to_owned()]).collect());
+    }
+    if let Some(keys) = look.kind.hash {
+        let version = look.class.meta.annotations.as_ref().and_then(|all| all.get(keys.version));
+        if version.map(String::as_str) != Some(keys.current) {
+            writes.extend(look.claims.iter().filter_map(|claim| restamp(claim, keys, &look.class.hash)));
+        }
+        change = change.annotation(keys.hash, &*look.class.hash).annotation(keys.version, keys.current);
+    }
+    let change = change.against(&look.class.meta);
+    if !change.is_empty() {
+        writes.push(Write::ClassMeta(change));
+    }
+    if look.kind.is_ready_at_once && !look.class.conditions.iter().any(|one| one.type_ == READY) {
+        writes.push(Write::ClassCondition(at(READY, Status::True, READY, "", look.class.meta.generation, now)));
+    }
+    if !writes.is_empty() {
+        return Step::act(writes);
+    }
+    breaker::judge(look.class, now)
+}
+
+fn has_finalizer(look: &Look<'_>) -> bool {
+    look.class.meta.finalizers.iter().flatten().any(|one| one == look.kind.finalizer)
+}
+
+/// A claim that was hashed in another way cannot be compared: unless it has drifted already, it is taken to be of the class
+/// as it is.
+fn restamp(claim: &NodeClaim, keys: HashKeys, hash: &str) -> Option<Write> {
+    let there = claim.metadata.annotations.as_ref();
+    if there.and_then(|all| all.get(keys.version)).map(String::as_str) == Some(keys.current) {
+        return None;
+    }
+    let mut change = MetaChange::default().annotation(keys.version, keys.current);
+    if condition(claim, nodeclaim::DRIFTED).is_none() {
+        change = change.annotation(keys.hash, hash);
+    }
+    Some(Write::ClaimMeta { name: claim.metadata.name.clone().unwrap_or_default(), change })
+}
+
+/// Waits for the claims, then for the cloud, then lets go.
+fn end(look: &Look<'_>, now: Timestamp) -> Step {
+    if !has_finalizer(look) {
+        return Step::rest();
+    }
+    if !look.claims.is_empty() {
+        let mut names: Vec<&str> = look.claims.iter().filter_map(|claim| claim.metadata.name.as_deref()).collect();
+        names.sort_unstable();
+        let others = names.len().saturating_sub(NAMED);
+        let more = if others > 0 { format!(" and {others} other(s)") } else { String::new() };
+        names.truncate(NAMED);
+        let message = format!("Waiting on NodeClaim termination for {}{more}", names.join(", "));
+        let about = Subject {
+            kind: look.class.reference.kind.clone(),
+            namespace: None,
+            name: look.class.reference.name.clone(),
+            uid: look.class.meta.uid.clone().unwrap_or_default(),
+        };
+        let reason = events::WAITING_ON_NODE_CLAIM_TERMINATION;
+        let event = Write::Event(Event { about, kind: EventType::Normal, reason, message });
+        return Step { writes: vec![event], again: Some(after(now, REMIND)) };
+    }
+    if look.has_leftovers {
+        return Step::rest();
+    }
+    let left = look.class.meta.finalizers.iter().flatten().filter(|one| *one != look.kind.finalizer).cloned();
+    let change = MetaChange { finalizers: Some(left.collect()), ..MetaChange::default() };
+    Step::act([Write::ClassMeta(change)])
+}

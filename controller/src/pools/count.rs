@@ -1,0 +1,54 @@
+//! What the nodes of a pool have together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use muster_api::{NodeClaim, resources};
+use muster_aws::quantity::{format, parse};
+use muster_scheduling::model::{Resource, Resources};
+
+use super::Look;
+
+/// Shown even where there is none.
+const ALWAYS: [&str; 5] =
+    [resources::CPU, resources::MEMORY, resources::PODS, resources::EPHEMERAL_STORAGE, resources::NODES];
+
+/// Capacity by resource, and the number of nodes, both as `status.resources` and alone.
+pub(super) fn count(look: &Look<'_>) -> (BTreeMap<String, Quantity>, i64) {
+    let mut all: Resources = ALWAYS.iter().map(|name| (Resource::new(name), 0)).collect();
+    let claimed = look.claims.iter().map(|one| capacity(Some(one.claim), one.node));
+    let unclaimed = look.unclaimed.iter().map(|node| capacity(None, Some(node)));
+    let mut nodes = 0;
+    for amounts in claimed.chain(unclaimed) {
+        all.add(&amounts);
+        nodes += 1;
+    }
+    all.set(Resource::new(resources::NODES), nodes);
+    let written = all.iter().map(|(resource, amount)| (resource.name().to_owned(), Quantity(format(resource, amount))));
+    (written.collect(), nodes)
+}
+
+/// What the Node has; what its device plugins have not announced yet, as the claim promises it.
+fn capacity(claim: Option<&NodeClaim>, node: Option<&Node>) -> Resources {
+    let promised = claim.and_then(|claim| claim.status.as_ref()).map(|status| amounts(&status.capacity));
+    let there = node.and_then(|node| node.status.as_ref()?.capacity.as_ref()).map(amounts);
+    let (promised, mut there) = (promised.unwrap_or_default(), there.unwrap_or_default());
+    let lacking: BTreeSet<Resource> =
+        promised.iter().filter(|(one, _)| there.get(one) == 0).map(|(one, _)| one.clone()).collect();
+    for resource in lacking {
+        let amount = promised.get(&resource);
+        there.set(resource, amount);
+    }
+    there
+}
+
+/// What a Node reports and cannot be read counts for nothing.
+fn amounts(all: &BTreeMap<String, Quantity>) -> Resources {
+    let one = |(name, amount): (&String, &Quantity)| {
+        let resource = Resource::new(name);
+        let amount = parse(&resource, &amount.0).ok()?;
+        Some((resource, amount))
+    };
+    all.iter().filter_map(one).collect()
+}

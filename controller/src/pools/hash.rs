@@ -1,0 +1,42 @@
+//! Annotations that tell whether claims are of the template that their pool has now.
+
+use muster_api::conditions::nodeclaim;
+use muster_api::{NodeClaim, annotations, hash};
+
+use super::Look;
+use crate::lifecycle::condition;
+use crate::step::{MetaChange, Write};
+
+/// Brings claims and then the pool to this hash and its version. Claims that were hashed in another way cannot be compared:
+/// unless they have drifted already, they are taken to be of the template as it is.
+pub(super) fn stamp(look: &Look<'_>) -> Vec<Write> {
+    let own = look.pool.metadata.annotations.as_ref();
+    let version = own.and_then(|all| all.get(annotations::NODEPOOL_HASH_VERSION)).map(String::as_str);
+    let current = hash::node_pool(look.pool);
+    let mut writes = Vec::new();
+    if version != Some(hash::NODEPOOL_HASH_VERSION) {
+        let claims = look.claims.iter().map(|one| one.claim);
+        writes.extend(claims.filter_map(|claim| restamp(claim, &current)));
+    }
+    let change = MetaChange::default()
+        .annotation(annotations::NODEPOOL_HASH, &*current)
+        .annotation(annotations::NODEPOOL_HASH_VERSION, hash::NODEPOOL_HASH_VERSION)
+        .against(&look.pool.metadata);
+    if !change.is_empty() {
+        writes.push(Write::PoolMeta { name: look.name(), change });
+    }
+    writes
+}
+
+fn restamp(claim: &NodeClaim, current: &str) -> Option<Write> {
+    let there = claim.metadata.annotations.as_ref();
+    let version = there.and_then(|all| all.get(annotations::NODEPOOL_HASH_VERSION)).map(String::as_str);
+    if version == Some(hash::NODEPOOL_HASH_VERSION) {
+        return None;
+    }
+    let mut change = MetaChange::default().annotation(annotations::NODEPOOL_HASH_VERSION, hash::NODEPOOL_HASH_VERSION);
+    if condition(claim, nodeclaim::DRIFTED).is_none() {
+        change = change.annotation(annotations::NODEPOOL_HASH, current);
+    }
+    Some(Write::ClaimMeta { name: claim.metadata.name.clone().unwrap_or_default(), change })
+}

@@ -1,0 +1,83 @@
+//! The conditions of a pool.
+
+use jiff::Timestamp;
+use muster_api::conditions::{READY, nodepool, reason};
+use muster_api::nodepool::NodePoolStatus;
+use muster_api::validation;
+
+use super::outcomes::{Edition, Health};
+use super::{Look, count};
+use crate::lifecycle::conditions::{Status, at, set};
+
+/// What a pool needs to be ready.
+const DEPENDENTS: [&str; 2] = [nodepool::VALIDATION_SUCCEEDED, nodepool::NODE_CLASS_READY];
+
+/// The status as it should be.
+pub(super) fn judge(look: &Look<'_>, now: Timestamp) -> NodePoolStatus {
+    let mut status = look.pool.status.clone().unwrap_or_default();
+    let (resources, nodes) = count::count(look);
+    status.resources = resources;
+    status.nodes = Some(nodes);
+    let generation = look.pool.metadata.generation;
+    let mut write = |kind: &str, (is, why, message): (Status, &str, &str)| {
+        set(&mut status.conditions, at(kind, is, why, message, generation, now));
+    };
+    let invalid = invalid(look);
+    let valid = match &invalid {
+        Some(problem) => (Status::False, reason::NODE_POOL_VALIDATION_FAILED, problem.as_str()),
+        None => (Status::True, nodepool::VALIDATION_SUCCEEDED, ""),
+    };
+    write(nodepool::VALIDATION_SUCCEEDED, valid);
+    let class = class_ready(look);
+    write(nodepool::NODE_CLASS_READY, (class.0, &class.1, &class.2));
+    let registering = registering(look);
+    write(nodepool::NODE_REGISTRATION_HEALTHY, registering);
+    let open: Vec<String> = status
+        .conditions
+        .iter()
+        .filter(|one| DEPENDENTS.contains(&one.type_.as_str()) && one.status != Status::True.name())
+        .map(|one| format!("{}={}", one.type_, one.status))
+        .collect();
+    let ready = match open.is_empty() {
+        true => at(READY, Status::True, READY, "", generation, now),
+        // None of the two is ever unknown.
+        false => at(READY, Status::False, reason::UNHEALTHY_DEPENDENTS, &open.join(", "), generation, now),
+    };
+    set(&mut status.conditions, ready);
+    status.node_class_observed_generation = look.class.and_then(|class| class.meta.generation);
+    status
+}
+
+/// What the API server could not see and makes the pool useless.
+fn invalid(look: &Look<'_>) -> Option<String> {
+    let mut object = serde_json::to_value(look.pool).ok()?;
+    // Another version may have written a status that this one does not know; it is not what is judged.
+    object.as_object_mut()?.remove("status");
+    validation::check(&object).errors.into_iter().next().map(|error| error.to_string())
+}
+
+fn class_ready(look: &Look<'_>) -> (Status, String, String) {
+    let is_false = |why: &str, message: &str| (Status::False, why.to_owned(), message.to_owned());
+    let Some(class) = look.class else {
+        return is_false(reason::NODE_CLASS_NOT_FOUND, "NodeClass not found on cluster");
+    };
+    if class.meta.deletion_timestamp.is_some() {
+        return is_false(reason::NODE_CLASS_TERMINATING, "NodeClass is Terminating");
+    }
+    match class.conditions.iter().find(|one| one.type_ == READY) {
+        Some(ready) if ready.status == Status::True.name() => {
+            (Status::True, nodepool::NODE_CLASS_READY.to_owned(), String::new())
+        }
+        Some(ready) if ready.status == Status::False.name() => is_false(&ready.reason, &ready.message),
+        _ => is_false(reason::NODE_CLASS_READINESS_UNKNOWN, "Node Class Readiness Unknown"),
+    }
+}
+
+/// Whether what is launched becomes Nodes. It is for people: nothing is held back for it.
+fn registering(look: &Look<'_>) -> (Status, &'static str, &'static str) {
+    match look.outcomes.health(Edition::of(look.pool, look.class)) {
+        Health::Healthy => (Status::True, nodepool::NODE_REGISTRATION_HEALTHY, ""),
+        Health::Unhealthy => (Status::False, reason::REGISTRATION_FAILED, "Failed to register node"),
+        Health::Unknown => (Status::Unknown, reason::AWAITING_RECONCILIATION, "object is awaiting reconciliation"),
+    }
+}
