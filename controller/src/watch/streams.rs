@@ -136,8 +136,13 @@ impl Stream {
             match self.list().await {
                 Ok(version) => {
                     self.picture.stands(self.resource.kind, Standing::Following);
-                    waits = self::waits();
-                    self.watch(version).await;
+                    let listed = version.clone();
+                    if self.watch(version).await == listed {
+                        // Too old already: a list is dear, so not again at once.
+                        sleep(next(&mut waits)).await;
+                    } else {
+                        waits = self::waits();
+                    }
                 }
                 Err(Failed::Unknown) => {
                     self.picture.heard(self.resource.kind);
@@ -164,7 +169,7 @@ impl Stream {
             let text = timeout(PAGE_DEADLINE, self.client.request_text(request)).await;
             let text = text.map_err(|_| Failed::Other(format!("no answer within {} s", PAGE_DEADLINE.as_secs())))?;
             let text = text.map_err(|error| self.failed(&error))?;
-            let page: Page<'_> = serde_json::from_str(&text).map_err(|error| Failed::Other(error.to_string()))?;
+            let page: Page<'_> = serde_json::from_str(&text).map_err(|error| nonsense(&error))?;
             self.picture.heard(kind);
             for items in page.items.unwrap_or_default().chunks(AT_A_TIME) {
                 self.picture.change(|cluster| (apply_page(cluster, kind, items, &mut paths), ()));
@@ -181,14 +186,14 @@ impl Stream {
         }
     }
 
-    /// Takes in what happens from `version` on, until that is no longer to be had.
-    async fn watch(&self, mut version: String) {
+    /// Takes in what happens from `version` on, until that is no longer to be had. Returns the version that it came to.
+    async fn watch(&self, mut version: String) -> String {
         let mut waits = waits();
         loop {
             let before = version.clone();
             match self.watch_once(&mut version).await {
                 Ok(()) => {}
-                Err(Failed::Expired | Failed::Unknown) => return,
+                Err(Failed::Expired | Failed::Unknown) => return version,
                 Err(Failed::Other(trouble)) => self.picture.trouble(self.resource.kind, trouble),
             }
             // A watch that brought nothing would else be asked for again and again.
@@ -224,14 +229,14 @@ impl Stream {
     /// Takes in one line.
     fn take(&self, line: &[u8], version: &mut String) -> Result<(), Failed> {
         let kind = self.resource.kind;
-        let Line { event, object } = serde_json::from_slice(line).map_err(|error| Failed::Other(error.to_string()))?;
+        let Line { event, object } = serde_json::from_slice(line).map_err(|error| nonsense(&error))?;
         self.picture.heard(kind);
         let text = object.get();
         let reached = match event {
             "ADDED" | "MODIFIED" => self.picture.change(|cluster| cluster.apply_at(kind, text)),
             "DELETED" => self.picture.change(|cluster| cluster.remove_at(kind, text)),
             _ => {
-                let remark: Remark = serde_json::from_str(text).map_err(|error| Failed::Other(error.to_string()))?;
+                let remark: Remark = serde_json::from_str(text).map_err(|error| nonsense(&error))?;
                 match (event, remark.code) {
                     ("ERROR", Some(410)) => return Err(Failed::Expired),
                     ("ERROR", _) => return Err(Failed::Other(remark.message.unwrap_or_default())),
@@ -264,6 +269,10 @@ fn apply_page(cluster: &mut Cluster, kind: Kind, items: &[&RawValue], paths: &mu
         paths.insert(path);
     }
     changed
+}
+
+fn nonsense(error: &serde_json::Error) -> Failed {
+    Failed::Other(format!("the answer was cut off, or makes no sense: {error}"))
 }
 
 fn request(path: String) -> Result<http::Request<Vec<u8>>, Failed> {

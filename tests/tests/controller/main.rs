@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod following;
+mod meddler;
 mod reading;
 
 use std::path::{Path, PathBuf};
