@@ -38,10 +38,13 @@ pub(super) struct Deed {
     pub(super) look: Option<u32>,
 }
 
-pub(super) fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+pub(super) fn deed() -> impl Strategy<Value = Deed> {
     let look = prop_oneof![4 => any::<u32>().prop_map(Some), 1 => Just(None)];
-    let deed = (0..KINDS.len(), 0..5_usize, look);
-    prop::collection::vec(deed.prop_map(|(kind, name, look)| Deed { kind: KINDS[kind], name, look }), 0..80)
+    (0..KINDS.len(), 0..5_usize, look).prop_map(|(kind, name, look)| Deed { kind: KINDS[kind], name, look })
+}
+
+pub(super) fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    prop::collection::vec(deed(), 0..80)
 }
 
 /// The path of an object.

@@ -1,9 +1,12 @@
 //! Objects that make no sense.
 
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::{Cluster, Kind};
-use super::objects::object;
+use super::objects::{Deed, deed, object};
 
 fn notes(cluster: &Cluster) -> Vec<String> {
     cluster.notes().map(|(_, _, note)| note.to_owned()).collect()
@@ -92,4 +95,57 @@ fn what_no_longer_occurs_is_not_kept() {
     }
     let (texts, templates) = cluster.names.len();
     assert!(texts <= 2048 && templates <= 2048, "{texts} {templates}");
+}
+
+/// Replaces the value at position `at` of the tree, in order of a walk.
+fn replace(value: &mut Value, at: &mut usize, with: &Value) {
+    if *at == 0 {
+        *value = with.clone();
+    }
+    *at = at.wrapping_sub(1);
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, at, with)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, at, with)),
+        _ => {}
+    }
+}
+
+fn odd_value() -> impl Strategy<Value = Value> {
+    let values = [
+        json!(null),
+        json!(-1),
+        json!(1e300),
+        json!(""),
+        json!("x"),
+        json!([]),
+        json!([{}]),
+        json!({}),
+        json!({"a": {"b": 3}}),
+    ];
+    (0..values.len()).prop_map(move |number| values[number].clone())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_stands_in_a_field_what_is_removed_leaves_no_trace(
+        changes in prop::collection::vec((deed(), 0..40_usize, odd_value()), 1..20)
+    ) {
+        let mut cluster = Cluster::default();
+        for (Deed { kind, name, look }, mut at, value) in changes {
+            let mut odd = object(kind, name, look.unwrap_or_default());
+            replace(&mut odd, &mut at, &value);
+            cluster.apply(kind, &odd.to_string());
+        }
+        let _ = cluster.manifests();
+        let claims: Vec<String> = cluster.paths(Kind::NodeClaim).iter().map(ToString::to_string).collect();
+        prop_assert!(claims.iter().all(|claim| cluster.around(claim).is_some()));
+        for kind in Kind::ALL {
+            cluster.retain(kind, &BTreeSet::new());
+        }
+        prop_assert_eq!(cluster.notes().count(), 0);
+        prop_assert_eq!(cluster.manifests(), crate::manifest::Manifests::default());
+        prop_assert_eq!(cluster.pods_by_node.len() + cluster.claims_by_class.len() + cluster.nodes_by_provider.len(), 0);
+    }
 }
