@@ -9,7 +9,8 @@
 //!
 //! Nothing here does I/O or knows the time. The picture is a function of the last text of each object: in which order
 //! they came, and what they said before, shows nowhere. One object that makes no sense is a note about that object, and
-//! the cluster goes on without what could not be read of it.
+//! the cluster goes on without what could not be read of it; only a Node or a NodeClaim keeps what it said before, since
+//! one that seems gone would be acted on.
 //!
 //! Pods are kept in compact form ([`LivePod`]): what is the same in all replicas is held once. Nodes, NodeClaims and
 //! NodePools are kept in their typed form besides, without what nobody reads.
