@@ -85,7 +85,7 @@ pub fn advance(look: &Look<'_>, now: Timestamp) -> Step {
 /// then all of it is taken back.
 fn dropped_out(look: &Look<'_>, staying: &[(&Candidate<'_>, Mark)], now: Timestamp) -> Option<Step> {
     let objections: Vec<Option<String>> =
-        staying.iter().map(|(candidate, mark)| objection(candidate, mark, look.pause, now)).collect();
+        staying.iter().map(|(candidate, mark)| objection(candidate, mark.cause, mark.pods, look.pause, now)).collect();
     let first = objections.iter().flatten().next()?;
     let (_, mark) = staying.first()?;
     let others = objections.iter().filter(|objection| objection.is_none()).count();

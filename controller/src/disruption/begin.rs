@@ -10,6 +10,8 @@ use muster_scheduling::disrupt::{Cause, Method};
 
 use super::look::{Candidate, leavers};
 use super::mark::{Mark, is_marked, short};
+use super::objection::objection;
+use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Status, condition, judged, set_condition, whole_seconds};
 use crate::step::{Event, EventType, MetaChange, NodeChange, Step, Write};
 
@@ -29,6 +31,8 @@ pub struct Order<'a> {
     pub launches: Vec<NodeClaim>,
     /// USD per hour of all launches together.
     pub cost: f64,
+    /// What an operator has paused in the whole cluster.
+    pub pause: Pause,
 }
 
 /// A claim whose node goes.
@@ -41,11 +45,16 @@ pub struct Leaver<'a> {
 }
 
 /// The first steps of `order`, each of which stands for itself: one for all its nodes if it launches anything, else one for
-/// each. Nothing is begun about claims that are on their way out, or that another command has marked, nor about those that
-/// share launches with them.
+/// each. Nothing is begun about claims that are on their way out, that another command has marked, or that somebody objects
+/// to take by now, nor about those that share launches with them.
 #[must_use]
 pub fn begin(order: &Order<'_>, now: Timestamp) -> Vec<Step> {
-    let is_free = |leaver: &&Leaver<'_>| !leaver.candidate.is_leaving() && !is_marked(leaver.candidate.claim);
+    let is_free = |leaver: &&Leaver<'_>| {
+        let candidate = &leaver.candidate;
+        let pods = leavers(candidate.residents);
+        let is_taken = candidate.is_leaving() || is_marked(candidate.claim);
+        !is_taken && objection(candidate, order.cause, pods, order.pause, now).is_none()
+    };
     let free: Vec<Leaver<'_>> = order.leavers.iter().filter(is_free).copied().collect();
     if order.launches.is_empty() {
         return free.iter().map(|leaver| together(order, std::slice::from_ref(leaver), now)).collect();

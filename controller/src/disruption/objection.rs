@@ -8,18 +8,23 @@ use muster_api::annotations;
 use muster_scheduling::disrupt::Cause;
 
 use super::look::{Candidate, leavers};
-use super::mark::Mark;
 use crate::lifecycle::pause::Pause;
 
-/// Why the candidate is not to go, if it is not.
-pub(super) fn objection(candidate: &Candidate<'_>, mark: &Mark, pause: Pause, now: Timestamp) -> Option<String> {
-    if mark.cause == Cause::Interrupted {
+/// Why the candidate is not to go for `cause`, if it is not. `planned` is how many pods had to move when that was decided.
+pub(super) fn objection(
+    candidate: &Candidate<'_>,
+    cause: Cause,
+    planned: usize,
+    pause: Pause,
+    now: Timestamp,
+) -> Option<String> {
+    if cause == Cause::Interrupted {
         return None;
     }
     if (pause | paused(candidate)).disruption {
         return Some(format!("an operator has set {}", annotations::PAUSE));
     }
-    if mark.cause.forceful() {
+    if cause.forceful() {
         return None;
     }
     let says_no = |all: Option<&BTreeMap<String, String>>| {
@@ -30,7 +35,7 @@ pub(super) fn objection(candidate: &Candidate<'_>, mark: &Mark, pause: Pause, no
         return Some(format!("it has the annotation {}", annotations::DO_NOT_DISRUPT));
     }
     // Drifted nodes whose drain is bounded go whatever their pods say.
-    if mark.cause == Cause::Drifted && candidate.claim.spec.termination_grace_period.is_some() {
+    if cause == Cause::Drifted && candidate.claim.spec.termination_grace_period.is_some() {
         return None;
     }
     if let Some(pod) = candidate.promised_to {
@@ -45,8 +50,7 @@ pub(super) fn objection(candidate: &Candidate<'_>, mark: &Mark, pause: Pause, no
     }
     let there = leavers(candidate.residents);
     let pods = if there == 1 { "pod" } else { "pods" };
-    (there > mark.pods)
-        .then(|| format!("{there} {pods} would have to move, and {} had to when that was decided", mark.pods))
+    (there > planned).then(|| format!("{there} {pods} would have to move, and {planned} had to when that was decided"))
 }
 
 fn paused(candidate: &Candidate<'_>) -> Pause {

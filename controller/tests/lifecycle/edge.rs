@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_cloud::{Alternative, CloudError, Memory, Refusals};
 use muster_controller::lifecycle::garbage::{self, Yard};
 use muster_controller::lifecycle::pause::Pause;
 use muster_controller::lifecycle::{Answers, Call, Listing, Seen, Step, Write, breaker, decide};
 
 use super::api::{Api, Refused};
+use super::orders::Wish;
 
 /// Rounds of questions and writes after which one look at one claim must have come to rest.
 const MOST_ROUNDS: usize = 60;
@@ -38,15 +40,19 @@ pub(crate) struct Killed;
 
 /// What the controller has in memory, and loses when it stops.
 #[derive(Debug, Default)]
-struct Remembered {
+pub(crate) struct Remembered {
     refusals: Refusals,
     listings: BTreeMap<String, Listing>,
     again: BTreeMap<String, Timestamp>,
+    /// When disruption wants to look again.
+    pub(crate) disruption: Option<Timestamp>,
+    /// When it was last decided what is to go.
+    pub(crate) decided: Option<Timestamp>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Edge {
-    remembered: Remembered,
+    pub(crate) remembered: Remembered,
     /// What happens at which write, counted over all lives of the controller.
     pub(crate) blows: BTreeMap<usize, Blow>,
     /// Writes so far.
@@ -54,17 +60,42 @@ pub(crate) struct Edge {
     /// What was written.
     pub(crate) diary: Vec<Entry>,
     pub(crate) pause: Pause,
+    /// What is to be taken away.
+    pub(crate) wishes: Vec<Wish>,
 }
 
 /// Versions of the objects that a step looks at, as earlier writes of it have left them.
-#[derive(Default)]
-struct Versions {
-    claim: String,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Versions {
+    claims: BTreeMap<String, String>,
     class: String,
     nodes: BTreeMap<String, String>,
 }
 
-enum Flow {
+/// What the writes of one step act on.
+pub(crate) struct Desk<'a> {
+    pub(crate) api: &'a mut Api,
+    pub(crate) cloud: &'a mut Memory,
+    pub(crate) versions: Versions,
+    pub(crate) answers: Answers,
+    pub(crate) now: Timestamp,
+}
+
+impl Versions {
+    /// Those of all objects.
+    pub(crate) fn of(api: &Api) -> Self {
+        fn version(meta: &ObjectMeta) -> Option<(String, String)> {
+            Some((meta.name.clone()?, meta.resource_version.clone()?))
+        }
+        Self {
+            claims: api.claims.values().filter_map(|claim| version(&claim.metadata)).collect(),
+            class: api.class.as_ref().and_then(|class| class.meta.resource_version.clone()).unwrap_or_default(),
+            nodes: api.nodes.values().filter_map(|node| version(&node.metadata)).collect(),
+        }
+    }
+}
+
+pub(crate) enum Flow {
     /// To the next write.
     On,
     /// The rest of the step is dropped.
@@ -86,7 +117,7 @@ impl Edge {
 
     /// When a step wants to look again, whatever happens.
     pub(crate) fn next_look(&self) -> Option<Timestamp> {
-        self.remembered.again.values().min().copied()
+        self.remembered.again.values().chain(&self.remembered.disruption).min().copied()
     }
 
     /// Stops the controller: what it had in memory is lost.
@@ -110,6 +141,7 @@ impl Edge {
             for name in names {
                 self.look(&name, api, cloud, offered, now)?;
             }
+            self.disrupt(api, cloud, now)?;
             if api.changes == before {
                 return Ok(());
             }
@@ -134,17 +166,10 @@ impl Edge {
             nodes: nodes.iter().collect(),
         };
         let step = garbage::collect(&yard, now);
-        let mut versions = Versions {
-            nodes: nodes
-                .iter()
-                .filter_map(|node| Some((node.metadata.name.clone()?, node.metadata.resource_version.clone()?)))
-                .collect(),
-            ..Versions::default()
-        };
-        let mut answers = Answers::default();
+        let mut desk = Desk { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
         for write in &step.writes {
             // Each stands for itself.
-            let _ = self.carry(write, &mut versions, &mut answers, api, cloud, now)?;
+            let _ = self.carry(write, &mut desk)?;
         }
         Ok(())
     }
@@ -152,9 +177,8 @@ impl Edge {
     fn judge_class(&mut self, api: &mut Api, cloud: &mut Memory, now: Timestamp) -> Result<(), Killed> {
         let Some(class) = api.class.clone() else { return Ok(()) };
         let step = breaker::judge(&class, now);
-        let mut versions =
-            Versions { class: class.meta.resource_version.clone().unwrap_or_default(), ..Versions::default() };
-        self.carry_all(&step, &mut versions, &mut Answers::default(), api, cloud, now)
+        let mut desk = Desk { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
+        self.carry_all(&step, &mut desk)
     }
 
     fn look(
@@ -201,15 +225,9 @@ impl Edge {
             assert_eq!(step, decide(&seen, now), "the same look gives the same step");
             let asks = step.writes.iter().any(Write::is_question);
             let is_rest = step.writes.is_empty();
-            let mut versions = Versions {
-                claim: claim.metadata.resource_version.clone().unwrap_or_default(),
-                class: class.meta.resource_version.clone().unwrap_or_default(),
-                nodes: nodes
-                    .iter()
-                    .filter_map(|node| Some((node.metadata.name.clone()?, node.metadata.resource_version.clone()?)))
-                    .collect(),
-            };
-            self.carry_all(&step, &mut versions, &mut answers, api, cloud, now)?;
+            let mut desk = Desk { versions: Versions::of(api), api, cloud, answers, now };
+            self.carry_all(&step, &mut desk)?;
+            answers = desk.answers;
             self.remembered.again.remove(name);
             if let Some(again) = step.again {
                 assert!(again > now || !is_rest, "a step that wants to look again at once never rests");
@@ -228,17 +246,9 @@ impl Edge {
         panic!("claim {name} does not come to rest:\n{}", self.told());
     }
 
-    fn carry_all(
-        &mut self,
-        step: &Step,
-        versions: &mut Versions,
-        answers: &mut Answers,
-        api: &mut Api,
-        cloud: &mut Memory,
-        now: Timestamp,
-    ) -> Result<(), Killed> {
+    pub(crate) fn carry_all(&mut self, step: &Step, desk: &mut Desk<'_>) -> Result<(), Killed> {
         for write in &step.writes {
-            if let Flow::Drop = self.carry(write, versions, answers, api, cloud, now)? {
+            if let Flow::Drop = self.carry(write, desk)? {
                 break;
             }
         }
@@ -246,52 +256,44 @@ impl Edge {
     }
 
     /// One write, unless something happens there.
-    fn carry(
-        &mut self,
-        write: &Write,
-        versions: &mut Versions,
-        answers: &mut Answers,
-        api: &mut Api,
-        cloud: &mut Memory,
-        now: Timestamp,
-    ) -> Result<Flow, Killed> {
+    fn carry(&mut self, write: &Write, desk: &mut Desk<'_>) -> Result<Flow, Killed> {
         let number = self.writes;
         self.writes += 1;
         let blow = self.blows.get(&number).copied();
-        self.diary.push(Entry { at: now, write: write.clone(), blow });
+        self.diary.push(Entry { at: desk.now, write: write.clone(), blow });
         match blow {
             Some(Blow::Before) => return Err(Killed),
-            Some(Blow::Meddle) => api.meddle(),
+            Some(Blow::Meddle) => desk.api.meddle(),
             Some(Blow::After) | None => {}
         }
-        let flow = self.carry_out(write, versions, answers, api, cloud, now);
+        let flow = self.carry_out(write, desk);
         if blow == Some(Blow::After) { Err(Killed) } else { Ok(flow) }
     }
 
-    fn carry_out(
-        &mut self,
-        write: &Write,
-        versions: &mut Versions,
-        answers: &mut Answers,
-        api: &mut Api,
-        cloud: &mut Memory,
-        now: Timestamp,
-    ) -> Flow {
+    fn carry_out(&mut self, write: &Write, desk: &mut Desk<'_>) -> Flow {
+        let Desk { api, cloud, versions, answers, now } = desk;
+        let now = *now;
+        let claim_version = |versions: &Versions, name: &str| versions.claims.get(name).cloned().unwrap_or_default();
         let result = match write {
+            Write::CreateClaim(claim) => {
+                // One of that name is the same decision.
+                if !claim.metadata.name.as_ref().is_some_and(|name| api.claims.contains_key(name)) {
+                    api.create_claim((**claim).clone(), now);
+                }
+                Ok(())
+            }
             Write::ClaimMeta { name, change } => {
-                let written = api.claim_meta(name, &versions.claim, change);
+                let written = api.claim_meta(name, &claim_version(versions, name), change);
                 api.own(now);
-                written.map(|version| versions.claim = version)
+                written.map(|version| drop(versions.claims.insert(name.clone(), version)))
             }
-            Write::ClaimStatus { name, status } => {
-                api.claim_status(name, &versions.claim, status).map(|version| versions.claim = version)
-            }
+            Write::ClaimStatus { name, status } => api
+                .claim_status(name, &claim_version(versions, name), status)
+                .map(|version| drop(versions.claims.insert(name.clone(), version))),
             Write::DeleteClaim { name, uid, .. } => api.delete_claim(name, uid, now),
             Write::Node { name, change } => {
                 let version = versions.nodes.get(name).cloned().unwrap_or_default();
-                api.node(name, &version, change).map(|version| {
-                    versions.nodes.insert(name.clone(), version);
-                })
+                api.node(name, &version, change).map(|version| drop(versions.nodes.insert(name.clone(), version)))
             }
             Write::DeleteNode { name, uid } => api.delete_node(name, uid, now),
             Write::ClassMeta(change) => api.class_meta(&versions.class, change).map(|version| versions.class = version),
@@ -314,8 +316,8 @@ impl Edge {
                 self.ask(call, answers, cloud, now);
                 Ok(())
             }
-            Write::CreateClaim(_) | Write::PoolMeta { .. } | Write::PoolStatus { .. } | Write::Nominate { .. } => {
-                panic!("the life of a claim has no such write: {write:?}")
+            Write::PoolMeta { .. } | Write::PoolStatus { .. } | Write::Nominate { .. } => {
+                panic!("neither the life of a claim nor a disruption has such a write: {write:?}")
             }
             Write::Event(event) => {
                 api.events.push(event.clone());
@@ -326,7 +328,7 @@ impl Edge {
             Ok(()) => Flow::On,
             Err(Refused::Conflict) => {
                 // Somebody else was faster: look again.
-                api.changes += 1;
+                desk.api.changes += 1;
                 Flow::Drop
             }
             Err(Refused::NotFound) => Flow::On,

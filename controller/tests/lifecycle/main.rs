@@ -13,7 +13,9 @@
 
 mod api;
 mod crashes;
+mod disruptions;
 mod edge;
 mod faults;
+mod orders;
 mod stories;
 mod world;

@@ -229,11 +229,11 @@ fn a_pod_that_its_kubelet_does_not_end_is_left_behind_after_a_minute() {
 }
 
 #[test]
-fn a_claim_that_is_old_enough_goes() {
+fn a_claim_that_nobody_replaces_goes_an_hour_after_its_time() {
     let mut world = with(Habits::default(), vec![(0, Deed::Create("x"))]);
     world.startup_wait = muster_api::Lifetime::After(std::time::Duration::from_secs(1800));
-    world.run(1799);
+    world.run(5399);
     assert_eq!(world.alive().len(), 1);
-    world.run(3600);
+    world.run(7200);
     assert!(world.api.claims.is_empty() && world.alive().is_empty(), "{}", world.diary());
 }

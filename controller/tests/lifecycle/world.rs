@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_api::nodeclaim::ResourceRequests;
 use muster_api::{Lifetime, NodeClaim, NodeClaimSpec, NodeClassReference, Span, annotations, labels, taints};
 use muster_cloud::{Alternative, CapacityType, Instance, InstanceState, Memory, Offering, after};
-use muster_controller::lifecycle::{Attachment, Class, Hold, Readiness, Resident, Subject};
+use muster_controller::lifecycle::{Attachment, Class, Hold, MetaChange, Readiness, Resident, Subject};
 
 use super::api::{Api, Pod};
 use super::edge::Edge;
@@ -66,6 +66,14 @@ pub(crate) enum Deed {
     DeleteNodes,
     ChangeClass(&'static str),
     Annotate(&'static str, &'static str),
+    /// Says of a claim that its node is to be left alone.
+    Hold(&'static str),
+    /// Pauses disruption.
+    Pause,
+    /// From now on the world behaves otherwise.
+    Behave(Box<Habits>),
+    /// Nothing can be bought any more.
+    SellOut,
 }
 
 #[derive(Debug, Clone)]
@@ -255,6 +263,7 @@ impl World {
             assert!(!is_registered || is_held || node.metadata.deletion_timestamp.is_some(), "{}", self.diary());
             assert!(!(is_registered && is_unregistered), "registered in two writes\n{}", self.diary());
         }
+        super::disruptions::check(self);
     }
 
     pub(crate) fn diary(&self) -> String {
@@ -419,6 +428,20 @@ impl World {
                 }
             }
             Deed::ChangeClass(hash) => self.api.change_class(|class| class.hash = hash.to_owned()),
+            Deed::Hold(name) => {
+                let version = self.api.claims[name].metadata.resource_version.clone().unwrap();
+                let change = MetaChange::default().annotation(annotations::DO_NOT_DISRUPT, "true");
+                self.api.claim_meta(name, &version, &change).unwrap();
+            }
+            Deed::Pause => {
+                self.edge.pause.disruption = true;
+                self.api.changes += 1;
+            }
+            Deed::Behave(habits) => self.habits = *habits,
+            Deed::SellOut => {
+                let all = self.offered.iter().map(|one| (one.offering.clone(), 0));
+                self.cloud.capacity.extend(all);
+            }
             Deed::Annotate(key, value) => self.api.change_class(|class| {
                 class.meta.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
             }),

@@ -180,6 +180,7 @@ impl Fixture {
             leavers: (0..self.claims.len()).map(leaver).collect(),
             launches: vec![launch; launches],
             cost: 0.1 * launches as f64,
+            pause: self.pause,
         };
         see(&order)
     }

@@ -75,6 +75,17 @@ fn nothing_is_begun_twice() {
 }
 
 #[test]
+fn nothing_is_begun_that_would_be_taken_back_at_once() {
+    let mut fixture = Fixture::new();
+    fixture.annotate(0, annotations::DO_NOT_DISRUPT, "true");
+    assert_eq!(fixture.order(Cause::Drifted, 1, |order| begin(order, at(1000))), []);
+    assert_eq!(fixture.order(Cause::Empty, 0, |order| begin(order, at(1000))).len(), 1);
+    assert_eq!(fixture.order(Cause::Expired, 1, |order| begin(order, at(1000))).len(), 1, "its age does not ask");
+    fixture.pause.disruption = true;
+    assert_eq!(fixture.order(Cause::Expired, 1, |order| begin(order, at(1000))), []);
+}
+
+#[test]
 fn names_follow_from_the_command() {
     let mut fixture = Fixture::new();
     let name = |fixture: &Fixture, second: i64| {
