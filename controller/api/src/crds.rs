@@ -5,6 +5,7 @@ use kube::CustomResourceExt;
 use serde_json::Value;
 
 use crate::capacitybuffer::CapacityBuffer;
+use crate::kwoknodeclass::{self, KwokNodeClass};
 use crate::nodeclaim::NodeClaim;
 use crate::nodeclass::Ec2NodeClass;
 use crate::nodeoverlay::NodeOverlay;
@@ -14,8 +15,15 @@ use crate::schema;
 /// The definitions of all our kinds, by name.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut definitions =
-        [CapacityBuffer::crd(), Ec2NodeClass::crd(), NodeClaim::crd(), NodeOverlay::crd(), NodePool::crd()].map(tidied);
+    let mut definitions = [
+        CapacityBuffer::crd(),
+        Ec2NodeClass::crd(),
+        KwokNodeClass::crd(),
+        NodeClaim::crd(),
+        NodeOverlay::crd(),
+        NodePool::crd(),
+    ]
+    .map(tidied);
     definitions.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     definitions.into()
 }
@@ -28,6 +36,9 @@ fn tidied(mut definition: CustomResourceDefinition) -> CustomResourceDefinition 
         let Ok(mut tree) = serde_json::to_value(&*root) else { continue };
         schema::tidy(&mut tree);
         declare_object_fields(&mut tree);
+        if definition.spec.names.kind == "KWOKNodeClass" {
+            kwoknodeclass::ready_from_the_start(&mut tree);
+        }
         if let Ok(tidy) = serde_json::from_value(tree) {
             *root = tidy;
         }

@@ -94,6 +94,17 @@ pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
 /// Partition of that group, from 1.
 pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
 
+/// API group of the kinds for nodes that are objects only, and the domain of their labels.
+pub const KWOK_GROUP: &str = "karpenter.kwok.sh";
+/// Size of a type of KWOK's: what stands after the dot, else the number of its CPUs.
+pub const KWOK_INSTANCE_SIZE: &str = "karpenter.kwok.sh/instance-size";
+/// What stands before the first dot or dash of the name of a type of KWOK's.
+pub const KWOK_INSTANCE_FAMILY: &str = "karpenter.kwok.sh/instance-family";
+/// Number of virtual CPUs of a type of KWOK's.
+pub const KWOK_INSTANCE_CPU: &str = "karpenter.kwok.sh/instance-cpu";
+/// Memory of a type of KWOK's, such as `64Gi`.
+pub const KWOK_INSTANCE_MEMORY: &str = "karpenter.kwok.sh/instance-memory";
+
 /// Keeps load balancers from sending anything new to a node, whatever its value.
 pub const EXCLUDE_FROM_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
@@ -113,7 +124,7 @@ pub const LINUX: &str = "linux";
 pub const WINDOWS: &str = "windows";
 
 /// Labels that instance types define. A pod may ask for them although no NodePool mentions them.
-pub const WELL_KNOWN: [&str; 36] = [
+pub const WELL_KNOWN: [&str; 40] = [
     CAPACITY_RESERVATION_ID,
     CAPACITY_RESERVATION_INTERRUPTIBLE,
     CAPACITY_RESERVATION_TYPE,
@@ -141,6 +152,10 @@ pub const WELL_KNOWN: [&str; 36] = [
     INSTANCE_TENANCY,
     PLACEMENT_GROUP_ID,
     PLACEMENT_GROUP_PARTITION,
+    KWOK_INSTANCE_CPU,
+    KWOK_INSTANCE_FAMILY,
+    KWOK_INSTANCE_MEMORY,
+    KWOK_INSTANCE_SIZE,
     CAPACITY_TYPE,
     NODEPOOL,
     ARCH,
@@ -153,7 +168,7 @@ pub const WELL_KNOWN: [&str; 36] = [
 ];
 
 /// Domains, with their subdomains, in which users may only use well-known labels.
-pub const RESTRICTED_DOMAINS: [&str; 2] = [AWS_GROUP, GROUP];
+pub const RESTRICTED_DOMAINS: [&str; 3] = [AWS_GROUP, KWOK_GROUP, GROUP];
 
 /// Labels outside those domains that users may not set on nodes either.
 pub const RESTRICTED: [&str; 1] = [HOSTNAME];
@@ -234,11 +249,22 @@ mod tests {
             "sub.karpenter.sh/x",
             "karpenter.k8s.aws/ec2nodeclass",
             "a.b.karpenter.k8s.aws/x",
+            "karpenter.kwok.sh/x",
             HOSTNAME,
         ] {
             assert!(is_restricted(key), "{key}");
         }
-        for key in ["x", "a/b", "notkarpenter.sh/x", "kubernetes.io/x", "k8s.io/x", ZONE, CAPACITY_TYPE, INSTANCE_CPU] {
+        for key in [
+            "x",
+            "a/b",
+            "notkarpenter.sh/x",
+            "kubernetes.io/x",
+            "k8s.io/x",
+            ZONE,
+            CAPACITY_TYPE,
+            INSTANCE_CPU,
+            KWOK_INSTANCE_CPU,
+        ] {
             assert!(!is_restricted(key), "{key}");
         }
     }

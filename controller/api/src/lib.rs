@@ -1,8 +1,8 @@
 //! Custom resources of Muster: their types, schemas and names, and their checks without an API server.
 //!
 //! ```text
-//!   nodepool  nodeclaim  nodeoverlay  nodeclass  capacitybuffer      rules, patterns
-//!       └─────────┴───────────┼───────────┴────────────┘             (CEL and regular expressions)
+//!   nodepool  nodeclaim  nodeoverlay  (kwok)nodeclass  capacitybuffer      rules, patterns
+//!       └─────────┴───────────┼─────────────┴────────────────┘       (CEL and regular expressions)
 //!                             │ schemars                                   │
 //!                             ▼                                            │
 //!                        crds() ◄──────────────────────────────────────────┘
@@ -30,6 +30,7 @@ pub mod conditions;
 pub mod duration;
 pub mod events;
 pub mod hash;
+pub mod kwoknodeclass;
 pub mod labels;
 pub mod likeness;
 pub mod nodeclaim;
@@ -44,6 +45,7 @@ pub mod validation;
 pub use self::capacitybuffer::{CapacityBuffer, CapacityBufferSpec};
 pub use self::crds::crds;
 pub use self::duration::{Lifetime, Span};
+pub use self::kwoknodeclass::{KwokNodeClass, KwokNodeClassSpec};
 pub use self::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClassReference};
 pub use self::nodeclass::{Ec2NodeClass, Ec2NodeClassSpec};
 pub use self::nodeoverlay::{NodeOverlay, NodeOverlaySpec};

@@ -10,7 +10,7 @@ use crate::crds::crds;
 use crate::likeness::nearest_of;
 
 /// Groups whose kinds are ours, with their one version.
-const GROUPS: [&str; 3] = ["autoscaling.x-k8s.io", "karpenter.k8s.aws", "karpenter.sh"];
+const GROUPS: [&str; 4] = ["autoscaling.x-k8s.io", "karpenter.k8s.aws", "karpenter.kwok.sh", "karpenter.sh"];
 
 /// A group, a version and a kind.
 type Identity = (String, String, String);

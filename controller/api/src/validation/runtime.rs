@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::path::Path;
 use super::{ErrorKind, FieldError, names};
 use crate::capacitybuffer::CapacityBuffer;
+use crate::kwoknodeclass::KwokNodeClass;
 use crate::labels;
 use crate::nodeclaim::NodeClaim;
 use crate::nodeclass::Ec2NodeClass;
@@ -29,6 +30,7 @@ pub(super) fn check(kind: &str, object: &Value, errors: &mut Vec<FieldError>) {
         "NodeClaim" => check.decoded(object, Check::node_claim),
         "NodeOverlay" => check.decoded(object, Check::node_overlay),
         "EC2NodeClass" => check.decoded(object, Check::node_class),
+        "KWOKNodeClass" => check.decoded(object, |_, _: &KwokNodeClass| ()),
         "CapacityBuffer" => check.decoded(object, Check::capacity_buffer),
         _ => {}
     }

@@ -57,7 +57,6 @@ fn kinds_of_the_past_say_what_to_do() {
 fn other_kinds_are_left_alone() {
     for manifest in [
         json!({"apiVersion": "v1", "kind": "Pod", "spec": {"x": 1}}),
-        json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}),
         json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest"}),
         json!({"kind": "NodePool"}),
         json!({"apiVersion": 1, "kind": []}),
@@ -201,4 +200,18 @@ fn every_error_is_one_clean_line_before_its_hint() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn a_class_of_kwok_is_ready_from_the_start() {
+    let class = |delay: &str| {
+        json!({
+            "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"},
+            "spec": {"nodeRegistrationDelay": delay},
+        })
+    };
+    let checked = check(&class("1m30s"));
+    assert_eq!((checked.kind, checked.errors.len()), (Some("KWOKNodeClass"), 0), "{:?}", checked.errors);
+    assert_eq!(checked.defaulted["status"]["conditions"][0]["type"], "Ready");
+    assert_eq!(check(&class("soon")).errors.len(), 1, "no duration");
 }
