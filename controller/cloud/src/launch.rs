@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use k8s_openapi::api::core::v1::Taint;
 use muster_api::NodeClassReference;
 
 use crate::instance::{Instance, Offering};
@@ -41,8 +42,14 @@ pub struct LaunchRequest {
     pub class: NodeClassReference,
     /// What it may be launched as, cheapest first, all of one capacity type; never empty.
     pub alternatives: Vec<Alternative>,
+    /// Whether the claim asks for a choice of its own (`minValues`), so that a cloud may not leave alternatives out.
+    pub keeps_choice: bool,
     /// Labels that the node registers with.
     pub labels: BTreeMap<String, String>,
+    /// Taints that the node registers with: those of the claim, then its startup taints.
+    pub taints: Vec<Taint>,
+    /// What the pods that are meant for the node request together, by resource.
+    pub requests: BTreeMap<String, String>,
     /// Tags of the instance, beside those that the class asks for.
     pub tags: BTreeMap<String, String>,
 }

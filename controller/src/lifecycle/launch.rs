@@ -66,13 +66,17 @@ pub(super) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
         let why = before.filter(|_| attempt > 1).unwrap_or("no instance type that fits the claim is available");
         return give_up(seen, events::INSUFFICIENT_CAPACITY_ERROR, why);
     }
+    let spec = &seen.claim.spec;
     let request = LaunchRequest {
         token: LaunchToken { claim_uid: seen.uid(), attempt },
         claim: seen.name(),
         pool: pool_name(seen),
-        class: seen.claim.spec.node_class_ref.clone(),
+        class: spec.node_class_ref.clone(),
         alternatives,
+        keeps_choice: spec.requirements.iter().any(|one| one.min_values.is_some()),
         labels: claim_labels(seen),
+        taints: spec.taints.iter().chain(&spec.startup_taints).cloned().collect(),
+        requests: spec.resources.requests.iter().map(|(name, amount)| (name.clone(), amount.0.clone())).collect(),
         tags: BTreeMap::from([("karpenter.sh/nodeclaim".to_owned(), seen.name())]),
     };
     Step::act([Write::Cloud(Call::Launch(Box::new(request)))])

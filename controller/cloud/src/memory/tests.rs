@@ -29,7 +29,10 @@ fn request(claim: &str, attempt: u32, types: &[&str]) -> LaunchRequest {
         pool: None,
         class: muster_api::NodeClassReference::default(),
         alternatives: types.iter().map(|name| Alternative { offering: offering(name), price: 1.0 }).collect(),
+        keeps_choice: false,
         labels: BTreeMap::new(),
+        taints: Vec::new(),
+        requests: BTreeMap::new(),
         tags: BTreeMap::new(),
     }
 }
