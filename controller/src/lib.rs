@@ -31,6 +31,8 @@ pub mod classes;
 pub mod cli;
 pub mod convert;
 pub mod disruption;
+pub mod edge;
+pub mod kwok;
 pub mod lifecycle;
 pub mod manifest;
 pub mod pools;

@@ -20,7 +20,8 @@ use muster_cloud::LaunchRequest;
 
 /// The next writes, and when to look again.
 ///
-/// An edge carries the writes out one after the other, and stops at the first that fails. It keeps these rules:
+/// An edge carries the writes out one after the other (those that stand alone, [`Write::stands_alone`], with their
+/// neighbours), and stops at the first that fails. It keeps these rules:
 ///
 /// - A change of an object holds for the version that was seen, or that an earlier write of the same step has left: if
 ///   the object has changed since, the rest of the step is dropped. Whoever looks again decides anew.
@@ -240,6 +241,42 @@ impl Write {
     #[must_use]
     pub const fn is_question(&self) -> bool {
         matches!(self, Self::Cloud(_) | Self::Evict(_))
+    }
+
+    /// Whether it changes no object that another write of its kind changes, so that several that stand side by side may be
+    /// carried out at once.
+    #[must_use]
+    pub const fn stands_alone(&self) -> bool {
+        matches!(self, Self::CreateClaim(_) | Self::Nominate { .. })
+    }
+
+    /// What it is called in metrics and logs.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::CreateClaim(_) => "create_claim",
+            Self::ClaimMeta { .. } => "claim_meta",
+            Self::ClaimStatus { .. } => "claim_status",
+            Self::DeleteClaim { .. } => "delete_claim",
+            Self::Node { .. } => "node",
+            Self::DeleteNode { .. } => "delete_node",
+            Self::ClassMeta(_) => "class_meta",
+            Self::ClassCondition(_) => "class_condition",
+            Self::PoolMeta { .. } => "pool_meta",
+            Self::PoolStatus { .. } => "pool_status",
+            Self::Nominate { .. } => "nominate",
+            Self::Evict(_) => "evict",
+            Self::DeletePod { .. } => "delete_pod",
+            Self::Event(_) => "event",
+            Self::Cloud(call) => match call {
+                Call::Launch(_) => "launch",
+                Call::Get(_) => "get_instance",
+                Call::Find(_) => "find_instance",
+                Call::Console(_) => "console",
+                Call::Terminate(_) => "terminate",
+                Call::Tag { .. } => "tag",
+            },
+        }
     }
 }
 

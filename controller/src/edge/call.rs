@@ -1,0 +1,25 @@
+//! Asks the cloud.
+
+use muster_cloud::{Cloud, CloudError, Instance};
+
+use crate::lifecycle::Answers;
+use crate::step::Call;
+
+/// Asks, and keeps the answer.
+pub(super) async fn ask<C: Cloud>(cloud: &C, call: &Call, answers: &mut Answers) {
+    match call {
+        Call::Launch(request) => answers.launch = Some(cloud.launch(request).await),
+        Call::Get(id) => answers.instance = Some(cloud.get(id).await),
+        Call::Find(uid) => answers.instance = Some(find(cloud, uid).await),
+        Call::Console(id) => answers.console = Some(cloud.console(id).await),
+        Call::Terminate(id) => answers.terminate = Some(cloud.terminate(id).await),
+        Call::Tag { provider_id, tags } => answers.tag = Some(cloud.tag(provider_id, tags).await),
+    }
+}
+
+/// The instance that was launched for the claim with this UID.
+async fn find<C: Cloud>(cloud: &C, uid: &str) -> Result<Instance, CloudError> {
+    let is_its = |one: &Instance| one.token.as_ref().is_some_and(|token| token.claim_uid == uid);
+    let all = cloud.list().await?;
+    all.into_iter().find(is_its).ok_or_else(|| CloudError::NotFound { what: uid.to_owned() })
+}

@@ -1,0 +1,230 @@
+//! Tells people: events, each once for as long as it stays true.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Request;
+use jiff::Timestamp;
+use kube::Client;
+use muster_api::events::NOMINATED;
+use muster_cloud::after;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::fate::{Fate, root_cause};
+use super::pace::Pace;
+use crate::step::{Event, EventType};
+
+/// How long the same event is not published again: Karpenter's figure.
+const SAME: Duration = Duration::from_secs(120);
+/// Events that are remembered at most; beyond that the oldest are forgotten, and may be published again.
+const MOST: usize = 10_000;
+/// How long one event may take: nobody waits longer for a message.
+const LONGEST: Duration = Duration::from_secs(2);
+/// `Nominated` is told of at most so many pods a second and at once: Karpenter's figures. A thousand pods that find their
+/// nodes at once are no news one by one.
+const NOMINATIONS: (f64, f64) = (5.0, 10.0);
+/// Longest message that an API server takes.
+const LONGEST_MESSAGE: usize = 1024;
+/// Who tells.
+const COMPONENT: &str = "muster";
+
+/// Publishes events as Karpenter does: in `v1`, counted when they are repeated.
+#[derive(Clone)]
+pub struct Recorder {
+    client: Client,
+    pace: Arc<Pace>,
+    /// Which replica of ours.
+    instance: String,
+    /// Held for the length of a look.
+    told: Arc<Mutex<Told>>,
+}
+
+/// What was told of late.
+#[derive(Debug, Default)]
+struct Told {
+    when: BTreeMap<u64, Timestamp>,
+    /// What is left of the burst of nominations, and when that was reckoned.
+    nominations: Option<(f64, Timestamp)>,
+}
+
+/// An event that is there already.
+#[derive(Deserialize)]
+struct There {
+    #[serde(default)]
+    count: Option<i64>,
+}
+
+// === impl Recorder ===
+
+impl Recorder {
+    /// For the replica with this name.
+    #[must_use]
+    pub fn new(client: Client, pace: Arc<Pace>, instance: &str) -> Self {
+        Self { client, pace, instance: instance.to_owned(), told: Arc::default() }
+    }
+
+    /// Publishes an event, unless the same was published within two minutes.
+    pub(super) async fn publish(&self, event: &Event, now: Timestamp) -> Fate {
+        let hash = hash_of(event);
+        if !self.told.lock().unwrap_or_else(PoisonError::into_inner).admits(event, hash, now) {
+            return Fate::Done;
+        }
+        let sent = async {
+            self.pace.turn().await;
+            self.send(event, hash, now).await
+        };
+        match timeout(LONGEST, sent).await {
+            Ok(Ok(())) => Fate::Done,
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Fate::Gone,
+            Ok(Err(kube::Error::Api(status))) => Fate::Refused(status.message.clone()),
+            Ok(Err(error)) => Fate::Unavailable(root_cause(&error)),
+            Err(_) => Fate::Unavailable("no answer in time".to_owned()),
+        }
+    }
+
+    async fn send(&self, event: &Event, hash: u64, now: Timestamp) -> kube::Result<()> {
+        let about = &event.about;
+        let namespace = about.namespace.as_deref().unwrap_or("default");
+        // Of the same event the same name: what was published before a restart is counted up, not told anew.
+        let name = format!("{}.{hash:016x}", about.name);
+        let events = format!("/api/v1/namespaces/{namespace}/events");
+        let moment = seconds(now);
+        let body = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": api_version(&about.kind), "kind": about.kind, "namespace": about.namespace,
+                "name": about.name, "uid": about.uid,
+            },
+            "reason": event.reason,
+            "message": shortened(&event.message),
+            "type": match event.kind { EventType::Normal => "Normal", EventType::Warning => "Warning" },
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": self.instance,
+            "firstTimestamp": moment, "lastTimestamp": moment, "count": 1,
+        });
+        let post = Request::post(&events).header(http::header::CONTENT_TYPE, "application/json");
+        let body = serde_json::to_vec(&body).map_err(kube::Error::SerdeError)?;
+        match self.client.request_text(post.body(body).map_err(kube::Error::HttpError)?).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            answer => return answer.map(|_| ()),
+        }
+        let get = Request::get(format!("{events}/{name}")).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        let there: There = self.client.request(get).await?;
+        let count = there.count.unwrap_or(1).saturating_add(1);
+        let patch = Request::patch(format!("{events}/{name}"));
+        let patch = patch.header(http::header::CONTENT_TYPE, "application/merge-patch+json");
+        let body = serde_json::to_vec(&json!({"count": count, "lastTimestamp": moment}));
+        let body = body.map_err(kube::Error::SerdeError)?;
+        self.client.request_text(patch.body(body).map_err(kube::Error::HttpError)?).await.map(|_| ())
+    }
+}
+
+// === impl Told ===
+
+impl Told {
+    fn admits(&mut self, event: &Event, hash: u64, now: Timestamp) -> bool {
+        if self.when.get(&hash).is_some_and(|told| now < after(*told, SAME)) {
+            return false;
+        }
+        if event.reason == NOMINATED && !self.admits_nomination(now) {
+            return false;
+        }
+        if self.when.len() >= MOST {
+            self.when.retain(|_, told| now < after(*told, SAME));
+        }
+        if self.when.len() >= MOST {
+            self.when.clear();
+        }
+        self.when.insert(hash, now);
+        true
+    }
+
+    fn admits_nomination(&mut self, now: Timestamp) -> bool {
+        let (per_second, burst) = NOMINATIONS;
+        let (left, then) = self.nominations.unwrap_or((burst, now));
+        let passed = now.duration_since(then).as_secs_f64().max(0.0);
+        let left = (left + passed * per_second).min(burst);
+        let is_admitted = left >= 1.0;
+        self.nominations = Some((if is_admitted { left - 1.0 } else { left }, now));
+        is_admitted
+    }
+}
+
+/// The API keeps whole seconds.
+fn seconds(moment: Timestamp) -> String {
+    Timestamp::from_second(moment.as_second()).unwrap_or(moment).to_string()
+}
+
+fn shortened(message: &str) -> &str {
+    let mut end = message.len().min(LONGEST_MESSAGE);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    &message[..end]
+}
+
+fn api_version(kind: &str) -> &'static str {
+    match kind {
+        "NodeClaim" | "NodePool" => "karpenter.sh/v1",
+        "EC2NodeClass" => "karpenter.k8s.aws/v1",
+        "KWOKNodeClass" => "karpenter.kwok.sh/v1alpha1",
+        _ => "v1",
+    }
+}
+
+/// FNV-1a over what makes two events the same: the same in every process.
+fn hash_of(event: &Event) -> u64 {
+    let Event { about, kind: _, reason, message } = event;
+    let fields = [about.kind.as_str(), about.name.as_str(), about.uid.as_str(), reason, message.as_str()];
+    fields
+        .iter()
+        .flat_map(|field| field.bytes().chain([0]))
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::Subject;
+
+    fn event(name: &str, reason: &'static str) -> Event {
+        let about = Subject { kind: "Pod".to_owned(), namespace: None, name: name.to_owned(), uid: name.to_owned() };
+        Event { about, kind: EventType::Normal, reason, message: "x".to_owned() }
+    }
+
+    fn told(told: &mut Told, event: &Event, second: i64) -> bool {
+        told.admits(event, hash_of(event), Timestamp::from_second(second).unwrap())
+    }
+
+    #[test]
+    fn the_same_is_told_once_in_two_minutes() {
+        let mut memory = Told::default();
+        let one = event("a", "FailedScheduling");
+        assert!(told(&mut memory, &one, 0));
+        assert!(!told(&mut memory, &one, 119));
+        assert!(told(&mut memory, &event("b", "FailedScheduling"), 119), "another pod");
+        assert!(told(&mut memory, &one, 120));
+    }
+
+    #[test]
+    fn nominations_are_told_of_a_few_pods() {
+        let mut memory = Told::default();
+        let count = |memory: &mut Told, from: usize, second: i64| {
+            (from..from + 100).filter(|n| told(memory, &event(&n.to_string(), NOMINATED), second)).count()
+        };
+        assert_eq!(count(&mut memory, 0, 0), 10);
+        assert_eq!(count(&mut memory, 100, 1), 5);
+    }
+
+    #[test]
+    fn a_message_is_cut_between_letters() {
+        let long = "é".repeat(600);
+        assert_eq!(shortened(&long).len(), 1024);
+        assert_eq!(shortened("short"), "short");
+    }
+}

@@ -1,0 +1,146 @@
+//! The objects that a step may change, as they were seen.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use muster_api::{NodeClaim, NodeClassReference, NodePool};
+use serde_json::Value;
+
+use super::request::Written;
+use crate::lifecycle::Class;
+use crate::step::Write;
+
+/// What a step was decided on, as far as its writes need it: versions, and what stands in the statuses that they replace.
+/// Both move on with what is written.
+#[derive(Debug, Clone, Default)]
+pub struct Held {
+    claims: BTreeMap<String, Kept>,
+    nodes: BTreeMap<String, Kept>,
+    pools: BTreeMap<String, Kept>,
+    class: Option<KeptClass>,
+}
+
+/// One object.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kept {
+    pub(super) version: String,
+    /// Empty where nobody replaces it.
+    pub(super) status: Value,
+}
+
+/// The NodeClass of the look.
+#[derive(Debug, Clone)]
+pub(super) struct KeptClass {
+    pub(super) reference: NodeClassReference,
+    pub(super) version: String,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// The places of a kind's objects in what is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Claim,
+    Node,
+    Pool,
+}
+
+// === impl Held ===
+
+impl Held {
+    /// Holds a NodeClaim too.
+    #[must_use]
+    pub fn claim(mut self, claim: &NodeClaim) -> Self {
+        let status = claim.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
+        self.claims.insert(
+            name(&claim.metadata),
+            Kept { version: version(&claim.metadata), status: status.unwrap_or_default() },
+        );
+        self
+    }
+
+    /// Holds a Node too.
+    #[must_use]
+    pub fn node(mut self, node: &Node) -> Self {
+        self.nodes.insert(name(&node.metadata), Kept { version: version(&node.metadata), status: Value::Null });
+        self
+    }
+
+    /// Holds a NodePool too.
+    #[must_use]
+    pub fn pool(mut self, pool: &NodePool) -> Self {
+        let status = pool.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
+        self.pools.insert(
+            name(&pool.metadata),
+            Kept { version: version(&pool.metadata), status: status.unwrap_or_default() },
+        );
+        self
+    }
+
+    /// Holds this NodeClass.
+    #[must_use]
+    pub fn class(mut self, class: &Class) -> Self {
+        self.class = Some(KeptClass {
+            reference: class.reference.clone(),
+            version: version(&class.meta),
+            conditions: class.conditions.clone(),
+        });
+        self
+    }
+
+    pub(super) fn of(&self, kind: Kind, name: &str) -> Option<&Kept> {
+        match kind {
+            Kind::Claim => self.claims.get(name),
+            Kind::Node => self.nodes.get(name),
+            Kind::Pool => self.pools.get(name),
+        }
+    }
+
+    pub(super) fn its_class(&self) -> Option<&KeptClass> {
+        self.class.as_ref()
+    }
+
+    /// Takes note of what a write has left.
+    pub(super) fn note(&mut self, write: &Write, written: Written) {
+        let Some(version) = written.metadata.resource_version else { return };
+        match write {
+            Write::ClaimMeta { name, .. } => move_on(self.claims.get_mut(name), version, None),
+            Write::ClaimStatus { name, status } => {
+                move_on(self.claims.get_mut(name), version, serde_json::to_value(status).ok());
+            }
+            Write::Node { name, .. } => move_on(self.nodes.get_mut(name), version, None),
+            Write::PoolMeta { name, .. } => move_on(self.pools.get_mut(name), version, None),
+            Write::PoolStatus { name, status } => {
+                move_on(self.pools.get_mut(name), version, serde_json::to_value(status).ok());
+            }
+            Write::ClassMeta(_) => {
+                if let Some(class) = &mut self.class {
+                    class.version = version;
+                }
+            }
+            Write::ClassCondition(condition) => {
+                if let Some(class) = &mut self.class {
+                    class.version = version;
+                    crate::lifecycle::set_condition(&mut class.conditions, condition.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn move_on(kept: Option<&mut Kept>, version: String, status: Option<Value>) {
+    let Some(kept) = kept else { return };
+    kept.version = version;
+    if let Some(status) = status {
+        kept.status = status;
+    }
+}
+
+fn name(meta: &ObjectMeta) -> String {
+    meta.name.clone().unwrap_or_default()
+}
+
+fn version(meta: &ObjectMeta) -> String {
+    meta.resource_version.clone().unwrap_or_default()
+}

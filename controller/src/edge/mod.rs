@@ -1,0 +1,265 @@
+//! Carries out what the stages decide, on a Kubernetes API server and a cloud: the one writer.
+//!
+//! ```text
+//!   Step ──► Edge::carry_out ──► one write after the other ─┬─ request (pure) ─► Pace ─► Fence ─► API server
+//!    ▲           │  ▲                                        ├─ call ──────────────────────────► Cloud
+//!    │           │  └─ Held: versions, as seen, then as the  └─ Recorder ──────────────────────► events
+//!    │           │     writes of this look have left them           ▲
+//!    │           ▼                                                  Witness: before and after every write
+//!   decide ◄── Answers          (Edge::look asks again at once, for as long as a step asks for something)
+//! ```
+//!
+//! - Changes are merge patches with the version that was seen: a conflict drops the rest of the step, and whoever looks
+//!   again decides anew. A patch leaves alone what it does not name, so fields that we do not know are kept.
+//! - Nothing is written without the lease ([`Fence`]): a write that is on its way when the lease runs out is given up.
+//! - Every write passes a [`Witness`], by its name and before and after it: metrics count there, and tests stop the
+//!   controller there. A write that is added passes it by itself.
+
+mod call;
+mod events;
+mod fate;
+mod fence;
+mod held;
+mod pace;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::Client;
+use muster_cloud::Cloud;
+
+pub use self::events::Recorder;
+pub use self::fate::Fate;
+pub use self::fence::{Fence, Gate};
+pub use self::held::Held;
+pub use self::pace::Pace;
+use self::request::{Written, request};
+use crate::lifecycle::{Answers, Eviction};
+use crate::step::{Step, Write};
+
+/// Who our changes are attributed to in `metadata.managedFields`: one writer for all decisions.
+pub const FIELD_MANAGER: &str = "muster";
+
+/// Rounds of questions and answers in one look. A launch that widens takes two for each attempt.
+const MOST_ROUNDS: usize = 60;
+
+/// Writes that depend on none of each other, and are on their way at the same time. An API server's priority level for
+/// a controller has about thirty seats.
+const AT_ONCE: usize = 16;
+
+/// A moment to wait for, boxed.
+pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Sees every write pass.
+pub trait Witness: Send + Sync {
+    /// Right before the write is sent. The write waits for it.
+    fn before<'a>(&'a self, write: &'a Write) -> Pause<'a>;
+
+    /// Right after it, with what became of it. The next write waits for it.
+    fn after<'a>(&'a self, write: &'a Write, fate: &'a Fate) -> Pause<'a>;
+}
+
+/// Sees nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nobody;
+
+/// Where writes go.
+#[derive(Clone)]
+pub struct Edge<C> {
+    client: Client,
+    cloud: C,
+    fence: Fence,
+    pace: Arc<Pace>,
+    recorder: Recorder,
+    witness: Arc<dyn Witness>,
+    clock: fn() -> Timestamp,
+}
+
+/// How a step, or a look, ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// Everything was written.
+    Done,
+    /// Something had changed since: the rest was dropped.
+    Stale,
+    /// A write failed, and the rest was dropped; what is known of it.
+    Failed(String),
+    /// This process may not write.
+    Fenced,
+}
+
+/// What came of a look.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Looked {
+    /// How it ended.
+    pub end: End,
+    /// Whether anything was written.
+    pub has_written: bool,
+    /// When the last step wants to look again.
+    pub again: Option<Timestamp>,
+    /// All answers that came, for whoever remembers what was refused.
+    pub answers: Answers,
+}
+
+// === impl Witness ===
+
+impl Witness for Nobody {
+    fn before<'a>(&'a self, _: &'a Write) -> Pause<'a> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn after<'a>(&'a self, _: &'a Write, _: &'a Fate) -> Pause<'a> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+// === impl Edge ===
+
+impl<C: Cloud> Edge<C> {
+    /// Writes through `client`, whose retries must be off: a refused eviction is an answer.
+    pub fn new(client: Client, cloud: C, fence: Fence, pace: Arc<Pace>, recorder: Recorder) -> Self {
+        Self { client, cloud, fence, pace, recorder, witness: Arc::new(Nobody), clock }
+    }
+
+    /// The same, seen by `witness`.
+    #[must_use]
+    pub fn seen_by(mut self, witness: Arc<dyn Witness>) -> Self {
+        self.witness = witness;
+        self
+    }
+
+    /// The cloud that is asked.
+    pub fn cloud(&self) -> &C {
+        &self.cloud
+    }
+
+    /// Decides and carries out, and decides again at once for as long as a step asks for something.
+    pub async fn look(&self, held: &mut Held, decide: impl Fn(&Answers, Timestamp) -> Step + Send) -> Looked {
+        let mut looked = Looked { end: End::Done, has_written: false, again: None, answers: Answers::default() };
+        for _ in 0..MOST_ROUNDS {
+            let step = decide(&looked.answers, (self.clock)());
+            looked.again = step.again;
+            looked.has_written |= !step.writes.is_empty();
+            let asks = step.writes.iter().any(Write::is_question);
+            looked.end = self.carry_out(&step, held, &mut looked.answers).await;
+            if looked.end != End::Done || !asks {
+                return looked;
+            }
+        }
+        looked.end = End::Failed(format!("no rest after {MOST_ROUNDS} rounds of questions"));
+        looked
+    }
+
+    /// Carries out the writes of a step, in their order. Creations and nominations that stand side by side depend on
+    /// none of each other, and are carried out at the same time.
+    pub async fn carry_out(&self, step: &Step, held: &mut Held, answers: &mut Answers) -> End {
+        let mut rest = step.writes.as_slice();
+        while let Some(first) = rest.first() {
+            let alike = rest.iter().take_while(|write| write.stands_alone()).count();
+            let end = if alike > 1 {
+                let (crowd, others) = rest.split_at(alike);
+                rest = others;
+                self.carry_crowd(crowd).await
+            } else {
+                rest = &rest[1..];
+                self.carry(first, held, answers).await
+            };
+            if end != End::Done {
+                return end;
+            }
+        }
+        End::Done
+    }
+
+    /// Carries all of them out, whatever becomes of one.
+    async fn carry_crowd(&self, crowd: &[Write]) -> End {
+        let one = async |write: &Write| self.carry(write, &mut Held::default(), &mut Answers::default()).await;
+        let mut ends = futures::stream::iter(crowd).map(one).buffer_unordered(AT_ONCE);
+        let mut worst = End::Done;
+        while let Some(end) = ends.next().await {
+            if end != End::Done && worst == End::Done {
+                worst = end;
+            }
+        }
+        worst
+    }
+
+    async fn carry(&self, write: &Write, held: &mut Held, answers: &mut Answers) -> End {
+        self.witness.before(write).await;
+        let fate = self.write(write, held, answers).await;
+        self.witness.after(write, &fate).await;
+        match fate {
+            Fate::Done | Fate::Gone => End::Done,
+            Fate::Fenced => End::Fenced,
+            // An event is no reason to stop, and a pod that is not evicted now has an answer that says so.
+            _ if matches!(write, Write::Event(_) | Write::Evict(_) | Write::Nominate { .. }) => End::Done,
+            Fate::Conflict => End::Stale,
+            Fate::Refused(why) | Fate::Unavailable(why) => End::Failed(format!("{}: {why}", write.name())),
+        }
+    }
+
+    async fn write(&self, write: &Write, held: &mut Held, answers: &mut Answers) -> Fate {
+        match write {
+            Write::Cloud(question) => {
+                let asked = self.fence.keep(call::ask(&self.cloud, question, answers)).await;
+                asked.map_or(Fate::Fenced, |()| Fate::Done)
+            }
+            Write::Event(event) => {
+                let published = self.fence.keep(self.recorder.publish(event, (self.clock)())).await;
+                published.unwrap_or(Fate::Fenced)
+            }
+            Write::Evict(pod) => {
+                let fate = self.send(write, held).await;
+                answers.evictions.insert(pod.uid.clone(), evicted(&fate));
+                fate
+            }
+            _ => self.send(write, held).await,
+        }
+    }
+
+    /// Sends what the API server is to be told.
+    async fn send(&self, write: &Write, held: &mut Held) -> Fate {
+        let request = match request(write, held) {
+            Ok(request) => request,
+            Err(defect) => return Fate::Refused(defect.to_string()),
+        };
+        let sent = async {
+            self.pace.turn().await;
+            self.client.request::<Written>(request).await
+        };
+        match self.fence.keep(sent).await {
+            None => Fate::Fenced,
+            Some(Ok(written)) => {
+                held.note(write, written);
+                Fate::Done
+            }
+            Some(Err(error)) => Fate::of(write, &error),
+        }
+    }
+}
+
+fn evicted(fate: &Fate) -> Eviction {
+    match fate {
+        // Another pod has its name by now.
+        Fate::Done | Fate::Gone | Fate::Conflict => Eviction::Done,
+        Fate::Refused(why) => match why.strip_prefix(fate::BUDGET) {
+            Some(budget) => Eviction::Blocked(budget.to_owned()),
+            None if why.contains("more than one PodDisruptionBudget") => Eviction::Ambiguous(why.clone()),
+            None => Eviction::Failed(why.clone()),
+        },
+        Fate::Unavailable(why) => Eviction::Failed(why.clone()),
+        Fate::Fenced => Eviction::Failed("this replica is not the leader any more".to_owned()),
+    }
+}
+
+/// The moment of a look.
+#[expect(clippy::disallowed_methods, reason = "the edge: decisions are given the moment")]
+fn clock() -> Timestamp {
+    Timestamp::now()
+}

@@ -1,0 +1,224 @@
+//! The cloud itself: Nodes that are made, looked at and deleted.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use muster_api::KwokNodeClass;
+use muster_cloud::{Cloud, CloudError, Instance, InstanceState, LaunchError, LaunchRequest, Launched};
+use muster_scheduling::model::Catalogue;
+use tokio::time::sleep;
+
+use super::{SCHEME, node};
+
+/// How often a Node is offered to an API server that refuses it: Karpenter's provider gives up too, and the claim ends
+/// because its Node never registers.
+const MOST_TRIES: u32 = 4;
+/// Between two of these.
+const BETWEEN: Duration = Duration::from_secs(2);
+
+/// Nodes as instances.
+#[derive(Clone)]
+pub struct Kwok {
+    client: Client,
+    catalogue: Catalogue,
+    /// Nodes that were launched and are not there yet, by provider ID. Lost with the process: their claims end, because
+    /// their instances are gone. Held for the length of a look.
+    coming: Arc<Mutex<BTreeMap<String, Instance>>>,
+}
+
+// === impl Kwok ===
+
+impl Kwok {
+    /// Makes Nodes of these types through `client`.
+    #[must_use]
+    pub fn new(client: Client, catalogue: Catalogue) -> Self {
+        Self { client, catalogue, coming: Arc::default() }
+    }
+
+    /// The types that every NodePool may launch.
+    #[must_use]
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    async fn start(&self, request: &LaunchRequest) -> Result<Launched, LaunchError> {
+        let planned = self.plan(request)?;
+        let not_made = |error: &kube::Error| LaunchError::of_request(transient(error));
+        // Whatever is asked for now: what came of the first time counts.
+        if let Some(there) = self.nodes().get_opt(&name(&planned)).await.map_err(|error| not_made(&error))? {
+            return node::instance(&there).map(launched).ok_or_else(|| {
+                let what = format!("Node `{}` was made by somebody else", name(&planned));
+                LaunchError::of_request(CloudError::Transient { message: what })
+            });
+        }
+        let delay = self.delay(&request.class.name).await.map_err(|error| not_made(&error))?;
+        if delay.is_zero() {
+            match self.nodes().create(&PostParams::default(), &planned).await {
+                Ok(made) => return node::instance(&made).map(launched).ok_or_else(foreign),
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    let there = self.nodes().get(&name(&planned)).await.map_err(|error| not_made(&error))?;
+                    return node::instance(&there).map(launched).ok_or_else(foreign);
+                }
+                // An admission policy may let it in later; if not, the Node never registers, and the claim says so.
+                Err(kube::Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {}
+                Err(error) => return Err(not_made(&error)),
+            }
+        }
+        let coming = Instance {
+            state: InstanceState::Pending,
+            launched_at: now(),
+            ..node::instance(&planned).ok_or_else(foreign)?
+        };
+        let id = coming.provider_id.clone();
+        let is_new = self.coming().insert(id.clone(), coming.clone()).is_none();
+        if is_new {
+            let kwok = self.clone();
+            tokio::spawn(async move { kwok.make_later(&id, &planned, delay).await });
+        }
+        Ok(launched(coming))
+    }
+
+    fn plan(&self, request: &LaunchRequest) -> Result<Node, LaunchError> {
+        let bought = request.alternatives.iter().find_map(|one| {
+            let kind = self.catalogue.types().iter().find(|kind| *kind.name == *one.offering.instance_type)?;
+            Some(node::node(request, kind, one))
+        });
+        bought.ok_or_else(|| LaunchError::outcome(CloudError::NoCapacity { refused: Vec::new() }))
+    }
+
+    /// Makes the Node when its time has come, unless it has been ended by then.
+    async fn make_later(&self, id: &str, planned: &Node, delay: Duration) {
+        sleep(delay).await;
+        for _ in 0..MOST_TRIES {
+            if !self.coming().contains_key(id) {
+                return;
+            }
+            match self.nodes().create(&PostParams::default(), planned).await {
+                Ok(_) => break,
+                Err(kube::Error::Api(status)) if status.code == 409 => break,
+                Err(error) => tracing::warn!(node = %name(planned), %error, "the Node was not let in"),
+            }
+            sleep(BETWEEN).await;
+        }
+        self.coming().remove(id);
+    }
+
+    async fn delay(&self, class: &str) -> kube::Result<Duration> {
+        let classes: Api<KwokNodeClass> = Api::all(self.client.clone());
+        let class = classes.get_opt(class).await?;
+        let delay = class.and_then(|class| class.spec.node_registration_delay);
+        Ok(delay.map_or(Duration::ZERO, |delay| if delay.is_negative() { Duration::ZERO } else { delay.into() }))
+    }
+
+    async fn look(&self, id: &str) -> Result<Instance, CloudError> {
+        let not_found = || CloudError::NotFound { what: id.to_owned() };
+        if let Some(coming) = self.coming().get(id) {
+            return Ok(coming.clone());
+        }
+        let name = id.strip_prefix(SCHEME).ok_or_else(not_found)?;
+        let node = self.nodes().get_opt(name).await.map_err(|error| transient(&error))?;
+        node.filter(is_alive).and_then(|node| node::instance(&node)).ok_or_else(not_found)
+    }
+
+    async fn look_at_all(&self) -> Result<Vec<Instance>, CloudError> {
+        let all = ListParams::default().labels(&format!("{}={}", node::FAKE.0, node::FAKE.1));
+        let mut found = self.coming().clone();
+        let nodes = self.nodes().list(&all).await.map_err(|error| transient(&error))?;
+        for instance in nodes.iter().filter(|node| is_alive(node)).filter_map(node::instance) {
+            found.insert(instance.provider_id.clone(), instance);
+        }
+        Ok(found.into_values().collect())
+    }
+
+    async fn end(&self, id: &str) -> Result<(), CloudError> {
+        let not_found = || CloudError::NotFound { what: id.to_owned() };
+        let was_coming = self.coming().remove(id).is_some();
+        let name = id.strip_prefix(SCHEME).ok_or_else(not_found)?;
+        let node = self.nodes().get_opt(name).await.map_err(|error| transient(&error))?;
+        let Some(node) = node.filter(is_alive) else {
+            return if was_coming { Ok(()) } else { Err(not_found()) };
+        };
+        let this_one = Preconditions { uid: node.metadata.uid.clone(), resource_version: None };
+        let parameters = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
+        match self.nodes().delete(name, &parameters).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Err(not_found()),
+            Err(error) => Err(transient(&error)),
+        }
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    fn coming(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Instance>> {
+        self.coming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A Node that is being deleted is an instance that has ended.
+fn is_alive(node: &Node) -> bool {
+    node.metadata.deletion_timestamp.is_none()
+}
+
+fn launched(instance: Instance) -> Launched {
+    Launched { instance, refused: Vec::new() }
+}
+
+fn foreign() -> LaunchError {
+    LaunchError::of_request(CloudError::Transient { message: "the Node that was made has no provider ID".to_owned() })
+}
+
+fn name(node: &Node) -> String {
+    node.metadata.name.clone().unwrap_or_default()
+}
+
+fn transient(error: &kube::Error) -> CloudError {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => {
+            CloudError::Unauthorized { action: "nodes".to_owned(), message: status.message.clone() }
+        }
+        kube::Error::Api(status) if status.code == 429 => CloudError::Throttled { operation: "nodes".to_owned() },
+        kube::Error::Api(status) => CloudError::Transient { message: status.message.clone() },
+        other => CloudError::Transient { message: other.to_string() },
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the edge: when an instance was launched")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+impl Cloud for Kwok {
+    fn launch(&self, request: &LaunchRequest) -> impl Future<Output = Result<Launched, LaunchError>> + Send {
+        self.start(request)
+    }
+
+    fn get(&self, provider_id: &str) -> impl Future<Output = Result<Instance, CloudError>> + Send {
+        self.look(provider_id)
+    }
+
+    fn list(&self) -> impl Future<Output = Result<Vec<Instance>, CloudError>> + Send {
+        self.look_at_all()
+    }
+
+    /// Nodes that are objects only have no console.
+    fn console(&self, _: &str) -> impl Future<Output = Result<Option<String>, CloudError>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    fn terminate(&self, provider_id: &str) -> impl Future<Output = Result<(), CloudError>> + Send {
+        self.end(provider_id)
+    }
+
+    /// Nor tags: nothing asks for them, because their classes say that there are none (`Class::tags_instances`).
+    fn tag(&self, _: &str, _: &BTreeMap<String, String>) -> impl Future<Output = Result<(), CloudError>> + Send {
+        std::future::ready(Ok(()))
+    }
+}
