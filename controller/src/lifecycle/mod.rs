@@ -39,7 +39,6 @@ pub(crate) mod tests;
 use jiff::Timestamp;
 
 pub(crate) use self::conditions::{Status, at as judged, set as set_condition, whole_seconds};
-pub(crate) use self::conditions::set as set_condition;
 pub use self::conditions::{condition, is_true};
 pub use self::liveness::{INITIALIZATION_TIMEOUT, LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT};
 pub use self::seen::{Answers, Attachment, Class, Eviction, Hold, Listing, Readiness, Resident, Seen};
