@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::validate;
 use super::violation::{Findings, Place, Promise, Violation};
-use crate::disrupt::{Cause, Decision, Estate, Hold, Member, Settings, Share, Window};
+use crate::disrupt::{Cause, Consolidation, Decision, Estate, Hold, Member, Settings, Share, Window};
 use crate::labels;
 use crate::model::{Options, Problem};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
@@ -30,6 +30,7 @@ pub fn validate_disruption(
         for (number, command) in decision.commands.iter().enumerate() {
             for &node in &command.candidates {
                 touchable(estate, now, command.cause, (number, node), &mut findings);
+                justified(estate, now, command.cause, (number, node), &mut findings);
             }
         }
         node_budgets(estate, now, decision, &mut findings);
@@ -149,6 +150,47 @@ fn touchable(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (us
         if held || forbidden {
             findings.note(place, Promise::Held, format!("pod {} is not to be moved", pod.name));
         }
+    }
+}
+
+/// Whether the node is what the reason says of it.
+fn justified(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (usize, usize), findings: &mut Findings) {
+    let Some(member) = &estate.members[node] else { return };
+    let fault = match cause {
+        Cause::Empty | Cause::Underutilized => not_consolidatable(estate, now, member, cause),
+        Cause::Drifted => member.drifted.is_none().then_some("it has not drifted"),
+        Cause::Interrupted => member.interrupted.is_none().then_some("nobody takes it back"),
+        Cause::Expired => {
+            let age = member.created.map(|created| now.duration_since(created));
+            let is_old = age.is_some_and(|age| member.expire_after.is_some_and(|most| age >= most));
+            (!is_old).then_some("it is not too old")
+        }
+        Cause::Unhealthy => {
+            let is_broken = |it: &crate::disrupt::Ailment| now.duration_since(it.since) >= it.tolerated;
+            (!member.ailment.as_ref().is_some_and(is_broken)).then_some("it is not broken, or not for long enough")
+        }
+    };
+    if let Some(fault) = fault {
+        let name = &estate.problem.nodes[node].name;
+        findings.note(Place::Command(command), Promise::Justified, format!("node {name}: {fault}"));
+    }
+}
+
+/// Why the pool does not let the node be consolidated, if it does not.
+fn not_consolidatable(estate: &Estate, now: Timestamp, member: &Member, cause: Cause) -> Option<&'static str> {
+    let pool = member.pool?;
+    let policy = &estate.policies[pool];
+    let moves = member.occupants.iter().any(|it| it.reschedulable && it.eviction_cost > 0.0);
+    let Some(after) = policy.consolidate_after else { return Some("its pool never consolidates") };
+    let quiet_since = [member.initialized, member.last_pod_event].into_iter().flatten().max();
+    let is_quiet =
+        after.is_zero() || member.consolidatable || quiet_since.is_some_and(|since| now.duration_since(since) >= after);
+    match () {
+        () if estate.problem.pools[pool].missing_replicas.is_some() => Some("its pool has a fixed number of nodes"),
+        () if !is_quiet => Some("its pods have changed too lately"),
+        () if cause == Cause::Empty => moves.then_some("it is not empty"),
+        () if policy.consolidation == Consolidation::WhenEmpty => Some("its pool consolidates empty nodes only"),
+        () => None,
     }
 }
 

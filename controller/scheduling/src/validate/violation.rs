@@ -78,6 +78,8 @@ pub enum Promise {
     Untouchable,
     /// Nodes and pods that ask not to be disrupted are not, nor pods whose budget allows no eviction.
     Held,
+    /// What is stated as the reason holds, and what the pool says lets it be one.
+    Justified,
     /// Budgets of pools hold.
     NodeBudgets,
     /// A consolidation saves money, and savings are what is stated.

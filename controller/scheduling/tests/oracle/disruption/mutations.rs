@@ -1,7 +1,13 @@
 //! The validator of disruptions finds each kind of fault: good decisions are spoiled in one way at a time.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
 use muster_scheduling::Promise;
-use muster_scheduling::disrupt::{Block, Blocked, Cause, Command, Decision, Estate, Hold, Settings, Share, decide};
+use muster_scheduling::disrupt::{
+    Block, Blocked, Cause, Command, Consolidation, Decision, Estate, Hold, Refused, Settings, Share, decide,
+};
 use muster_scheduling::validate_disruption;
 
 use super::{estate, now};
@@ -124,4 +130,148 @@ fn more_nodes_than_a_budget_allows() {
 #[test]
 fn savings_that_are_not_there() {
     spoiled(Promise::Savings, |_, decision| moved(decision).savings += 0.01);
+}
+
+#[test]
+fn nodes_that_share_a_budget_of_pods() {
+    let found = (0..500).find_map(|seed| {
+        let estate = estate(seed, true);
+        let decision = decide(&estate, now(), &Settings::default());
+        let going = decision.commands.iter().flat_map(|command| command.candidates.clone());
+        let has_pods = |node: &usize| estate.members[*node].as_ref().is_some_and(|it| !it.occupants.is_empty());
+        let going: Vec<usize> = going.filter(has_pods).collect();
+        (going.len() > 1).then_some((estate, decision, going))
+    });
+    let (mut estate, decision, going) = found.unwrap();
+    for node in going {
+        estate.members[node].as_mut().unwrap().occupants[0].budgets = vec![0];
+    }
+    assert_eq!(promises(&estate, &decision), [], "nine may go");
+    estate.pod_budgets[0].allowed = 1;
+    assert_eq!(promises(&estate, &decision), [Promise::Held]);
+}
+
+#[test]
+fn a_node_that_was_promised_to_a_pod() {
+    spoiled(Promise::Untouchable, |estate, decision| {
+        let node = moved(decision).candidates[0];
+        estate.members[node].as_mut().unwrap().nominated_by = Some("default/web".into());
+    });
+}
+
+#[test]
+fn a_pool_that_does_not_consolidate_like_this() {
+    spoiled(Promise::Justified, |estate, _| {
+        estate.policies.iter_mut().for_each(|policy| policy.consolidate_after = None);
+    });
+    spoiled(Promise::Justified, |estate, _| {
+        estate.policies.iter_mut().for_each(|policy| policy.consolidation = Consolidation::WhenEmpty);
+    });
+    spoiled(Promise::Justified, |estate, decision| {
+        let after = Some(SignedDuration::from_hours(1));
+        estate.policies.iter_mut().for_each(|policy| policy.consolidate_after = after);
+        let node = moved(decision).candidates[0];
+        estate.members[node].as_mut().unwrap().last_pod_event = Some(now());
+    });
+    spoiled(Promise::Justified, |estate, _| {
+        estate.problem.pools.iter_mut().for_each(|pool| pool.missing_replicas = Some(0));
+    });
+}
+
+#[test]
+fn a_reason_that_does_not_hold() {
+    for cause in [Cause::Empty, Cause::Drifted, Cause::Expired, Cause::Unhealthy, Cause::Interrupted] {
+        spoiled(Promise::Justified, |_, decision| moved(decision).cause = cause);
+    }
+}
+
+/// One way to spoil a command; `None` if this one has nothing to spoil.
+type Spoil = fn(&Estate, &mut Decision, usize) -> Option<()>;
+
+const SPOILS: [(&str, Spoil); 9] = [
+    ("a node that must not be touched goes too", |_, decision, number| {
+        let blocks = [
+            Block::NotInitialized,
+            Block::DoNotDisrupt,
+            Block::PodDoNotDisrupt,
+            Block::ConsolidateAfter,
+            Block::ConsolidationPolicy,
+        ];
+        let blocked = decision.blocked.iter().position(|blocked| blocks.contains(&blocked.block))?;
+        let node = decision.blocked.remove(blocked).node;
+        let command = decision.commands.get_mut(number).filter(|command| !command.cause.forceful())?;
+        command.candidates.push(node);
+        Some(())
+    }),
+    ("a node goes that is not named", |_, decision, number| decision.commands[number].candidates.pop().map(drop)),
+    ("a pod is left out", |_, decision, number| decision.commands[number].existing.first_mut()?.1.pop().map(drop)),
+    ("a pod is in two places", |_, decision, number| {
+        let pods = &mut decision.commands[number].existing.first_mut()?.1;
+        pods.push(*pods.first()?);
+        Some(())
+    }),
+    ("pods go where their node was", |_, decision, number| {
+        let command = &mut decision.commands[number];
+        command.existing.first_mut()?.0 = command.candidates[0];
+        Some(())
+    }),
+    ("more is saved", |_, decision, number| {
+        decision.commands[number].savings += 0.001;
+        Some(())
+    }),
+    ("a launch is cheaper", |_, decision, number| {
+        let command = &mut decision.commands[number];
+        command.replacements.first_mut()?.price *= 0.9;
+        let price = command.replacements[0].price;
+        command.savings += price / 9.0;
+        Some(())
+    }),
+    ("a launch asks for less", |_, decision, number| {
+        let node = decision.commands[number].replacements.iter_mut().find(|node| !node.pods.is_empty())?;
+        node.requests = Default::default();
+        Some(())
+    }),
+    ("the cheapest type of a launch is another", |_, decision, number| {
+        let node = decision.commands[number].replacements.iter_mut().find(|node| node.alternatives.len() > 1)?;
+        node.alternatives = Arc::from(&node.alternatives[1..]);
+        Some(())
+    }),
+];
+
+#[test]
+fn every_spoiled_command_is_refused() {
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in 0..800 {
+        let (estate, settings) = (estate(seed, false), Settings::default());
+        let decision = decide(&estate, now(), &settings);
+        for number in 0..decision.commands.len() {
+            for (what, spoil) in SPOILS {
+                let mut spoiled = decision.clone();
+                if spoil(&estate, &mut spoiled, number).is_none() {
+                    continue;
+                }
+                let found = validate_disruption(&estate, now(), &settings, &spoiled);
+                assert!(!found.is_empty(), "seed {seed}, command {number}: {what}\n{:?}", spoiled.commands[number]);
+                *times.entry(what).or_default() += 1;
+            }
+        }
+    }
+    // Each way is worth something only if it is met.
+    assert!(times.len() == SPOILS.len() && times.values().all(|&count| count >= 15), "{times:?}");
+}
+
+#[test]
+fn capacity_that_was_refused() {
+    let found = (0..500).find_map(|seed| {
+        let estate = estate(seed, true);
+        let decision = decide(&estate, now(), &Settings::default());
+        let launch = decision.commands.iter().flat_map(|command| &command.replacements).next()?.clone();
+        Some((estate, decision, launch))
+    });
+    let (mut estate, decision, launch) = found.unwrap();
+    assert_eq!(promises(&estate, &decision), []);
+    let catalogue = estate.problem.pools[launch.pool].catalogue;
+    let instance_type = estate.problem.catalogues[catalogue].types()[launch.instance_type].name.clone();
+    estate.refused.push(Refused { instance_type, zone: None, capacity_type: None });
+    assert!(promises(&estate, &decision).contains(&Promise::Launchable));
 }
