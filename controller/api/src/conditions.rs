@@ -64,6 +64,8 @@ pub mod nodeclass {
     /// What was launched with the class of late has become nodes; while false, nothing is launched with it. Not part of
     /// Ready.
     pub const LAUNCHES_SUCCEED: &str = "LaunchesSucceed";
+    /// The user data can make a node, as far as can be known before a launch. Not part of Ready.
+    pub const BOOTSTRAP_VALID: &str = "BootstrapValid";
 }
 
 /// Types of conditions of a CapacityBuffer.

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 const DOCUMENT: &str = include_str!("../../../docs/annotations.md");
 /// Where each of our annotations is named.
-const SOURCES: [&str; 2] = [include_str!("../src/annotations.rs"), include_str!("../../aws/src/nodeclass.rs")];
+const SOURCES: [&str; 3] = [
+    include_str!("../src/annotations.rs"),
+    include_str!("../../aws/src/launch/tags.rs"),
+    include_str!("../../aws/src/nodeclass.rs"),
+];
 
 fn names(text: &str) -> BTreeSet<&str> {
     let end = |c: char| !c.is_ascii_lowercase() && c != '-' && c != '.' && c != '/';
@@ -27,6 +31,7 @@ fn every_condition_reason_and_event_of_ours_is_documented() {
     use muster_api::conditions::{nodeclaim, nodeclass, reason};
     use muster_api::events;
     let ours = [
+        nodeclass::BOOTSTRAP_VALID,
         nodeclass::LAUNCHES_SUCCEED,
         reason::LAUNCHES_PAUSED,
         reason::LAUNCHES_STOPPED,

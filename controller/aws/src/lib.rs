@@ -1,19 +1,27 @@
-//! EC2 for Muster: which instance types a NodeClass may launch, where, at what price, and what their nodes offer to pods.
+//! EC2 for Muster: which instance types a NodeClass may launch, where, at what price, what their nodes offer to pods, and how
+//! they are launched.
 //!
 //! ```text
 //!  catalogue/ec2.tsv ──► embedded ──► InstanceTypeFacts ─┐
 //!  (checked in)          (parsed once)  (what EC2 says)  │      ┌─ labels        requirements of the nodes
-//!                                                        ├──► resolve ─ capacity   cpu, memory, pods, devices
+//!  live ──► Inventory ───────────────────────────────────┼──► resolve ─ capacity   cpu, memory, pods, devices
 //!  EC2NodeClass ──► ClassSettings ───────────────────────┘      ├─ overhead      kubelet's reservations, eviction
 //!                   (what the operator says)                    └─ offerings     zone × capacity type, price, available
 //!                                                                      │
 //!  --catalog FILE ──► catalogue::read ──► Vec<InstanceType> ◄──────────┘
 //!  muster types   ◄── catalogue::write ◄─────────┘            (muster-scheduling's model)
+//!
+//!  EC2NodeClass ──► discovery ──► what to look up ──► live ──► Found ──► discovery::judge ──► status, conditions
+//!  LaunchRequest ─► launch ─────► templates, a fleet ─► live ──► answer ─► launch::outcome ──► Launched, LaunchError
+//!                                                        ├─ budget        calls a second, by family
+//!                                                        └─ refusal       what an error code means
 //! ```
 //!
-//! Everything here is a function of its arguments and of the checked-in table; nothing calls AWS. The rules are those of
-//! Karpenter's AWS provider 1.14, so that its manifests mean the same; where we go further the item says so.
+//! Everything but `live` is a function of its arguments and of the checked-in table. `live` is a feature of its own, since
+//! the SDK of AWS takes longer to build than all the rest. The rules are those of Karpenter's AWS provider 1.14, so that its
+//! manifests mean the same; where we go further the item says so.
 
+mod budget;
 mod capacity;
 mod class;
 mod compatibility;
@@ -22,6 +30,8 @@ mod error;
 mod facts;
 mod family;
 mod intern;
+mod inventory;
+mod nature;
 mod nodeclass;
 mod offerings;
 mod overhead;
@@ -30,8 +40,15 @@ mod resolve;
 mod row;
 
 pub mod catalogue;
+pub mod discovery;
+pub mod launch;
+#[cfg(feature = "live")]
+pub mod live;
+pub mod permissions;
 pub mod quantity;
+pub mod refusal;
 
+pub use budget::{Budgets, Family};
 pub use class::{
     BlockDevice, CapacityReservation, ClassSettings, InstanceStorePolicy, InterfaceType, KubeletSettings,
     NetworkInterface, PlacementGroup, Threshold,
@@ -43,6 +60,7 @@ pub use facts::{
     PlacementStrategy, Processor, UsageClasses,
 };
 pub use family::{AmiFamily, UnknownFamily};
+pub use inventory::Inventory;
 pub use nodeclass::PREFIX_DELEGATION;
 pub use offerings::{PriceSource, Prices};
 pub use resolve::{Resolver, instance_types, resolve};

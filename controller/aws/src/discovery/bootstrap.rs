@@ -1,0 +1,45 @@
+//! Whether the user data of a class can make a node, judged before anything is launched with it.
+
+use std::collections::BTreeMap;
+
+use muster_api::nodeclass::{Ec2NodeClass, Toggle};
+use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::kubelet::taints::Taint;
+use muster_bootstrap::question::ClassSettings;
+use muster_bootstrap::{Question, judge_node_class};
+
+use crate::launch::{Cluster, bootstrap_family, family_of, launch_of};
+
+/// What the rules of bootstrapping, which are the agent's own, say of a class. Errors first.
+#[must_use]
+pub fn bootstrap_findings(class: &Ec2NodeClass, cluster: &Cluster) -> Vec<Finding> {
+    let spec = &class.spec;
+    let options = &spec.metadata_options;
+    let settings = ClassSettings {
+        role: spec.role.clone(),
+        instance_profile: spec.instance_profile.clone(),
+        // One that is the default may be the API server's, and is no reason to speak.
+        hop_limit: Some(options.http_put_response_hop_limit).filter(|limit| *limit != 1),
+        has_no_metadata: options.http_endpoint == Toggle::Disabled,
+    };
+    let question = Question {
+        family: Some(bootstrap_family(family_of(spec))),
+        required_taints: vec![Taint::unregistered()],
+        class: Some(settings),
+        ..Question::default()
+    };
+    let launch = launch_of(cluster, class, None, &BTreeMap::new(), &[]);
+    let name = class.metadata.name.clone().unwrap_or_default();
+    let own = spec.user_data.as_deref().unwrap_or_default();
+    let mut findings = judge_node_class(question, &name, own, &launch).findings;
+    findings.retain(|finding| finding.severity != Severity::Info);
+    findings
+}
+
+/// `UD02: no launch is possible: … (line 3). Fix: …`
+#[must_use]
+pub fn finding_text(finding: &Finding) -> String {
+    let line = finding.evidence.as_ref().and_then(|evidence| evidence.place.line);
+    let at = line.map(|line| format!(" (line {line})")).unwrap_or_default();
+    format!("{}: {}{at}. Cause: {} Fix: {}", finding.verdict.code, finding.message, finding.verdict.cause, finding.fix)
+}

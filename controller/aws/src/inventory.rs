@@ -1,0 +1,131 @@
+//! The instance types of a region, with where they are offered and what they cost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use muster_scheduling::model::InstanceType;
+
+use crate::class::ClassSettings;
+use crate::embedded::Ec2;
+use crate::error::Error;
+use crate::facts::{InstanceTypeFacts, Place};
+use crate::offerings::{PriceSource, Prices};
+use crate::resolve::Resolver;
+
+/// Everything that EC2 says of a region's instance types: embedded, or asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inventory {
+    region: Arc<str>,
+    zones: Vec<Arc<str>>,
+    types: BTreeMap<Arc<str>, (InstanceTypeFacts, Prices)>,
+    /// Where the prices come from.
+    pub price_source: PriceSource,
+}
+
+impl Inventory {
+    /// What is known without asking.
+    ///
+    /// # Errors
+    /// If the embedded table does not have the region.
+    pub fn embedded(region: &str) -> Result<Self, Error> {
+        let ec2 = Ec2::embedded()?;
+        let found = ec2.region(region)?;
+        Ok(Self {
+            region: region.into(),
+            zones: found.zones().to_vec(),
+            types: ec2.types(found).map(|(facts, prices)| (Arc::clone(&facts.name), (facts, prices))).collect(),
+            price_source: found.price_source(),
+        })
+    }
+
+    /// What EC2 has said: the types with their zones. Prices are those that are embedded until others are told.
+    #[must_use]
+    pub fn described(region: &str, types: Vec<InstanceTypeFacts>) -> Self {
+        let mut zones: Vec<Arc<str>> = types.iter().flat_map(|facts| facts.zones.iter().cloned()).collect();
+        zones.sort_unstable();
+        zones.dedup();
+        let known = Ec2::embedded().ok();
+        let own = known.and_then(|ec2| ec2.region(region).ok());
+        let stand_in = own.or_else(|| known?.region(crate::PRICE_REGION).ok());
+        let mut prices: BTreeMap<Arc<str>, Prices> = known
+            .zip(stand_in)
+            .map(|(ec2, region)| ec2.types(region).map(|(facts, prices)| (facts.name, prices)).collect())
+            .unwrap_or_default();
+        let types = types.into_iter().map(|facts| {
+            let prices = prices.remove(&facts.name).unwrap_or_default();
+            (Arc::clone(&facts.name), (facts, prices))
+        });
+        let price_source = own.map_or(
+            PriceSource::StandIn { region: crate::PRICE_REGION, date: crate::PRICE_DATE },
+            crate::Region::price_source,
+        );
+        Self { region: region.into(), zones, types: types.collect(), price_source }
+    }
+
+    /// The region and its zones.
+    #[must_use]
+    pub fn place(&self) -> Place<'_> {
+        Place { region: &self.region, zones: &self.zones }
+    }
+
+    /// What is known of a type.
+    #[must_use]
+    pub fn facts(&self, instance_type: &str) -> Option<&InstanceTypeFacts> {
+        self.types.get(instance_type).map(|(facts, _)| facts)
+    }
+
+    /// What a type costs.
+    #[must_use]
+    pub fn prices(&self, instance_type: &str) -> Option<&Prices> {
+        self.types.get(instance_type).map(|(_, prices)| prices)
+    }
+
+    /// Names of all types, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.types.keys()
+    }
+
+    /// Takes over the prices of an older inventory that were asked for.
+    pub fn keep_prices(&mut self, older: &Self) {
+        for (name, (_, prices)) in &mut self.types {
+            if let Some((_, known)) = older.types.get(name) {
+                prices.clone_from(known);
+            }
+        }
+        self.price_source.clone_from(&older.price_source);
+    }
+
+    /// Takes over prices on demand, USD per hour; a type that is not among them keeps the price that it had.
+    pub fn tell_on_demand(&mut self, prices: &BTreeMap<String, f64>) {
+        for (name, (_, known)) in &mut self.types {
+            if let Some(price) = prices.get(&**name) {
+                known.on_demand = Some(*price);
+            }
+        }
+        self.price_source = PriceSource::Live;
+    }
+
+    /// Takes over spot prices, USD per hour by type and zone; a pool that is not among them has none from now on, for EC2's
+    /// history has every pool that there is.
+    pub fn tell_spot(&mut self, prices: &BTreeMap<(String, String), f64>) {
+        for (name, (_, known)) in &mut self.types {
+            let of_type = prices.range((name.to_string(), String::new())..);
+            let of_type = of_type.take_while(|((other, _), _)| **other == **name);
+            known.spot = Some(of_type.map(|((_, zone), price)| (zone.as_str().into(), *price)).collect());
+        }
+    }
+
+    /// Every type as the engine takes it under `class`, sorted by name.
+    #[must_use]
+    pub fn instance_types(&self, class: &ClassSettings) -> Vec<InstanceType> {
+        let mut resolver = Resolver::new(self.place(), class);
+        self.types.values().map(|(facts, prices)| resolver.resolve(facts, prices)).collect()
+    }
+
+    /// One type as the engine takes it under `class`.
+    #[must_use]
+    pub fn instance_type(&self, name: &str, class: &ClassSettings) -> Option<InstanceType> {
+        let (facts, prices) = self.types.get(name)?;
+        Some(Resolver::new(self.place(), class).resolve(facts, prices))
+    }
+}

@@ -1,0 +1,30 @@
+//! From a launch that is asked for to the fleet that is, and back.
+//!
+//! ```text
+//!  LaunchRequest ─► choice ──► which offerings one request names
+//!  EC2NodeClass ──► template ► image, user data, disks, network, tags: one for each image × pod limit
+//!  Inventory        subnets ─► the subnet of each zone
+//!                      └──► Plan: templates × overrides ──► CreateFleet ──► answer ──► Launched, LaunchError
+//! ```
+//!
+//! Nothing here calls AWS; what is planned is a value that a test compares with a file.
+
+mod answer;
+mod choice;
+mod content;
+mod devices;
+mod plan;
+mod subnets;
+mod tags;
+mod user_data;
+
+pub use self::answer::{FleetAnswer, FleetError, Had, outcome};
+pub use self::content::{Interface, NAME_PREFIX, Placement, Reservation, Template};
+pub use self::devices::{Disk, MetadataOptions};
+pub(crate) use self::plan::image_for;
+pub use self::plan::{Grounds, Override, Plan, PlanError, PlannedTemplate, plan};
+pub use self::subnets::{Addresses, Taken};
+pub(crate) use self::tags::of_class as tags_of_class;
+pub use self::tags::{CLUSTER_NAME, LAUNCH_TOKEN, ownership, restricted};
+pub(crate) use self::user_data::launch as launch_of;
+pub use self::user_data::{Cluster, bootstrap_family, family_of, user_data};

@@ -1,0 +1,300 @@
+//! What one launch asks EC2 for.
+
+use std::collections::BTreeMap;
+
+use muster_api::nodeclass::{Ami, Ec2NodeClass, Ec2NodeClassStatus, Toggle};
+use muster_api::{Operator, labels, resources};
+use muster_bootstrap::node_class::MergeFault;
+use muster_bootstrap::userdata::LARGEST_USER_DATA;
+use muster_cloud::{Alternative, CapacityType, CloudError, LaunchRequest, Offering, Refusal, Refused};
+use muster_scheduling::model::{self, InstanceType, Requirement, Resource};
+
+use super::choice::{self, Market};
+use super::content::{Placement, Reservation, Template};
+use super::subnets::Addresses;
+use super::user_data::{Cluster, family_of, user_data};
+use super::{devices, tags};
+use crate::capacity;
+use crate::class::ClassSettings;
+use crate::family::AmiFamily;
+use crate::inventory::Inventory;
+use crate::resolve::Resolver;
+
+/// What a launch rests on.
+#[derive(Debug, Clone, Copy)]
+pub struct Grounds<'a> {
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// The class, with its status.
+    pub class: &'a Ec2NodeClass,
+    /// The class and the controller's options, parsed.
+    pub settings: &'a ClassSettings,
+    /// What can be launched in the region.
+    pub inventory: &'a Inventory,
+    /// Free addresses of the subnets.
+    pub addresses: &'a Addresses,
+}
+
+/// A fleet of one instance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Client token, which makes it idempotent.
+    pub token: String,
+    /// How it is bought.
+    pub capacity_type: CapacityType,
+    /// `DefaultTargetCapacityType` of the fleet.
+    pub target: &'static str,
+    /// Templates, each with what may become of it.
+    pub templates: Vec<PlannedTemplate>,
+    /// Tags of the instance.
+    pub instance_tags: BTreeMap<String, String>,
+    /// Tags of its volumes and of the fleet.
+    pub tags: BTreeMap<String, String>,
+    /// `spec.context`.
+    pub context: Option<String>,
+    /// The least number of pods of the types: so many addresses it takes in each subnet.
+    pub addresses: i64,
+}
+
+/// A launch template and its overrides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedTemplate {
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    pub template: Template,
+    /// Types and subnets, cheapest first.
+    pub overrides: Vec<Override>,
+}
+
+/// One pool that EC2 may draw from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Override {
+    /// What would be bought.
+    pub offering: Offering,
+    /// Where.
+    pub subnet: String,
+}
+
+/// Why nothing can be asked for.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// The status of the class lacks something that a launch needs.
+    #[error("EC2NodeClass `{class}` has no {what} yet")]
+    Unresolved {
+        /// Name of the class.
+        class: String,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The class's user data cannot be merged.
+    #[error(transparent)]
+    UserData(#[from] MergeFault),
+    /// The user data is too long for EC2.
+    #[error("the user data has {0} bytes, and EC2 takes {LARGEST_USER_DATA}")]
+    UserDataTooLong(usize),
+    /// No alternative has a subnet in its zone and an image for its type.
+    #[error("none of the alternatives has a subnet in its zone and an image for its type")]
+    Nothing(Vec<Offering>),
+}
+
+impl From<PlanError> for CloudError {
+    fn from(error: PlanError) -> Self {
+        let message = error.to_string();
+        match error {
+            PlanError::Unresolved { .. } => Self::Transient { message },
+            PlanError::UserData(_) => Self::BadClass { reason: "InvalidUserData".to_owned(), message },
+            PlanError::UserDataTooLong(_) => Self::BadClass { reason: "UserDataSizeLimitExceeded".to_owned(), message },
+            PlanError::Nothing(offerings) => {
+                let refused = offerings.into_iter().map(|offering| Refused { offering, refusal: Refusal::Unsupported });
+                Self::NoCapacity { refused: refused.collect() }
+            }
+        }
+    }
+}
+
+/// What makes templates of one launch differ.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Variant {
+    image: String,
+    max_pods: i64,
+    efa: Option<u32>,
+    reservation: Option<String>,
+}
+
+/// Plans a launch. Same request and same grounds, same plan, but for prices, which are not in it.
+///
+/// # Errors
+/// If the class is not resolved, its user data cannot be used, or no alternative is left.
+pub fn plan(request: &LaunchRequest, grounds: &Grounds<'_>) -> Result<Plan, PlanError> {
+    let class = grounds.class;
+    let name = class.metadata.name.clone().unwrap_or_default();
+    let unresolved = |what| PlanError::Unresolved { class: name.clone(), what };
+    let status = class.status.as_ref().ok_or_else(|| unresolved("status"))?;
+    let profile = status.instance_profile.clone().ok_or_else(|| unresolved("instance profile"))?;
+    for (is_missing, what) in [
+        (status.subnets.is_empty(), "subnets"),
+        (status.amis.is_empty(), "images"),
+        (status.security_groups.is_empty(), "security groups"),
+    ] {
+        if is_missing {
+            return Err(unresolved(what));
+        }
+    }
+    if grounds.settings.ami_family == AmiFamily::Al2023 && grounds.cluster.service_cidr.is_none() {
+        return Err(unresolved("network of Services, which AL2023 needs,"));
+    }
+    let chosen = choice::choose(request, grounds.inventory, &status.capacity_reservations);
+    let own = tags::of_class(&grounds.cluster.name, &name, request.pool.as_deref(), &class.spec.tags);
+    let (variants, least_pods) = variants(&chosen, request, grounds, status);
+    if variants.is_empty() {
+        return Err(PlanError::Nothing(request.alternatives.iter().map(|one| one.offering.clone()).collect()));
+    }
+    let capacity_type = chosen.first().map_or(CapacityType::OnDemand, |one| one.offering.capacity_type);
+    let maker = Maker { request, grounds, status, profile, own: &own, capacity_type };
+    let templates = variants.into_iter().map(|(variant, overrides)| {
+        let template = maker.template(&variant)?;
+        Ok(PlannedTemplate { name: template.name(), template, overrides })
+    });
+    let templates: Vec<PlannedTemplate> = templates.collect::<Result<_, PlanError>>()?;
+    let market = chosen
+        .first()
+        .and_then(|one| choice::market_of(one.offering.reservation.as_deref()?, &status.capacity_reservations));
+    Ok(Plan {
+        token: request.token.to_string(),
+        capacity_type,
+        target: match (capacity_type, market) {
+            (CapacityType::Spot, _) => "spot",
+            (_, Some(Market::Block)) => "capacity-block",
+            (_, Some(Market::Interruptible)) => "reserved-capacity",
+            _ => "on-demand",
+        },
+        templates,
+        instance_tags: tags::of_instance(&own, &request.tags, &request.token),
+        tags: own,
+        context: class.spec.context.clone(),
+        addresses: least_pods,
+    })
+}
+
+/// The alternatives by the template that they need, each in the order of price, and the least number of pods.
+fn variants(
+    chosen: &[Alternative],
+    request: &LaunchRequest,
+    grounds: &Grounds<'_>,
+    status: &Ec2NodeClassStatus,
+) -> (BTreeMap<Variant, Vec<Override>>, i64) {
+    let subnets = grounds.addresses.choose(&status.subnets);
+    let wants_efa = request.requests.contains_key(resources::EFA);
+    let mut resolver = Resolver::new(grounds.inventory.place(), grounds.settings);
+    let mut of_types: BTreeMap<&str, Option<Variant>> = BTreeMap::new();
+    let mut variants: BTreeMap<Variant, Vec<Override>> = BTreeMap::new();
+    let mut least = i64::MAX;
+    for one in chosen {
+        let offering = &one.offering;
+        let of_type = of_types.entry(&offering.instance_type).or_insert_with(|| {
+            let facts = grounds.inventory.facts(&offering.instance_type)?;
+            let resolved = resolver.resolve(facts, &crate::Prices::default());
+            let image = image_for(&resolved, &status.amis)?;
+            let pods = capacity::pods(facts, grounds.settings);
+            least = least.min(resolved.capacity.get(&Resource::Pods));
+            let efa =
+                (wants_efa && grounds.class.spec.network_interfaces.is_empty()).then_some(facts.network.efa_interfaces);
+            Some(Variant { image: image.id.clone(), max_pods: pods, efa, reservation: None })
+        });
+        let (Some(of_type), Some(subnet)) = (of_type, subnets.get(&offering.zone)) else { continue };
+        let variant = Variant {
+            image: of_type.image.clone(),
+            max_pods: of_type.max_pods,
+            efa: of_type.efa,
+            reservation: offering.reservation.clone(),
+        };
+        let entry = variants.entry(variant).or_default();
+        entry.push(Override { offering: offering.clone(), subnet: subnet.clone() });
+    }
+    (variants, least)
+}
+
+/// The first image of the status, which has the newest first, that suits the type.
+pub(crate) fn image_for<'a>(instance_type: &InstanceType, amis: &'a [Ami]) -> Option<&'a Ami> {
+    amis.iter().find(|ami| {
+        ami.requirements.iter().all(|wanted| {
+            let requirement = Requirement::new(operator(wanted.operator), wanted.values.iter().map(String::as_str));
+            instance_type.requirements.get(&wanted.key).map_or(requirement.allows_absence(), |there| {
+                there.overlaps(&requirement) || there.allows_absence() && requirement.allows_absence()
+            })
+        })
+    })
+}
+
+fn operator(operator: Operator) -> model::Operator {
+    match operator {
+        Operator::In => model::Operator::In,
+        Operator::NotIn => model::Operator::NotIn,
+        Operator::Exists => model::Operator::Exists,
+        Operator::DoesNotExist => model::Operator::DoesNotExist,
+        Operator::Gt => model::Operator::Gt,
+        Operator::Lt => model::Operator::Lt,
+        Operator::Gte => model::Operator::Gte,
+        Operator::Lte => model::Operator::Lte,
+    }
+}
+
+/// What the templates of one launch have in common.
+struct Maker<'a> {
+    request: &'a LaunchRequest,
+    grounds: &'a Grounds<'a>,
+    status: &'a Ec2NodeClassStatus,
+    profile: String,
+    own: &'a BTreeMap<String, String>,
+    capacity_type: CapacityType,
+}
+
+impl Maker<'_> {
+    fn template(&self, variant: &Variant) -> Result<Template, PlanError> {
+        let Self { request, grounds, status, own, .. } = self;
+        let spec = &grounds.class.spec;
+        let family = family_of(spec);
+        let mut node_labels = request.labels.clone();
+        node_labels.insert(labels::CAPACITY_TYPE.to_owned(), self.capacity_type.name().to_owned());
+        let user_data = user_data(grounds.cluster, grounds.class, variant.max_pods, &node_labels, &request.taints)?;
+        if user_data.len() > LARGEST_USER_DATA {
+            return Err(PlanError::UserDataTooLong(user_data.len()));
+        }
+        let label = |key: &str| request.labels.get(key).map(String::as_str);
+        let reservation = match &variant.reservation {
+            None => Reservation::None,
+            Some(id) => Reservation::Only {
+                id: id.clone(),
+                market: match choice::market_of(id, &status.capacity_reservations) {
+                    Some(Market::Block) => Some("capacity-block"),
+                    Some(Market::Interruptible) => Some("interruptible-capacity-reservation"),
+                    Some(Market::Reserved) | None => None,
+                },
+            },
+        };
+        let group = grounds.settings.placement_group.as_ref();
+        Ok(Template {
+            image_id: variant.image.clone(),
+            user_data,
+            instance_profile: self.profile.clone(),
+            detailed_monitoring: spec.detailed_monitoring,
+            disks: devices::disks(spec, family),
+            metadata: devices::metadata(spec, &grounds.cluster.region),
+            nested_virtualization: spec
+                .cpu_options
+                .as_ref()
+                .and_then(|options| options.nested_virtualization)
+                .map(|toggle| toggle == Toggle::Enabled),
+            placement: Placement {
+                tenancy: label(labels::INSTANCE_TENANCY).unwrap_or("default").to_owned(),
+                group_id: group.map(|group| group.id.to_string()),
+                partition: label(labels::PLACEMENT_GROUP_PARTITION).and_then(|number| number.parse().ok()),
+            },
+            interfaces: devices::interfaces(spec, &status.security_groups, variant.efa, grounds.cluster.is_ipv6()),
+            reservation,
+            tags: (*own).clone(),
+            is_spot: self.capacity_type == CapacityType::Spot,
+        })
+    }
+}

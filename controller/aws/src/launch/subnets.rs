@@ -1,0 +1,126 @@
+//! Which subnet of a zone a launch goes to.
+
+use std::collections::BTreeMap;
+
+use muster_api::nodeclass::Subnet;
+
+/// Free addresses by subnet: what EC2 said last, less what launches since then have taken.
+///
+/// A node takes as many addresses as it may have pods, since the VPC CNI gives each pod one; which type it becomes is not
+/// known before, so the smallest one counts, as with Karpenter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Addresses {
+    free: BTreeMap<String, i64>,
+    /// Counts what EC2 said, so that nothing is given back to a figure that has it already.
+    told: u64,
+}
+
+/// Addresses that a launch has taken in advance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    by_subnet: BTreeMap<String, i64>,
+    told: u64,
+}
+
+// === impl Addresses ===
+
+impl Addresses {
+    /// EC2 says how many addresses are free; what was taken in advance is in it.
+    pub fn tell(&mut self, free: impl IntoIterator<Item = (String, i64)>) {
+        self.free.extend(free);
+        self.told += 1;
+    }
+
+    /// EC2 has refused the subnet for want of addresses.
+    pub fn exhaust(&mut self, subnet: &str) {
+        self.free.insert(subnet.to_owned(), 0);
+    }
+
+    /// How many are free, as far as is known.
+    #[must_use]
+    pub fn free(&self, subnet: &str) -> Option<i64> {
+        self.free.get(subnet).copied()
+    }
+
+    /// The subnet of each zone that has most free addresses; of equals the one with the lesser id. Zones of which no subnet
+    /// has any are left out, unless that is so everywhere: then EC2 is to say it.
+    #[must_use]
+    pub fn choose(&self, subnets: &[Subnet]) -> BTreeMap<String, String> {
+        let left = |subnet: &Subnet| self.free.get(&subnet.id).copied().unwrap_or(i64::MAX);
+        let mut best: BTreeMap<&str, &Subnet> = BTreeMap::new();
+        for subnet in subnets {
+            let there = best.entry(&subnet.zone).or_insert(subnet);
+            if (left(subnet), &there.id) > (left(there), &subnet.id) {
+                *there = subnet;
+            }
+        }
+        let has_room = best.values().any(|subnet| left(subnet) > 0);
+        let useful = best.into_iter().filter(|(_, subnet)| !has_room || left(subnet) > 0);
+        useful.map(|(zone, subnet)| (zone.to_owned(), subnet.id.clone())).collect()
+    }
+
+    /// Takes `each` addresses of every one of the subnets, since the instance may come to any of them.
+    pub fn take<'a>(&mut self, subnets: impl IntoIterator<Item = &'a str>, each: i64) -> Taken {
+        let mut by_subnet = BTreeMap::new();
+        for subnet in subnets {
+            if let Some(free) = self.free.get_mut(subnet) {
+                *free = free.saturating_sub(each);
+                by_subnet.insert(subnet.to_owned(), each);
+            }
+        }
+        Taken { by_subnet, told: self.told }
+    }
+
+    /// Gives back what was taken in the subnets that the instance did not come to.
+    pub fn settle(&mut self, taken: &Taken, came_to: Option<&str>) {
+        if taken.told != self.told {
+            return;
+        }
+        for (subnet, amount) in taken.by_subnet.iter().filter(|(subnet, _)| Some(subnet.as_str()) != came_to) {
+            if let Some(free) = self.free.get_mut(subnet).filter(|free| **free != 0) {
+                *free = free.saturating_add(*amount);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subnet(id: &str, zone: &str) -> Subnet {
+        Subnet { id: id.to_owned(), zone: zone.to_owned(), zone_id: None }
+    }
+
+    fn chosen(addresses: &Addresses) -> Vec<String> {
+        let subnets = [subnet("s-2", "a"), subnet("s-1", "a"), subnet("s-3", "b")];
+        addresses.choose(&subnets).into_values().collect()
+    }
+
+    #[test]
+    fn the_emptiest_subnet_of_each_zone_counted_in_flight() {
+        let mut addresses = Addresses::default();
+        addresses.tell([("s-1", 100), ("s-2", 100), ("s-3", 5)].map(|(id, free)| (id.to_owned(), free)));
+        assert_eq!(chosen(&addresses), ["s-1", "s-3"], "of equals the lesser id");
+        let taken = addresses.take(["s-1", "s-3"], 29);
+        assert_eq!(chosen(&addresses), ["s-2"], "-24 are no addresses");
+        addresses.settle(&taken, Some("s-1"));
+        assert_eq!(chosen(&addresses), ["s-2", "s-3"]);
+        assert_eq!((addresses.free("s-1"), addresses.free("s-3")), (Some(71), Some(5)));
+        let taken = addresses.take(["s-2"], 29);
+        addresses.tell([("s-2".to_owned(), 71)]);
+        addresses.settle(&taken, None);
+        assert_eq!(addresses.free("s-2"), Some(71), "what EC2 has said since is not changed");
+    }
+
+    #[test]
+    fn a_subnet_that_is_full_is_left_alone_unless_all_are() {
+        let mut addresses = Addresses::default();
+        addresses.exhaust("s-3");
+        assert_eq!(chosen(&addresses), ["s-1"]);
+        for full in ["s-1", "s-2"] {
+            addresses.exhaust(full);
+        }
+        assert_eq!(chosen(&addresses), ["s-1", "s-3"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! User data of the instances of a class.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Taint;
+use muster_api::labels;
+use muster_api::nodeclass::{Ec2NodeClass, Ec2NodeClassSpec, InstanceStorePolicy};
+use muster_bootstrap::Family;
+use muster_bootstrap::kubelet::taints::Taint as KubeletTaint;
+use muster_bootstrap::node_class::{self, Launch, MergeFault};
+use serde_json::{Map, Value};
+
+use crate::family::AmiFamily;
+
+/// What nodes have to know of their cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cluster {
+    /// Its name.
+    pub name: String,
+    /// Region, such as `eu-west-1`.
+    pub region: String,
+    /// URL of its API server.
+    pub endpoint: String,
+    /// Certificate authority of the API server: base64 of PEM.
+    pub certificate_authority: String,
+    /// Minor version of Kubernetes, such as `1.35`: images are published for it.
+    pub kubernetes: String,
+    /// Network of Services; AL2023 needs it.
+    pub service_cidr: Option<String>,
+    /// Address of the cluster's DNS; one of IPv6 makes the cluster one of IPv6.
+    pub dns: Option<String>,
+}
+
+impl Cluster {
+    /// Whether pods have addresses of IPv6.
+    #[must_use]
+    pub fn is_ipv6(&self) -> bool {
+        self.dns.as_deref().is_some_and(|address| address.contains(':'))
+    }
+}
+
+/// The family as the rules of bootstrapping call it.
+#[must_use]
+pub const fn bootstrap_family(family: AmiFamily) -> Family {
+    match family {
+        AmiFamily::Al2 => Family::Al2,
+        AmiFamily::Al2023 => Family::Al2023,
+        AmiFamily::Bottlerocket => Family::Bottlerocket,
+        AmiFamily::Custom => Family::Custom,
+        AmiFamily::Windows2019 => Family::Windows2019,
+        AmiFamily::Windows2022 => Family::Windows2022,
+        AmiFamily::Windows2025 => Family::Windows2025,
+    }
+}
+
+/// Family of the class's images: what it says, else what its alias says, else Custom.
+#[must_use]
+pub fn family_of(spec: &Ec2NodeClassSpec) -> AmiFamily {
+    spec.resolved_ami_family().map_or(AmiFamily::Custom, AmiFamily::from)
+}
+
+/// What the renderer takes: the class, the cluster, and who the node is to be.
+pub(crate) fn launch(
+    cluster: &Cluster,
+    class: &Ec2NodeClass,
+    max_pods: Option<i64>,
+    labels_of_node: &BTreeMap<String, String>,
+    taints: &[Taint],
+) -> Launch {
+    let spec = &class.spec;
+    let mut labels_of_node = labels_of_node.clone();
+    labels_of_node.insert(labels::EC2NODECLASS.to_owned(), class.metadata.name.clone().unwrap_or_default());
+    if family_of(spec) != AmiFamily::Custom {
+        // The node brings its taints itself.
+        labels_of_node.insert(labels::DO_NOT_SYNC_TAINTS.to_owned(), "true".to_owned());
+    }
+    let mut kubelet = match spec.kubelet.as_ref().map(serde_json::to_value) {
+        Some(Ok(Value::Object(settings))) => settings,
+        _ => Map::new(),
+    };
+    if let Some(pods) = max_pods {
+        kubelet.entry("maxPods").or_insert_with(|| pods.into());
+    }
+    let taint = |taint: &Taint| KubeletTaint {
+        key: taint.key.clone(),
+        value: taint.value.clone().unwrap_or_default(),
+        effect: taint.effect.clone(),
+    };
+    Launch {
+        cluster_name: cluster.name.clone(),
+        endpoint: cluster.endpoint.clone(),
+        certificate_authority: cluster.certificate_authority.clone(),
+        service_cidr: cluster.service_cidr.clone().unwrap_or_default(),
+        cluster_dns: cluster.dns.clone(),
+        labels: labels_of_node,
+        taints: taints.iter().map(taint).collect(),
+        kubelet,
+        uses_instance_store: spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
+    }
+}
+
+/// User data of a node with these labels and taints that may have `max_pods` pods; not yet encoded as base64.
+///
+/// # Errors
+/// If the class's own user data cannot be merged with what the family needs.
+pub fn user_data(
+    cluster: &Cluster,
+    class: &Ec2NodeClass,
+    max_pods: i64,
+    labels_of_node: &BTreeMap<String, String>,
+    taints: &[Taint],
+) -> Result<String, MergeFault> {
+    let launch = launch(cluster, class, Some(max_pods), labels_of_node, taints);
+    let own = class.spec.user_data.as_deref().unwrap_or_default();
+    node_class::user_data(bootstrap_family(family_of(&class.spec)), own, &launch)
+}

@@ -1,0 +1,118 @@
+//! Many that ask about one thing each, made into one call about many.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use muster_cloud::CloudError;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+/// Nobody has asked for so long: the call is made. Karpenter's figures.
+const IDLE: Duration = Duration::from_millis(100);
+/// The first has waited for so long: the call is made.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The call about many.
+pub(super) trait Work: Send + Sync + 'static {
+    /// What comes of each.
+    type Answer: Clone + Send + 'static;
+
+    /// Things that one call takes at most.
+    const MOST: usize;
+
+    /// Asks about all of them. What is not in the answer has not been answered.
+    fn ask(
+        &self,
+        about: Vec<String>,
+    ) -> impl Future<Output = BTreeMap<String, Result<Self::Answer, CloudError>>> + Send;
+}
+
+/// Gathers what is asked.
+pub(super) struct Batch<W: Work>(Arc<Inner<W>>);
+
+struct Inner<W: Work> {
+    work: W,
+    /// Held for a few instructions.
+    waiting: Mutex<Waiting<W::Answer>>,
+}
+
+type Answered<A> = oneshot::Sender<Result<A, CloudError>>;
+
+struct Waiting<A> {
+    asked: BTreeMap<String, Vec<Answered<A>>>,
+    /// Counts what was asked, so that a pause is noticed.
+    count: u64,
+    /// Whether somebody is on it.
+    has_gatherer: bool,
+}
+
+// === impl Batch ===
+
+impl<W: Work> Batch<W> {
+    pub(super) fn new(work: W) -> Self {
+        let waiting = Waiting { asked: BTreeMap::new(), count: 0, has_gatherer: false };
+        Self(Arc::new(Inner { work, waiting: Mutex::new(waiting) }))
+    }
+
+    /// What comes of `thing`. Whoever stops waiting takes nothing from the others: the call is a task of its own.
+    pub(super) async fn ask(&self, thing: &str) -> Result<W::Answer, CloudError> {
+        let (sender, answer) = oneshot::channel();
+        let is_first = {
+            let mut waiting = self.0.lock();
+            waiting.asked.entry(thing.to_owned()).or_default().push(sender);
+            waiting.count += 1;
+            !std::mem::replace(&mut waiting.has_gatherer, true)
+        };
+        if is_first {
+            tokio::spawn(gather(Arc::clone(&self.0)));
+        }
+        let lost = || CloudError::Transient { message: format!("the call about `{thing}` was given up") };
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+}
+
+impl<W: Work> Inner<W> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<W::Answer>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn gather<W: Work>(inner: Arc<Inner<W>>) {
+    #[expect(clippy::disallowed_methods, reason = "the edge measures how long it has waited")]
+    let first = Instant::now();
+    let mut seen = inner.lock().count;
+    loop {
+        sleep(IDLE).await;
+        let waiting = inner.lock();
+        let is_quiet = waiting.count == seen;
+        if is_quiet || waiting.asked.len() >= W::MOST || first.elapsed() >= LONGEST {
+            break;
+        }
+        seen = waiting.count;
+    }
+    let asked = {
+        let mut waiting = inner.lock();
+        waiting.has_gatherer = false;
+        std::mem::take(&mut waiting.asked)
+    };
+    let mut asked: Vec<(String, Vec<Answered<W::Answer>>)> = asked.into_iter().collect();
+    while !asked.is_empty() {
+        let rest = asked.split_off(asked.len().min(W::MOST));
+        let part = std::mem::replace(&mut asked, rest);
+        let inner = Arc::clone(&inner);
+        tokio::spawn(async move {
+            let things = part.iter().map(|(thing, _)| thing.clone()).collect();
+            let answers = inner.work.ask(things).await;
+            for (thing, senders) in part {
+                let unanswered = || Err(CloudError::Transient { message: format!("no answer about `{thing}`") });
+                let answer = answers.get(&thing).cloned().unwrap_or_else(unanswered);
+                for sender in senders {
+                    // Whoever has stopped waiting does not want to know.
+                    let _ = sender.send(answer.clone());
+                }
+            }
+        });
+    }
+}

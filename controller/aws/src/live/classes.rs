@@ -1,0 +1,71 @@
+//! Every EC2NodeClass, as a launch needs it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use muster_api::Ec2NodeClass;
+
+use crate::class::{ClassSettings, PlacementGroup};
+use crate::error::SettingError;
+
+/// Options of the controller that decide what a node offers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Network interfaces that pods may not use (`RESERVED_ENIS`).
+    pub reserved_enis: u32,
+    /// Part of the memory that the hypervisor keeps (`VM_MEMORY_OVERHEAD_PERCENT`).
+    pub vm_memory_overhead: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let ClassSettings { reserved_enis, vm_memory_overhead, .. } = ClassSettings::default();
+        Self { reserved_enis, vm_memory_overhead }
+    }
+}
+
+/// A class with everything that is known of it.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) class: Ec2NodeClass,
+    pub(super) settings: Result<ClassSettings, SettingError>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Classes(RwLock<BTreeMap<String, Arc<Known>>>);
+
+impl Classes {
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Known>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// `free` is how many instances each reservation still takes.
+    pub(super) fn learn(
+        &self,
+        class: Ec2NodeClass,
+        options: Options,
+        group: Option<PlacementGroup>,
+        free: &BTreeMap<String, u32>,
+    ) {
+        let settings = ClassSettings::try_from(&class).map(|settings| {
+            let reservations = settings.reservations.into_iter().map(|mut reservation| {
+                reservation.available_instances = free.get(&*reservation.id).copied();
+                reservation
+            });
+            ClassSettings {
+                reservations: reservations.collect(),
+                placement_group: group,
+                reserved_enis: options.reserved_enis,
+                vm_memory_overhead: options.vm_memory_overhead,
+                ..settings
+            }
+        });
+        let name = class.metadata.name.clone().unwrap_or_default();
+        let known = Arc::new(Known { class, settings });
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, known);
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+}

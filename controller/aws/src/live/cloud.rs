@@ -1,0 +1,495 @@
+//! The cloud that is EC2.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use muster_api::{Ec2NodeClass, labels};
+use muster_bootstrap::userdata::base64;
+use muster_cloud::{
+    Cloud, CloudError, Instance, InstanceState, LaunchError, LaunchRequest, LaunchToken, Launched, Refusal, Refused,
+    after,
+};
+use muster_scheduling::model::InstanceType;
+
+use super::batch::Batch;
+use super::caller::{Caller, Clock, Failure};
+use super::classes::{Classes, Known, Options};
+use super::connection::Connection;
+use super::instances::{self, Describe, Terminate, instance_id};
+use super::{describe, fleet, lookup, prices, profile, templates, trial};
+use crate::budget::Family;
+use crate::class::{ClassSettings, PlacementGroup};
+use crate::discovery::{Found, Trial, TrialCall};
+use crate::inventory::Inventory;
+use crate::launch::{Addresses, Cluster, FleetAnswer, Grounds, Plan, Taken, outcome, plan};
+use crate::nature;
+use crate::refusal::Meaning;
+
+/// For so long EC2 may not know an instance that it has launched. Usually it is a second or two.
+const VISIBLE: Duration = Duration::from_secs(60);
+/// For so long an instance may be looked for whose launch was asked for with other parameters.
+const LOOKED_FOR: Duration = Duration::from_secs(30);
+
+/// EC2, for one cluster.
+pub struct Ec2Cloud(Arc<Inner>);
+
+struct Inner {
+    aws: Connection,
+    caller: Arc<Caller>,
+    options: Options,
+    classes: Classes,
+    templates: templates::Templates,
+    describe: Batch<Describe>,
+    terminate: Batch<Terminate>,
+    started_at: Timestamp,
+    cluster: RwLock<Arc<Cluster>>,
+    inventory: RwLock<Arc<Inventory>>,
+    /// Held while a launch is planned, never across a call.
+    addresses: Mutex<Addresses>,
+    /// Launches of the last minute, by instance: EC2 may not know them yet.
+    recent: Mutex<BTreeMap<String, Instance>>,
+    /// Tokens that were used before with other parameters, and since when their instance is looked for.
+    reused: Mutex<BTreeMap<LaunchToken, Timestamp>>,
+}
+
+// === impl Ec2Cloud ===
+
+impl Ec2Cloud {
+    /// EC2 for `cluster`, with what is known of instance types so far.
+    #[must_use]
+    pub fn new(aws: Connection, cluster: Cluster, inventory: Inventory, options: Options, clock: Clock) -> Self {
+        let caller = Arc::new(Caller::new(clock));
+        let describe = Describe { aws: aws.clone(), caller: Arc::clone(&caller) };
+        let terminate = Terminate { aws: aws.clone(), caller: Arc::clone(&caller) };
+        Self(Arc::new(Inner {
+            started_at: caller.now(),
+            aws,
+            caller,
+            options,
+            classes: Classes::default(),
+            templates: templates::Templates::default(),
+            describe: Batch::new(describe),
+            terminate: Batch::new(terminate),
+            cluster: RwLock::new(Arc::new(cluster)),
+            inventory: RwLock::new(Arc::new(inventory)),
+            addresses: Mutex::default(),
+            recent: Mutex::default(),
+            reused: Mutex::default(),
+        }))
+    }
+
+    /// A class as the API server has it now. `group` is the placement group that it selects, `free` how many instances each
+    /// of its reservations still takes.
+    pub fn learn_class(&self, class: Ec2NodeClass, group: Option<PlacementGroup>, free: &BTreeMap<String, u32>) {
+        self.0.classes.learn(class, self.0.options, group, free);
+    }
+
+    /// A class is gone.
+    pub fn forget_class(&self, name: &str) {
+        self.0.classes.forget(name);
+    }
+
+    /// What is known of the cluster now.
+    pub fn learn_cluster(&self, cluster: Cluster) {
+        *self.0.cluster.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(cluster);
+    }
+
+    /// Free addresses by subnet, as EC2 said last.
+    pub fn learn_addresses(&self, free: impl IntoIterator<Item = (String, i64)>) {
+        lock(&self.0.addresses).tell(free);
+    }
+
+    /// The instance types with their prices, as they are now.
+    pub fn learn_inventory(&self, inventory: Inventory) {
+        *self.0.inventory.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(inventory);
+    }
+
+    /// The instance types with their prices.
+    #[must_use]
+    pub fn inventory(&self) -> Arc<Inventory> {
+        Arc::clone(&self.0.inventory.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What may be launched with a class, as the engine takes it.
+    ///
+    /// # Errors
+    /// If there is no such class, or a setting of it cannot be used.
+    pub fn instance_types(&self, class: &str) -> Result<Vec<InstanceType>, CloudError> {
+        let known = self.0.class(class)?;
+        Ok(self.inventory().instance_types(settings(&known)?))
+    }
+
+    /// Looks up what the selectors of a class select, and makes its instance profile if it names a role. What follows for
+    /// the status is [`crate::discovery::judge`]'s, and what is written of it is told with [`Self::learn_class`].
+    pub async fn look_up(&self, class: &Ec2NodeClass) -> Found {
+        let found = lookup::look_up(&self.0.aws, &self.0.caller, &self.0.cluster(), class).await;
+        self.learn_addresses(found.addresses());
+        found
+    }
+
+    /// Tries a launch with a class out, whose status has been told; EC2 launches nothing. [`Found::trial`] takes the answer.
+    ///
+    /// # Errors
+    /// What a launch would meet.
+    pub async fn try_out(&self, class: &str) -> Result<(), Trial> {
+        let failed = |error| Trial { call: TrialCall::CreateLaunchTemplate, error };
+        let known = self.0.class(class).map_err(failed)?;
+        let settings = settings(&known).map_err(failed)?;
+        let Inner { aws, caller, templates, .. } = &*self.0;
+        let (cluster, inventory) = (self.0.cluster(), self.inventory());
+        trial::try_out(aws, caller, templates, &cluster, &inventory, &known.class, settings).await
+    }
+
+    /// Removes the instance profiles that were made for a class that is going. How many.
+    ///
+    /// # Errors
+    /// If IAM does not do it; some may be gone.
+    pub async fn remove_profiles(&self, class: &Ec2NodeClass) -> Result<usize, CloudError> {
+        profile::remove(&self.0.aws, &self.0.caller, &self.0.cluster(), class).await
+    }
+
+    /// Asks for all instance types with their zones, and for their prices. Prices that are not to be had stay as they were.
+    ///
+    /// # Errors
+    /// If EC2 does not say which types there are; then nothing has changed.
+    pub async fn refresh_inventory(&self) -> Result<Arc<Inventory>, CloudError> {
+        let types = describe::instance_types(&self.0.aws, &self.0.caller).await?;
+        let mut inventory = Inventory::described(&self.0.aws.region, types);
+        inventory.keep_prices(&self.inventory());
+        self.learn_inventory(inventory);
+        Ok(self.inventory())
+    }
+
+    /// Asks for prices on demand. How many types have one.
+    ///
+    /// # Errors
+    /// If they are not to be had; then nothing has changed.
+    pub async fn refresh_on_demand_prices(&self) -> Result<usize, CloudError> {
+        let prices = prices::on_demand(&self.0.aws, &self.0.caller).await?;
+        let mut inventory = Inventory::clone(&self.inventory());
+        inventory.tell_on_demand(&prices);
+        self.learn_inventory(inventory);
+        Ok(prices.len())
+    }
+
+    /// Asks for spot prices. How many pools have one.
+    ///
+    /// # Errors
+    /// If they are not to be had; then nothing has changed.
+    pub async fn refresh_spot_prices(&self) -> Result<usize, CloudError> {
+        let prices = prices::spot(&self.0.aws, &self.0.caller).await?;
+        let mut inventory = Inventory::clone(&self.inventory());
+        inventory.tell_spot(&prices);
+        self.learn_inventory(inventory);
+        Ok(prices.len())
+    }
+
+    /// Learns which launch templates there are, so that none is made twice. How many.
+    ///
+    /// # Errors
+    /// If EC2 does not say.
+    pub async fn learn_templates(&self) -> Result<usize, CloudError> {
+        let Inner { aws, caller, templates, .. } = &*self.0;
+        templates.learn(aws, caller, &self.0.cluster().name).await
+    }
+
+    /// Removes launch templates that nobody has used for an hour. How many.
+    ///
+    /// # Errors
+    /// If EC2 does not do it; some may be gone.
+    pub async fn collect_templates(&self) -> Result<usize, CloudError> {
+        let Inner { aws, caller, templates, .. } = &*self.0;
+        templates.collect(aws, caller, &self.0.cluster().name).await
+    }
+
+    /// Removes the launch templates of a class that is going. How many.
+    ///
+    /// # Errors
+    /// If EC2 does not do it; some may be gone.
+    pub async fn remove_templates(&self, class: &str) -> Result<usize, CloudError> {
+        let Inner { aws, caller, templates, .. } = &*self.0;
+        templates.remove_of_class(aws, caller, &self.0.cluster().name, class).await
+    }
+}
+
+impl Cloud for Ec2Cloud {
+    async fn launch(&self, request: &LaunchRequest) -> Result<Launched, LaunchError> {
+        let known = self.0.class(&request.class.name).map_err(LaunchError::of_request)?;
+        settings(&known).map_err(LaunchError::of_request)?;
+        let mut again = true;
+        loop {
+            let (plan, taken) = self.0.plan(request, &known)?;
+            let made = plan.templates.iter().map(|one| self.0.templates.ensure(&self.0.aws, &self.0.caller, one));
+            if let Err(error) = try_join_all(made).await {
+                self.0.settle(&taken, None);
+                return Err(LaunchError::of_request(error));
+            }
+            let asked = self
+                .0
+                .caller
+                .call(Family::CreateFleet, "ec2:CreateFleet", || fleet::request(&self.0.aws.ec2, &plan).send());
+            let failure = match asked.await {
+                Ok(output) => return self.0.launched(request, &known, &plan, &taken, &fleet::answer(&output)),
+                Err(failure) => failure,
+            };
+            self.0.settle(&taken, None);
+            match failure.meaning() {
+                Meaning::TemplateGone if again => {
+                    again = false;
+                    self.0.templates.forget(plan.templates.iter().map(|one| &one.name));
+                }
+                Meaning::TokenReused => return self.0.find_launched(request, &known).await,
+                _ => return Err(LaunchError::of_request(refused_whole(&plan, failure))),
+            }
+        }
+    }
+
+    async fn get(&self, provider_id: &str) -> Result<Instance, CloudError> {
+        let not_found = || CloudError::NotFound { what: provider_id.to_owned() };
+        let id = instance_id(provider_id).ok_or_else(not_found)?;
+        match self.0.describe.ask(id).await? {
+            Some(described) => Ok(self.0.complete(instances::instance(&described))),
+            None => self.0.unseen(id).unwrap_or_else(|| Err(not_found())),
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<Instance>, CloudError> {
+        let cluster = self.0.cluster();
+        let found = instances::find(&self.0.aws, &self.0.caller, instances::of_cluster(&cluster.name)).await?;
+        let mut all: Vec<Instance> = found.iter().map(instances::instance).collect();
+        // A list may have an instance on two pages if it changes meanwhile.
+        all.sort_by(|a, b| (a.launched_at, &a.provider_id).cmp(&(b.launched_at, &b.provider_id)));
+        all.dedup_by(|a, b| a.provider_id == b.provider_id);
+        Ok(all)
+    }
+
+    async fn console(&self, provider_id: &str) -> Result<Option<String>, CloudError> {
+        let not_found = || CloudError::NotFound { what: provider_id.to_owned() };
+        let id = instance_id(provider_id).ok_or_else(not_found)?;
+        let asked = |latest: Option<bool>| {
+            self.0.caller.call(Family::DescribeEc2, "ec2:GetConsoleOutput", move || {
+                self.0.aws.ec2.get_console_output().instance_id(id).set_latest(latest).send()
+            })
+        };
+        let answer = match asked(Some(true)).await {
+            // Instances that do not run on Nitro have the output of their start only.
+            Err(failure) if matches!(failure.meaning(), Meaning::BadClass(_)) => asked(None).await,
+            other => other,
+        };
+        let output = answer.map_err(|failure| failure.into_error(provider_id))?;
+        let text = output.output().and_then(|text| base64(text.as_bytes()));
+        Ok(text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.trim().is_empty()))
+    }
+
+    async fn terminate(&self, provider_id: &str) -> Result<(), CloudError> {
+        let not_found = || CloudError::NotFound { what: provider_id.to_owned() };
+        let id = instance_id(provider_id).ok_or_else(not_found)?;
+        match self.0.terminate.ask(id).await {
+            Ok(had_ended) => {
+                if had_ended {
+                    Err(not_found())
+                } else {
+                    Ok(())
+                }
+            }
+            Err(error) if error.is_not_found() && self.0.unseen(id).is_some() => {
+                // It was launched, and will be seen: nobody may believe that it is gone.
+                Err(CloudError::Transient { message: format!("EC2 does not know `{id}` yet") })
+            }
+            Err(error) if error.is_not_found() => Err(not_found()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn tag(&self, provider_id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {
+        let not_found = || CloudError::NotFound { what: provider_id.to_owned() };
+        let id = instance_id(provider_id).ok_or_else(not_found)?;
+        instances::tag(&self.0.aws, &self.0.caller, id, tags).await
+    }
+}
+
+impl fmt::Debug for Ec2Cloud {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ec2Cloud").field("region", &self.0.aws.region).finish_non_exhaustive()
+    }
+}
+
+impl Clone for Ec2Cloud {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn cluster(&self) -> Arc<Cluster> {
+        Arc::clone(&self.cluster.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn inventory(&self) -> Arc<Inventory> {
+        Arc::clone(&self.inventory.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn class(&self, name: &str) -> Result<Arc<Known>, CloudError> {
+        let missing = || CloudError::NotFound { what: format!("EC2NodeClass {name}") };
+        self.classes.get(name).ok_or_else(missing)
+    }
+
+    /// Plans the launch and takes the addresses that it may need, in one go: the next one sees what is left.
+    fn plan(&self, request: &LaunchRequest, known: &Known) -> Result<(Plan, Taken), LaunchError> {
+        let of_request = LaunchError::of_request;
+        let (cluster, inventory) = (self.cluster(), self.inventory());
+        let mut addresses = lock(&self.addresses);
+        let grounds = Grounds {
+            cluster: &cluster,
+            class: &known.class,
+            settings: settings(known).map_err(of_request)?,
+            inventory: &inventory,
+            addresses: &addresses,
+        };
+        let plan = plan(request, &grounds).map_err(|error| of_request(error.into()))?;
+        let mut subnets: Vec<&str> =
+            plan.templates.iter().flat_map(|one| &one.overrides).map(|one| one.subnet.as_str()).collect();
+        subnets.sort_unstable();
+        subnets.dedup();
+        let taken = addresses.take(subnets, plan.addresses);
+        Ok((plan, taken))
+    }
+
+    fn settle(&self, taken: &Taken, came_to: Option<&str>) {
+        lock(&self.addresses).settle(taken, came_to);
+    }
+
+    /// What came of the fleet.
+    fn launched(
+        &self,
+        request: &LaunchRequest,
+        known: &Known,
+        plan: &Plan,
+        taken: &Taken,
+        answer: &FleetAnswer,
+    ) -> Result<Launched, LaunchError> {
+        self.settle(taken, answer.had.as_ref().and_then(|had| had.subnet.as_deref()));
+        let came = outcome(plan, answer);
+        let refused = match &came {
+            Ok((_, _, _, refused)) => refused.as_slice(),
+            Err(failed) => failed.error.refused(),
+        };
+        for one in refused {
+            if let Refusal::Addresses { subnet } = &one.refusal {
+                lock(&self.addresses).exhaust(subnet);
+            }
+        }
+        let (had, offering, planned, refused) = came.inspect_err(|failed| {
+            if failed.error == CloudError::TemplateGone {
+                self.templates.forget(plan.templates.iter().map(|one| &one.name));
+            }
+        })?;
+        let now = self.caller.now();
+        let mut instance = Instance {
+            provider_id: format!("aws:///{}/{}", offering.zone, had.instance_id),
+            offering,
+            state: InstanceState::Pending,
+            state_reason: None,
+            launched_at: now,
+            token: Some(request.token.clone()),
+            image_id: planned.map(|planned| planned.template.image_id.clone()),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            capacity: BTreeMap::new(),
+            allocatable: BTreeMap::new(),
+            tags: plan.instance_tags.clone(),
+            host_name: None,
+        };
+        self.complete_as(&mut instance, known, &request.requests);
+        if let Some(planned) = planned {
+            let placement = &planned.template.placement;
+            instance.labels.insert(labels::INSTANCE_TENANCY.to_owned(), placement.tenancy.clone());
+            if let Some(partition) = placement.partition {
+                instance.labels.insert(labels::PLACEMENT_GROUP_PARTITION.to_owned(), partition.to_string());
+            }
+        }
+        let mut recent = lock(&self.recent);
+        recent.retain(|_, one| now < after(one.launched_at, VISIBLE));
+        recent.insert(had.instance_id.clone(), instance.clone());
+        Ok(Launched { instance, refused })
+    }
+
+    /// The instance of a token that was used with other parameters: by a controller that has crashed since, or before a
+    /// price, a subnet or the class changed.
+    async fn find_launched(&self, request: &LaunchRequest, known: &Known) -> Result<Launched, LaunchError> {
+        let token = &request.token;
+        let found = instances::find(&self.aws, &self.caller, instances::of_token(token)).await;
+        let found = found.map_err(LaunchError::of_request)?;
+        let mut found: Vec<Instance> = found.iter().map(instances::instance).collect();
+        found.sort_by(|a, b| (a.state, &a.provider_id).cmp(&(b.state, &b.provider_id)));
+        if let Some(mut instance) = found.into_iter().next() {
+            lock(&self.reused).remove(token);
+            self.complete_as(&mut instance, known, &request.requests);
+            return Ok(Launched { instance, refused: Vec::new() });
+        }
+        let now = self.caller.now();
+        let since = *lock(&self.reused).entry(token.clone()).or_insert(now);
+        if now < after(since, LOOKED_FOR) {
+            let message = "an earlier request with the same token may have launched an instance, which is looked for";
+            return Err(LaunchError::of_request(CloudError::Transient { message: message.to_owned() }));
+        }
+        lock(&self.reused).remove(token);
+        let message = "an earlier request with the same token has launched nothing";
+        Err(LaunchError::outcome(CloudError::Transient { message: message.to_owned() }))
+    }
+
+    /// Fills in what follows from the class that the instance's tags name.
+    fn complete(&self, mut instance: Instance) -> Instance {
+        let class = instance.tags.get(labels::EC2NODECLASS).and_then(|name| self.classes.get(name));
+        if let Some(known) = class {
+            self.complete_as(&mut instance, &known, &BTreeMap::new());
+        }
+        instance
+    }
+
+    fn complete_as(&self, instance: &mut Instance, known: &Known, requested: &BTreeMap<String, String>) {
+        if let Ok(settings) = &known.settings {
+            nature::complete(instance, &known.class, settings, &self.inventory(), requested);
+        }
+    }
+
+    /// What is known of an instance that EC2 says it does not know: one that was launched a moment ago, or may have been, by
+    /// the controller before this one.
+    fn unseen(&self, id: &str) -> Option<Result<Instance, CloudError>> {
+        let now = self.caller.now();
+        let recent = lock(&self.recent).get(id).filter(|one| now < after(one.launched_at, VISIBLE)).cloned();
+        match recent {
+            Some(instance) => Some(Ok(instance)),
+            None if now < after(self.started_at, VISIBLE) => {
+                let message = format!("EC2 does not know `{id}`, which may have been launched a moment ago");
+                Some(Err(CloudError::Transient { message }))
+            }
+            None => None,
+        }
+    }
+}
+
+fn settings(known: &Known) -> Result<&ClassSettings, CloudError> {
+    known
+        .settings
+        .as_ref()
+        .map_err(|error| CloudError::BadClass { reason: "InvalidSetting".to_owned(), message: error.to_string() })
+}
+
+/// An error of the request as a whole. One that another offering might mend is about all of them.
+fn refused_whole(plan: &Plan, failure: Failure) -> CloudError {
+    let Meaning::Refused(refusal) = failure.meaning() else { return failure.into_error("the launch") };
+    let all = plan.templates.iter().flat_map(|one| &one.overrides);
+    let refused = all.map(|one| Refused { offering: one.offering.clone(), refusal: refusal.clone() });
+    CloudError::NoCapacity { refused: refused.collect() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

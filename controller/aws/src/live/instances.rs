@@ -1,0 +1,231 @@
+//! Instances in EC2: described, ended, tagged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aws_sdk_ec2::types::{
+    CapacityReservationPreference, Filter, Instance as Described, InstanceLifecycleType, InstanceStateName,
+};
+use muster_cloud::{CapacityType, CloudError, Instance, InstanceState, LaunchToken, Offering};
+
+use super::batch::Work;
+use super::caller::Caller;
+use super::connection::Connection;
+use super::template_data::tags;
+use super::templates::moment;
+use crate::budget::Family;
+use crate::launch::{CLUSTER_NAME, LAUNCH_TOKEN};
+use crate::refusal::Meaning;
+
+/// Values that EC2 takes in one filter.
+const MOST_VALUES: usize = 200;
+/// Instances that one page has at most.
+const PAGE: i32 = 1000;
+
+/// Describes many instances in one call. An instance that EC2 does not know is nothing.
+#[derive(Debug)]
+pub(super) struct Describe {
+    pub(super) aws: Connection,
+    pub(super) caller: Arc<Caller>,
+}
+
+/// Ends many instances in one call. The answer says whether it had ended before.
+#[derive(Debug)]
+pub(super) struct Terminate {
+    pub(super) aws: Connection,
+    pub(super) caller: Arc<Caller>,
+}
+
+impl Work for Describe {
+    type Answer = Option<Box<Described>>;
+
+    const MOST: usize = MOST_VALUES;
+
+    async fn ask(&self, about: Vec<String>) -> BTreeMap<String, Result<Self::Answer, CloudError>> {
+        // By filter, not by id: a call that names one unknown id fails for all.
+        let filter = Filter::builder().name("instance-id").set_values(Some(about.clone())).build();
+        match find(&self.aws, &self.caller, vec![filter]).await {
+            Ok(found) => {
+                let mut by_id: BTreeMap<String, Box<Described>> =
+                    found.into_iter().filter_map(|one| Some((one.instance_id()?.to_owned(), Box::new(one)))).collect();
+                about.into_iter().map(|id| (id.clone(), Ok(by_id.remove(&id)))).collect()
+            }
+            Err(error) => about.into_iter().map(|id| (id, Err(error.clone()))).collect(),
+        }
+    }
+}
+
+impl Work for Terminate {
+    type Answer = bool;
+
+    const MOST: usize = 500;
+
+    async fn ask(&self, about: Vec<String>) -> BTreeMap<String, Result<bool, CloudError>> {
+        let mut answers = BTreeMap::new();
+        match self.all(&about).await {
+            Ok(ended) => answers.extend(ended),
+            // One that cannot be ended, or does not exist, fails the call for all: each is asked for by itself.
+            Err((Meaning::Throttled | Meaning::Transient | Meaning::Unauthorized, error)) => {
+                answers.extend(about.iter().map(|id| (id.clone(), Err(error.clone()))));
+            }
+            Err((_, error)) if about.len() == 1 => {
+                answers.extend(about.iter().map(|id| (id.clone(), Err(error.clone()))))
+            }
+            Err(_) => {
+                for id in &about {
+                    match self.all(std::slice::from_ref(id)).await {
+                        Ok(ended) => answers.extend(ended),
+                        Err((_, error)) => drop(answers.insert(id.clone(), Err(error))),
+                    }
+                }
+            }
+        }
+        answers
+    }
+}
+
+impl Terminate {
+    async fn all(&self, about: &[String]) -> Result<BTreeMap<String, Result<bool, CloudError>>, (Meaning, CloudError)> {
+        let answer = self
+            .caller
+            .call(Family::TerminateInstances, "ec2:TerminateInstances", || {
+                self.aws.ec2.terminate_instances().set_instance_ids(Some(about.to_vec())).send()
+            })
+            .await
+            .map_err(|failure| (failure.meaning(), failure.into_error(&about.join(", "))))?;
+        let changes = answer.terminating_instances().iter().filter_map(|change| {
+            let had_ended =
+                change.previous_state().and_then(|state| state.name()) == Some(&InstanceStateName::Terminated);
+            Some((change.instance_id()?.to_owned(), Ok(had_ended)))
+        });
+        Ok(changes.collect())
+    }
+}
+
+/// Every instance that the filters select.
+pub(super) async fn find(
+    aws: &Connection,
+    caller: &Caller,
+    filters: Vec<Filter>,
+) -> Result<Vec<Described>, CloudError> {
+    let mut found = Vec::new();
+    let mut token: Option<String> = None;
+    loop {
+        let page = caller
+            .call(Family::DescribeEc2, "ec2:DescribeInstances", || {
+                aws.ec2
+                    .describe_instances()
+                    .set_filters(Some(filters.clone()))
+                    .max_results(PAGE)
+                    .set_next_token(token.clone())
+                    .send()
+            })
+            .await
+            .map_err(|failure| failure.into_error("instances"))?;
+        found.extend(page.reservations().iter().flat_map(|reservation| reservation.instances()).cloned());
+        token = page.next_token().filter(|token| !token.is_empty()).map(str::to_owned);
+        if token.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+/// What selects the instances of a cluster that have not ended, whichever of Muster and Karpenter launched them.
+pub(super) fn of_cluster(cluster: &str) -> Vec<Filter> {
+    let states = ["pending", "running", "stopping", "stopped", "shutting-down"].map(str::to_owned);
+    vec![
+        Filter::builder().name("tag-key").values(muster_api::labels::NODEPOOL).build(),
+        Filter::builder().name("tag-key").values(muster_api::labels::EC2NODECLASS).build(),
+        Filter::builder().name(format!("tag:{CLUSTER_NAME}")).values(cluster).build(),
+        Filter::builder().name("instance-state-name").set_values(Some(states.to_vec())).build(),
+    ]
+}
+
+/// What selects the instance of a launch.
+pub(super) fn of_token(token: &LaunchToken) -> Vec<Filter> {
+    vec![Filter::builder().name(format!("tag:{LAUNCH_TOKEN}")).values(token.to_string()).build()]
+}
+
+pub(super) async fn tag(
+    aws: &Connection,
+    caller: &Caller,
+    id: &str,
+    of: &BTreeMap<String, String>,
+) -> Result<(), CloudError> {
+    let tagged = caller
+        .call(Family::CreateTags, "ec2:CreateTags", || {
+            aws.ec2.create_tags().resources(id).set_tags(Some(tags(of))).send()
+        })
+        .await;
+    tagged.map(drop).map_err(|failure| failure.into_error(id))
+}
+
+/// The instance as EC2 describes it; what follows from its type is left open.
+pub(super) fn instance(described: &Described) -> Instance {
+    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    let zone = text(described.placement().and_then(|placement| placement.availability_zone()));
+    let tags: BTreeMap<String, String> = described
+        .tags()
+        .iter()
+        .filter_map(|tag| Some((tag.key()?.to_owned(), tag.value().unwrap_or_default().to_owned())))
+        .collect();
+    let (capacity_type, reservation) = bought(described);
+    let reason = described.state_reason().map(|reason| {
+        let (code, message) = (text(reason.code()), text(reason.message()));
+        // EC2 begins the message with the code.
+        if message.starts_with(&code) { message } else { format!("{code}: {message}") }
+    });
+    Instance {
+        provider_id: format!("aws:///{zone}/{}", text(described.instance_id())),
+        offering: Offering {
+            instance_type: described.instance_type().map(|name| name.as_str().to_owned()).unwrap_or_default(),
+            zone,
+            capacity_type,
+            reservation,
+        },
+        state: described.state().and_then(|state| state.name()).map_or(InstanceState::Pending, state),
+        state_reason: reason,
+        launched_at: described.launch_time().map(moment).unwrap_or_default(),
+        token: tags.get(LAUNCH_TOKEN).and_then(|token| LaunchToken::parse(token)),
+        image_id: described.image_id().map(str::to_owned),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        capacity: BTreeMap::new(),
+        allocatable: BTreeMap::new(),
+        tags,
+        host_name: described.private_dns_name().filter(|name| !name.is_empty()).map(str::to_owned),
+    }
+}
+
+fn bought(described: &Described) -> (CapacityType, Option<String>) {
+    let is_spot = described.spot_instance_request_id().is_some_and(|id| !id.is_empty())
+        || described.instance_lifecycle() == Some(&InstanceLifecycleType::Spot);
+    if is_spot {
+        return (CapacityType::Spot, None);
+    }
+    // An open reservation that took the instance in is the account's luck, not what was bought.
+    let preference = described.capacity_reservation_specification().and_then(|it| it.capacity_reservation_preference());
+    let is_only = preference.is_none_or(|it| *it == CapacityReservationPreference::CapacityReservationsOnly);
+    let block = described.instance_lifecycle() == Some(&InstanceLifecycleType::CapacityBlock);
+    match described.capacity_reservation_id() {
+        Some(id) if block || is_only => (CapacityType::Reserved, Some(id.to_owned())),
+        _ => (CapacityType::OnDemand, None),
+    }
+}
+
+fn state(name: &InstanceStateName) -> InstanceState {
+    match name {
+        InstanceStateName::Running => InstanceState::Running,
+        InstanceStateName::ShuttingDown => InstanceState::ShuttingDown,
+        InstanceStateName::Stopped => InstanceState::Stopped,
+        InstanceStateName::Stopping => InstanceState::Stopping,
+        InstanceStateName::Terminated => InstanceState::Terminated,
+        _ => InstanceState::Pending,
+    }
+}
+
+/// `i-…` of `aws:///eu-west-1a/i-…`.
+pub(super) fn instance_id(provider_id: &str) -> Option<&str> {
+    let id = provider_id.strip_prefix("aws:///")?.rsplit('/').next()?;
+    id.starts_with("i-").then_some(id)
+}

@@ -1,0 +1,164 @@
+//! Every action of AWS that we need, for what, and on what: the one table that IAM policies are made from.
+//!
+//! Source of the scopes: aws/karpenter-provider-aws, the CloudFormation template of its documentation. Everything that is
+//! made carries the cluster's tags from the first moment, and nothing without them may be changed or ended.
+
+/// A part of the controller that can do without the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Feature {
+    /// Launching and ending instances: always needed.
+    Core,
+    /// Instance profiles for classes with `spec.role`; classes with `spec.instanceProfile` do without.
+    InstanceProfiles,
+    /// `spec.capacityReservationSelectorTerms`.
+    CapacityReservations,
+    /// `spec.placementGroupSelector`.
+    PlacementGroups,
+    /// Current prices; without them the embedded ones count.
+    Prices,
+    /// The last lines of the console in the message of a registration timeout.
+    Console,
+}
+
+/// What an action is allowed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Everything in the region; what only reads.
+    Region,
+    /// Everything; services that know no regions or resources.
+    Everything,
+    /// What a launch uses: images, snapshots, security groups, subnets, reservations, placement groups.
+    LaunchInputs,
+    /// Launch templates of the cluster, by their tags.
+    OwnTemplates,
+    /// What a launch makes, if the request tags it as the cluster's: fleets, instances, volumes, interfaces, templates, spot
+    /// requests.
+    MadeWithTags,
+    /// Tags on what is being made, with the same tags in the request.
+    TagsWhileMaking,
+    /// Tags on instances of the cluster: only `Name`, `karpenter.sh/nodeclaim` and `eks:eks-cluster-name`.
+    TagsOfOwnInstances,
+    /// Instances and launch templates of the cluster, by their tags.
+    OwnInstancesAndTemplates,
+    /// Public parameters (`/aws/service/*`).
+    PublicParameters,
+    /// The roles of nodes, passed to EC2 only.
+    NodeRole,
+    /// Instance profiles that are made with the cluster's tags.
+    ProfilesMadeWithTags,
+    /// Instance profiles of the cluster, by their tags.
+    OwnProfiles,
+    /// Any instance profile; what only reads.
+    Profiles,
+}
+
+/// One action on one scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permission {
+    /// `ec2:CreateFleet`
+    pub action: &'static str,
+    /// What needs it.
+    pub feature: Feature,
+    /// What it is allowed on.
+    pub scope: Scope,
+    /// The call that is checked for it, where that is another one.
+    pub checked_by: Option<&'static str>,
+    /// What for, in a few words.
+    pub purpose: &'static str,
+}
+
+const fn of(action: &'static str, feature: Feature, scope: Scope, purpose: &'static str) -> Permission {
+    Permission { action, feature, scope, checked_by: None, purpose }
+}
+
+const fn by(
+    call: &'static str,
+    action: &'static str,
+    feature: Feature,
+    scope: Scope,
+    purpose: &'static str,
+) -> Permission {
+    Permission { action, feature, scope, checked_by: Some(call), purpose }
+}
+
+const FLEET: &str = "ec2:CreateFleet";
+const PROFILE: &str = "iam:CreateInstanceProfile";
+
+/// All of them, by feature.
+pub const PERMISSIONS: &[Permission] = &[
+    of(FLEET, Feature::Core, Scope::LaunchInputs, "launch with images, subnets and security groups of others"),
+    of(FLEET, Feature::Core, Scope::OwnTemplates, "launch with launch templates of the cluster"),
+    of(FLEET, Feature::Core, Scope::MadeWithTags, "launch instances"),
+    of("ec2:RunInstances", Feature::Core, Scope::LaunchInputs, "a fleet runs its instances in our name"),
+    of("ec2:RunInstances", Feature::Core, Scope::OwnTemplates, "a fleet runs its instances in our name"),
+    of("ec2:RunInstances", Feature::Core, Scope::MadeWithTags, "a fleet runs its instances in our name"),
+    of("ec2:CreateLaunchTemplate", Feature::Core, Scope::MadeWithTags, "say what instances are made of"),
+    by(FLEET, "ec2:CreateTags", Feature::Core, Scope::TagsWhileMaking, "tag what is made, from the first moment"),
+    of("ec2:CreateTags", Feature::Core, Scope::TagsOfOwnInstances, "name instances after their nodes"),
+    of("ec2:TerminateInstances", Feature::Core, Scope::OwnInstancesAndTemplates, "end instances"),
+    of("ec2:DeleteLaunchTemplate", Feature::Core, Scope::OwnInstancesAndTemplates, "remove unused launch templates"),
+    of("ec2:DescribeInstances", Feature::Core, Scope::Region, "see what instances do"),
+    of("ec2:DescribeLaunchTemplates", Feature::Core, Scope::Region, "find launch templates again"),
+    of("ec2:DescribeSubnets", Feature::Core, Scope::Region, "resolve spec.subnetSelectorTerms"),
+    of("ec2:DescribeSecurityGroups", Feature::Core, Scope::Region, "resolve spec.securityGroupSelectorTerms"),
+    of("ec2:DescribeImages", Feature::Core, Scope::Region, "resolve spec.amiSelectorTerms"),
+    of("ec2:DescribeInstanceTypes", Feature::Core, Scope::Region, "know what can be launched"),
+    of("ec2:DescribeInstanceTypeOfferings", Feature::Core, Scope::Region, "know where it can be launched"),
+    of("ssm:GetParameter", Feature::Core, Scope::PublicParameters, "resolve aliases of images"),
+    by(FLEET, "iam:PassRole", Feature::Core, Scope::NodeRole, "give instances their role"),
+    of(PROFILE, Feature::InstanceProfiles, Scope::ProfilesMadeWithTags, "make the profile of a role"),
+    by(PROFILE, "iam:TagInstanceProfile", Feature::InstanceProfiles, Scope::OwnProfiles, "tag it"),
+    of("iam:AddRoleToInstanceProfile", Feature::InstanceProfiles, Scope::OwnProfiles, "put the role into it"),
+    of("iam:RemoveRoleFromInstanceProfile", Feature::InstanceProfiles, Scope::OwnProfiles, "remove it with its class"),
+    of("iam:DeleteInstanceProfile", Feature::InstanceProfiles, Scope::OwnProfiles, "remove it with its class"),
+    of("iam:GetInstanceProfile", Feature::InstanceProfiles, Scope::Profiles, "see whether it is there"),
+    of("iam:ListInstanceProfiles", Feature::InstanceProfiles, Scope::Everything, "find those of a class"),
+    of(
+        "ec2:DescribeCapacityReservations",
+        Feature::CapacityReservations,
+        Scope::Region,
+        "resolve spec.capacityReservationSelectorTerms",
+    ),
+    of("ec2:DescribePlacementGroups", Feature::PlacementGroups, Scope::Region, "resolve spec.placementGroupSelector"),
+    of("ec2:DescribeSpotPriceHistory", Feature::Prices, Scope::Region, "know spot prices"),
+    of("pricing:GetProducts", Feature::Prices, Scope::Everything, "know prices on demand"),
+    of("ec2:GetConsoleOutput", Feature::Console, Scope::OwnInstancesAndTemplates, "quote the console of an instance"),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The code of the calls; each says its action beside it.
+    const LIVE: [&str; 10] = [
+        include_str!("live/cloud.rs"),
+        include_str!("live/describe.rs"),
+        include_str!("live/fleet.rs"),
+        include_str!("live/instances.rs"),
+        include_str!("live/lookup.rs"),
+        include_str!("live/prices.rs"),
+        include_str!("live/profile.rs"),
+        include_str!("live/template_data.rs"),
+        include_str!("live/templates.rs"),
+        include_str!("live/trial.rs"),
+    ];
+
+    #[test]
+    fn the_table_has_every_call_and_no_other() {
+        let mut called = BTreeSet::new();
+        for text in LIVE {
+            for literal in text.split('"').skip(1).step_by(2) {
+                let is_action = ["ec2:", "iam:", "ssm:", "pricing:"].iter().any(|service| literal.starts_with(service));
+                if is_action && literal.split(':').nth(1).is_some_and(|name| name.starts_with(char::is_uppercase)) {
+                    called.insert(literal);
+                }
+            }
+        }
+        assert!(called.len() > 20, "{called:?}");
+        let listed: BTreeSet<&str> =
+            PERMISSIONS.iter().filter(|one| one.checked_by.is_none()).map(|one| one.action).collect();
+        assert_eq!(listed, called);
+    }
+}

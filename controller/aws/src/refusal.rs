@@ -1,0 +1,334 @@
+//! What AWS's error codes mean: one table, read from the top.
+//!
+//! Source: aws/karpenter-provider-aws, `pkg/errors/errors.go`, the EC2 API reference ("Error codes for the Amazon EC2 API"),
+//! and what the other services call the same. Where a row says more than Karpenter's, it says why.
+
+use muster_cloud::{CloudError, Refusal};
+
+/// What a code means for whoever asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meaning {
+    /// One way to buy the instance is not to be had; another one may be.
+    Refused(Refusal),
+    /// The controller may not do it.
+    Unauthorized,
+    /// Too many calls.
+    Throttled,
+    /// The launch template went away.
+    TemplateGone,
+    /// There is no such thing.
+    NotFound,
+    /// It is there already, which is what was wanted.
+    AlreadyThere,
+    /// A dry run went as the real one would.
+    DryRun,
+    /// The client token was used before, with other parameters.
+    TokenReused,
+    /// The class asks for what cannot be; the reason is one of conditions.
+    BadClass(&'static str),
+    /// The account may not have more; the reason is one of conditions.
+    AccountLimit(&'static str),
+    /// Unknown, or AWS's own fault.
+    Transient,
+}
+
+/// A code, a part of its message that tells it from others of the same code, and what it means.
+struct Row {
+    code: &'static str,
+    says: &'static str,
+    means: Means,
+}
+
+/// As [`Meaning`], without what only the message has.
+#[derive(Clone, Copy)]
+enum Means {
+    Capacity,
+    Addresses,
+    Quota,
+    Unsupported,
+    Reservation,
+    PlacementGroup,
+    SpotRole,
+    Unauthorized,
+    Throttled,
+    TemplateGone,
+    NotFound,
+    AlreadyThere,
+    DryRun,
+    TokenReused,
+    BadClass(&'static str),
+    AccountLimit(&'static str),
+    Transient,
+}
+
+const fn row(code: &'static str, means: Means) -> Row {
+    Row { code, says: "", means }
+}
+
+const fn saying(code: &'static str, says: &'static str, means: Means) -> Row {
+    Row { code, says, means }
+}
+
+/// A code that ends with `*` stands for all that begin so.
+const TABLE: &[Row] = &[
+    // Another offering may do.
+    row("InsufficientInstanceCapacity", Means::Capacity),
+    row("InsufficientHostCapacity", Means::Capacity),
+    row("InsufficientCapacity", Means::Capacity),
+    // The spot price rose between the history and the launch.
+    row("SpotMaxPriceTooLow", Means::Capacity),
+    saying("UnfulfillableCapacity", "limit of instances in this spread placement group", Means::PlacementGroup),
+    saying("InsufficientInstanceCapacity*", "placement group", Means::PlacementGroup),
+    row("UnfulfillableCapacity", Means::Capacity),
+    row("InsufficientFreeAddressesInSubnet", Means::Addresses),
+    row("MaxSpotInstanceCountExceeded", Means::Quota),
+    row("VcpuLimitExceeded", Means::Quota),
+    row("InstanceLimitExceeded", Means::Quota),
+    row("Unsupported", Means::Unsupported),
+    row("UnsupportedInstanceType", Means::Unsupported),
+    row("ReservationCapacityExceeded", Means::Reservation),
+    row("InsufficientReservedInstanceCapacity", Means::Reservation),
+    row("InvalidCapacityReservationId.NotFound", Means::Reservation),
+    row("InvalidCapacityReservationState", Means::Reservation),
+    row("AuthFailure.ServiceLinkedRoleCreationNotPermitted", Means::SpotRole),
+    // Karpenter counts it as capacity and takes the offering off for three minutes. No offering is at fault: the account has
+    // as many fleets as it may, so all of them would be refused in turn.
+    row("MaxFleetCountExceeded", Means::AccountLimit("FleetQuotaExceeded")),
+    row("FleetRequestLimitExceeded", Means::AccountLimit("FleetQuotaExceeded")),
+    row("PendingVerification", Means::AccountLimit("AccountPendingVerification")),
+    row("OptInRequired", Means::AccountLimit("AccountNotSubscribed")),
+    row("Blocked", Means::AccountLimit("AccountBlocked")),
+    row("VolumeLimitExceeded", Means::AccountLimit("VolumeQuotaExceeded")),
+    row("NetworkInterfaceLimitExceeded", Means::AccountLimit("NetworkInterfaceQuotaExceeded")),
+    row("AddressLimitExceeded", Means::AccountLimit("AddressQuotaExceeded")),
+    row("LimitExceeded*", Means::AccountLimit("QuotaExceeded")),
+    // Rights.
+    saying("AuthFailure", "Not authorized for images", Means::BadClass("AMIAuthorizationFailure")),
+    saying("UnauthorizedOperation", "Not authorized for images", Means::BadClass("AMIAuthorizationFailure")),
+    row("UnauthorizedOperation", Means::Unauthorized),
+    row("AccessDenied*", Means::Unauthorized),
+    row("AuthFailure", Means::Unauthorized),
+    row("UnrecognizedClientException", Means::Unauthorized),
+    row("InvalidClientTokenId", Means::Unauthorized),
+    row("ExpiredToken*", Means::Transient),
+    row("RequestExpired", Means::Transient),
+    // Rates.
+    row("RequestLimitExceeded", Means::Throttled),
+    row("Throttling*", Means::Throttled),
+    row("RequestThrottled*", Means::Throttled),
+    row("EC2ThrottledException", Means::Throttled),
+    row("TooManyRequestsException", Means::Throttled),
+    row("SlowDown", Means::Throttled),
+    row("BandwidthLimitExceeded", Means::Throttled),
+    // Names.
+    row("InvalidLaunchTemplateName.NotFoundException", Means::TemplateGone),
+    row("InvalidLaunchTemplateId.NotFound", Means::TemplateGone),
+    row("InvalidLaunchTemplateId.VersionNotFound", Means::TemplateGone),
+    row("InvalidInstanceID.NotFound", Means::NotFound),
+    row("InvalidInstanceID.Malformed", Means::NotFound),
+    row("QueueDoesNotExist", Means::NotFound),
+    row("NoSuchEntity*", Means::NotFound),
+    row("ParameterNotFound", Means::NotFound),
+    row("InvalidPlacementGroup.Unknown", Means::BadClass("PlacementGroupNotFound")),
+    row("EntityAlreadyExists*", Means::AlreadyThere),
+    row("InvalidLaunchTemplateName.AlreadyExistsException", Means::AlreadyThere),
+    row("DryRunOperation", Means::DryRun),
+    row("IdempotentParameterMismatch", Means::TokenReused),
+    // The class.
+    saying("InvalidParameter*", "belong to different networks", Means::BadClass("SecurityGroupSubnetVPCMismatch")),
+    saying("InvalidParameter*", "nvalid IAM Instance Profile", Means::BadClass("InstanceProfileNameInvalid")),
+    saying("InvalidParameter*", "iamInstanceProfile.name is invalid", Means::BadClass("InstanceProfileNameInvalid")),
+    saying("InvalidParameter*", "not eligible for Free Tier", Means::BadClass("FreeTierIneligible")),
+    saying("InvalidParameterValue", "architecture", Means::BadClass("ImageArchitectureMismatch")),
+    saying("InvalidUserData.Malformed", "limited to", Means::BadClass("UserDataSizeLimitExceeded")),
+    row("InvalidUserData*", Means::BadClass("InvalidUserData")),
+    row("InvalidAMIID.NotFound", Means::BadClass("AMINotFound")),
+    row("InvalidAMIID*", Means::BadClass("InvalidAMIID")),
+    row("InvalidSubnetID.NotFound", Means::BadClass("SubnetNotFound")),
+    row("InvalidSubnet*", Means::BadClass("InvalidSubnet")),
+    row("InvalidGroup.NotFound", Means::BadClass("SecurityGroupNotFound")),
+    row("InvalidSecurityGroupID.NotFound", Means::BadClass("SecurityGroupNotFound")),
+    row("InvalidSnapshot.NotFound", Means::BadClass("SnapshotNotFound")),
+    row("InvalidBlockDeviceMapping", Means::BadClass("InvalidBlockDeviceMapping")),
+    row("InvalidKMSKey*", Means::BadClass("InvalidKMSKey")),
+    row("KMSKeyDisabled*", Means::BadClass("InvalidKMSKey")),
+    row("InternalError", Means::Transient),
+    row("InternalFailure", Means::Transient),
+    row("ServiceUnavailable*", Means::Transient),
+    row("Unavailable", Means::Transient),
+    // What is left of these families is something in the request, and all of the request comes from the class.
+    row("Invalid*", Means::BadClass("LaunchFailed")),
+    row("Missing*", Means::BadClass("LaunchFailed")),
+    row("Malformed*", Means::BadClass("LaunchFailed")),
+    row("Unknown*", Means::BadClass("LaunchFailed")),
+    row("UnsupportedOperation", Means::BadClass("LaunchFailed")),
+    row("OperationNotPermitted", Means::BadClass("LaunchFailed")),
+];
+
+/// What `code` and its message mean. `subnet` is the one that was asked for, if one was.
+#[must_use]
+pub fn meaning(code: &str, message: &str, subnet: Option<&str>) -> Meaning {
+    let is = |row: &&Row| {
+        let is_code = match row.code.strip_suffix('*') {
+            Some(start) => code.starts_with(start),
+            None => code == row.code,
+        };
+        is_code && message.contains(row.says)
+    };
+    let of_table = TABLE.iter().filter(|row| !row.says.is_empty()).chain(TABLE).find(is);
+    let Some(means) = of_table.map(|row| row.means) else { return Meaning::Transient };
+    match means {
+        Means::Capacity => Meaning::Refused(Refusal::Capacity),
+        Means::Addresses => {
+            let named = message.split('\'').find(|word| word.starts_with("subnet-"));
+            let subnet = named.or(subnet).unwrap_or("the subnet").to_owned();
+            Meaning::Refused(Refusal::Addresses { subnet })
+        }
+        Means::Quota => Meaning::Refused(Refusal::Quota { code: code.to_owned() }),
+        Means::Unsupported => Meaning::Refused(Refusal::Unsupported),
+        Means::Reservation => Meaning::Refused(Refusal::Reservation),
+        Means::PlacementGroup => Meaning::Refused(Refusal::PlacementGroup),
+        Means::SpotRole => Meaning::Refused(Refusal::SpotRole),
+        Means::Unauthorized => Meaning::Unauthorized,
+        Means::Throttled => Meaning::Throttled,
+        Means::TemplateGone => Meaning::TemplateGone,
+        Means::NotFound => Meaning::NotFound,
+        Means::AlreadyThere => Meaning::AlreadyThere,
+        Means::DryRun => Meaning::DryRun,
+        Means::TokenReused => Meaning::TokenReused,
+        Means::BadClass(reason) => Meaning::BadClass(reason),
+        Means::AccountLimit(reason) => Meaning::AccountLimit(reason),
+        Means::Transient => Meaning::Transient,
+    }
+}
+
+/// An error of a call as whole, as the port has it. `operation` is the call (`ec2:CreateFleet`), `about` what it asked for.
+#[must_use]
+pub fn cloud_error(operation: &str, code: &str, message: &str, about: &str) -> CloudError {
+    let text = readable(message);
+    match meaning(code, message, None) {
+        Meaning::Unauthorized => CloudError::Unauthorized { action: action(operation, message), message: text },
+        Meaning::Throttled => {
+            CloudError::Throttled { operation: operation.rsplit(':').next().unwrap_or(operation).to_owned() }
+        }
+        Meaning::TemplateGone => CloudError::TemplateGone,
+        Meaning::NotFound => CloudError::NotFound { what: about.to_owned() },
+        Meaning::BadClass(reason) => {
+            CloudError::BadClass { reason: reason.to_owned(), message: format!("{code}: {text}") }
+        }
+        Meaning::AccountLimit(reason) => {
+            CloudError::AccountLimit { reason: reason.to_owned(), message: format!("{code}: {text}") }
+        }
+        Meaning::Refused(_) | Meaning::AlreadyThere | Meaning::DryRun | Meaning::TokenReused | Meaning::Transient => {
+            CloudError::Transient { message: format!("{operation}: {code}: {text}") }
+        }
+    }
+}
+
+/// The action that the message says is missing, else the call itself: a fleet needs `ec2:RunInstances` too.
+pub(crate) fn action(operation: &str, message: &str) -> String {
+    let named = message.split("not authorized to perform: ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    named.unwrap_or(operation).trim_end_matches(['.', ',']).to_owned()
+}
+
+/// EC2's words without the encoded part, which says nothing to people and may be a kilobyte.
+pub(crate) fn readable(message: &str) -> String {
+    let end = message.find("Encoded authorization failure message").unwrap_or(message.len());
+    message.get(..end).unwrap_or(message).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every row is reached by its own code and words: none stands behind one that takes all of its calls.
+    #[test]
+    fn every_row_is_reached() {
+        for row in TABLE {
+            let code = row.code.strip_suffix('*').unwrap_or(row.code);
+            let found = TABLE
+                .iter()
+                .filter(|one| !one.says.is_empty())
+                .chain(TABLE)
+                .find(|one| {
+                    let is_code = one.code.strip_suffix('*').map_or(one.code == code, |start| code.starts_with(start));
+                    is_code && row.says.contains(one.says)
+                })
+                .unwrap();
+            assert_eq!((found.code, found.says), (row.code, row.says), "the row before it takes its calls");
+        }
+    }
+
+    #[test]
+    fn every_code_of_karpenter_has_its_class() {
+        let quota = |code: &str| Meaning::Refused(Refusal::Quota { code: code.to_owned() });
+        let addresses = Meaning::Refused(Refusal::Addresses { subnet: "subnet-1".to_owned() });
+        let wrong_profile =
+            "Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name";
+        let networks = "Security group sg-1 and subnet subnet-1 belong to different networks.";
+        let spread = "You've reached the limit of instances in this spread placement group.";
+        for (code, message, expected) in [
+            ("InsufficientInstanceCapacity", "no capacity", Meaning::Refused(Refusal::Capacity)),
+            ("UnfulfillableCapacity", "", Meaning::Refused(Refusal::Capacity)),
+            ("UnfulfillableCapacity", spread, Meaning::Refused(Refusal::PlacementGroup)),
+            ("MaxSpotInstanceCountExceeded", "", quota("MaxSpotInstanceCountExceeded")),
+            ("VcpuLimitExceeded", "", quota("VcpuLimitExceeded")),
+            ("Unsupported", "", Meaning::Refused(Refusal::Unsupported)),
+            ("InsufficientFreeAddressesInSubnet", "not enough free addresses in subnet 'subnet-1'", addresses.clone()),
+            ("ReservationCapacityExceeded", "", Meaning::Refused(Refusal::Reservation)),
+            ("InvalidCapacityReservationId.NotFound", "", Meaning::Refused(Refusal::Reservation)),
+            ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "", Meaning::Refused(Refusal::SpotRole)),
+            ("MaxFleetCountExceeded", "", Meaning::AccountLimit("FleetQuotaExceeded")),
+            ("PendingVerification", "", Meaning::AccountLimit("AccountPendingVerification")),
+            ("InvalidInstanceID.NotFound", "", Meaning::NotFound),
+            ("InvalidLaunchTemplateName.NotFoundException", "", Meaning::TemplateGone),
+            ("InvalidLaunchTemplateId.NotFound", "", Meaning::TemplateGone),
+            ("QueueDoesNotExist", "", Meaning::NotFound),
+            ("NoSuchEntity", "", Meaning::NotFound),
+            ("ParameterNotFound", "", Meaning::NotFound),
+            ("EntityAlreadyExists", "", Meaning::AlreadyThere),
+            ("DryRunOperation", "", Meaning::DryRun),
+            ("RequestLimitExceeded", "", Meaning::Throttled),
+            ("IdempotentParameterMismatch", "", Meaning::TokenReused),
+            ("UnauthorizedOperation", "You are not authorized", Meaning::Unauthorized),
+            (
+                "UnauthorizedOperation",
+                "Not authorized for images: [ami-1]",
+                Meaning::BadClass("AMIAuthorizationFailure"),
+            ),
+            ("AuthFailure", "Not authorized for images: [ami-1]", Meaning::BadClass("AMIAuthorizationFailure")),
+            ("InvalidParameter", networks, Meaning::BadClass("SecurityGroupSubnetVPCMismatch")),
+            ("InvalidParameterValue", wrong_profile, Meaning::BadClass("InstanceProfileNameInvalid")),
+            (
+                "InvalidUserData.Malformed",
+                "User data is limited to 16384 bytes",
+                Meaning::BadClass("UserDataSizeLimitExceeded"),
+            ),
+            ("InvalidAMIID.NotFound", "", Meaning::BadClass("AMINotFound")),
+            ("InvalidAMIID.Malformed", "", Meaning::BadClass("InvalidAMIID")),
+            ("InternalError", "", Meaning::Transient),
+            ("InvalidParameterCombination", "not eligible for Free Tier", Meaning::BadClass("FreeTierIneligible")),
+            ("InvalidParameterValue", "something else", Meaning::BadClass("LaunchFailed")),
+            ("NeverHeardOf", "", Meaning::Transient),
+        ] {
+            assert_eq!(meaning(code, message, None), expected, "{code} {message}");
+        }
+        assert_eq!(meaning("InsufficientFreeAddressesInSubnet", "", Some("subnet-1")), addresses);
+    }
+
+    #[test]
+    fn a_missing_right_is_named_by_its_action() {
+        let message = "You are not authorized to perform this operation. User: arn:aws:sts::1:assumed-role/x/y is not \
+                       authorized to perform: ec2:RunInstances on resource: arn:aws:ec2:*:1:fleet/* because no \
+                       identity-based policy allows the ec2:RunInstances action. Encoded authorization failure message: abc";
+        let CloudError::Unauthorized { action, message } =
+            cloud_error("ec2:CreateFleet", "UnauthorizedOperation", message, "")
+        else {
+            panic!("another error")
+        };
+        assert_eq!(action, "ec2:RunInstances");
+        assert!(message.ends_with("the ec2:RunInstances action."), "{message}");
+        let unsaid = cloud_error("ec2:CreateFleet", "UnauthorizedOperation", "You are not authorized.", "");
+        assert_eq!(unsaid.to_string(), "not authorized to perform ec2:CreateFleet: You are not authorized.");
+    }
+}
