@@ -1,4 +1,5 @@
-//! What the picture of a cluster costs: bytes for each pod, and time for each thing that happens to one.
+//! What the picture of a cluster costs: bytes for each pod, Node and NodeClaim, and time for each thing that happens to a
+//! pod.
 //!
 //! ```sh
 //! cargo run --release -p muster-controller --example picture -- 20000
@@ -22,6 +23,9 @@ enum Chapter {
     Bound,
     Running,
 }
+
+/// As many as fit on the largest node of a usual pool.
+const PODS_A_NODE: usize = 17;
 
 fn main() -> ExitCode {
     let count = std::env::args().nth(1).map_or(Ok(20_000), |text| text.parse());
@@ -53,14 +57,23 @@ fn main() -> ExitCode {
         drop(cluster.manifests());
     }
     let copy = (cpu() - start) / f64::from(copies);
+    let before = resident();
+    let nodes = count.div_ceil(PODS_A_NODE);
+    for number in 0..nodes {
+        cluster.apply(Kind::Node, &node(number));
+        cluster.apply(Kind::NodeClaim, &claim(number));
+    }
+    let of_nodes = resident().saturating_sub(before);
     report(&format!(
         "{count} pods of {bytes} bytes of text\n\
          {} bytes of memory for each\n\
          {:.1} us for each of {events} events\n\
-         {:.1} ms for all of them as manifests",
+         {:.1} ms for all of them as manifests\n\
+         {} bytes of memory for each of {nodes} Nodes with its NodeClaim",
         held / count.max(1),
         spent * 1e6 / (events.max(1) as f64),
         copy * 1e3,
+        of_nodes / nodes.max(1),
     ));
     ExitCode::SUCCESS
 }
@@ -149,8 +162,7 @@ fn pod(number: usize, chapter: Chapter) -> String {
         "status": {"phase": if stage == 3 { "Running" } else { "Pending" }, "qosClass": "Burstable", "conditions": conditions},
     });
     if stage >= 2 {
-        pod["spec"]["nodeName"] =
-            format!("ip-10-0-{}-{}.eu-west-1.compute.internal", number / 17 / 200, number / 17 % 200).into();
+        pod["spec"]["nodeName"] = node_name(number / PODS_A_NODE).into();
     }
     if stage == 3 {
         pod["status"]["startTime"] = "2026-01-01T00:00:05Z".into();
@@ -164,4 +176,84 @@ fn pod(number: usize, chapter: Chapter) -> String {
         }]);
     }
     pod.to_string()
+}
+
+fn node_name(number: usize) -> String {
+    format!("ip-10-0-{}-{}.eu-west-1.compute.internal", number / 200, number % 200)
+}
+
+fn provider_id(number: usize) -> String {
+    format!("aws:///eu-west-1a/i-{number:017x}")
+}
+
+/// Labels that a node of EKS has when it is registered.
+fn labels(number: usize) -> serde_json::Value {
+    json!({
+        "beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/instance-type": "m7i.4xlarge",
+        "beta.kubernetes.io/os": "linux", "failure-domain.beta.kubernetes.io/region": "eu-west-1",
+        "failure-domain.beta.kubernetes.io/zone": "eu-west-1a", "k8s.io/cloud-provider-aws": "0123456789abcdef",
+        "karpenter.k8s.aws/ec2nodeclass": "default", "karpenter.k8s.aws/instance-category": "m",
+        "karpenter.k8s.aws/instance-cpu": "16", "karpenter.k8s.aws/instance-cpu-manufacturer": "intel",
+        "karpenter.k8s.aws/instance-ebs-bandwidth": "10000", "karpenter.k8s.aws/instance-family": "m7i",
+        "karpenter.k8s.aws/instance-generation": "7", "karpenter.k8s.aws/instance-hypervisor": "nitro",
+        "karpenter.k8s.aws/instance-memory": "65536", "karpenter.k8s.aws/instance-network-bandwidth": "6250",
+        "karpenter.k8s.aws/instance-size": "4xlarge", "karpenter.sh/capacity-type": "on-demand",
+        "karpenter.sh/initialized": "true", "karpenter.sh/nodepool": "default", "karpenter.sh/registered": "true",
+        "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": node_name(number), "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": "m7i.4xlarge", "topology.k8s.aws/zone-id": "euw1-az1",
+        "topology.kubernetes.io/region": "eu-west-1", "topology.kubernetes.io/zone": "eu-west-1a",
+    })
+}
+
+fn node(number: usize) -> String {
+    let room = json!({"cpu": "16", "memory": "64458Mi", "pods": "234", "ephemeral-storage": "83873772Ki",
+                      "hugepages-1Gi": "0", "hugepages-2Mi": "0"});
+    let conditions = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map(|kind| {
+        json!({"type": kind, "status": if kind == "Ready" { "True" } else { "False" }, "reason": format!("KubeletHas{kind}"),
+               "message": "kubelet has what it needs", "lastHeartbeatTime": "2026-01-01T00:05:00Z",
+               "lastTransitionTime": "2026-01-01T00:00:20Z"})
+    });
+    let images: Vec<_> =
+        (0..50).map(|image| json!({"names": [format!("registry.example/{image}")], "sizeBytes": 1})).collect();
+    let addresses =
+        json!([{"type": "InternalIP", "address": "10.0.1.2"}, {"type": "Hostname", "address": node_name(number)}]);
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": node_name(number), "uid": format!("0a6b2f9c-7d1e-4c55-9e0b-{number:012x}"), "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": labels(number),
+            "annotations": {"node.alpha.kubernetes.io/ttl": "0", "csi.volume.kubernetes.io/nodeid": "{}"},
+            "finalizers": ["karpenter.sh/termination"],
+        },
+        "spec": {"providerID": provider_id(number), "podCIDR": "10.1.0.0/24"},
+        "status": {"capacity": room, "allocatable": room, "conditions": conditions, "images": images, "addresses": addresses,
+                   "nodeInfo": {"architecture": "amd64", "bootID": "b", "containerRuntimeVersion": "containerd://2.1.4",
+                                "kernelVersion": "6.12.40", "kubeProxyVersion": "", "kubeletVersion": "v1.34.1",
+                                "machineID": "m", "operatingSystem": "linux", "osImage": "Amazon Linux 2023", "systemUUID": "s"}},
+    });
+    node.to_string()
+}
+
+fn claim(number: usize) -> String {
+    let types: Vec<String> = (0..60).map(|kind| format!("m7i-{kind}.4xlarge")).collect();
+    let conditions = ["Launched", "Registered", "Initialized", "Ready"].map(|kind| {
+        json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": "2026-01-01T00:00:20Z"})
+    });
+    let room = json!({"cpu": "16", "memory": "64458Mi", "pods": "234", "ephemeral-storage": "83873772Ki"});
+    let claim = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {
+            "name": format!("default-{number:05x}"), "uid": format!("0a6b2f9c-7d1e-4c55-9e0c-{number:012x}"),
+            "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": labels(number),
+            "finalizers": ["karpenter.sh/termination"],
+        },
+        "spec": {
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}],
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "expireAfter": "720h", "resources": {"requests": {"cpu": "15300m", "memory": "52700Mi", "pods": "17"}},
+        },
+        "status": {"nodeName": node_name(number), "providerID": provider_id(number), "capacity": room, "allocatable": room,
+                   "conditions": conditions},
+    });
+    claim.to_string()
 }

@@ -27,7 +27,10 @@ pub(crate) type Decoded<T> = Result<T, Box<Fault>>;
 
 /// Fields that nobody reads, found while decoding one object.
 #[derive(Debug, Default)]
-pub(crate) struct Unknown(RefCell<Vec<UnknownField>>);
+pub(crate) struct Unknown {
+    fields: RefCell<Vec<UnknownField>>,
+    is_unasked: bool,
+}
 
 /// A field that nobody reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,9 +42,14 @@ pub(crate) struct UnknownField {
 }
 
 impl Unknown {
+    /// Nobody asks for them: an API server has let them pass, and looking for them takes a good part of the time.
+    pub(crate) fn unasked() -> Self {
+        Self { is_unasked: true, ..Self::default() }
+    }
+
     /// All that were found.
     pub(crate) fn into_fields(self) -> Vec<UnknownField> {
-        self.0.into_inner()
+        self.fields.into_inner()
     }
 }
 
@@ -246,13 +254,16 @@ impl<'p> Field<'p> {
     /// Notes the keys that are not among `known`.
     pub(crate) fn only(&self, known: &'static [&'static str]) {
         let Tree::Map(entries) = self.tree else { return };
+        if self.unknown.is_unasked {
+            return;
+        }
         for (key, tree) in entries.iter().filter(|(key, _)| !known.contains(&&**key)) {
             let child = Field { tree, step: Step::Key(key), parent: Some(self), unknown: self.unknown };
             let found = UnknownField {
                 path: child.to_string(),
                 nearest: nearest_of(known.iter().copied(), key).map(Cow::Borrowed),
             };
-            self.unknown.0.borrow_mut().push(found);
+            self.unknown.fields.borrow_mut().push(found);
         }
     }
 }

@@ -191,7 +191,8 @@ impl<'de> Visitor<'de> for Trimmed {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut entries: Vec<(Cow<'de, str>, Tree<'de>)> = Vec::new();
+        // Few maps have more entries, and growing from nothing in steps is a good part of reading one.
+        let mut entries: Vec<(Cow<'de, str>, Tree<'de>)> = Vec::with_capacity(8);
         while let Some(Key(key)) = map.next_key()? {
             let skip = self.0.iter().find(|skip| skip.key == key);
             if skip.is_some_and(|skip| skip.below.is_empty()) {

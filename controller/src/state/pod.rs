@@ -126,7 +126,7 @@ impl LivePod {
 
 /// Reads a pod, its template, and what is wrong with it.
 pub(super) fn read(tree: &Tree<'_>, path: &Arc<str>) -> (LivePod, PodTemplate, Option<String>) {
-    let decoded = in_words(manifest::decode("Pod", &Field::root(tree, &Unknown::default())));
+    let decoded = in_words(manifest::decode("Pod", &Field::root(tree, &Unknown::unasked())));
     let (pod, template, problem) = match decoded {
         Ok(Object::Pod(pod, template)) => (*pod, *template, None),
         Ok(_) => (shell(tree, path), PodTemplate::default(), None),

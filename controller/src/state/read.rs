@@ -48,22 +48,37 @@ const CONTAINER: &[Skip] = &[
     Skip::all("command"),
     Skip::all("env"),
     Skip::all("envFrom"),
+    Skip::all("imagePullPolicy"),
     Skip::all("lifecycle"),
     Skip::all("livenessProbe"),
     Skip::all("readinessProbe"),
+    Skip::all("resizePolicy"),
     Skip::all("securityContext"),
     Skip::all("startupProbe"),
+    Skip::all("terminationMessagePath"),
+    Skip::all("terminationMessagePolicy"),
     Skip::all("volumeMounts"),
 ];
 
 const CONTAINER_STATUS: &[Skip] = &[
+    Skip::all("allocatedResourcesStatus"),
     Skip::all("containerID"),
     Skip::all("image"),
     Skip::all("imageID"),
     Skip::all("lastState"),
+    Skip::all("ready"),
+    Skip::all("restartCount"),
+    Skip::all("started"),
     Skip::all("state"),
     Skip::all("user"),
     Skip::all("volumeMounts"),
+];
+
+const CONDITION: &[Skip] = &[
+    Skip::all("lastProbeTime"),
+    Skip::all("lastTransitionTime"),
+    Skip::all("message"),
+    Skip::all("observedGeneration"),
 ];
 
 const VOLUME: &[Skip] =
@@ -78,18 +93,32 @@ const POD: &[Skip] = &[
             Skip::below("containers", CONTAINER),
             Skip::below("initContainers", CONTAINER),
             Skip::below("volumes", VOLUME),
+            Skip::all("dnsConfig"),
+            Skip::all("dnsPolicy"),
+            Skip::all("enableServiceLinks"),
             Skip::all("ephemeralContainers"),
+            Skip::all("hostAliases"),
+            Skip::all("imagePullSecrets"),
+            Skip::all("preemptionPolicy"),
+            Skip::all("restartPolicy"),
             Skip::all("securityContext"),
+            Skip::all("serviceAccount"),
+            Skip::all("serviceAccountName"),
         ],
     ),
     Skip::below(
         "status",
         &[
+            Skip::below("conditions", CONDITION),
             Skip::below("containerStatuses", CONTAINER_STATUS),
             Skip::below("initContainerStatuses", CONTAINER_STATUS),
             Skip::all("ephemeralContainerStatuses"),
+            Skip::all("hostIP"),
             Skip::all("hostIPs"),
+            Skip::all("observedGeneration"),
+            Skip::all("podIP"),
             Skip::all("podIPs"),
+            Skip::all("qosClass"),
         ],
     ),
 ];
@@ -169,7 +198,7 @@ fn path_of(kind: Kind, tree: &Tree<'_>) -> Option<Arc<str>> {
 }
 
 fn decoded(kind: Kind, tree: &Tree<'_>) -> Result<Object, String> {
-    in_words(manifest::decode(kind.name(), &Field::root(tree, &Unknown::default())))
+    in_words(manifest::decode(kind.name(), &Field::root(tree, &Unknown::unasked())))
 }
 
 /// A fault in one line.
@@ -211,7 +240,7 @@ fn claim(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
         Err(error) => return (None, Some(error.to_string())),
     };
     claim.metadata.managed_fields = None;
-    let unknown = Unknown::default();
+    let unknown = Unknown::unasked();
     let compact = manifest::decode_ours(Kind::NodeClaim.name(), &Field::root(tree, &unknown), &Value::Null, None);
     let (compact, problem) = match in_words(compact) {
         Ok(Object::NodeClaim(compact)) => (Some(compact), None),
@@ -272,7 +301,7 @@ fn judged(kind: Kind, judgement: &mut Judgement) -> (Option<Object>, Option<Stri
         return (None, in_words::<()>(Err(Box::new(fault))).err());
     }
     let tree = Tree::deserialize(&judgement.completed).unwrap_or(Tree::Null);
-    let unknown = Unknown::default();
+    let unknown = Unknown::unasked();
     let never_ready = judgement.never_ready.take();
     let object = manifest::decode_ours(kind.name(), &Field::root(&tree, &unknown), &judgement.completed, never_ready);
     match in_words(object) {
