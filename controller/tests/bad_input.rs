@@ -170,12 +170,21 @@ fn options() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("pool.yaml"), POOL).unwrap();
     let mut all = String::new();
-    let cases: [(&str, &[&str]); 5] = [
+    std::fs::write(folder.path().join("refused.txt"), "# last hour\nm7g.large/us-east-1a/spot\nm7g.large/spot/x\n")
+        .unwrap();
+    let cases: [(&str, &[&str]); 12] = [
         ("a region", &["plan", "-f", "pool.yaml", "--region", "mars-1"]),
         ("a zone for a region", &["plan", "-f", "pool.yaml", "--region", "eu-west-1a"]),
         ("a gate", &["plan", "-f", "pool.yaml", "--feature-gates", "ReservedCapacity=maybe"]),
         ("a class that is not there", &["types", "-f", "pool.yaml"]),
         ("a node that is not there", &["explain", "node", "zz", "-f", "pool.yaml"]),
+        ("a price of moves", &["disrupt", "-f", "pool.yaml", "--move-price", "cheap"]),
+        ("a price of moves below zero", &["disrupt", "-f", "pool.yaml", "--move-price=-1"]),
+        ("an offering without a type", &["disrupt", "-f", "pool.yaml", "--refused", "*/us-east-1a/spot"]),
+        ("an offering of no kind", &["disrupt", "-f", "pool.yaml", "--refused", "m7g.large/us-east-1a/cheap"]),
+        ("an offering of a type that is not there", &["disrupt", "-f", "pool.yaml", "--refused", "m7g.larg"]),
+        ("a line of a file of offerings", &["disrupt", "-f", "pool.yaml", "--refused", "@refused.txt"]),
+        ("a file of offerings that is not there", &["disrupt", "-f", "pool.yaml", "--refused", "@none.txt"]),
     ];
     for (name, arguments) in cases {
         refuse(&mut all, name, arguments, folder.path(), b"");

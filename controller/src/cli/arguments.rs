@@ -86,6 +86,13 @@ pub(crate) struct DisruptArguments {
     /// Only what cannot wait, and then the first voluntary command, as one pass of Karpenter's loop
     #[arg(long)]
     pub(crate) first: bool,
+    /// USD per hour that moving one pod must save; 0 moves pods for any saving
+    #[arg(long, value_name = "USD/H", default_value = "0.0005")]
+    pub(crate) move_price: String,
+    /// Capacity that was refused lately, into which nothing is moved: `TYPE`, `TYPE/ZONE` or `TYPE/ZONE/CAPACITY-TYPE`, a
+    /// part that is `*` standing for any; or `@FILE` with one on each line; repeatable
+    #[arg(long = "refused", value_name = "OFFERING")]
+    pub(crate) refused: Vec<String>,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }

@@ -17,6 +17,7 @@ use super::output::{Format, write_document};
 use super::palette::Palette;
 use super::plan::{timed, violations};
 use super::progress::Progress;
+use super::refused;
 use super::settings::DisruptSettings;
 
 /// A decision that passed validation, and how long both took.
@@ -35,9 +36,11 @@ pub(crate) fn print(
     progress: &mut Progress,
     palette: Palette,
 ) -> Result<(), Failure> {
-    let DisruptSettings { sources: _, packing, first, now, format } = settings;
-    let estate = inputs.custody.estate(&inputs.problem);
-    let verdict = judge(&estate, *now, &packing.disruption(*first), progress)?;
+    let DisruptSettings { sources: _, packing, first, move_price, refused, now, format } = settings;
+    let mut estate = inputs.custody.estate(&inputs.problem);
+    estate.refused = refused::read(refused, &inputs.problem)?;
+    let choices = Settings { move_price: *move_price, ..packing.disruption(*first) };
+    let verdict = judge(&estate, *now, &choices, progress)?;
     let document = DisruptionDocument::new(&estate, &verdict, *now);
     match format {
         Format::Table => out.write_all(text::render(&document, palette).as_bytes())?,

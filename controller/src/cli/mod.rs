@@ -23,6 +23,7 @@ mod palette;
 mod plan;
 mod progress;
 mod quantity;
+mod refused;
 mod settings;
 mod types;
 mod wiring;

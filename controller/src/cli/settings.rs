@@ -13,6 +13,7 @@ use super::arguments::{
 };
 use super::failure::Failure;
 use super::output::{DataFormat, Format};
+use super::refused::Refusals;
 use crate::snapshot::FeatureGates;
 
 /// What `muster plan` shall do.
@@ -32,6 +33,10 @@ pub(crate) struct DisruptSettings {
     pub(crate) packing: Packing,
     /// Only the first voluntary command.
     pub(crate) first: bool,
+    /// USD per hour that moving one pod must save.
+    pub(crate) move_price: f64,
+    /// Capacity that was refused lately.
+    pub(crate) refused: Vec<Refusals>,
     /// The moment of the decision.
     pub(crate) now: Timestamp,
     pub(crate) format: Format,
@@ -119,11 +124,13 @@ impl PlanSettings {
 
 impl DisruptSettings {
     pub(crate) fn new(arguments: DisruptArguments, clock: Timestamp) -> Result<Self, Failure> {
-        let DisruptArguments { input, packing, moment, first, output } = arguments;
+        let DisruptArguments { input, packing, moment, first, move_price, refused, output } = arguments;
         Ok(Self {
             sources: Sources::new(input)?,
             packing: Packing::new(packing)?,
             first,
+            move_price: move_price_of(&move_price)?,
+            refused: refused.iter().map(|text| Refusals::new(text)).collect::<Result<_, _>>()?,
             now: moment_of(&moment, clock)?,
             format: format_of(&output),
         })
@@ -240,6 +247,14 @@ impl Packing {
             ..disrupt::Settings::default()
         }
     }
+}
+
+/// `--move-price`.
+fn move_price_of(text: &str) -> Result<f64, Failure> {
+    text.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0).ok_or_else(|| {
+        let hint = "write USD per hour, such as `0.0005`; 0 moves pods for any saving";
+        Failure::Usage(format!("`--move-price`: `{text}` is not a price\n\nhint: {hint}"))
+    })
 }
 
 /// The moment that is asked for, or that of the clock.

@@ -8,7 +8,7 @@ use muster_api::annotations::{
     DO_NOT_DISRUPT, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION, NODEPOOL_HASH, NODEPOOL_HASH_VERSION,
 };
 use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
-use muster_api::{Lifetime, Span};
+use muster_api::{Lifetime, Span, hash};
 use muster_scheduling::disrupt::{
     Cause, Consolidation, Drift, Estate, Hold, Interruption, Member, NodeBudget, Occupant, PodBudget, Policy, Schedule,
     Share, Window,
@@ -141,6 +141,8 @@ pub(super) fn custody(
         problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();
     let manifest_of: FxHashMap<&str, &NodePool> =
         manifests.node_pools.iter().map(|pool| (&*pool.meta.name, pool)).collect();
+    let hashes: FxHashMap<&str, PoolHash> =
+        manifests.node_pools.iter().filter_map(|pool| Some((&*pool.meta.name, PoolHash::of(pool)?))).collect();
     let pairs = Pairs::new(manifests);
     let mut members: Vec<Option<Member>> = Vec::with_capacity(problem.nodes.len());
     for (number, (node, claim)) in manifests.nodes.iter().zip(&pairs.claim_of_node).enumerate() {
@@ -155,7 +157,7 @@ pub(super) fn custody(
         let about = pool.and_then(|pool| Some((pool, *manifest_of.get(&*problem.pools[pool].name)?)));
         let drifted = drift(claim).or_else(|| {
             let (pool, manifest) = about?;
-            hash_drift(manifests, claim, manifest)
+            hash_drift(manifests, claim, manifest, hashes.get(&*manifest.meta.name))
                 .or_else(|| requirement_drift(problem, number, pool, node, claim, manifest))
         });
         members.push(Some(Member {
@@ -225,17 +227,38 @@ fn drift(claim: &NodeClaim) -> Option<Drift> {
     })
 }
 
+/// The hash of a pool's template, and how it was made.
+struct PoolHash {
+    hash: String,
+    version: String,
+}
+
+impl PoolHash {
+    /// What the pool's annotations say; of a manifest that has none, such as one that was never applied, what they would say.
+    fn of(pool: &NodePool) -> Option<Self> {
+        let said = |key: &str| pool.meta.annotations.get(key).map(ToString::to_string);
+        if let (Some(hash), Some(version)) = (said(NODEPOOL_HASH), said(NODEPOOL_HASH_VERSION)) {
+            return Some(Self { hash, version });
+        }
+        let typed = nodepool::NodePool::deserialize(&pool.object).ok()?;
+        Some(Self { hash: hash::node_pool(&typed), version: hash::NODEPOOL_HASH_VERSION.to_owned() })
+    }
+}
+
 /// Whether the template of the pool, or the class, has another hash than when the claim was made. Hashes of different
 /// versions cannot be compared.
-fn hash_drift(manifests: &Manifests, claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
+fn hash_drift(manifests: &Manifests, claim: &NodeClaim, pool: &NodePool, hash: Option<&PoolHash>) -> Option<Drift> {
     let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
     let differs = |of: &dyn Fn(&str) -> Option<String>, hash: &str, version: &str| {
         let (now, then) = (of(hash), claimed(hash));
         now.is_some() && then.is_some() && of(version).as_deref() == claimed(version) && now.as_deref() != then
     };
-    let of_pool = |key: &str| pool.meta.annotations.get(key).map(ToString::to_string);
     let drifted = |reason: &str, detail: String| Drift { since: None, reason: reason.into(), detail: detail.into() };
-    if differs(&of_pool, NODEPOOL_HASH, NODEPOOL_HASH_VERSION) {
+    let is_other = |hash: &PoolHash| {
+        claimed(NODEPOOL_HASH_VERSION) == Some(&hash.version)
+            && claimed(NODEPOOL_HASH).is_some_and(|then| then != hash.hash)
+    };
+    if hash.is_some_and(is_other) {
         return Some(drifted("NodePoolDrifted", format!("the template of NodePool `{}` has changed", pool.meta.name)));
     }
     let class =

@@ -7,32 +7,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "../process/mod.rs"]
-mod process;
+#[macro_use]
+#[path = "../scenario/mod.rs"]
+mod scenario;
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
+use scenario::{Header, hold, muster};
+
 const NOW: &str = "2026-11-21T12:00:00Z";
 const CATALOGUE: &str = "../scenarios/catalogue.yaml";
 const OTHER_CATALOGUES: [&str; 3] = ["near-prices.yaml", "refused.yaml", "spot-types.yaml"];
-
-/// A test for every name, and the list of them.
-macro_rules! scenarios {
-    ($($name:ident)*) => {
-        $(
-            #[test]
-            fn $name() {
-                check(&stringify!($name).replace('_', "-"));
-            }
-        )*
-
-        const NAMES: &[&str] = &[$(stringify!($name)),*];
-    };
-}
 
 scenarios! {
     balanced
@@ -46,6 +34,7 @@ scenarios! {
     budget_reasons
     budget_unreadable
     budget_zero
+    cheap_to_move_first
     coming_up_takes_nothing
     consolidate_after
     consolidate_never
@@ -54,7 +43,9 @@ scenarios! {
     do_not_disrupt_for_a_while
     do_not_disrupt_node
     do_not_disrupt_pod
+    do_not_disrupt_unreadable
     drift
+    drift_by_computed_hash
     drift_by_hash
     drift_by_requirements
     drift_order
@@ -63,9 +54,12 @@ scenarios! {
     empty
     empty_held_for_buffer
     empty_of_cheap_pods
+    exempt_pods
     expired
+    expired_by_default
     expired_counts
     first
+    grace_period_is_for_drift
     if_removed
     interrupted
     interrupted_without_place
@@ -74,6 +68,7 @@ scenarios! {
     many_into_one
     min_values
     missing_label
+    move_price
     no_cheaper
     nominated
     not_initialized
@@ -84,6 +79,7 @@ scenarios! {
     pending_pod
     pinned_to_spot
     pool_missing
+    refused_by_option
     refused_capacity
     repair
     repair_of_too_many
@@ -96,10 +92,12 @@ scenarios! {
     spot_to_spot_few_types
     spot_to_spot_off
     spread_is_kept
+    stateful_pod_that_leaves
     static_drift
     static_drift_at_limit
     static_pool
     two_pdbs
+    under_way
     unknown_type
     unmanaged_takes_pods
     when_empty
@@ -112,54 +110,29 @@ fn folder() -> PathBuf {
 
 #[test]
 fn every_file_is_a_test() {
-    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let written: BTreeSet<String> = files
-        .filter(|file| !OTHER_CATALOGUES.contains(&file.as_str()))
-        .filter_map(|file| Some(file.strip_suffix(".yaml")?.into()))
-        .collect();
-    let tested: BTreeSet<String> = NAMES.iter().map(|name| name.replace('_', "-")).collect();
-    assert_eq!(written, tested);
+    scenario::every_file_is_a_test(&folder(), NAMES, &OTHER_CATALOGUES);
 }
 
-/// Decides scenario `name` and holds what is printed, and which pods go where, against the snapshot.
+/// Decides about scenario `name` and holds what is printed, and which pods are where, against the snapshot.
 #[track_caller]
 fn check(name: &str) {
-    let text = std::fs::read_to_string(folder().join(format!("{name}.yaml"))).unwrap();
-    let mut header = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
-    let description = header.next().unwrap();
-    let words = |title: &str| -> Vec<&str> {
-        header.clone().filter_map(|line| line.strip_prefix(title)).flat_map(str::split_whitespace).collect()
-    };
-    let now = words("now: ").first().copied().unwrap_or(NOW);
-    let catalogue = words("catalogue: ").first().copied().unwrap_or(CATALOGUE);
-    let options = [words("options: "), vec!["--now", now, "--catalog", catalogue]].concat();
-    let decision: Value = serde_json::from_str(&muster(&["disrupt"], name, &options, "json")).unwrap();
-    let mut shown = format!("{}\nWhere\n{}", muster(&["disrupt"], name, &options, "table"), places(&decision));
-    for node in words("removed: ") {
+    let folder = folder();
+    let header = Header::read(&folder, name);
+    let now = header.words("now").first().copied().unwrap_or(NOW);
+    let catalogue = header.words("catalogue").first().copied().unwrap_or(CATALOGUE);
+    let options = [header.words("options"), vec!["--now", now, "--catalog", catalogue]].concat();
+    let muster = |command: &[&str], options: &[&str], format: &str| muster(&folder, command, name, options, format);
+    let decision: Value = serde_json::from_str(&muster(&["disrupt"], &options, "json")).unwrap();
+    let mut shown = format!("{}\nWhere\n{}", muster(&["disrupt"], &options, "table"), places(&decision));
+    for node in header.words("removed") {
         let command = ["explain", "node", node, "--if-removed"];
-        write!(shown, "\nExplain {node}\n{}", muster(&command, name, &options, "table")).unwrap();
-        let document: Value = serde_json::from_str(&muster(&command, name, &options, "json")).unwrap();
+        write!(shown, "\nExplain {node}\n{}", muster(&command, &options, "table")).unwrap();
+        let document: Value = serde_json::from_str(&muster(&command, &options, "json")).unwrap();
         let removal = &document["ifRemoved"];
         let [reason, pods] = [&document["reason"], &removal["pods"]];
         writeln!(shown, "\nIn JSON: {reason}, {pods}, unplaced {}", removal["unplaced"][0]["reason"]).unwrap();
     }
-    let mut settings = insta::Settings::clone_current();
-    settings.set_description(description);
-    settings.set_omit_expression(true);
-    settings.set_prepend_module_to_snapshot(false);
-    settings.bind(|| insta::assert_snapshot!(name, shown));
-}
-
-/// What `muster` prints for scenario `name`, messages for the operator first.
-#[track_caller]
-fn muster(command: &[&str], name: &str, options: &[&str], format: &str) -> String {
-    let file = format!("{name}.yaml");
-    let arguments = [command, &["-f", &file, "-o", format], options].concat();
-    let output = process::muster(&arguments, &folder(), b"");
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{messages}");
-    let printed = String::from_utf8(output.stdout).unwrap();
-    if format == "table" { messages + &printed } else { printed }
+    hold(&folder, name, &header, &shown);
 }
 
 /// Command by command: how many types each launch may be, and the pods of each place.

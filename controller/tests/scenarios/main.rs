@@ -6,30 +6,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "../process/mod.rs"]
-mod process;
+#[macro_use]
+#[path = "../scenario/mod.rs"]
+mod scenario;
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
+use scenario::{Header, hold, muster};
+
 const CATALOGUE: &str = "catalogue.yaml";
-
-/// A test for every name, and the list of them.
-macro_rules! scenarios {
-    ($($name:ident)*) => {
-        $(
-            #[test]
-            fn $name() {
-                check(&stringify!($name).replace('_', "-"));
-            }
-        )*
-
-        const NAMES: &[&str] = &[$(stringify!($name)),*];
-    };
-}
 
 scenarios! {
     anti_affinity
@@ -104,47 +92,24 @@ fn folder() -> PathBuf {
 
 #[test]
 fn every_file_is_a_test() {
-    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let written: BTreeSet<String> =
-        files.filter(|file| file != CATALOGUE).filter_map(|file| Some(file.strip_suffix(".yaml")?.into())).collect();
-    let tested: BTreeSet<String> = NAMES.iter().map(|name| name.replace('_', "-")).collect();
-    assert_eq!(written, tested);
+    scenario::every_file_is_a_test(&folder(), NAMES, &[CATALOGUE]);
 }
 
 /// Plans scenario `name` and holds what is printed, and which pods are where, against the snapshot.
 #[track_caller]
 fn check(name: &str) {
-    let text = std::fs::read_to_string(folder().join(format!("{name}.yaml"))).unwrap();
-    let mut header = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
-    let description = header.next().unwrap();
-    let words = |title: &str| -> Vec<&str> {
-        header.clone().filter_map(|line| line.strip_prefix(title)).flat_map(str::split_whitespace).collect()
-    };
-    let (options, explained) = (words("options: "), words("explain: "));
-    let plan: Value = serde_json::from_str(&muster(&["plan"], name, &options, "json")).unwrap();
-    let mut shown = format!("{}\nWhere\n{}", timeless(&muster(&["plan"], name, &options, "table")), places(&plan));
-    for pod in explained {
-        let why: Value = serde_json::from_str(&muster(&["explain", "pod", pod], name, &options, "json")).unwrap();
+    let folder = folder();
+    let header = Header::read(&folder, name);
+    let options = [header.words("options"), vec!["--catalog", CATALOGUE]].concat();
+    let muster = |command: &[&str], format: &str| muster(&folder, command, name, &options, format);
+    let plan: Value = serde_json::from_str(&muster(&["plan"], "json")).unwrap();
+    let mut shown = format!("{}\nWhere\n{}", timeless(&muster(&["plan"], "table")), places(&plan));
+    for pod in header.words("explain") {
+        let why: Value = serde_json::from_str(&muster(&["explain", "pod", pod], "json")).unwrap();
         writeln!(shown, "\nExplain {pod}").unwrap();
         shown.push_str(&warnings(&why));
     }
-    let mut settings = insta::Settings::clone_current();
-    settings.set_description(description);
-    settings.set_omit_expression(true);
-    settings.set_prepend_module_to_snapshot(false);
-    settings.bind(|| insta::assert_snapshot!(name, shown));
-}
-
-/// What `muster` prints for scenario `name`, messages for the operator first.
-#[track_caller]
-fn muster(command: &[&str], name: &str, options: &[&str], format: &str) -> String {
-    let file = format!("{name}.yaml");
-    let arguments = [command, &["--catalog", CATALOGUE, "-f", &file, "-o", format], options].concat();
-    let output = process::muster(&arguments, &folder(), b"");
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{messages}");
-    let printed = String::from_utf8(output.stdout).unwrap();
-    if format == "table" { messages + &printed } else { printed }
+    hold(&folder, name, &header, &shown);
 }
 
 /// A plan without its times.

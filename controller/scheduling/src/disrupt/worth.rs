@@ -16,7 +16,7 @@ const STEP: f64 = 0.005;
 /// Karpenter's `k` of the policy Balanced: a share of the pool's cost is worth this share of its disruption.
 const BALANCED: f64 = 2.0;
 
-/// `candidates`, those that are worth least per dollar and hold least first.
+/// `candidates`, those that are worth least per dollar, hold least, and are cheapest to move first.
 pub(super) fn worst_first(world: &mut World<'_>, candidates: &[usize]) -> Vec<usize> {
     let places: Vec<(usize, usize)> = candidates.iter().flat_map(|&node| world.leavers(node)).collect();
     world.problem.pods = places.iter().map(|&place| world.pod(place)).collect();
@@ -34,9 +34,14 @@ pub(super) fn worst_first(world: &mut World<'_>, candidates: &[usize]) -> Vec<us
     order.sort_by(|a, b| {
         a.0.cmp(&b.0)
             .then(a.1.total_cmp(&b.1))
+            .then_with(|| moving_cost(world, a.2).total_cmp(&moving_cost(world, b.2)))
             .then_with(|| world.problem.nodes[a.2].name.cmp(&world.problem.nodes[b.2].name))
     });
     order.into_iter().map(|(_, _, node)| node).collect()
+}
+
+fn moving_cost(world: &World<'_>, node: usize) -> f64 {
+    world.estate.members[node].as_ref().map_or(0.0, |member| member.moving_cost())
 }
 
 /// For each candidate, what all its room and what its moving pods are worth.

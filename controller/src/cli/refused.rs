@@ -1,0 +1,121 @@
+//! `--refused`: capacity that the cloud refused lately, as it is typed or as a file has it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use muster_api::likeness;
+use muster_scheduling::disrupt::Refused;
+use muster_scheduling::model::Problem;
+
+use super::failure::Failure;
+
+const CAPACITY_TYPES: [&str; 3] = ["on-demand", "reserved", "spot"];
+const HINT: &str = "write `TYPE/ZONE/CAPACITY-TYPE`, such as `m7g.large/us-east-1a/spot`; `*` stands for any";
+
+/// One value of the option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusals {
+    /// An offering, or several that have parts in common.
+    One(Refused),
+    /// A file with one on each line.
+    File(PathBuf),
+}
+
+impl Refusals {
+    pub(super) fn new(text: &str) -> Result<Self, Failure> {
+        match text.strip_prefix('@') {
+            Some(file) => Ok(Self::File(PathBuf::from(file))),
+            None => parse(text).map(Self::One).map_err(|fault| usage("`--refused`", &fault, HINT)),
+        }
+    }
+}
+
+/// Everything that `refusals` name, each of which must be of a type that there is.
+pub(super) fn read(refusals: &[Refusals], problem: &Problem) -> Result<Vec<Refused>, Failure> {
+    let mut all = Vec::new();
+    for one in refusals {
+        match one {
+            Refusals::One(refused) => all.push(known(refused.clone(), problem, "`--refused`")?),
+            Refusals::File(file) => {
+                let text = std::fs::read_to_string(file).map_err(|error| {
+                    let hint = "name a file that can be read, with one offering on each line";
+                    usage("`--refused`", &format!("`{}` cannot be read: {error}", file.display()), hint)
+                })?;
+                for (number, line) in text.lines().enumerate() {
+                    let line = line.split('#').next().unwrap_or_default().trim();
+                    if line.is_empty() {
+                        continue;
+                    }
+                    let place = place(file, number + 1);
+                    let refused = parse(line).map_err(|fault| usage(&place, &fault, HINT))?;
+                    all.push(known(refused, problem, &place)?);
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn place(file: &Path, line: usize) -> String {
+    format!("`{}` line {line}", file.display())
+}
+
+fn usage(place: &str, fault: &str, hint: &str) -> Failure {
+    Failure::Usage(format!("{place}: {fault}\n\nhint: {hint}"))
+}
+
+fn parse(text: &str) -> Result<Refused, String> {
+    let parts: Vec<&str> = text.split('/').map(str::trim).collect();
+    let any = |part: Option<&&str>| -> Option<Arc<str>> {
+        part.filter(|part| **part != "*").map(|part| Arc::from(part.to_ascii_lowercase()))
+    };
+    let is_whole = (1..=3).contains(&parts.len()) && parts.iter().all(|part| !part.is_empty()) && parts[0] != "*";
+    if !is_whole {
+        return Err(format!("`{text}` is not an offering"));
+    }
+    let capacity_type = any(parts.get(2));
+    if let Some(other) = capacity_type.as_deref().filter(|one| !CAPACITY_TYPES.contains(one)) {
+        return Err(format!("`{other}` is not a capacity type (`{}`)", CAPACITY_TYPES.join("`, `")));
+    }
+    Ok(Refused { instance_type: parts[0].to_ascii_lowercase().into(), zone: any(parts.get(1)), capacity_type })
+}
+
+/// The same, if there is such a type: a slip of the pen would be without effect and without a word.
+fn known(refused: Refused, problem: &Problem, place: &str) -> Result<Refused, Failure> {
+    let types = || problem.catalogues.iter().flat_map(|catalogue| catalogue.iter());
+    if types().next().is_none() || types().any(|one| one.name == refused.instance_type) {
+        return Ok(refused);
+    }
+    let names = types().map(|one| &*one.name);
+    let hint = match likeness::similar(names, &refused.instance_type).first() {
+        Some(name) => format!("did you mean `{name}`? `muster types` lists all that are in use"),
+        None => "`muster types` lists all that are in use".to_owned(),
+    };
+    Err(usage(place, &format!("there is no instance type `{}`", refused.instance_type), &hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offerings() {
+        let refused = |instance_type: &str, zone: Option<&str>, capacity_type: Option<&str>| Refused {
+            instance_type: instance_type.into(),
+            zone: zone.map(Into::into),
+            capacity_type: capacity_type.map(Into::into),
+        };
+        for (text, expected) in [
+            ("m7g.large", refused("m7g.large", None, None)),
+            ("m7g.large/us-east-1a", refused("m7g.large", Some("us-east-1a"), None)),
+            ("m7g.large/*/Spot", refused("m7g.large", None, Some("spot"))),
+            ("m7g.large/us-east-1a/on-demand", refused("m7g.large", Some("us-east-1a"), Some("on-demand"))),
+        ] {
+            assert_eq!(Refusals::new(text).unwrap(), Refusals::One(expected), "{text}");
+        }
+        assert_eq!(Refusals::new("@a/b/c").unwrap(), Refusals::File("a/b/c".into()));
+        for text in ["", "*", "a//spot", "a/b/c/d", "a/b/cheap", "/a"] {
+            assert_eq!(Refusals::new(text).unwrap_err().exit_code(), 2, "{text}");
+        }
+    }
+}
