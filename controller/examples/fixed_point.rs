@@ -1,7 +1,7 @@
 //! Consolidates a cluster until nothing is left to do: decides, carries out, asks again. Prints each round, and how far the
 //! result is above what no assignment of the same pods can undercut.
 //!
-//! `cargo run --release --example fixed_point -- CATALOGUE MANIFEST…`
+//! `cargo run --release --example fixed_point -- CATALOGUE MOVE_PRICE MANIFEST…`, the price in USD per hour
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
 use std::path::PathBuf;
@@ -22,12 +22,16 @@ const MOST_ROUNDS: usize = 30;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
-    let catalogue_file = arguments.next().ok_or("usage: fixed_point CATALOGUE MANIFEST…")?;
+    const USAGE: &str = "usage: fixed_point CATALOGUE MOVE_PRICE MANIFEST…";
+    let catalogue_file = arguments.next().ok_or(USAGE)?;
+    let move_price = arguments.next().ok_or(USAGE)?;
+    let move_price: f64 = move_price.to_str().ok_or(USAGE)?.parse()?;
     let types: Catalogue = catalogue::read(&std::fs::read_to_string(catalogue_file)?)?.into();
     let manifests = manifest::read(&arguments.collect::<Vec<_>>(), &mut std::io::empty())?;
     let snapshot = snapshot::assemble(&manifests, &SnapshotSettings::default(), &|_| types.clone())?;
     let mut estate = snapshot.custody.estate(&snapshot.problem);
-    let settings = Settings::default();
+    let settings = Settings { move_price, ..Settings::default() };
+    let (mut going, mut moved) = (0, 0);
     let bound = bound(&estate);
     println!("bound {bound:.2} $/h, before {:.2} $/h on {} nodes", price(&estate), estate.problem.nodes.len());
     let mut now: Timestamp = "2026-11-21T00:00:00Z".parse()?;
@@ -40,13 +44,19 @@ fn main() -> Result<()> {
             return Err(violation.to_string().into());
         }
         if decision.commands.is_empty() {
-            println!("at rest after {} rounds: {:.4} of the bound", round - 1, price(&estate) / bound);
+            println!(
+                "at rest after {} rounds: {:.4} of the bound, {going} nodes gone, {moved} pods moved",
+                round - 1,
+                price(&estate) / bound
+            );
             return Ok(());
         }
-        let going: usize = decision.commands.iter().map(|command| command.candidates.len()).sum();
+        let goes: usize = decision.commands.iter().map(|command| command.candidates.len()).sum();
+        going += goes;
+        moved += decision.pods.len();
         estate = carried_out(&estate, &decision, now);
         println!(
-            "round {round}: {} commands, {going} nodes go, {} pods move, {seconds:.3} s: {:.2} $/h on {} nodes, {:.4} of the bound",
+            "round {round}: {} commands, {goes} nodes go, {} pods move, {seconds:.3} s: {:.2} $/h on {} nodes, {:.4} of the bound",
             decision.commands.len(),
             decision.pods.len(),
             price(&estate),

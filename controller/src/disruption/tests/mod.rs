@@ -1,5 +1,6 @@
 //! The order of a disruption, one rule each: what is seen, what is to be written, in words.
 
+mod deliberation;
 mod fixture;
 
 use std::time::Duration;

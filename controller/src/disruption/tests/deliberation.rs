@@ -1,0 +1,74 @@
+//! What is wanted must be wanted twice, unless it cannot wait.
+
+use std::path::PathBuf;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_aws::catalogue;
+use muster_scheduling::disrupt::{Cause, Decision, Estate, Interruption, Settings};
+use muster_scheduling::model::Catalogue;
+
+use super::super::{Deliberation, EVERY, VALIDATION_DELAY};
+use crate::manifest;
+use crate::snapshot::{Settings as SnapshotSettings, assemble};
+
+const CATALOGUE: &str = include_str!("../../../tests/scenarios/catalogue.yaml");
+/// Two nodes, the pod of one of which fits on the other.
+const CLUSTER: &str = include_str!("../../../tests/disruption/grace-period-is-for-drift.yaml");
+
+fn estate() -> Estate {
+    let types: Catalogue = catalogue::read(CATALOGUE).unwrap().into();
+    let free = CLUSTER.replace("karpenter.sh/do-not-disrupt: \"true\"", "a: b");
+    let manifests = manifest::read(&[PathBuf::from("-")], &mut free.as_bytes()).unwrap();
+    let snapshot = assemble(&manifests, &SnapshotSettings::default(), &|_| types.clone()).unwrap();
+    snapshot.custody.estate(&snapshot.problem)
+}
+
+fn at(seconds: i64) -> Timestamp {
+    "2026-11-21T12:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
+}
+
+fn going(estate: &Estate, decision: &Decision) -> Vec<String> {
+    let nodes = decision.commands.iter().flat_map(|command| &command.candidates);
+    nodes.map(|&node| estate.problem.nodes[node].name.to_string()).collect()
+}
+
+#[test]
+fn what_is_still_right_after_a_while_is_begun() {
+    let (estate, settings) = (estate(), Settings::default());
+    let mut deliberation = Deliberation::default();
+    for (seconds, expected, again) in [(0, 0, 10), (10, 0, 15), (15, 1, 25), (25, 0, 35)] {
+        let (decision, next) = deliberation.turn(&estate, at(seconds), &settings);
+        assert_eq!((going(&estate, &decision).len(), next), (expected, at(again)), "at {seconds} s");
+    }
+    assert_eq!((EVERY.as_secs(), VALIDATION_DELAY.as_secs()), (10, 15));
+}
+
+#[test]
+fn what_somebody_objects_to_meanwhile_is_not() {
+    let (before, settings) = (estate(), Settings::default());
+    let mut deliberation = Deliberation::default();
+    let _ = deliberation.turn(&before, at(0), &settings);
+    let mut after = before.clone();
+    after.members.iter_mut().flatten().for_each(|member| member.do_not_disrupt = true);
+    let (decision, _) = deliberation.turn(&after, at(15), &settings);
+    assert_eq!(going(&after, &decision), [""; 0]);
+    // Nor what is wanted for the first time.
+    let mut deliberation = Deliberation::default();
+    let _ = deliberation.turn(&after, at(0), &settings);
+    assert_eq!(going(&before, &deliberation.turn(&before, at(15), &settings).0), [""; 0]);
+}
+
+#[test]
+fn what_cannot_wait_does_not() {
+    let (mut estate, settings) = (estate(), Settings::default());
+    let interrupt = |estate: &mut Estate| {
+        let member = estate.members.iter_mut().flatten().next().unwrap();
+        member.interrupted = Some(Interruption { since: None, notice: "SpotInterrupted".into() });
+    };
+    let mut deliberation = Deliberation::default();
+    let _ = deliberation.turn(&estate, at(0), &settings);
+    interrupt(&mut estate);
+    let (decision, _) = deliberation.turn(&estate, at(10), &settings);
+    assert_eq!(decision.commands.len(), 1);
+    assert_eq!(decision.commands[0].cause, Cause::Interrupted);
+}
