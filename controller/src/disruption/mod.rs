@@ -19,6 +19,16 @@
 //! either continues the command or takes it back, and both end where they would have ended undisturbed. A command that
 //! launches nothing is as many commands as it has nodes: none of them waits for another.
 //!
+//! # How it is driven
+//!
+//! Whoever drives it (the live loop, the simulator) keeps one [`Deliberation`]:
+//!
+//! 1. [`Deliberation::turn`] on a fresh snapshot, at the moment that the turn before has named, off the threads that must not
+//!    wait. Each command of its decision becomes an [`Order`], its launches NodeClaims, and [`begin`] their first steps.
+//! 2. Whenever a claim that [`running`] names changes, or its Node or a pod there: [`advance`] on that command, and what comes
+//!    of it carried out to its end before the command is looked at again.
+//! 3. [`stale`] for every other claim, now and then.
+//!
 //! Nodes with a mark are on their way out for whoever decides next: they count against budgets, take no pods, and their pods
 //! are among those that want a place ([`crate::snapshot`]), which is how nothing is decided twice.
 
