@@ -35,6 +35,7 @@ pub mod edge;
 pub mod kwok;
 pub mod lifecycle;
 pub mod manifest;
+pub mod permissions;
 pub mod pools;
 pub mod provision;
 pub mod snapshot;

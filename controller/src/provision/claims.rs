@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use muster_api::conditions::nodeclaim;
 use muster_api::nodeclaim::ResourceRequests;
 use muster_api::{NodeClaim, NodeClaimSpec, NodePool, Operator, Requirement, annotations, hash, labels};
 use muster_aws::quantity::format;
@@ -12,6 +13,7 @@ use muster_scheduling::model::{self, InstanceType, Problem};
 use sha2::{Digest, Sha256};
 
 use super::plan::Claimed;
+use crate::lifecycle::is_true;
 
 /// Entries of `spec.requirements` that the CRD takes.
 const MOST_REQUIREMENTS: usize = 100;
@@ -41,7 +43,7 @@ pub fn name<R: AsRef<str>>(pool: &str, reasons: impl IntoIterator<Item = R>) -> 
 
 /// Names of claims that are not there yet, or that are what was decided.
 pub(super) struct Names {
-    /// Those that are there: whether they are being deleted.
+    /// Those that are there: whether it is still open what they become.
     taken: BTreeMap<String, bool>,
 }
 
@@ -54,11 +56,13 @@ pub(super) struct Named {
 
 impl Names {
     pub(super) fn new(claims: &[Claimed<'_>]) -> Self {
-        Self { taken: claims.iter().map(|one| (one.name().to_owned(), one.is_leaving())).collect() }
+        let is_open = |one: &Claimed<'_>| !one.is_leaving() && !is_true(one.claim, nodeclaim::LAUNCHED);
+        Self { taken: claims.iter().map(|one| (one.name().to_owned(), is_open(one))).collect() }
     }
 
-    /// The name for a node with pods of these UIDs. A claim of that name that is on its way out was the same decision, and
-    /// has failed: this is another try. Nodes without pods are told apart by counting.
+    /// The name for a node with pods of these UIDs. A claim of that name was the same decision: if it has not been launched,
+    /// it still is. If it is on its way out, or has become something that does not hold the pods, this is another try. Nodes
+    /// without pods are told apart by counting.
     pub(super) fn of(&mut self, pool: &str, node: &NewNode, uids: &BTreeSet<String>) -> Named {
         let mut count = 0_u32;
         loop {
@@ -66,11 +70,11 @@ impl Names {
             let name = name(pool, uids.iter().chain(&number));
             let is_free = match self.taken.get(&name) {
                 None => true,
-                Some(false) if !node.pods.is_empty() => return Named { name, new: None },
+                Some(true) if !node.pods.is_empty() => return Named { name, new: None },
                 Some(_) => false,
             };
             if is_free {
-                self.taken.insert(name.clone(), false);
+                self.taken.insert(name.clone(), true);
                 return Named { new: Some(name.clone()), name };
             }
             count += 1;

@@ -13,9 +13,15 @@ use muster_cloud::after;
 use super::applicant::Applicant;
 use crate::lifecycle::{condition, is_true};
 
-/// For how long room is kept on a node that has become ready: kube-scheduler takes a moment to bind a crowd of pods. Twice
-/// the longest batch, as Karpenter keeps it.
+/// For how long room is kept on a node that has become ready, at least: twice the longest batch, as Karpenter keeps it.
 pub const SETTLING: Duration = Duration::from_secs(20);
+
+/// Pods that kube-scheduler binds in a second, at least: a crowd keeps its places for longer. A third of what a busy machine
+/// was seen to do.
+const BOUND_PER_SECOND: u64 = 20;
+
+/// For how long a crowd keeps its places at most.
+const LONGEST_SETTLING: Duration = Duration::from_secs(300);
 
 /// For how long a node is kept from pods that have not been told of it. Only a cluster that refuses to be told makes this
 /// matter.
@@ -112,10 +118,10 @@ impl Claimed<'_> {
         node || self.claim.metadata.deletion_timestamp.is_some() || is_true(self.claim, nodeclaim::INSTANCE_TERMINATING)
     }
 
-    /// When room on the node is no longer kept; never before the node is ready.
-    fn settled_at(&self) -> Option<Timestamp> {
+    /// When the node became ready.
+    fn ready_since(&self) -> Option<Timestamp> {
         let initialized = condition(self.claim, nodeclaim::INITIALIZED).filter(|one| one.status == "True")?;
-        Some(after(initialized.last_transition_time.0, SETTLING))
+        Some(initialized.last_transition_time.0)
     }
 
     pub(super) fn node_name(&self) -> Option<&str> {
@@ -126,14 +132,17 @@ impl Claimed<'_> {
 // === impl Plan ===
 
 impl Plan {
-    /// Forgets places on nodes that go or that have been there for a while, and pods that have gone or have got a node.
+    /// Forgets places on nodes that go or that have been ready for a while, and pods that have gone or have got a node.
     /// Returns when the next place will be forgotten.
     pub(super) fn settle(&mut self, scene: &Scene<'_>, now: Timestamp) -> Option<Timestamp> {
         let claims: BTreeMap<&str, &Claimed<'_>> = scene.claims.iter().map(|one| (one.name(), one)).collect();
+        let crowd = scene.applicants.values().filter(|one| one.is_unbound()).count();
+        let crowd = Duration::from_secs(u64::try_from(crowd).unwrap_or(u64::MAX) / BOUND_PER_SECOND);
+        let settling = SETTLING.saturating_add(crowd).min(LONGEST_SETTLING);
         let mut next = None;
         self.placed.retain(|name, pods| {
             let Some(claim) = claims.get(name.as_str()).filter(|claim| !claim.is_leaving()) else { return false };
-            let settled_at = claim.settled_at();
+            let settled_at = claim.ready_since().map(|since| after(since, settling));
             if settled_at.is_some_and(|end| end <= now) {
                 return false;
             }

@@ -4,10 +4,10 @@ use crate::state::Kind;
 
 /// A kind, in the version that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Resource {
-    pub(super) kind: Kind,
+pub(crate) struct Resource {
+    pub(crate) kind: Kind,
     /// As in the API's paths.
-    pub(super) plural: &'static str,
+    pub(crate) plural: &'static str,
     /// Whether a cluster may do without it.
     pub(super) optional: bool,
 }
@@ -21,7 +21,7 @@ const fn where_known(kind: Kind, plural: &'static str) -> Resource {
 }
 
 /// What decides on nodes and pods. Workloads are not among them: their pods are there already.
-pub(super) const RESOURCES: &[Resource] = &[
+pub(crate) const RESOURCES: &[Resource] = &[
     always(Kind::Namespace, "namespaces"),
     always(Kind::Node, "nodes"),
     always(Kind::Pod, "pods"),
@@ -43,17 +43,17 @@ pub(super) const RESOURCES: &[Resource] = &[
 ];
 
 /// The kind that the default spread of a scheduler's configuration looks at besides.
-pub(super) const SERVICES: Resource = always(Kind::Service, "services");
+pub(crate) const SERVICES: Resource = always(Kind::Service, "services");
 
 /// The kind that tells what devices a node has, which only matters while it comes up. New in 1.34.
-pub(super) const RESOURCE_SLICES: Resource = where_known(Kind::ResourceSlice, "resourceslices");
+pub(crate) const RESOURCE_SLICES: Resource = where_known(Kind::ResourceSlice, "resourceslices");
 
 /// Pods that have ended hold nothing, and there may be many.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 impl Resource {
     /// Group and version.
-    fn group(&self) -> (&'static str, &'static str) {
+    pub(crate) fn group(&self) -> (&'static str, &'static str) {
         self.kind.api_version().split_once('/').unwrap_or(("", self.kind.api_version()))
     }
 

@@ -13,7 +13,7 @@
 mod connection;
 mod error;
 mod health;
-mod kinds;
+pub(crate) mod kinds;
 mod once;
 mod picture;
 mod streams;

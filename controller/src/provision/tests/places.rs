@@ -126,3 +126,46 @@ fn a_nomination_is_taken_back_when_the_node_fails() {
     let words = cluster.round(41);
     assert!(words[0].starts_with("create 1"), "{words:?}");
 }
+
+#[test]
+fn a_crowd_keeps_its_places_for_longer() {
+    let mut cluster = Cluster::new();
+    cluster.add(pod("a", "1"));
+    cluster.round(0);
+    let claim = cluster.only_claim();
+    cluster.launch(&claim, "1900m");
+    cluster.join(&claim, 20);
+    cluster.nominate(20);
+    cluster.initialize(&claim, 30);
+    for number in 0..199 {
+        cluster.add(pod(&format!("other{number}"), "64"));
+    }
+    assert_eq!(cluster.nominate(59), [""; 0], "200 pods take kube-scheduler ten seconds more");
+    assert_eq!(cluster.nominate(60), ["nominate a -"]);
+}
+
+#[test]
+fn a_node_that_does_not_hold_its_only_pod_is_followed_by_another() {
+    let mut cluster = Cluster::new();
+    cluster.add(pod("a", "1500m"));
+    cluster.round(0);
+    let first = cluster.only_claim();
+    cluster.launch(&first, "1");
+    let words = cluster.round(5);
+    assert!(words[0].starts_with("create 1"), "{words:?}");
+    assert_eq!(cluster.round(6), [""; 0]);
+}
+
+#[test]
+fn a_zone_that_is_still_open_is_no_reason_to_buy_again() {
+    let mut cluster = Cluster::new();
+    let mut picky = pod("a", "1");
+    picky["spec"]["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}]}]}}});
+    cluster.add(picky);
+    cluster.round(0);
+    cluster.plan = Plan::default();
+    let words = cluster.round(1);
+    assert_eq!(words, [format!("Nominated a: Pod should schedule on: nodeclaim/{}", cluster.only_claim())]);
+}
