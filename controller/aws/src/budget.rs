@@ -22,6 +22,8 @@ pub enum Family {
     ChangeEc2,
     /// Calls of EC2 that change nothing.
     DescribeEc2,
+    /// EKS.
+    Eks,
     /// Systems Manager's parameters.
     Parameters,
     /// The Price List.
@@ -39,7 +41,7 @@ struct Limit {
 
 impl Family {
     /// EC2: Developer Guide, "Request throttling for the Amazon EC2 API". Systems Manager: quota of GetParameter, standard
-    /// throughput. Price List and IAM do not document theirs; a fraction of what is commonly seen.
+    /// throughput. Price List, EKS and IAM do not document theirs; a fraction of what is commonly seen.
     const fn limit(self) -> Limit {
         match self {
             Self::CreateFleet | Self::ChangeEc2 => Limit { burst: 50.0, per_second: 5.0 },
@@ -48,7 +50,7 @@ impl Family {
             Self::DescribeEc2 => Limit { burst: 100.0, per_second: 20.0 },
             Self::Parameters => Limit { burst: 40.0, per_second: 40.0 },
             Self::Prices => Limit { burst: 10.0, per_second: 10.0 },
-            Self::Iam => Limit { burst: 10.0, per_second: 5.0 },
+            Self::Eks | Self::Iam => Limit { burst: 10.0, per_second: 5.0 },
         }
     }
 }

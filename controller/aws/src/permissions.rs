@@ -40,6 +40,8 @@ pub enum Scope {
     TagsOfOwnInstances,
     /// Instances and launch templates of the cluster, by their tags.
     OwnInstancesAndTemplates,
+    /// The cluster.
+    OwnCluster,
     /// Public parameters (`/aws/service/*`).
     PublicParameters,
     /// The roles of nodes, passed to EC2 only.
@@ -104,6 +106,7 @@ pub const PERMISSIONS: &[Permission] = &[
     of("ec2:DescribeImages", Feature::Core, Scope::Region, "resolve spec.amiSelectorTerms"),
     of("ec2:DescribeInstanceTypes", Feature::Core, Scope::Region, "know what can be launched"),
     of("ec2:DescribeInstanceTypeOfferings", Feature::Core, Scope::Region, "know where it can be launched"),
+    of("eks:DescribeCluster", Feature::Core, Scope::OwnCluster, "know endpoint, version and networks of the cluster"),
     of("ssm:GetParameter", Feature::Core, Scope::PublicParameters, "resolve aliases of images"),
     by(FLEET, "iam:PassRole", Feature::Core, Scope::NodeRole, "give instances their role"),
     of(PROFILE, Feature::InstanceProfiles, Scope::ProfilesMadeWithTags, "make the profile of a role"),
@@ -132,8 +135,9 @@ mod tests {
     use super::*;
 
     /// The code of the calls; each says its action beside it.
-    const LIVE: [&str; 10] = [
+    const LIVE: [&str; 11] = [
         include_str!("live/cloud.rs"),
+        include_str!("live/cluster.rs"),
         include_str!("live/describe.rs"),
         include_str!("live/fleet.rs"),
         include_str!("live/instances.rs"),
@@ -150,7 +154,8 @@ mod tests {
         let mut called = BTreeSet::new();
         for text in LIVE {
             for literal in text.split('"').skip(1).step_by(2) {
-                let is_action = ["ec2:", "iam:", "ssm:", "pricing:"].iter().any(|service| literal.starts_with(service));
+                let is_action =
+                    ["ec2:", "eks:", "iam:", "ssm:", "pricing:"].iter().any(|service| literal.starts_with(service));
                 if is_action && literal.split(':').nth(1).is_some_and(|name| name.starts_with(char::is_uppercase)) {
                     called.insert(literal);
                 }

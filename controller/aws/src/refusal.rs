@@ -129,6 +129,7 @@ const TABLE: &[Row] = &[
     row("QueueDoesNotExist", Means::NotFound),
     row("NoSuchEntity*", Means::NotFound),
     row("ParameterNotFound", Means::NotFound),
+    row("ResourceNotFoundException", Means::NotFound),
     row("InvalidPlacementGroup.Unknown", Means::BadClass("PlacementGroupNotFound")),
     row("EntityAlreadyExists*", Means::AlreadyThere),
     row("InvalidLaunchTemplateName.AlreadyExistsException", Means::AlreadyThere),

@@ -1,10 +1,16 @@
 //! What the selectors of a class find, and the status that follows.
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use muster_api::nodeclass::{Ami, Ec2NodeClassStatus};
+use muster_aws::discovery::{Found, judge};
+use muster_aws::launch::Cluster;
+use muster_aws::live::{Clock, Connection};
 use muster_tests::ec2::Calls;
 use serde_json::json;
 
-use crate::fixture::World;
+use crate::fixture::{World, cluster, config};
 
 /// `SubnetsReady=False SubnetsNotFound`, for those that are not true.
 fn faults(status: &Ec2NodeClassStatus) -> Vec<String> {
@@ -14,6 +20,24 @@ fn faults(status: &Ec2NodeClassStatus) -> Vec<String> {
 
 fn named(amis: &[Ami]) -> Vec<&str> {
     amis.iter().filter_map(|ami| ami.name.as_deref()).collect()
+}
+
+#[tokio::test]
+async fn eks_says_what_nodes_have_to_know_of_their_cluster() {
+    let world = World::bare().await;
+    let config = config(&world.ec2, &world.ec2.credentials("operator"));
+    let network = aws_sdk_eks::types::VpcConfigRequest::builder().subnet_ids(&world.subnets["us-east-1a"]).build();
+    let eks = aws_sdk_eks::Client::new(&config);
+    let create = eks.create_cluster().name("shop").version("1.35").role_arn("arn:aws:iam::123456789012:role/eks");
+    let made = create.resources_vpc_config(network).send().await.unwrap();
+    let aws = Connection::new(&config).unwrap();
+    let clock: Clock = Arc::new(Timestamp::now);
+    let found = Cluster::described(&aws, "shop", Arc::clone(&clock)).await.unwrap();
+    assert_eq!((found.name.as_str(), found.kubernetes.as_str()), ("shop", "1.35"));
+    assert_eq!(Some(found.endpoint.as_str()), made.cluster().unwrap().endpoint());
+    assert!(!found.certificate_authority.is_empty());
+    let error = Cluster::described(&aws, "none", clock).await.unwrap_err();
+    assert_eq!(error.to_string(), "`cluster none` does not exist");
 }
 
 #[tokio::test]
@@ -134,4 +158,33 @@ async fn what_was_known_stays_when_it_cannot_be_looked_up_again() {
     let message = &status.conditions.iter().find(|one| one.type_ == "SubnetsReady").unwrap().message;
     assert!(message.contains("ec2:DescribeSubnets"), "{message}");
     world.ec2.faults().lift(rule);
+}
+
+#[tokio::test]
+async fn a_trial_launches_nothing_and_names_what_is_missing() {
+    let world = World::start().await;
+    world.cloud.try_out("default").await.unwrap();
+    assert!(world.ec2.running().is_empty());
+    let class = world.class(json!({}));
+    for (call, reason) in [
+        ("CreateLaunchTemplate", "CreateLaunchTemplateAuthCheckFailed"),
+        ("CreateFleet", "CreateFleetAuthCheckFailed"),
+        ("RunInstances", "RunInstancesAuthCheckFailed"),
+    ] {
+        let rule = world.ec2.faults().unauthorized(Calls::of(call).by(crate::fixture::CONTROLLER));
+        // A controller that knows of no template makes one.
+        let fresh = world.another_cloud();
+        world.learn_with(&fresh, &class).await;
+        let trial = fresh.try_out("default").await;
+        let found = Found { trial: Some(trial), ..world.cloud.look_up(&class).await };
+        let status = judge(&class, &cluster(), &found, world.now());
+        assert_eq!(faults(&status)[0], format!("ValidationSucceeded=False {reason}"));
+        let condition = status.conditions.iter().find(|one| one.type_ == "ValidationSucceeded").unwrap();
+        assert!(
+            condition.message.starts_with(&format!("not authorized to perform ec2:{call}: ")),
+            "{}",
+            condition.message
+        );
+        world.ec2.faults().lift(rule);
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_cloud::{Cloud, CloudError, InstanceState, Refusal};
-use muster_tests::ec2::{Calls, CapacityType, Pool};
+use muster_tests::ec2::{Calls, CapacityType, Pool, Rule};
 use serde_json::json;
 
 use crate::fixture::{CONTROLLER, World, offering, request};
@@ -161,4 +161,17 @@ async fn one_that_cannot_be_ended_does_not_keep_the_others() {
     assert!(gone.unwrap_err().is_not_found());
     assert!(world.ec2.running().is_empty());
     world.advance(Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_profile_that_ec2_does_not_know_yet_is_no_fault_of_the_class() {
+    let world = World::start().await;
+    let rule = r#"{ "pool": {}, "fault": { "refused": { "status": 400, "code": "InvalidParameterValue",
+        "message": "Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name" } } }"#;
+    world.ec2.faults().set(serde_json::from_str::<Rule>(rule).unwrap());
+    let failed = world.cloud.launch(&request("x", 1, &POOLS[..1])).await.unwrap_err();
+    assert!(failed.is_outcome && !failed.error.reaction().blames_class, "{failed}");
+    world.advance(Duration::from_secs(61));
+    let failed = world.cloud.launch(&request("x", 2, &POOLS[..1])).await.unwrap_err();
+    assert_eq!((failed.error.reason(), failed.error.reaction().blames_class), ("InstanceProfileNameInvalid", true));
 }

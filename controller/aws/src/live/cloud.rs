@@ -19,11 +19,12 @@ use super::batch::Batch;
 use super::caller::{Caller, Clock, Failure};
 use super::classes::{Classes, Known, Options};
 use super::connection::Connection;
+use super::fleet;
 use super::instances::{self, Describe, Terminate, instance_id};
-use super::{describe, fleet, lookup, prices, profile, templates, trial};
+use super::profile::Fresh;
+use super::templates::Templates;
 use crate::budget::Family;
 use crate::class::{ClassSettings, PlacementGroup};
-use crate::discovery::{Found, Trial, TrialCall};
 use crate::inventory::Inventory;
 use crate::launch::{Addresses, Cluster, FleetAnswer, Grounds, Plan, Taken, outcome, plan};
 use crate::nature;
@@ -35,14 +36,15 @@ const VISIBLE: Duration = Duration::from_secs(60);
 const LOOKED_FOR: Duration = Duration::from_secs(30);
 
 /// EC2, for one cluster.
-pub struct Ec2Cloud(Arc<Inner>);
+pub struct Ec2Cloud(pub(super) Arc<Inner>);
 
-struct Inner {
-    aws: Connection,
-    caller: Arc<Caller>,
+pub(super) struct Inner {
+    pub(super) aws: Connection,
+    pub(super) caller: Arc<Caller>,
     options: Options,
     classes: Classes,
-    templates: templates::Templates,
+    pub(super) templates: Templates,
+    pub(super) fresh: Fresh,
     describe: Batch<Describe>,
     terminate: Batch<Terminate>,
     started_at: Timestamp,
@@ -71,7 +73,8 @@ impl Ec2Cloud {
             caller,
             options,
             classes: Classes::default(),
-            templates: templates::Templates::default(),
+            templates: Templates::default(),
+            fresh: Fresh::default(),
             describe: Batch::new(describe),
             terminate: Batch::new(terminate),
             cluster: RwLock::new(Arc::new(cluster)),
@@ -122,98 +125,6 @@ impl Ec2Cloud {
         let known = self.0.class(class)?;
         Ok(self.inventory().instance_types(settings(&known)?))
     }
-
-    /// Looks up what the selectors of a class select, and makes its instance profile if it names a role. What follows for
-    /// the status is [`crate::discovery::judge`]'s, and what is written of it is told with [`Self::learn_class`].
-    pub async fn look_up(&self, class: &Ec2NodeClass) -> Found {
-        let found = lookup::look_up(&self.0.aws, &self.0.caller, &self.0.cluster(), class).await;
-        self.learn_addresses(found.addresses());
-        found
-    }
-
-    /// Tries a launch with a class out, whose status has been told; EC2 launches nothing. [`Found::trial`] takes the answer.
-    ///
-    /// # Errors
-    /// What a launch would meet.
-    pub async fn try_out(&self, class: &str) -> Result<(), Trial> {
-        let failed = |error| Trial { call: TrialCall::CreateLaunchTemplate, error };
-        let known = self.0.class(class).map_err(failed)?;
-        let settings = settings(&known).map_err(failed)?;
-        let Inner { aws, caller, templates, .. } = &*self.0;
-        let (cluster, inventory) = (self.0.cluster(), self.inventory());
-        trial::try_out(aws, caller, templates, &cluster, &inventory, &known.class, settings).await
-    }
-
-    /// Removes the instance profiles that were made for a class that is going. How many.
-    ///
-    /// # Errors
-    /// If IAM does not do it; some may be gone.
-    pub async fn remove_profiles(&self, class: &Ec2NodeClass) -> Result<usize, CloudError> {
-        profile::remove(&self.0.aws, &self.0.caller, &self.0.cluster(), class).await
-    }
-
-    /// Asks for all instance types with their zones, and for their prices. Prices that are not to be had stay as they were.
-    ///
-    /// # Errors
-    /// If EC2 does not say which types there are; then nothing has changed.
-    pub async fn refresh_inventory(&self) -> Result<Arc<Inventory>, CloudError> {
-        let types = describe::instance_types(&self.0.aws, &self.0.caller).await?;
-        let mut inventory = Inventory::described(&self.0.aws.region, types);
-        inventory.keep_prices(&self.inventory());
-        self.learn_inventory(inventory);
-        Ok(self.inventory())
-    }
-
-    /// Asks for prices on demand. How many types have one.
-    ///
-    /// # Errors
-    /// If they are not to be had; then nothing has changed.
-    pub async fn refresh_on_demand_prices(&self) -> Result<usize, CloudError> {
-        let prices = prices::on_demand(&self.0.aws, &self.0.caller).await?;
-        let mut inventory = Inventory::clone(&self.inventory());
-        inventory.tell_on_demand(&prices);
-        self.learn_inventory(inventory);
-        Ok(prices.len())
-    }
-
-    /// Asks for spot prices. How many pools have one.
-    ///
-    /// # Errors
-    /// If they are not to be had; then nothing has changed.
-    pub async fn refresh_spot_prices(&self) -> Result<usize, CloudError> {
-        let prices = prices::spot(&self.0.aws, &self.0.caller).await?;
-        let mut inventory = Inventory::clone(&self.inventory());
-        inventory.tell_spot(&prices);
-        self.learn_inventory(inventory);
-        Ok(prices.len())
-    }
-
-    /// Learns which launch templates there are, so that none is made twice. How many.
-    ///
-    /// # Errors
-    /// If EC2 does not say.
-    pub async fn learn_templates(&self) -> Result<usize, CloudError> {
-        let Inner { aws, caller, templates, .. } = &*self.0;
-        templates.learn(aws, caller, &self.0.cluster().name).await
-    }
-
-    /// Removes launch templates that nobody has used for an hour. How many.
-    ///
-    /// # Errors
-    /// If EC2 does not do it; some may be gone.
-    pub async fn collect_templates(&self) -> Result<usize, CloudError> {
-        let Inner { aws, caller, templates, .. } = &*self.0;
-        templates.collect(aws, caller, &self.0.cluster().name).await
-    }
-
-    /// Removes the launch templates of a class that is going. How many.
-    ///
-    /// # Errors
-    /// If EC2 does not do it; some may be gone.
-    pub async fn remove_templates(&self, class: &str) -> Result<usize, CloudError> {
-        let Inner { aws, caller, templates, .. } = &*self.0;
-        templates.remove_of_class(aws, caller, &self.0.cluster().name, class).await
-    }
 }
 
 impl Cloud for Ec2Cloud {
@@ -243,7 +154,10 @@ impl Cloud for Ec2Cloud {
                     self.0.templates.forget(plan.templates.iter().map(|one| &one.name));
                 }
                 Meaning::TokenReused => return self.0.find_launched(request, &known).await,
-                _ => return Err(LaunchError::of_request(refused_whole(&plan, failure))),
+                _ => {
+                    let error = refused_whole(&plan, failure);
+                    return Err(LaunchError::of_request(self.0.without_haste(&plan, error)));
+                }
             }
         }
     }
@@ -327,7 +241,7 @@ impl Clone for Ec2Cloud {
 // === impl Inner ===
 
 impl Inner {
-    fn cluster(&self) -> Arc<Cluster> {
+    pub(super) fn cluster(&self) -> Arc<Cluster> {
         Arc::clone(&self.cluster.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -335,7 +249,7 @@ impl Inner {
         Arc::clone(&self.inventory.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn class(&self, name: &str) -> Result<Arc<Known>, CloudError> {
+    pub(super) fn class(&self, name: &str) -> Result<Arc<Known>, CloudError> {
         let missing = || CloudError::NotFound { what: format!("EC2NodeClass {name}") };
         self.classes.get(name).ok_or_else(missing)
     }
@@ -365,6 +279,18 @@ impl Inner {
         lock(&self.addresses).settle(taken, came_to);
     }
 
+    /// An instance profile that was made a moment ago is no fault of the class when EC2 does not know it.
+    fn without_haste(&self, plan: &Plan, error: CloudError) -> CloudError {
+        let profile = plan.templates.first().map(|one| &one.template.instance_profile);
+        let is_fresh = profile.is_some_and(|name| self.fresh.has(name, self.caller.now()));
+        match error {
+            CloudError::BadClass { reason, message } if is_fresh && reason == "InstanceProfileNameInvalid" => {
+                CloudError::Transient { message: format!("EC2 does not know the new instance profile yet: {message}") }
+            }
+            other => other,
+        }
+    }
+
     /// What came of the fleet.
     fn launched(
         &self,
@@ -385,10 +311,11 @@ impl Inner {
                 lock(&self.addresses).exhaust(subnet);
             }
         }
-        let (had, offering, planned, refused) = came.inspect_err(|failed| {
+        let (had, offering, planned, refused) = came.map_err(|failed| {
             if failed.error == CloudError::TemplateGone {
                 self.templates.forget(plan.templates.iter().map(|one| &one.name));
             }
+            LaunchError { error: self.without_haste(plan, failed.error), ..failed }
         })?;
         let now = self.caller.now();
         let mut instance = Instance {
@@ -475,7 +402,7 @@ impl Inner {
     }
 }
 
-fn settings(known: &Known) -> Result<&ClassSettings, CloudError> {
+pub(super) fn settings(known: &Known) -> Result<&ClassSettings, CloudError> {
     known
         .settings
         .as_ref()

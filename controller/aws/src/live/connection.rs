@@ -19,6 +19,7 @@ pub struct Connection {
     /// The region.
     pub region: String,
     pub(super) ec2: aws_sdk_ec2::Client,
+    pub(super) eks: aws_sdk_eks::Client,
     pub(super) iam: aws_sdk_iam::Client,
     pub(super) pricing: aws_sdk_pricing::Client,
     pub(super) ssm: aws_sdk_ssm::Client,
@@ -72,6 +73,7 @@ impl Connection {
         Ok(Self {
             region,
             ec2: aws_sdk_ec2::Client::new(&config),
+            eks: aws_sdk_eks::Client::new(&config),
             iam: aws_sdk_iam::Client::new(&config),
             pricing: aws_sdk_pricing::Client::from_conf(prices),
             ssm: aws_sdk_ssm::Client::new(&config),

@@ -21,7 +21,13 @@ use crate::launch::Cluster;
 use crate::refusal::Meaning;
 
 /// Looks everything up, at once.
-pub(super) async fn look_up(aws: &Connection, caller: &Caller, cluster: &Cluster, class: &Ec2NodeClass) -> Found {
+pub(super) async fn look_up(
+    aws: &Connection,
+    caller: &Caller,
+    fresh: &profile::Fresh,
+    cluster: &Cluster,
+    class: &Ec2NodeClass,
+) -> Found {
     let spec = &class.spec;
     let (subnets, security_groups, images, reservations, placement_group, instance_profile) = futures::join!(
         subnets(aws, caller, selectors::subnets(spec)),
@@ -29,7 +35,7 @@ pub(super) async fn look_up(aws: &Connection, caller: &Caller, cluster: &Cluster
         images(aws, caller, cluster, class),
         reservations(aws, caller, selectors::capacity_reservations(spec)),
         placement_group(aws, caller, selectors::placement_group(spec)),
-        profile::ensure(aws, caller, cluster, class),
+        profile::ensure(aws, caller, fresh, cluster, class),
     );
     Found { subnets, security_groups, images, reservations, placement_group, instance_profile, trial: None }
 }

@@ -21,6 +21,7 @@ mod batch;
 mod caller;
 mod classes;
 mod cloud;
+mod cluster;
 mod connection;
 mod describe;
 mod fleet;
@@ -32,6 +33,7 @@ mod profile;
 mod template_data;
 mod templates;
 mod trial;
+mod upkeep;
 
 pub use self::caller::Clock;
 pub use self::classes::Options;

@@ -1,8 +1,13 @@
 //! The instance profile of a class: the one that it names, or one of ours for the role that it names.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use aws_sdk_iam::types::Tag;
+use jiff::Timestamp;
 use muster_api::Ec2NodeClass;
-use muster_cloud::CloudError;
+use muster_cloud::{CloudError, after};
 use sha2::{Digest, Sha256};
 
 use super::caller::Caller;
@@ -11,10 +16,30 @@ use crate::budget::Family;
 use crate::launch::{Cluster, tags_of_class};
 use crate::refusal::Meaning;
 
+/// So long EC2 may not know a profile that IAM has made. Usually it is ten seconds.
+const SPREADS: Duration = Duration::from_secs(60);
+
+/// The profiles that were made a moment ago.
+#[derive(Debug, Default)]
+pub(super) struct Fresh(Mutex<BTreeMap<String, Timestamp>>);
+
+impl Fresh {
+    fn add(&self, name: &str, now: Timestamp) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), now);
+    }
+
+    /// Whether EC2 may not know the profile yet.
+    pub(super) fn has(&self, name: &str, now: Timestamp) -> bool {
+        let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        made.get(name).is_some_and(|made_at| now < after(*made_at, SPREADS))
+    }
+}
+
 /// Name of the instance profile, which exists when this returns.
 pub(super) async fn ensure(
     aws: &Connection,
     caller: &Caller,
+    fresh: &Fresh,
     cluster: &Cluster,
     class: &Ec2NodeClass,
 ) -> Result<String, CloudError> {
@@ -32,6 +57,7 @@ pub(super) async fn ensure(
         Some(roles) => roles.iter().any(|one| one == role),
         None => {
             create(aws, caller, cluster, class, &name).await?;
+            fresh.add(&name, caller.now());
             false
         }
     };

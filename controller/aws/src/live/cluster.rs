@@ -1,0 +1,35 @@
+//! What EKS says of the cluster.
+
+use muster_cloud::CloudError;
+
+use super::caller::{Caller, Clock};
+use super::connection::Connection;
+use crate::budget::Family;
+use crate::launch::Cluster;
+
+impl Cluster {
+    /// The cluster as EKS describes it: endpoint, certificate authority, version, network of Services. Its DNS is not EKS's.
+    ///
+    /// # Errors
+    /// If EKS does not say, or has no such cluster.
+    pub async fn described(aws: &Connection, name: &str, clock: Clock) -> Result<Self, CloudError> {
+        let caller = Caller::new(clock);
+        let asked =
+            caller.call(Family::Eks, "eks:DescribeCluster", || aws.eks.describe_cluster().name(name).send()).await;
+        let answer = asked.map_err(|failure| failure.into_error(&format!("cluster {name}")))?;
+        let missing = || CloudError::NotFound { what: format!("cluster {name}") };
+        let cluster = answer.cluster().ok_or_else(missing)?;
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let network = cluster.kubernetes_network_config();
+        let cidr = network.and_then(|network| network.service_ipv4_cidr().or_else(|| network.service_ipv6_cidr()));
+        Ok(Self {
+            name: name.to_owned(),
+            region: aws.region.clone(),
+            endpoint: text(cluster.endpoint()),
+            certificate_authority: text(cluster.certificate_authority().and_then(|authority| authority.data())),
+            kubernetes: text(cluster.version()),
+            service_cidr: cidr.filter(|cidr| !cidr.is_empty()).map(str::to_owned),
+            dns: None,
+        })
+    }
+}
