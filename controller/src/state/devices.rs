@@ -49,3 +49,31 @@ pub(super) fn published<'s>(slices: impl Iterator<Item = &'s Slice>) -> BTreeSet
         pools.iter().filter(|(_, (_, count, present))| present < count).map(|((driver, _), _)| *driver).collect();
     pools.keys().map(|(driver, _)| *driver).filter(|driver| !incomplete.contains(driver)).map(str::to_owned).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(driver: &str, pool: &str, generation: i64, count: i64) -> Slice {
+        let text = format!(
+            r#"{{"spec":{{"nodeName":"n","driver":"{driver}",
+                "pool":{{"name":"{pool}","generation":{generation},"resourceSliceCount":{count}}}}}}}"#
+        );
+        Slice::read(&serde_json::from_str(&text).unwrap()).unwrap()
+    }
+
+    fn drivers(slices: &[Slice]) -> Vec<String> {
+        published(slices.iter()).into_iter().collect()
+    }
+
+    #[test]
+    fn a_driver_has_published_when_its_pools_are_complete() {
+        assert_eq!(drivers(&[]), Vec::<String>::new());
+        assert_eq!(drivers(&[slice("gpu", "a", 1, 1), slice("net", "b", 1, 2)]), ["gpu"], "a slice of `b` is missing");
+        assert_eq!(drivers(&[slice("net", "b", 1, 2), slice("net", "b", 1, 2)]), ["net"]);
+        assert_eq!(drivers(&[slice("gpu", "a", 1, 1), slice("gpu", "b", 1, 2)]), Vec::<String>::new());
+        // What is left of an older generation no longer counts, and does not complete the newer one.
+        assert_eq!(drivers(&[slice("gpu", "a", 1, 2), slice("gpu", "a", 2, 1)]), ["gpu"]);
+        assert_eq!(drivers(&[slice("gpu", "a", 2, 2), slice("gpu", "a", 1, 2)]), Vec::<String>::new());
+    }
+}
