@@ -204,11 +204,11 @@ pub fn rules(place: Place, cloud: For) -> Vec<PolicyRule> {
         verbs.entry((one.group, one.resource, one.name)).or_default().push(one.verb.to_owned());
     }
     // Resources with the same verbs share a rule.
-    let mut rules: BTreeMap<(&str, Vec<String>, Option<&str>), Vec<String>> = BTreeMap::new();
+    let mut rules: BTreeMap<Alike<'_>, Vec<String>> = BTreeMap::new();
     for ((group, resource, name), verbs) in verbs {
         rules.entry((group, verbs, name)).or_default().push(resource.to_owned());
     }
-    let rule = |((group, verbs, name), resources): ((&str, Vec<String>, Option<&str>), Vec<String>)| PolicyRule {
+    let rule = |((group, verbs, name), resources): (Alike<'_>, Vec<String>)| PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
         resources: Some(resources),
         resource_names: name.map(|name| vec![name.to_owned()]),
@@ -217,6 +217,9 @@ pub fn rules(place: Place, cloud: For) -> Vec<PolicyRule> {
     };
     rules.into_iter().map(rule).collect()
 }
+
+/// Group, verbs and name of what stands in one rule.
+type Alike<'a> = (&'a str, Vec<String>, Option<&'a str>);
 
 #[cfg(test)]
 mod tests {
