@@ -31,6 +31,7 @@ mod facts;
 mod family;
 mod intern;
 mod inventory;
+#[cfg(feature = "live")]
 mod nature;
 mod nodeclass;
 mod offerings;

@@ -257,6 +257,8 @@ fn a_full_zone_is_left_out() {
     addresses.tell([("subnet-a".to_owned(), 0), ("subnet-b".to_owned(), 50)]);
     let plan = planned_on(&class(&json!({})), &request(&["m5.large/a", "m5.large/b"]), &addresses).unwrap();
     assert_eq!(shown(&plan), ["ami-amd64: m5.large/us-east-1b/on-demand@subnet-b"]);
+    let only = planned_on(&class(&json!({})), &request(&["m5.large/a"]), &addresses).unwrap();
+    assert_eq!(shown(&only), ["ami-amd64: m5.large/us-east-1a/on-demand@subnet-a"], "room elsewhere is of no use");
 }
 
 #[test]

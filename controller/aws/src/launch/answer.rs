@@ -108,13 +108,13 @@ fn about(plan: &Plan, error: &FleetError, refusal: &Refusal) -> Vec<Offering> {
 
 /// What the instance was bought as: the override that has its type and subnet.
 fn bought<'a>(plan: &'a Plan, had: &Had) -> (Offering, Option<&'a PlannedTemplate>) {
-    let all = plan.templates.iter().flat_map(|planned| planned.overrides.iter().map(move |one| (planned, one)));
+    let mut all = plan.templates.iter().flat_map(|planned| planned.overrides.iter().map(move |one| (planned, one)));
     let fits = |(_, one): &(&PlannedTemplate, &super::plan::Override)| {
         one.offering.instance_type == had.instance_type
             && had.subnet.as_ref().is_none_or(|subnet| *subnet == one.subnet)
             && had.zone.as_ref().is_none_or(|zone| *zone == one.offering.zone)
     };
-    match all.filter(fits).next() {
+    match all.find(fits) {
         Some((planned, one)) => (one.offering.clone(), Some(planned)),
         // What came of an earlier request with the token, which was another one.
         None => {

@@ -21,9 +21,11 @@ mod user_data;
 pub use self::answer::{FleetAnswer, FleetError, Had, outcome};
 pub use self::content::{Interface, NAME_PREFIX, Placement, Reservation, Template};
 pub use self::devices::{Disk, MetadataOptions};
+#[cfg(feature = "live")]
 pub(crate) use self::plan::image_for;
 pub use self::plan::{Grounds, Override, Plan, PlanError, PlannedTemplate, plan};
 pub use self::subnets::{Addresses, Taken};
+#[cfg(feature = "live")]
 pub(crate) use self::tags::of_class as tags_of_class;
 pub use self::tags::{CLUSTER_NAME, LAUNCH_TOKEN, ownership, restricted};
 pub(crate) use self::user_data::launch as launch_of;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_api::nodeclass::{Ami, Ec2NodeClass, Ec2NodeClassStatus, Toggle};
+use muster_api::nodeclass::{Ami, Ec2NodeClass, Ec2NodeClassStatus, Subnet, Toggle};
 use muster_api::{Operator, labels, resources};
 use muster_bootstrap::node_class::MergeFault;
 use muster_bootstrap::userdata::LARGEST_USER_DATA;
@@ -184,7 +184,10 @@ fn variants(
     grounds: &Grounds<'_>,
     status: &Ec2NodeClassStatus,
 ) -> (BTreeMap<Variant, Vec<Override>>, i64) {
-    let subnets = grounds.addresses.choose(&status.subnets);
+    // Room in a zone that nobody asks for is no reason to leave a full one out.
+    let is_asked = |zone: &str| chosen.iter().any(|one| one.offering.zone == zone);
+    let subnets: Vec<Subnet> = status.subnets.iter().filter(|one| is_asked(&one.zone)).cloned().collect();
+    let subnets = grounds.addresses.choose(&subnets);
     let wants_efa = request.requests.contains_key(resources::EFA);
     let mut resolver = Resolver::new(grounds.inventory.place(), grounds.settings);
     let mut of_types: BTreeMap<&str, Option<Variant>> = BTreeMap::new();
