@@ -1,10 +1,10 @@
 //! How many calls it takes.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use muster_aws::live::Ec2Cloud;
-use muster_cloud::Cloud;
+use muster_cloud::{Cloud, CloudError};
 
 use crate::fixture::{CONTROLLER, World, request};
 
@@ -15,7 +15,18 @@ async fn calls(world: &World, count: usize) -> BTreeMap<String, usize> {
     let before = world.ec2.calls().by(CONTROLLER).len();
     let launches = (0..count).map(|number| {
         let cloud = world.cloud.clone();
-        tokio::spawn(async move { cloud.launch(&request(&format!("c{number}"), 1, &POOLS)).await })
+        tokio::spawn(async move {
+            let request = request(&format!("c{number}"), 1, &POOLS);
+            loop {
+                match cloud.launch(&request).await {
+                    // So many wait for their turn that this one comes back, as a NodeClaim does.
+                    Err(failed) if matches!(failed.error, CloudError::Throttled { .. }) => {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                    other => return other,
+                }
+            }
+        })
     });
     let mut ids = Vec::new();
     for launch in launches.collect::<Vec<_>>() {

@@ -80,7 +80,6 @@ impl<W: Work> Inner<W> {
 }
 
 async fn gather<W: Work>(inner: Arc<Inner<W>>) {
-    #[expect(clippy::disallowed_methods, reason = "the edge measures how long it has waited")]
     let first = Instant::now();
     let mut seen = inner.lock().count;
     loop {

@@ -5,7 +5,7 @@ use std::time::Duration;
 pub use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, Region};
+use aws_config::{AppName, BehaviorVersion, Region};
 use aws_smithy_http_client::tls;
 
 /// What one try of a call may take. EC2 answers a CreateFleet within two seconds, and a page of a large list within five.
@@ -60,15 +60,10 @@ impl Connection {
     pub fn new(config: &SdkConfig) -> Result<Self, ConnectError> {
         let region = config.region().map(ToString::to_string).ok_or(ConnectError::NoRegion)?;
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(TRY).build();
-        let config = config
-            .to_builder()
-            .retry_config(RetryConfig::disabled())
-            .timeout_config(timeouts)
-            .app_name(aws_config::AppName::new(concat!("muster-", env!("CARGO_PKG_VERSION"))).unwrap_or_else(|_| {
-                // The name is a constant of the allowed characters.
-                unreachable!()
-            }))
-            .build();
+        let mut config = config.to_builder().retry_config(RetryConfig::disabled()).timeout_config(timeouts);
+        // The name is a constant of allowed characters.
+        config.set_app_name(AppName::new(concat!("muster-", env!("CARGO_PKG_VERSION"))).ok());
+        let config = config.build();
         let prices = aws_sdk_pricing::config::Builder::from(&config).region(Region::new(price_region(&region))).build();
         Ok(Self {
             region,
