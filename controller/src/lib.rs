@@ -12,7 +12,8 @@
 //!
 //! [`provision`] decides which NodeClaims are made for pods that wait. [`lifecycle`] decides what becomes of a NodeClaim,
 //! from its launch to its end, [`pools`] and [`classes`] what NodePools and NodeClasses say of themselves: what is to be
-//! written next, given what the API server and the cloud show. Nothing carries it out yet but its tests.
+//! written next, given what the API server and the cloud show. [`edge`] carries it out, [`kwok`] is a cloud, and [`run`]
+//! is the controller that drives them all.
 //!
 //! ```text
 //!  cluster ─► watch ─► state ─┬─► manifest, snapshot ─► provision, disruption ─┐
@@ -38,6 +39,7 @@ pub mod manifest;
 pub mod permissions;
 pub mod pools;
 pub mod provision;
+pub mod run;
 pub mod snapshot;
 pub mod state;
 pub mod step;

@@ -1,9 +1,13 @@
 //! What can be typed. Nothing but [`super::settings`] reads these types: the rest of the program sees what they mean.
 
+mod run;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+pub(crate) use self::run::{CloudName, RunArguments};
 
 /// The command line of `muster`.
 #[derive(Debug, Parser)]
@@ -12,8 +16,9 @@ use clap_complete::Shell;
     version,
     about = "A Karpenter-compatible node autoscaler for EKS",
     long_about = "Muster launches the cheapest nodes that hold the pods which fit nowhere, from the NodePool and \
-                  EC2NodeClass objects that Karpenter uses.\n\nThese commands work on manifests in files, or on what a \
-                  live cluster holds (`--cluster`). They need no AWS account, and write nothing anywhere.",
+                  EC2NodeClass objects that Karpenter uses.\n\n`run` is the controller. The other commands \
+                  work on manifests in files, or on what a live cluster holds (`--cluster`): they need no AWS account, and \
+                  write nothing anywhere.",
     after_help = "Exit codes: 0 success; 1 the answer is \"no\"; 2 bad input or usage; 3 the outside world failed.",
     subcommand_required = true,
     arg_required_else_help = true,
@@ -54,6 +59,12 @@ pub(crate) enum Command {
     /// printed as it is. What v1 cannot say, or says otherwise, is noted on stderr. Exit code 1 means that v1 would refuse
     /// an object until what is noted is mended.
     Convert(ConvertArguments),
+    /// Run the controller
+    ///
+    /// Follows the cluster, launches nodes for pods that wait, and takes nodes away that are deleted. Several replicas may
+    /// run: the one that holds the Lease writes. Options and variables of the environment are Karpenter's where it has
+    /// them.
+    Run(Box<RunArguments>),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArguments),
     /// Print the completion script of a shell

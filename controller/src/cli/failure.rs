@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::manifest::InputError;
+use crate::run::RunError;
 use crate::watch::ClusterError;
 
 /// Why a command did not succeed. `Display` is the whole message, hint included.
@@ -28,6 +29,9 @@ pub(crate) enum Failure {
         env!("CARGO_PKG_REPOSITORY")
     )]
     InvalidPlan(Vec<String>),
+    /// The controller cannot start, or go on.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// Something that cannot happen did.
     #[error("internal error: {0}\n\nhint: please report this at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
     Internal(String),
@@ -40,10 +44,13 @@ impl Failure {
     /// The exit code of the command-line contract.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::No(_) | Self::InvalidPlan(_) | Self::Internal(_) => 1,
-            Self::Usage(_) | Self::Input(_) | Self::Cluster(ClusterError::Kubeconfig { .. }) => 2,
+            Self::No(_) | Self::InvalidPlan(_) | Self::Internal(_) | Self::Run(RunError::Broken(_)) => 1,
+            Self::Usage(_)
+            | Self::Input(_)
+            | Self::Run(RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))
+            | Self::Cluster(ClusterError::Kubeconfig { .. }) => 2,
             // An object that makes no sense is the cluster's, nobody's input.
-            Self::Cluster(ClusterError::Server { .. } | ClusterError::Object(_)) | Self::Output(_) => 3,
+            Self::Cluster(ClusterError::Server { .. } | ClusterError::Object(_)) | Self::Run(_) | Self::Output(_) => 3,
         }
     }
 

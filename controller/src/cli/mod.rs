@@ -24,6 +24,7 @@ mod plan;
 mod progress;
 mod quantity;
 mod refused;
+mod run;
 mod settings;
 mod types;
 mod wiring;

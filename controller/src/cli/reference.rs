@@ -76,6 +76,9 @@ fn meaning(argument: &Arg) -> String {
     if takes_value && !defaults.is_empty() {
         let _ = write!(text, ". Default: {}", defaults.join(", "));
     }
+    if let Some(variable) = argument.get_env() {
+        let _ = write!(text, ". Variable: `{}`", variable.to_string_lossy());
+    }
     text
 }
 

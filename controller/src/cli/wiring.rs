@@ -16,7 +16,7 @@ use super::palette::Palette;
 use super::plan;
 use super::progress::Progress;
 use super::settings::{DisruptSettings, ExplainSettings, PlanSettings, TypesSettings, completions_shell, crds_format};
-use super::{convert, crds, types};
+use super::{convert, crds, run, types};
 
 /// Exit code of bad usage.
 const USAGE: u8 = 2;
@@ -42,8 +42,9 @@ pub fn main() -> ExitCode {
         }
     };
     let surroundings = Surroundings::look();
-    let mut stdout = BufWriter::new(io::stdout().lock());
-    let result = run(command, surroundings, &mut stdout).and_then(|outcome| {
+    // Not locked: the controller's log is written by other threads.
+    let mut stdout = BufWriter::new(io::stdout());
+    let result = carry_out(command, surroundings, &mut stdout).and_then(|outcome| {
         stdout.flush()?;
         outcome
     });
@@ -72,7 +73,11 @@ impl Surroundings {
 }
 
 /// Runs one command. The outer error is "nothing was printed", the inner one the verdict on what was.
-fn run(command: Command, surroundings: Surroundings, out: &mut dyn Write) -> Result<Result<(), Failure>, Failure> {
+fn carry_out(
+    command: Command,
+    surroundings: Surroundings,
+    out: &mut dyn Write,
+) -> Result<Result<(), Failure>, Failure> {
     let Surroundings { stdout_is_terminal, stdout, stderr, shows_progress } = surroundings;
     let mut progress = Progress::new(shows_progress);
     match command {
@@ -101,6 +106,7 @@ fn run(command: Command, surroundings: Surroundings, out: &mut dyn Write) -> Res
             };
             return convert::print(out, &files, format, stderr);
         }
+        Command::Run(arguments) => run::run(*arguments)?,
         Command::Crds(arguments) => crds::print(out, crds_format(arguments, stdout_is_terminal), stdout)?,
         Command::Completions(arguments) => {
             let shell = completions_shell(arguments);

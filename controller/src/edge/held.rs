@@ -25,6 +25,8 @@ pub struct Held {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
     pub(super) version: String,
+    /// Whether that version is of our own making.
+    pub(super) is_ours: bool,
     /// Empty where nobody replaces it.
     pub(super) status: Value,
 }
@@ -52,17 +54,14 @@ impl Held {
     #[must_use]
     pub fn claim(mut self, claim: &NodeClaim) -> Self {
         let status = claim.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
-        self.claims.insert(
-            name(&claim.metadata),
-            Kept { version: version(&claim.metadata), status: status.unwrap_or_default() },
-        );
+        self.claims.insert(name(&claim.metadata), Kept::new(&claim.metadata, status.unwrap_or_default()));
         self
     }
 
     /// Holds a Node too.
     #[must_use]
     pub fn node(mut self, node: &Node) -> Self {
-        self.nodes.insert(name(&node.metadata), Kept { version: version(&node.metadata), status: Value::Null });
+        self.nodes.insert(name(&node.metadata), Kept::new(&node.metadata, Value::Null));
         self
     }
 
@@ -70,10 +69,7 @@ impl Held {
     #[must_use]
     pub fn pool(mut self, pool: &NodePool) -> Self {
         let status = pool.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
-        self.pools.insert(
-            name(&pool.metadata),
-            Kept { version: version(&pool.metadata), status: status.unwrap_or_default() },
-        );
+        self.pools.insert(name(&pool.metadata), Kept::new(&pool.metadata, status.unwrap_or_default()));
         self
     }
 
@@ -86,6 +82,12 @@ impl Held {
             conditions: class.conditions.clone(),
         });
         self
+    }
+
+    /// What was written of claims, Nodes and pools: kind, name, and the version that was left.
+    pub fn written(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        let claims = ours("NodeClaim", &self.claims);
+        claims.chain(ours("Node", &self.nodes)).chain(ours("NodePool", &self.pools))
     }
 
     pub(super) fn of(&self, kind: Kind, name: &str) -> Option<&Kept> {
@@ -129,9 +131,24 @@ impl Held {
     }
 }
 
+fn ours<'h>(
+    kind: &'static str,
+    all: &'h BTreeMap<String, Kept>,
+) -> impl Iterator<Item = (&'static str, &'h str, &'h str)> {
+    let ours = all.iter().filter(|(_, kept)| kept.is_ours);
+    ours.map(move |(name, kept)| (kind, name.as_str(), kept.version.as_str()))
+}
+
+impl Kept {
+    fn new(meta: &ObjectMeta, status: Value) -> Self {
+        Self { version: version(meta), is_ours: false, status }
+    }
+}
+
 fn move_on(kept: Option<&mut Kept>, version: String, status: Option<Value>) {
     let Some(kept) = kept else { return };
     kept.version = version;
+    kept.is_ours = true;
     if let Some(status) = status {
         kept.status = status;
     }

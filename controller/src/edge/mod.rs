@@ -231,9 +231,10 @@ impl<C: Cloud> Edge<C> {
         };
         let sent = async {
             self.pace.turn().await;
-            self.client.request::<Written>(request).await
+            // A process that was starved may wake up here long after its lease ran out.
+            if self.fence.is_open() { Some(self.client.request::<Written>(request).await) } else { None }
         };
-        match self.fence.keep(sent).await {
+        match self.fence.keep(sent).await.flatten() {
             None => Fate::Fenced,
             Some(Ok(written)) => {
                 held.note(write, written);

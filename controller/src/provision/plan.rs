@@ -162,6 +162,12 @@ impl Plan {
         next
     }
 
+    /// Whether pods are to run on the node of the NodeClaim.
+    #[must_use]
+    pub fn has_places(&self, claim: &str) -> bool {
+        self.placed.contains_key(claim)
+    }
+
     /// Where the pod is to run: the name of its NodeClaim.
     #[must_use]
     pub fn place_of(&self, path: &str) -> Option<&str> {

@@ -25,6 +25,12 @@ pub struct LiveClass {
 }
 
 impl LiveClass {
+    /// What the engine sees of it; none if its CRD refuses it.
+    #[must_use]
+    pub const fn manifest(&self) -> Option<&NodeClass> {
+        self.manifest.as_ref()
+    }
+
     /// Its typed form.
     ///
     /// # Errors

@@ -29,6 +29,8 @@ pub async fn connect_to_follow(context: Option<&str>) -> Result<Client, ClusterE
     let mut config = config(context).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = None;
+    // Whoever follows, or writes, has waits of its own; and an eviction that a budget refuses (429) is an answer.
+    config.default_retry = false;
     client(config)
 }
 

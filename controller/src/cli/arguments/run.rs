@@ -1,0 +1,127 @@
+//! What can be typed after `muster run`: Karpenter's options under its names, each with its variable of the environment,
+//! and Muster's own.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{MinValuesPolicy, PreferencePolicy};
+
+/// Clouds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CloudName {
+    /// EC2 instances
+    Aws,
+    /// Nodes that are objects only, and that KWOK brings to life
+    Kwok,
+}
+
+/// `muster run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// Where nodes are launched
+    #[arg(long, env = "MUSTER_CLOUD", value_enum, ignore_case = true, value_name = "CLOUD", default_value = "aws")]
+    pub(crate) cloud: CloudName,
+    /// The context of the kubeconfig [default: its current one; in a pod, the service account]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// With `--cloud kwok`: Karpenter's file of instance types, instead of the 144 of its rule
+    #[arg(long, env = "INSTANCE_TYPES_FILE_PATH", value_name = "FILE")]
+    pub(crate) instance_types_file_path: Option<PathBuf>,
+    /// How long pods are waited for after the last one that came, before all are decided together
+    #[arg(long, env = "BATCH_IDLE_DURATION", value_name = "DURATION", default_value = "1s")]
+    pub(crate) batch_idle_duration: String,
+    /// How long at most
+    #[arg(long, env = "BATCH_MAX_DURATION", value_name = "DURATION", default_value = "10s")]
+    pub(crate) batch_max_duration: String,
+    /// Decide about a pod when its scheduler has marked it `Unschedulable`, and not before, as Karpenter does
+    #[arg(long, env = "WAIT_FOR_UNSCHEDULABLE_MARK", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) wait_for_unschedulable_mark: bool,
+    /// Do not tell pods which coming node is meant for them (`status.nominatedNodeName`, from Kubernetes 1.35 on): their
+    /// scheduler spreads them in its own way, and what then fits nowhere is bought again
+    #[arg(long, env = "DISABLE_NOMINATIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) disable_nominations: bool,
+    /// Launch no more nodes than this in any minute
+    #[arg(long, env = "MAX_LAUNCHES_PER_MINUTE", value_name = "COUNT")]
+    pub(crate) max_launches_per_minute: Option<u32>,
+    /// Launch nothing that would make all nodes together cost more than this, in USD per hour
+    #[arg(long, env = "MAX_HOURLY_PRICE", value_name = "USD")]
+    pub(crate) max_hourly_price: Option<f64>,
+    /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at all
+    #[arg(
+        long,
+        env = "PREFERENCE_POLICY",
+        value_enum,
+        ignore_case = true,
+        value_name = "POLICY",
+        default_value = "respect"
+    )]
+    pub(crate) preference_policy: PreferencePolicy,
+    /// A `minValues` that cannot be met: launch nothing, or lower it and say so on the node
+    #[arg(
+        long,
+        env = "MIN_VALUES_POLICY",
+        value_enum,
+        ignore_case = true,
+        value_name = "POLICY",
+        default_value = "strict"
+    )]
+    pub(crate) min_values_policy: MinValuesPolicy,
+    /// A KubeSchedulerConfiguration, for the cluster's default topology spread
+    #[arg(long, env = "SCHEDULER_CONFIG", value_name = "FILE")]
+    pub(crate) scheduler_config: Option<PathBuf>,
+    /// Karpenter's feature gates, such as `ReservedCapacity=false`
+    #[arg(long, env = "FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
+    pub(crate) feature_gates: Vec<String>,
+    /// Requests a second to the API server
+    #[arg(long, env = "KUBE_CLIENT_QPS", value_name = "COUNT", default_value = "200")]
+    pub(crate) kube_client_qps: u32,
+    /// Requests at once after a rest
+    #[arg(long, env = "KUBE_CLIENT_BURST", value_name = "COUNT", default_value = "300")]
+    pub(crate) kube_client_burst: u32,
+    /// Where `/metrics` is served
+    #[arg(long, env = "METRICS_PORT", value_name = "PORT", default_value = "8080")]
+    pub(crate) metrics_port: u16,
+    /// Where `/healthz` and `/readyz` are served
+    #[arg(long, env = "HEALTH_PROBE_PORT", value_name = "PORT", default_value = "8081")]
+    pub(crate) health_probe_port: u16,
+    /// Write without holding the Lease: for a single replica
+    #[arg(long, env = "DISABLE_LEADER_ELECTION", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) disable_leader_election: bool,
+    /// Name of the Lease. Karpenter's, so that the two never act together
+    #[arg(long, env = "LEADER_ELECTION_NAME", value_name = "NAME", default_value = "karpenter-leader-election")]
+    pub(crate) leader_election_name: String,
+    /// Namespace of the Lease [default: `SYSTEM_NAMESPACE`, the pod's own, `kube-system`]
+    #[arg(long, env = "LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE")]
+    pub(crate) leader_election_namespace: Option<String>,
+    /// `debug`, `info`, `warn`, `error`, or directives such as `info,muster_controller::run=debug`
+    #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
+    pub(crate) log_level: String,
+    /// Where the log goes: `stdout` or `stderr`
+    #[arg(long, env = "LOG_OUTPUT_PATHS", value_name = "PATH", default_value = "stdout")]
+    pub(crate) log_output_paths: String,
+    /// Karpenter's; has no effect: errors go where the log goes
+    #[arg(long, env = "LOG_ERROR_OUTPUT_PATHS", value_name = "PATH", default_value = "stderr")]
+    pub(crate) log_error_output_paths: String,
+    /// Karpenter's; has no effect: pods with claims of dynamic resources are never launched for
+    #[arg(long, env = "IGNORE_DRA_REQUESTS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    pub(crate) ignore_dra_requests: bool,
+    /// Karpenter's; has no effect
+    #[arg(long, env = "KARPENTER_SERVICE", value_name = "NAME", default_value = "")]
+    pub(crate) karpenter_service: String,
+    /// Karpenter's; has no effect: there is no garbage collector to limit
+    #[arg(long, env = "MEMORY_LIMIT", value_name = "BYTES", default_value = "-1", allow_hyphen_values = true)]
+    pub(crate) memory_limit: i64,
+    /// Karpenter's; has no effect: one thread decides, and waiting costs none
+    #[arg(long, env = "CPU_REQUESTS", value_name = "MILLICORES", default_value = "1000")]
+    pub(crate) cpu_requests: u32,
+    /// Karpenter's; has no effect: there is no profile to serve
+    #[arg(long, env = "ENABLE_PROFILING", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) enable_profiling: bool,
+    /// Karpenter's; has no effect: replicas always follow the cluster before they lead
+    #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    pub(crate) disable_controller_warmup: bool,
+    /// Karpenter's; has no effect: what is observed of the cluster costs nothing until it is asked for
+    #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) disable_cluster_state_observability: bool,
+}

@@ -1,0 +1,255 @@
+//! `muster run`: from what was typed to a controller that runs until it is told to stop.
+
+use std::io;
+use std::time::Duration;
+
+use muster_scheduling::model;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+use super::arguments::{CloudName, MinValuesPolicy, PreferencePolicy, RunArguments};
+use super::failure::Failure;
+use crate::lifecycle::caps::Caps;
+use crate::manifest::{self, DefaultSpread};
+use crate::provision::Lengths;
+use crate::run::{self, CloudOptions, Options};
+use crate::snapshot::{self, FeatureGates};
+
+/// Where a pod's own namespace stands.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// Threads that wait for the network; decisions have threads of their own.
+const THREADS: usize = 2;
+/// Libraries whose debug messages say nothing about nodes.
+const QUIET: &str = "hyper=info,hyper_util=info,kube=info,kube_client=info,tower=info,rustls=info,h2=info";
+
+/// How the log is written.
+struct Log {
+    filter: EnvFilter,
+    writer: BoxMakeWriter,
+}
+
+/// Runs the controller until a signal says to stop.
+pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
+    let ineffective = ineffective(&arguments);
+    let (options, log) = settings(arguments)?;
+    tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(log.filter).with_writer(log.writer).init();
+    for option in ineffective {
+        tracing::warn!(option, "this option of Karpenter's has no effect here");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Internal(format!("no runtime: {error}")))?;
+    let ended = runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let stop = async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        Ok::<_, Failure>(run::run(options, stop).await?)
+    });
+    // A decision that is being thought about is not waited for.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Options that were given and change nothing.
+fn ineffective(arguments: &RunArguments) -> Vec<&'static str> {
+    let given = [
+        ("--karpenter-service", !arguments.karpenter_service.is_empty()),
+        ("--memory-limit", arguments.memory_limit >= 0),
+        ("--cpu-requests", arguments.cpu_requests != 1000),
+        ("--enable-profiling", arguments.enable_profiling),
+        ("--disable-controller-warmup", !arguments.disable_controller_warmup),
+        ("--disable-cluster-state-observability", arguments.disable_cluster_state_observability),
+        ("--log-error-output-paths", arguments.log_error_output_paths != "stderr"),
+        ("--ignore-dra-requests", !arguments.ignore_dra_requests),
+    ];
+    given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+}
+
+fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
+    let RunArguments {
+        cloud,
+        context,
+        instance_types_file_path,
+        batch_idle_duration,
+        batch_max_duration,
+        wait_for_unschedulable_mark,
+        disable_nominations,
+        max_launches_per_minute,
+        max_hourly_price,
+        preference_policy,
+        min_values_policy,
+        scheduler_config,
+        feature_gates,
+        kube_client_qps,
+        kube_client_burst,
+        metrics_port,
+        health_probe_port,
+        disable_leader_election,
+        leader_election_name,
+        leader_election_namespace,
+        log_level,
+        log_output_paths,
+        // See `ineffective`.
+        log_error_output_paths: _,
+        ignore_dra_requests: _,
+        karpenter_service: _,
+        memory_limit: _,
+        cpu_requests: _,
+        enable_profiling: _,
+        disable_controller_warmup: _,
+        disable_cluster_state_observability: _,
+    } = arguments;
+    let cloud = match cloud {
+        CloudName::Kwok => CloudOptions::Kwok { types: instance_types_file_path },
+        CloudName::Aws => {
+            return Err(Failure::Usage(
+                "`--cloud aws` is not built yet: nothing is launched in EC2 by this version\n\nhint: try the controller \
+                 with `--cloud kwok`"
+                    .to_owned(),
+            ));
+        }
+    };
+    let gates: FeatureGates = feature_gates.join(",").parse().map_err(|reason| {
+        Failure::Usage(format!("`--feature-gates`: {reason}\n\nhint: write gates as `Name=true,OtherName=false`"))
+    })?;
+    let default_spread = match &scheduler_config {
+        Some(file) => manifest::read_scheduler_config(file)?,
+        None => DefaultSpread::default(),
+    };
+    let packing = model::Options {
+        preferences: match preference_policy {
+            PreferencePolicy::Respect => model::PreferencePolicy::Respect,
+            PreferencePolicy::Ignore => model::PreferencePolicy::Ignore,
+        },
+        min_values: match min_values_policy {
+            MinValuesPolicy::Strict => model::MinValuesPolicy::Strict,
+            MinValuesPolicy::BestEffort => model::MinValuesPolicy::BestEffort,
+        },
+        reserved_capacity: gates.reserved_capacity,
+        ..model::Options::default()
+    };
+    if let Some(price) = max_hourly_price.filter(|price| !price.is_finite() || *price < 0.0) {
+        return Err(Failure::Usage(format!(
+            "`--max-hourly-price`: `{price}` is no price\n\nhint: write USD per hour, such as `12.50`"
+        )));
+    }
+    let options = Options {
+        context,
+        cloud,
+        metrics_port,
+        health_port: health_probe_port,
+        pace: (kube_client_qps, kube_client_burst),
+        lease: (!disable_leader_election).then_some(leader_election_name),
+        namespace: leader_election_namespace.filter(|name| !name.is_empty()).unwrap_or_else(own_namespace),
+        window: Lengths {
+            idle: duration("--batch-idle-duration", &batch_idle_duration)?,
+            max: duration("--batch-max-duration", &batch_max_duration)?,
+        },
+        packing,
+        snapshot: snapshot::Settings { gates, default_spread },
+        reads_services: scheduler_config.is_some(),
+        wait_for_unschedulable_mark,
+        nominates: !disable_nominations,
+        caps: Caps { launches_per_minute: max_launches_per_minute, hourly_price: max_hourly_price },
+    };
+    let writer = match log_output_paths.as_str() {
+        "stdout" => BoxMakeWriter::new(io::stdout),
+        "stderr" => BoxMakeWriter::new(io::stderr),
+        other => {
+            return Err(Failure::Usage(format!(
+                "`--log-output-paths`: the log cannot go to `{other}`\n\nhint: use `stdout` or `stderr`, and redirect it"
+            )));
+        }
+    };
+    let directives = if log_level.contains(['=', ',']) { log_level.clone() } else { format!("{log_level},{QUIET}") };
+    let filter = EnvFilter::try_new(directives).map_err(|error| {
+        Failure::Usage(format!("`--log-level`: `{log_level}`: {error}\n\nhint: use `debug`, `info`, `warn` or `error`"))
+    })?;
+    Ok((options, Log { filter, writer }))
+}
+
+/// The namespace that the controller runs in.
+#[expect(clippy::disallowed_methods, reason = "the surroundings of the process are looked at here, once")]
+fn own_namespace() -> String {
+    let named = std::env::var("SYSTEM_NAMESPACE").ok();
+    let own = || std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());
+    let known = |name: &String| !name.is_empty();
+    named.filter(known).or_else(|| own().filter(known)).unwrap_or_else(|| "kube-system".to_owned())
+}
+
+/// As Go writes durations.
+fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
+    let read: Result<kube::core::Duration, _> = text.parse();
+    read.ok().filter(|read| !read.is_negative()).map(Duration::from).ok_or_else(|| {
+        Failure::Usage(format!("`{option}`: `{text}` is not a duration\n\nhint: write it as `10s` or `1m30s`"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::arguments::{Arguments, Command};
+    use super::*;
+
+    fn typed(arguments: &[&str]) -> RunArguments {
+        let all = ["muster", "run"].iter().chain(arguments);
+        match Arguments::try_parse_from(all).unwrap().command {
+            Command::Run(arguments) => *arguments,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_are_karpenters() {
+        let (options, _) = settings(typed(&[
+            "--cloud=kwok",
+            "--batch-max-duration=1m30s",
+            "--kube-client-qps=20",
+            "--disable-leader-election",
+            "--leader-election-namespace=karpenter",
+            "--feature-gates=ReservedCapacity=false",
+            "--max-hourly-price=10",
+        ]))
+        .unwrap();
+        assert_eq!(options.window, Lengths { idle: Duration::from_secs(1), max: Duration::from_secs(90) });
+        assert_eq!((options.pace, options.lease, options.namespace.as_str()), ((20, 300), None, "karpenter"));
+        assert!(!options.packing.reserved_capacity && options.nominates);
+        assert_eq!(options.caps.hourly_price, Some(10.0));
+    }
+
+    #[test]
+    fn what_has_no_effect_is_known() {
+        let arguments = typed(&["--memory-limit=1073741824", "--enable-profiling=true", "--cpu-requests=1000"]);
+        assert_eq!(ineffective(&arguments), ["--memory-limit", "--enable-profiling"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let failure = |arguments: &[&str]| {
+            let failure = settings(typed(arguments)).map(|_| ()).unwrap_err();
+            assert_eq!(failure.exit_code(), 2);
+            failure.to_string()
+        };
+        insta::assert_snapshot!(failure(&["--cloud=kwok", "--batch-idle-duration=soon"]), @r"
+        `--batch-idle-duration`: `soon` is not a duration
+
+        hint: write it as `10s` or `1m30s`
+        ");
+        insta::assert_snapshot!(failure(&["--cloud=kwok", "--log-output-paths=/var/log/x"]), @r"
+        `--log-output-paths`: the log cannot go to `/var/log/x`
+
+        hint: use `stdout` or `stderr`, and redirect it
+        ");
+        insta::assert_snapshot!(failure(&["--cloud=aws"]), @r"
+        `--cloud aws` is not built yet: nothing is launched in EC2 by this version
+
+        hint: try the controller with `--cloud kwok`
+        ");
+    }
+}

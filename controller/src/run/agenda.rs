@@ -1,0 +1,164 @@
+//! When each object is looked at next: pure.
+//!
+//! An object is looked at when something around it has changed, or when a step has said so; by one at a time, and not again
+//! within 100 ms, so that a crowd of changes is one look.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_cloud::after;
+
+/// Between two looks at one object: what [`crate::step::Step`] asks of an edge.
+const SPACING: Duration = Duration::from_millis(100);
+/// First and longest wait after a look that failed.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// When each object is looked at next.
+#[derive(Debug, Clone)]
+pub(super) struct Agenda<K> {
+    entries: BTreeMap<K, Entry>,
+    /// Those that nobody looks at now, by their moment.
+    waiting: BTreeSet<(Timestamp, K)>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    /// When to look, if somebody wants to.
+    due: Option<Timestamp>,
+    /// When it was last looked at.
+    looked: Option<Timestamp>,
+    /// Whether somebody looks at it now.
+    is_open: bool,
+    /// Failures in a row.
+    failures: u32,
+}
+
+/// How a look ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Look again then, if at all.
+    Rest(Option<Timestamp>),
+    /// Look again as soon as may be.
+    Again,
+    /// Look again after a while, longer after each failure.
+    Failed,
+}
+
+// === impl Agenda ===
+
+impl<K> Default for Agenda<K> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), waiting: BTreeSet::new() }
+    }
+}
+
+impl<K: Ord + Clone> Agenda<K> {
+    /// The object is to be looked at then, or sooner.
+    pub(super) fn want(&mut self, key: K, moment: Timestamp) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        let earliest = entry.looked.map_or(moment, |looked| moment.max(after(looked, SPACING)));
+        if entry.due.is_some_and(|due| due <= earliest) {
+            return;
+        }
+        let before = entry.due.replace(earliest);
+        if !entry.is_open {
+            if let Some(before) = before {
+                self.waiting.remove(&(before, key.clone()));
+            }
+            self.waiting.insert((earliest, key));
+        }
+    }
+
+    /// The next moment at which something is due that nobody looks at.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.waiting.first().map(|(moment, _)| *moment)
+    }
+
+    /// An object that is due, to be looked at now.
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<K> {
+        let (moment, _) = self.waiting.first()?;
+        if *moment > now {
+            return None;
+        }
+        let (_, key) = self.waiting.pop_first()?;
+        if let Some(entry) = self.entries.get_mut(&key) {
+            *entry = Entry { due: None, looked: Some(now), is_open: true, failures: entry.failures };
+        }
+        Some(key)
+    }
+
+    /// The look is over.
+    pub(super) fn close(&mut self, key: &K, verdict: Verdict, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.is_open = false;
+        // What was wanted meanwhile is not forgotten.
+        let wanted = entry.due.take();
+        entry.failures = if verdict == Verdict::Failed { entry.failures.saturating_add(1) } else { 0 };
+        let next = match verdict {
+            Verdict::Rest(moment) => [wanted, moment].into_iter().flatten().min(),
+            Verdict::Again => Some(now),
+            Verdict::Failed => {
+                let wait = RETRY.0.saturating_mul(1 << (entry.failures - 1).min(8)).min(RETRY.1);
+                Some(after(now, wait))
+            }
+        };
+        match next {
+            Some(moment) => self.want(key.clone(), moment),
+            // Nothing is remembered of what nobody waits for.
+            None => drop(self.entries.remove(key)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: i64) -> Timestamp {
+        Timestamp::from_millisecond(milliseconds).unwrap()
+    }
+
+    #[test]
+    fn a_crowd_of_changes_is_one_look() {
+        let mut agenda = Agenda::default();
+        agenda.want("a", at(0));
+        agenda.want("a", at(0));
+        assert_eq!(agenda.take(at(0)), Some("a"));
+        agenda.want("a", at(10));
+        agenda.want("a", at(20));
+        assert_eq!(agenda.take(at(20)), None, "somebody looks at it");
+        agenda.close(&"a", Verdict::Rest(None), at(30));
+        assert_eq!((agenda.take(at(99)), agenda.next()), (None, Some(at(100))));
+        assert_eq!(agenda.take(at(100)), Some("a"));
+        agenda.close(&"a", Verdict::Rest(None), at(110));
+        assert_eq!(agenda.next(), None);
+    }
+
+    #[test]
+    fn the_earliest_reason_counts() {
+        let mut agenda = Agenda::default();
+        agenda.want("a", at(5000));
+        agenda.want("b", at(3000));
+        agenda.want("a", at(1000));
+        agenda.want("a", at(9000));
+        assert_eq!(agenda.next(), Some(at(1000)));
+        assert_eq!((agenda.take(at(4000)), agenda.take(at(4000)), agenda.take(at(4000))), (Some("a"), Some("b"), None));
+    }
+
+    #[test]
+    fn failures_wait_longer_and_longer() {
+        let mut agenda = Agenda::default();
+        agenda.want("a", at(0));
+        let mut now = at(0);
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            assert_eq!(agenda.take(now), Some("a"));
+            agenda.close(&"a", Verdict::Failed, now);
+            assert_eq!(agenda.next(), Some(after(now, Duration::from_secs(seconds))));
+            now = after(now, Duration::from_secs(seconds));
+        }
+        assert_eq!(agenda.take(now), Some("a"));
+        agenda.close(&"a", Verdict::Again, now);
+        assert_eq!(agenda.next(), Some(after(now, SPACING)));
+    }
+}

@@ -1,0 +1,106 @@
+//! What all tasks of a leader share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_cloud::{LaunchError, Launched, Refusals, after};
+
+use super::metrics::Metrics;
+use super::provider::Provider;
+use crate::edge::{Edge, Held};
+use crate::lifecycle::Listing;
+use crate::provision::{self, Plan};
+use crate::snapshot;
+use crate::watch::Picture;
+
+/// How long a write of ours is waited for in the picture. Whatever was restored or lost, nobody waits longer.
+const OURS: Duration = Duration::from_secs(5);
+
+/// What a leader has at hand.
+pub(super) struct Desk<P> {
+    pub(super) picture: Picture,
+    pub(super) provider: P,
+    pub(super) edge: Edge<P>,
+    pub(super) settings: Settings,
+    pub(super) metrics: Metrics,
+    /// Held for moments, never while anything is awaited.
+    memory: Mutex<Memory>,
+}
+
+/// The operator's choices.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    /// Where the annotation stands that pauses the whole cluster.
+    pub(super) namespace: String,
+    pub(super) provision: provision::Settings,
+    pub(super) window: provision::Lengths,
+    pub(super) snapshot: snapshot::Settings,
+    /// Whether pods are told of their nodes.
+    pub(super) nominates: bool,
+}
+
+/// What a leader knows that the API server does not. Whoever leads next starts without it: it costs calls and another
+/// solve, nothing else.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) refusals: Refusals,
+    /// What the last list of instances said, by provider ID.
+    pub(super) listings: BTreeMap<String, Listing>,
+    pub(super) plan: Plan,
+    /// Of each claim whose Node has not registered: UID of the Node, and what holds it back.
+    pub(super) holds: BTreeMap<String, (String, Option<provision::Hold>)>,
+    /// Versions that we have written and may not have seen yet, by kind and name.
+    written: BTreeMap<(&'static str, String), (u64, Timestamp)>,
+}
+
+// === impl Desk ===
+
+impl<P: Provider> Desk<P> {
+    pub(super) fn new(picture: Picture, provider: P, edge: Edge<P>, settings: Settings, metrics: Metrics) -> Arc<Self> {
+        Arc::new(Self { picture, provider, edge, settings, metrics, memory: Mutex::default() })
+    }
+
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what came of a launch.
+    pub(super) fn remember_launch(&self, answer: &Result<Launched, LaunchError>, now: Timestamp) {
+        let refused = match answer {
+            Ok(launched) => launched.refused.as_slice(),
+            Err(failed) => failed.error.refused(),
+        };
+        let mut memory = self.memory();
+        for one in refused {
+            memory.refusals.record(one, now);
+            self.metrics.refused(&one.offering.to_string(), &one.refusal.to_string());
+        }
+        if let Ok(launched) = answer {
+            memory.refusals.forget(&launched.instance.offering);
+        }
+    }
+}
+
+// === impl Memory ===
+
+impl Memory {
+    /// Remembers which versions a look has left.
+    pub(super) fn note_written(&mut self, held: &Held, now: Timestamp) {
+        self.written.retain(|_, (_, at)| now < after(*at, OURS));
+        for (kind, name, version) in held.written() {
+            if let Ok(version) = version.parse() {
+                self.written.insert((kind, name.to_owned()), (version, now));
+            }
+        }
+    }
+
+    /// Whether the picture shows an object as it was before we wrote it. Versions of one cluster can be compared since
+    /// Kubernetes 1.35 by contract, and always could.
+    pub(super) fn is_behind(&self, kind: &'static str, name: &str, shown: Option<&str>, now: Timestamp) -> bool {
+        let Some((written, at)) = self.written.get(&(kind, name.to_owned())) else { return false };
+        let shown: Option<u64> = shown.and_then(|text| text.parse().ok());
+        now < after(*at, OURS) && shown.is_some_and(|shown| shown < *written)
+    }
+}

@@ -1,0 +1,168 @@
+//! What is counted, under Karpenter's names where it has one.
+
+mod collect;
+mod expose;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::{NodeClaim, labels};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use self::collect::{Process, Scene};
+use crate::edge::{Fate, Pause, Witness};
+use crate::provision::Figures;
+use crate::step::Write;
+use crate::watch::Picture;
+
+/// Labels of a metric: names and values.
+type Labels<const N: usize> = [(&'static str, String); N];
+
+/// All metrics of this process; clones count together.
+#[derive(Clone)]
+pub(super) struct Metrics {
+    registry: Arc<Registry>,
+    claims_created: Family<Labels<3>, Counter>,
+    claims_disrupted: Family<Labels<2>, Counter>,
+    writes: Family<Labels<2>, Counter>,
+    rounds: Histogram,
+    queue: Gauge,
+    unschedulable: Gauge,
+    ignored: Gauge,
+    cloud: Family<Labels<2>, Counter>,
+    leads: Gauge,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// For what is seen in `picture`.
+    pub(super) fn new(picture: &Picture) -> Self {
+        let mut registry = Registry::default();
+        let claims_created = Family::default();
+        let claims_disrupted = Family::default();
+        let writes = Family::default();
+        let rounds = Histogram::new(exponential_buckets(0.001, 2.0, 18));
+        let (queue, unschedulable, ignored) = (Gauge::default(), Gauge::default(), Gauge::default());
+        let cloud = Family::default();
+        let leads = Gauge::default();
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("karpenter_build", "The version of this program", build);
+        let claims = "karpenter_nodeclaims";
+        registry.register(format!("{claims}_created"), "NodeClaims that were created, and why", claims_created.clone());
+        registry.register(
+            format!("{claims}_disrupted"),
+            "NodeClaims that were deleted by our own choice, and why",
+            claims_disrupted.clone(),
+        );
+        let scheduler = "karpenter_scheduler";
+        registry.register(
+            format!("{scheduler}_scheduling_duration_seconds"),
+            "Time from the picture of the cluster to the decision",
+            rounds.clone(),
+        );
+        registry.register(format!("{scheduler}_queue_depth"), "Pods of the last decision", queue.clone());
+        registry.register(
+            format!("{scheduler}_unschedulable_pods_count"),
+            "Pods of the last decision that got no place",
+            unschedulable.clone(),
+        );
+        registry.register(
+            format!("{scheduler}_ignored_pods_count"),
+            "Pods that ask for nodes of no pool",
+            ignored.clone(),
+        );
+        registry.register("muster_writes", "Writes, and what became of them", writes.clone());
+        registry.register("muster_cloud_refusals", "Offerings that could not be had, and why", cloud.clone());
+        registry.register("muster_leading", "1 while this replica writes", leads.clone());
+        registry.register_collector(Box::new(Scene(picture.clone())));
+        registry.register_collector(Box::new(Process));
+        Self {
+            registry: Arc::new(registry),
+            claims_created,
+            claims_disrupted,
+            writes,
+            rounds,
+            queue,
+            unschedulable,
+            ignored,
+            cloud,
+            leads,
+        }
+    }
+
+    /// All of them, as Prometheus reads them.
+    pub(super) fn text(&self) -> String {
+        expose::text(&self.registry)
+    }
+
+    /// Whether this replica writes.
+    pub(super) fn leads(&self, leads: bool) {
+        self.leads.set(i64::from(leads));
+    }
+
+    /// A decision about pods.
+    pub(super) fn round(&self, figures: &Figures, took: Duration) {
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.rounds.observe(took.as_secs_f64());
+        self.queue.set(gauge(figures.pods));
+        self.unschedulable.set(gauge(figures.unplaced));
+        self.ignored.set(gauge(figures.ignored));
+    }
+
+    /// An offering that could not be had.
+    pub(super) fn refused(&self, offering: &str, why: &str) {
+        self.cloud.get_or_create(&[("offering", offering.to_owned()), ("reason", why.to_owned())]).inc();
+    }
+}
+
+fn label(claim: &NodeClaim, key: &str) -> String {
+    claim.metadata.labels.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default()
+}
+
+impl Witness for Metrics {
+    fn before<'a>(&'a self, _: &'a Write) -> Pause<'a> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn after<'a>(&'a self, write: &'a Write, fate: &'a Fate) -> Pause<'a> {
+        self.writes.get_or_create(&[("write", write.name().to_owned()), ("fate", fate.name().to_owned())]).inc();
+        match (write, fate) {
+            (Write::CreateClaim(claim), Fate::Done) => {
+                let relaxed = claim
+                    .metadata
+                    .annotations
+                    .as_ref()
+                    .and_then(|all| all.get(muster_api::annotations::NODECLAIM_MIN_VALUES_RELAXED).cloned());
+                let labels = [
+                    ("nodepool", label(claim, labels::NODEPOOL)),
+                    ("reason", "provisioned".to_owned()),
+                    ("min_values_relaxed", relaxed.unwrap_or_else(|| "false".to_owned())),
+                ];
+                self.claims_created.get_or_create(&labels).inc();
+            }
+            (Write::DeleteClaim { cause, name, .. }, Fate::Done) => {
+                let labels = [("reason", (*cause).to_owned()), ("nodepool", pool_of(name).to_owned())];
+                self.claims_disrupted.get_or_create(&labels).inc();
+            }
+            _ => {}
+        }
+        match fate {
+            Fate::Refused(why) | Fate::Unavailable(why) if !matches!(write, Write::Evict(_)) => {
+                tracing::warn!(write = write.name(), why, "a write failed");
+            }
+            _ => tracing::debug!(write = write.name(), fate = fate.name(), "written"),
+        }
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// The NodePool that a claim's name begins with.
+fn pool_of(claim: &str) -> &str {
+    claim.rsplit_once('-').map_or(claim, |(pool, _)| pool)
+}

@@ -1,0 +1,80 @@
+//! A cloud, and what is known of it before anything is launched.
+
+use muster_api::{NodeClassReference, conditions::READY};
+use muster_cloud::Cloud;
+use muster_scheduling::model::Catalogue;
+use sha2::{Digest, Sha256};
+
+use crate::kwok::Kwok;
+use crate::lifecycle::{Class, Readiness};
+use crate::manifest::NodeClass;
+use crate::state::LiveClass;
+
+/// A cloud that NodeClasses of one kind belong to.
+pub trait Provider: Cloud + Clone + 'static {
+    /// Kind of its NodeClasses.
+    const CLASS: &'static str;
+
+    /// The instance types of a class, or of the default one.
+    fn types(&self, class: Option<&NodeClass>) -> Catalogue;
+
+    /// What the class means for launches.
+    fn judge(&self, class: &LiveClass) -> Class;
+}
+
+/// The class of a claim, or that there is none.
+pub(super) fn judged<P: Provider>(provider: &P, class: Option<&LiveClass>, reference: &NodeClassReference) -> Class {
+    class.map_or_else(
+        || Class {
+            reference: reference.clone(),
+            meta: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta::default(),
+            conditions: Vec::new(),
+            readiness: Readiness::Missing,
+            hash: String::new(),
+            bootstrap_fault: None,
+            hands_over_taints: false,
+            tags_instances: false,
+        },
+        |class| provider.judge(class),
+    )
+}
+
+/// What the condition Ready and the metadata of a class say.
+fn readiness(class: &LiveClass) -> Readiness {
+    if class.meta.deletion_timestamp.is_some() {
+        return Readiness::Terminating;
+    }
+    let Some(ready) = class.conditions.iter().find(|one| one.type_ == READY) else { return Readiness::Unknown };
+    match ready.status.as_str() {
+        "True" => Readiness::Ready,
+        "False" => {
+            let words = [ready.reason.as_str(), ready.message.as_str()];
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            Readiness::NotReady(words.join(": "))
+        }
+        _ => Readiness::Unknown,
+    }
+}
+
+impl Provider for Kwok {
+    const CLASS: &'static str = "KWOKNodeClass";
+
+    fn types(&self, _: Option<&NodeClass>) -> Catalogue {
+        self.catalogue().clone()
+    }
+
+    fn judge(&self, class: &LiveClass) -> Class {
+        let spec = class.object.get("spec").map(ToString::to_string).unwrap_or_default();
+        let hash = Sha256::digest(spec).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Class {
+            reference: class.reference.clone(),
+            meta: class.meta.clone(),
+            conditions: class.conditions.clone(),
+            readiness: readiness(class),
+            hash,
+            bootstrap_fault: None,
+            hands_over_taints: false,
+            tags_instances: false,
+        }
+    }
+}

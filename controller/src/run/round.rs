@@ -1,0 +1,227 @@
+//! One decision about all pods that wait, and what they are told of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use muster_api::conditions::nodeclaim;
+use muster_api::{NodeClaim, NodePool};
+use muster_cloud::after;
+use tokio::time::{Instant, sleep};
+
+use super::desk::Desk;
+use super::now;
+use super::provider::{Provider, judged};
+use crate::edge::{End, Held};
+use crate::lifecycle::pause::Pause;
+use crate::lifecycle::{Answers, is_true};
+use crate::manifest::Manifests;
+use crate::provision::{self, Applicant, Claimed, Outcome, Round, Scene};
+use crate::snapshot;
+use crate::state::{Cluster, LivePod};
+use crate::step::{Step, Write};
+
+/// How long what was created is waited for in the picture, before the next decision.
+const SEEN: Duration = Duration::from_secs(5);
+/// How often to look.
+const LOOK: Duration = Duration::from_millis(50);
+/// After a decision that was not carried out.
+const RETRY: Duration = Duration::from_secs(1);
+/// kube-scheduler's default profile.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// The cluster, as far as pods without a node are concerned, at one moment.
+struct Moment {
+    claims: Vec<(NodeClaim, Option<Node>)>,
+    applicants: BTreeMap<Arc<str>, Applicant>,
+    nodes: Vec<String>,
+}
+
+/// The rest, for a decision.
+struct Supply {
+    manifests: Manifests,
+    pools: Vec<NodePool>,
+    pause: Pause,
+    stops: BTreeMap<String, String>,
+}
+
+/// Decides what is launched for pods that wait, and creates it. When to decide again although nothing has changed.
+pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Option<Timestamp> {
+    let thinking = Arc::clone(&desk);
+    // Solving takes as long as it takes: not on a thread that others wait for.
+    let decided = tokio::task::spawn_blocking(move || decide(&thinking, now())).await;
+    let outcome = match decided {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(why)) => {
+            tracing::error!(why, "no decision about pods");
+            return Some(after(now(), RETRY));
+        }
+        Err(error) => {
+            tracing::error!(%error, "no decision about pods");
+            return Some(after(now(), RETRY));
+        }
+    };
+    let Outcome { step, plan, figures, violations } = outcome;
+    for violation in &violations {
+        tracing::error!(?violation, "a plan was not carried out: please report this");
+    }
+    tracing::info!(
+        pods = figures.pods,
+        claims = figures.claims,
+        unplaced = figures.unplaced,
+        waiting = figures.waiting,
+        hourly_price = figures.hourly_price,
+        "decided about pods"
+    );
+    let end = desk.edge.carry_out(&step, &mut Held::default(), &mut Answers::default()).await;
+    if let End::Failed(why) = &end {
+        tracing::warn!(why, "not all NodeClaims were created");
+    }
+    let is_done = end == End::Done;
+    desk.memory().plan = plan;
+    seen(&desk, &step).await;
+    if is_done { step.again } else { Some(after(now(), RETRY)) }
+}
+
+/// Tells pods of the nodes that are meant for them, and finds out which nodes wait for that. When to look again.
+pub(super) async fn nominate<P: Provider>(desk: Arc<Desk<P>>) -> Option<Timestamp> {
+    let step = {
+        let now = now();
+        let moment = Moment::of(&desk.picture.glance());
+        moment.scene(|scene| {
+            let mut memory = desk.memory();
+            let step = memory.plan.nominate(scene, now);
+            let plan = &memory.plan;
+            let holds = scene.claims.iter().filter_map(|claimed| {
+                let uid = claimed.node?.metadata.uid.clone()?;
+                let is_coming = !is_true(claimed.claim, nodeclaim::REGISTERED);
+                is_coming.then(|| (claimed.name().to_owned(), (uid, plan.hold(claimed, scene, now))))
+            });
+            memory.holds = holds.collect();
+            step
+        })
+    };
+    if !step.writes.is_empty() {
+        let _ = desk.edge.carry_out(&step, &mut Held::default(), &mut Answers::default()).await;
+    }
+    step.again
+}
+
+fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String> {
+    let begun = Instant::now();
+    let (moment, supply) = {
+        let cluster = desk.picture.glance();
+        (Moment::of(&cluster), Supply::of(desk, &cluster))
+    };
+    let Supply { manifests, pools, pause, stops } = supply;
+    let types = |class: Option<&crate::manifest::NodeClass>| desk.provider.types(class);
+    let assembled = snapshot::assemble(&manifests, &desk.settings.snapshot, &types);
+    let snapshot = assembled.map_err(|error| error.to_string())?;
+    drop(manifests);
+    let pools: BTreeMap<&str, &NodePool> =
+        pools.iter().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
+    let plan = desk.memory().plan.clone();
+    let outcome = moment.scene(|scene| {
+        let round = Round {
+            problem: &snapshot.problem,
+            scene: *scene,
+            pools: &pools,
+            pause,
+            stops: &stops,
+            settings: &desk.settings.provision,
+            plan: &plan,
+        };
+        provision::provision(&round, now)
+    });
+    desk.metrics.round(&outcome.figures, begun.elapsed());
+    Ok(outcome)
+}
+
+/// Waits until the picture has what was created: the next decision must know of it.
+async fn seen<P: Provider>(desk: &Desk<P>, step: &Step) {
+    let created = step.writes.iter().filter_map(|write| match write {
+        Write::CreateClaim(claim) => claim.metadata.name.as_deref(),
+        _ => None,
+    });
+    let created: Vec<&str> = created.collect();
+    let until = Instant::now() + SEEN;
+    while Instant::now() < until {
+        let all = {
+            let cluster = desk.picture.glance();
+            created.iter().all(|name| cluster.claim(name).is_some())
+        };
+        if all {
+            return;
+        }
+        sleep(LOOK).await;
+    }
+}
+
+// === impl Moment ===
+
+impl Moment {
+    fn of(cluster: &Cluster) -> Self {
+        let claims: Vec<(NodeClaim, Option<Node>)> = cluster
+            .claims()
+            .map(|claim| {
+                let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+                (claim.clone(), id.and_then(|id| cluster.nodes_of(id).next()).cloned())
+            })
+            .collect();
+        let leaving = claims.iter().filter(|(claim, node)| Claimed { claim, node: node.as_ref() }.is_leaving());
+        let leaving = leaving.filter_map(|(_, node)| node.as_ref()?.metadata.name.as_deref());
+        let displaced = leaving.flat_map(|node| cluster.pods_on(node));
+        let applicants = cluster.unbound().chain(displaced).map(|pod| (path(pod), applicant(pod))).collect();
+        let nodes = cluster.nodes().filter_map(|node| node.metadata.name.clone()).collect();
+        Self { claims, applicants, nodes }
+    }
+
+    fn scene<T>(&self, look: impl FnOnce(&Scene<'_>) -> T) -> T {
+        let claims: Vec<Claimed<'_>> =
+            self.claims.iter().map(|(claim, node)| Claimed { claim, node: node.as_ref() }).collect();
+        let nodes: BTreeSet<&str> = self.nodes.iter().map(String::as_str).collect();
+        look(&Scene { claims: &claims, applicants: &self.applicants, nodes: &nodes })
+    }
+}
+
+fn path(pod: &LivePod) -> Arc<str> {
+    format!("{}/{}", pod.pod.namespace, pod.pod.name).into()
+}
+
+fn applicant(pod: &LivePod) -> Applicant {
+    Applicant {
+        pod: pod.subject(),
+        is_of_default_scheduler: &*pod.scheduler == DEFAULT_SCHEDULER,
+        is_marked: pod.is_marked,
+        node: pod.pod.node.clone(),
+        nominated: pod.pod.nominated_node.clone(),
+    }
+}
+
+// === impl Supply ===
+
+impl Supply {
+    fn of<P: Provider>(desk: &Desk<P>, cluster: &Cluster) -> Self {
+        let mut stops = BTreeMap::new();
+        for pool in cluster.pools() {
+            let reference = &pool.spec.template.spec.node_class_ref;
+            let class = judged(&desk.provider, cluster.class(reference), reference);
+            let stop = if reference.kind == P::CLASS {
+                provision::stop(&class)
+            } else {
+                Some(format!("this replica does not launch with the kind `{}`", reference.kind))
+            };
+            if let (Some(name), Some(stop)) = (&pool.metadata.name, stop) {
+                stops.insert(name.clone(), stop);
+            }
+        }
+        Self {
+            manifests: cluster.manifests(),
+            pools: cluster.pools().cloned().collect(),
+            pause: cluster.pause(&desk.settings.namespace),
+            stops,
+        }
+    }
+}

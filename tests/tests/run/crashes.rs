@@ -1,0 +1,167 @@
+//! The controller is killed before and after each of its writes, on a real API server; the end is the same.
+//!
+//! ```text
+//!   life 1: up to a write that nobody was killed at yet ──► killed ──► life 2: … ──► until no such write is left
+//! ```
+//!
+//! The points are those that writes pass, so a write that is added is covered by itself.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use kube::core::DynamicObject;
+use muster_controller::edge::{Fate, Pause, Witness};
+use muster_controller::provision::Lengths;
+use muster_controller::run::{CloudOptions, Options, RunError, run_with};
+use muster_controller::step::Write;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::ground::{Ground, SOON};
+
+/// Where the controller is killed: at each point once.
+#[derive(Default)]
+struct Fuse {
+    /// Points that it was killed at.
+    blown: Mutex<BTreeSet<String>>,
+    /// Whether it is dead in this life: then nothing passes.
+    is_dead: Mutex<bool>,
+    died: Notify,
+}
+
+impl Fuse {
+    fn pass(&self, point: String) -> Pause<'_> {
+        let is_over = {
+            let mut is_dead = self.is_dead.lock().unwrap();
+            if !*is_dead && self.blown.lock().unwrap().insert(point) {
+                *is_dead = true;
+                self.died.notify_one();
+            }
+            *is_dead
+        };
+        // Who is dead never goes on; the task is dropped.
+        if is_over { Box::pin(std::future::pending()) } else { Box::pin(std::future::ready(())) }
+    }
+
+    fn points(&self) -> usize {
+        self.blown.lock().unwrap().len()
+    }
+}
+
+impl Witness for Fuse {
+    fn before<'a>(&'a self, write: &'a Write) -> Pause<'a> {
+        self.pass(format!("before {}", told(write)))
+    }
+
+    fn after<'a>(&'a self, write: &'a Write, _: &'a Fate) -> Pause<'a> {
+        self.pass(format!("after {}", told(write)))
+    }
+}
+
+/// A write without what differs from life to life: times, and names that are drawn.
+fn told(write: &Write) -> String {
+    let detail = match write {
+        Write::ClaimMeta { change, .. } | Write::PoolMeta { change, .. } | Write::ClassMeta(change) => {
+            let keys: Vec<&String> = change.annotations.keys().chain(change.labels.keys()).collect();
+            format!("{keys:?} {:?}", change.finalizers)
+        }
+        Write::ClaimStatus { status, .. } => {
+            status.conditions.iter().map(|one| format!("{}={}/{} ", one.type_, one.status, one.reason)).collect()
+        }
+        Write::Node { change, .. } => {
+            let keys: Vec<&String> = change.meta.annotations.keys().chain(change.meta.labels.keys()).collect();
+            format!("{keys:?} {:?} {:?}", change.meta.finalizers, change.taints.as_ref().map(Vec::len))
+        }
+        Write::ClassCondition(condition) => condition.type_.clone(),
+        Write::PoolStatus { status, .. } => {
+            status.conditions.iter().map(|one| format!("{}={} ", one.type_, one.status)).collect()
+        }
+        Write::Event(event) => event.reason.to_owned(),
+        _ => String::new(),
+    };
+    format!("{} {detail}", write.name())
+}
+
+fn options() -> Options {
+    Options {
+        context: None,
+        cloud: CloudOptions::Kwok { types: None },
+        metrics_port: 0,
+        health_port: 0,
+        pace: (200, 300),
+        // The dead would hold it for fifteen seconds each.
+        lease: None,
+        namespace: "kube-system".to_owned(),
+        window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
+        packing: muster_scheduling::model::Options::default(),
+        snapshot: muster_controller::snapshot::Settings::default(),
+        reads_services: false,
+        wait_for_unschedulable_mark: false,
+        nominates: true,
+        caps: muster_controller::lifecycle::caps::Caps::default(),
+    }
+}
+
+/// A controller that is started again as often as it is killed.
+struct Lives {
+    task: JoinHandle<()>,
+    fuse: Arc<Fuse>,
+}
+
+impl Lives {
+    fn begin(ground: &Ground) -> Self {
+        let fuse = Arc::new(Fuse::default());
+        let (client, own) = (ground.client(), Arc::clone(&fuse));
+        let task = tokio::spawn(async move {
+            loop {
+                *own.is_dead.lock().unwrap() = false;
+                let witness: Arc<dyn Witness> = Arc::clone(&own) as Arc<dyn Witness>;
+                let life = run_with(client.clone(), options(), Some(witness), std::future::pending());
+                let ended: Result<(), RunError> = tokio::select! {
+                    ended = life => ended,
+                    () = own.died.notified() => continue,
+                };
+                ended.unwrap();
+            }
+        });
+        Self { task, fuse }
+    }
+
+    fn end(self) -> usize {
+        self.task.abort();
+        self.fuse.points()
+    }
+}
+
+/// Every Node has its claim, and every claim its one Node.
+fn paired(claims: &[DynamicObject], nodes: &[Node]) {
+    assert_eq!(claims.len(), nodes.len());
+    for claim in claims {
+        let id = claim.data["status"]["providerID"].as_str();
+        let own = nodes.iter().filter(|node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == id);
+        assert_eq!(own.count(), 1, "{}", claim.name_any());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_leaked_or_doubled_wherever_the_controller_is_killed() {
+    let ground = Ground::new("run suite").await;
+    let lives = Lives::begin(&ground);
+    // Two nodes of seventeen pods.
+    ground.deploy(30).await;
+    ground.running(30, SOON * 2).await;
+    let claims = ground.claims().list(&ListParams::default()).await.unwrap().items;
+    let nodes = ground.nodes().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(nodes.len(), 2, "{:?}", nodes.iter().map(ResourceExt::name_any).collect::<Vec<_>>());
+    paired(&claims, &nodes);
+    // Its pods drain before it goes, and find another node.
+    ground.scale(0).await;
+    ground.clear(SOON * 2).await;
+    let points = lives.end();
+    println!("killed at {points} points");
+    assert!(points >= 30, "{points}");
+}

@@ -1,0 +1,161 @@
+//! What the tests stand on: a cluster with the definitions, a class, and a pool; and replicas of `muster`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use muster_tests::cluster::{Cluster, ControlPlane, Kwok, Options};
+use muster_tests::process::{Program, Running};
+use muster_tests::wait::{self, Selection};
+use muster_tests::world::World;
+use serde_json::{Value, json};
+
+/// How long anything may take on a machine that builds on all cores.
+pub(crate) const SOON: Duration = Duration::from_secs(90);
+
+/// A cluster with KWOK. It ends with the value; the servers before their world.
+pub(crate) struct Ground {
+    pub(crate) plane: ControlPlane,
+    _kwok: Kwok,
+    pub(crate) world: World,
+}
+
+impl Ground {
+    pub(crate) async fn new(name: &str) -> Self {
+        let world = World::open(name).unwrap();
+        let plane = world.control_plane(&Options::named("run")).await.unwrap();
+        let kwok = Kwok::start(world.spawner(), plane.cluster()).unwrap();
+        let ground = Self { plane, _kwok: kwok, world };
+        ground.define().await;
+        ground
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.plane.cluster()
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.cluster().client()
+    }
+
+    pub(crate) fn claims(&self) -> Api<DynamicObject> {
+        of_karpenter(self.client(), "NodeClaim")
+    }
+
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.client())
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client(), "default")
+    }
+
+    /// The definitions, a class, and a pool of on-demand types with fewer than 32 CPUs.
+    async fn define(&self) {
+        let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/api/crds");
+        self.cluster().kubectl(&["apply", "--server-side", "-f", definitions]).await.unwrap();
+        for name in ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "kwoknodeclasses.karpenter.kwok.sh"] {
+            let all: Api<CustomResourceDefinition> = Api::all(self.client());
+            let established = wait::until(all, name, SOON, "it is established", |definition| {
+                let conditions = definition.status.as_ref().and_then(|status| status.conditions.as_ref());
+                conditions.into_iter().flatten().any(|it| it.type_ == "Established" && it.status == "True")
+            });
+            established.await.unwrap();
+        }
+        let class = json!({
+            "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"},
+        });
+        let requirements = json!([
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+            {"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["32"]},
+        ]);
+        let reference = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+        let pool = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
+            "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": requirements}}},
+        });
+        self.apply(&[class, pool]).await;
+    }
+
+    pub(crate) async fn apply(&self, objects: &[Value]) {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+        std::fs::write(file.path(), list.to_string()).unwrap();
+        self.cluster().kubectl(&["apply", "-f", file.path().to_str().unwrap()]).await.unwrap();
+    }
+
+    /// A Deployment `web`, of whose pods seventeen fit on the cheapest node for many.
+    pub(crate) async fn deploy(&self, replicas: usize) {
+        let labels = json!({"app": "web"});
+        let requests = json!({"cpu": "900m", "memory": "3100Mi"});
+        let containers = json!([{"name": "main", "image": "none", "resources": {"requests": requests}}]);
+        let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+        self.apply(&[json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+        })])
+        .await;
+    }
+
+    pub(crate) async fn scale(&self, replicas: usize) {
+        let deployments: Api<Deployment> = Api::namespaced(self.client(), "default");
+        let patch = json!({"spec": {"replicas": replicas}});
+        deployments.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Waits until so many pods run.
+    pub(crate) async fn running(&self, count: usize, most: Duration) -> Vec<Pod> {
+        let runs = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        let all = Selection::labelled("app=web");
+        let what = format!("{count} pods run");
+        let found = wait::until_all(self.pods(), all, most, &what, |pods| pods.len() == count && pods.iter().all(runs));
+        found.await.unwrap()
+    }
+
+    /// Deletes every claim, and waits until nothing of them is left.
+    pub(crate) async fn clear(&self, most: Duration) {
+        self.claims().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+        let gone = wait::until_all(self.claims(), Selection::all(), most, "no NodeClaim is left", <[_]>::is_empty);
+        gone.await.unwrap();
+        let gone = wait::until_all(self.nodes(), Selection::all(), most, "no Node is left", <[_]>::is_empty);
+        gone.await.unwrap();
+    }
+
+    /// Starts a replica of `muster`.
+    pub(crate) fn replica(&self, name: &str) -> Running {
+        let program = Program::new(name, muster())
+            .arg("run")
+            .flag("cloud", "kwok")
+            .flag("metrics-port", "0")
+            .flag("health-probe-port", "0")
+            .env("KUBECONFIG", self.cluster().kubeconfig());
+        self.world.spawner().start(&program).unwrap()
+    }
+}
+
+/// A kind of `karpenter.sh/v1`.
+pub(crate) fn of_karpenter(client: Client, kind: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", kind));
+    Api::all_with(client, &resource)
+}
+
+/// The status of a condition of an object.
+pub(crate) fn condition<'o>(object: &'o DynamicObject, kind: &str) -> &'o str {
+    let conditions = object.data["status"]["conditions"].as_array();
+    let found = conditions.into_iter().flatten().find(|one| one["type"] == kind);
+    found.and_then(|one| one["status"].as_str()).unwrap_or_default()
+}
+
+/// The one that cargo builds, one folder above the tests.
+fn muster() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("muster")).find(|it| it.is_file());
+    found.unwrap_or_else(|| {
+        panic!("there is no `muster` beside the tests\n\nhint: run `cargo build -p muster-controller`")
+    })
+}

@@ -1,0 +1,63 @@
+//! Pods come, nodes come, pods go, nodes go.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use kube::ResourceExt;
+use kube::api::ListParams;
+use muster_tests::wait::{self, Selection};
+
+use super::ground::{Ground, SOON, condition};
+
+#[tokio::test]
+async fn a_hundred_pods_get_their_nodes_and_nothing_is_left_of_them() {
+    let ground = Ground::new("run suite").await;
+    let mut replica = ground.replica("muster");
+    ground.deploy(100).await;
+    let pods = ground.running(100, SOON).await;
+
+    // Six nodes of seventeen pods: one round, and what was planned is what binds.
+    let nodes = ground.nodes().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(nodes.len(), 6, "{:?}", nodes.iter().map(ResourceExt::name_any).collect::<Vec<_>>());
+    let used: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
+    assert_eq!(used.len(), 6);
+    let all_ready = wait::until_all(ground.claims(), Selection::all(), SOON, "all claims are ready", |claims| {
+        claims.len() == 6 && claims.iter().all(|claim| condition(claim, "Ready") == "True")
+    });
+    let claims = all_ready.await.unwrap();
+    for claim in &claims {
+        let name = claim.data["status"]["nodeName"].as_str().unwrap();
+        let node = nodes.iter().find(|node| node.name_any() == name).unwrap();
+        assert_eq!(node.labels().get("karpenter.sh/initialized").map(String::as_str), Some("true"));
+        assert!(node.finalizers().iter().any(|one| one == "karpenter.sh/termination"));
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+        assert!(taints.is_empty(), "{taints:?}");
+    }
+    // Karpenter's columns.
+    let told = ground.cluster().kubectl(&["get", "nodeclaims"]).await.unwrap();
+    let header: Vec<&str> = told.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["NAME", "TYPE", "CAPACITY", "ZONE", "NODE", "READY", "AGE"]);
+    assert!(told.lines().skip(1).all(|line| line.contains("on-demand") && line.contains("True")), "{told}");
+
+    ground.scale(0).await;
+    ground.clear(SOON).await;
+    let asked = Instant::now();
+    let ending = replica.end(Duration::from_secs(10));
+    assert!(asked.elapsed() < Duration::from_secs(2), "{ending:?} after {:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn a_node_that_is_deleted_drains_and_its_pods_get_another_one() {
+    let ground = Ground::new("run suite").await;
+    let _replica = ground.replica("muster");
+    ground.deploy(3).await;
+    let before = ground.running(3, SOON).await;
+    let first = before[0].spec.as_ref().unwrap().node_name.clone().unwrap();
+    ground.nodes().delete(&first, &kube::api::DeleteParams::default()).await.unwrap();
+    wait::until_gone(ground.nodes(), &first, SOON).await.unwrap();
+    let after = ground.running(3, SOON).await;
+    let moved = after.iter().all(|pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()) != Some(&first));
+    assert!(moved);
+    ground.scale(0).await;
+    ground.clear(SOON).await;
+}

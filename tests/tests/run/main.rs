@@ -1,0 +1,13 @@
+//! `muster run --cloud kwok` on a real control plane: the real kube-scheduler binds the pods, the real KWOK brings the
+//! nodes to life.
+//!
+//! Needs of the world: the control plane, KWOK. `muster` must have been built: `cargo test --workspace` does that first.
+//! Each test has a control plane of its own: a controller acts on all of a cluster.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod crashes;
+mod figures;
+mod ground;
+mod life;
+mod replicas;

@@ -1,0 +1,73 @@
+//! Two replicas, and the end of the one that leads.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use muster_tests::process::{Running, Signal};
+use muster_tests::wait;
+
+use super::ground::{Ground, SOON};
+
+const LEASE: &str = "karpenter-leader-election";
+
+fn holder(lease: &Lease) -> String {
+    lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default()
+}
+
+/// Waits until somebody holds the lease who is not `other`.
+async fn leader(ground: &Ground, other: &str) -> String {
+    let leases: Api<Lease> = Api::namespaced(ground.client(), "kube-system");
+    let held = wait::until(leases, LEASE, SOON, "somebody else leads", |lease| {
+        let holder = holder(lease);
+        !holder.is_empty() && holder != other
+    });
+    holder(&held.await.unwrap())
+}
+
+/// Starts a replica, which leads, and then another one.
+async fn two(ground: &Ground) -> (Running, String, Running) {
+    let first = ground.replica("first");
+    let leads = leader(ground, "").await;
+    (first, leads, ground.replica("second"))
+}
+
+#[tokio::test]
+async fn a_leader_that_is_told_to_stop_hands_over_within_two_seconds() {
+    let ground = Ground::new("run suite").await;
+    let (first, leads, second) = two(&ground).await;
+    // The second one follows the cluster before it can take over at once.
+    let log = second.log().to_owned();
+    let started = wait::until_some("the second replica has started", SOON, || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        async move { Ok(text.contains("started").then_some(())) }
+    });
+    started.await.unwrap();
+    let asked = Instant::now();
+    assert!(first.signal(Signal::TERM));
+    let next = leader(&ground, &leads).await;
+    let took = asked.elapsed();
+    assert_ne!(next, leads);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    ground.deploy(3).await;
+    ground.running(3, SOON).await;
+    ground.scale(0).await;
+    ground.clear(SOON).await;
+    drop((first, second));
+}
+
+#[tokio::test]
+async fn a_leader_that_is_killed_is_followed_within_twenty_seconds() {
+    let ground = Ground::new("run suite").await;
+    let (first, leads, second) = two(&ground).await;
+    let killed = Instant::now();
+    assert!(first.signal(Signal::KILL));
+    ground.deploy(3).await;
+    leader(&ground, &leads).await;
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    ground.running(3, SOON).await;
+    ground.scale(0).await;
+    ground.clear(SOON).await;
+    drop((first, second));
+}
