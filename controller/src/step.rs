@@ -247,7 +247,7 @@ impl Write {
     /// carried out at once.
     #[must_use]
     pub const fn stands_alone(&self) -> bool {
-        matches!(self, Self::CreateClaim(_) | Self::Nominate { .. })
+        matches!(self, Self::CreateClaim(_) | Self::Nominate { .. } | Self::Event(_))
     }
 
     /// What it is called in metrics and logs.

@@ -34,6 +34,8 @@ pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-n
 pub const LAUNCH_ATTEMPT: &str = "muster.dev/launch-attempt";
 /// When a NodeClaim's next launch is attempted at the earliest, in RFC 3339.
 pub const LAUNCH_NOT_BEFORE: &str = "muster.dev/launch-not-before";
+/// Token of the launch that made a Node which is an object only.
+pub const LAUNCH_TOKEN: &str = "muster.dev/launch-token";
 /// How long the nodes of a NodePool may take from registration to initialization: a duration or `Never`.
 pub const INITIALIZATION_TIMEOUT: &str = "muster.dev/initialization-timeout";
 /// What of the cluster or of a NodePool is paused: `launches`, `disruption` or `all`.

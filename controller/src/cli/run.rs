@@ -174,7 +174,6 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
 }
 
 /// The namespace that the controller runs in.
-#[expect(clippy::disallowed_methods, reason = "the surroundings of the process are looked at here, once")]
 fn own_namespace() -> String {
     let named = std::env::var("SYSTEM_NAMESPACE").ok();
     let own = || std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());

@@ -62,8 +62,8 @@ struct There {
 impl Recorder {
     /// For the replica with this name.
     #[must_use]
-    pub fn new(client: Client, pace: Arc<Pace>, instance: &str) -> Self {
-        Self { client, pace, instance: instance.to_owned(), told: Arc::default() }
+    pub fn new(client: Client, pace: Pace, instance: &str) -> Self {
+        Self { client, pace: Arc::new(pace), instance: instance.to_owned(), told: Arc::default() }
     }
 
     /// Publishes an event, unless the same was published within two minutes.

@@ -51,6 +51,8 @@ impl Fate {
                 Self::Gone
             }
             409 => Self::Conflict,
+            // It has a node by now.
+            422 if matches!(write, Write::Nominate { .. }) => Self::Gone,
             429 if matches!(write, Write::Evict(_)) => budget_of(status),
             // More than one budget.
             500 if matches!(write, Write::Evict(_)) => Self::Refused(status.message.clone()),

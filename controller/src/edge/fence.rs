@@ -42,7 +42,7 @@ impl Fence {
 
     /// Waits until it is open, or `false` if it never will be.
     pub async fn opened(&mut self) -> bool {
-        self.0.wait_for(|until| until.is_some()).await.is_ok()
+        self.0.wait_for(|until| until.is_some_and(|until| now() < until)).await.is_ok()
     }
 
     /// Waits until it is closed: because somebody said so, or because nobody prolonged it.

@@ -36,6 +36,8 @@ pub(super) struct Kept {
 pub(super) struct KeptClass {
     pub(super) reference: NodeClassReference,
     pub(super) version: String,
+    /// Whether that version is of our own making.
+    is_ours: bool,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -79,15 +81,18 @@ impl Held {
         self.class = Some(KeptClass {
             reference: class.reference.clone(),
             version: version(&class.meta),
+            is_ours: false,
             conditions: class.conditions.clone(),
         });
         self
     }
 
-    /// What was written of claims, Nodes and pools: kind, name, and the version that was left.
+    /// What was written of claims, Nodes, pools and the class: kind, name, and the version that was left.
     pub fn written(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        let class = self.class.iter().filter(|class| class.is_ours);
+        let class = class.map(|class| (kind_of(class), class.reference.name.as_str(), class.version.as_str()));
         let claims = ours("NodeClaim", &self.claims);
-        claims.chain(ours("Node", &self.nodes)).chain(ours("NodePool", &self.pools))
+        class.chain(claims).chain(ours("Node", &self.nodes)).chain(ours("NodePool", &self.pools))
     }
 
     pub(super) fn of(&self, kind: Kind, name: &str) -> Option<&Kept> {
@@ -118,16 +123,25 @@ impl Held {
             Write::ClassMeta(_) => {
                 if let Some(class) = &mut self.class {
                     class.version = version;
+                    class.is_ours = true;
                 }
             }
             Write::ClassCondition(condition) => {
                 if let Some(class) = &mut self.class {
                     class.version = version;
+                    class.is_ours = true;
                     crate::lifecycle::set_condition(&mut class.conditions, condition.clone());
                 }
             }
             _ => {}
         }
+    }
+}
+
+fn kind_of(class: &KeptClass) -> &'static str {
+    match class.reference.kind.as_str() {
+        "KWOKNodeClass" => "KWOKNodeClass",
+        _ => "EC2NodeClass",
     }
 }
 

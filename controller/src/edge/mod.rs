@@ -49,9 +49,9 @@ pub const FIELD_MANAGER: &str = "muster";
 /// Rounds of questions and answers in one look. A launch that widens takes two for each attempt.
 const MOST_ROUNDS: usize = 60;
 
-/// Writes that depend on none of each other, and are on their way at the same time. An API server's priority level for
-/// a controller has about thirty seats.
-const AT_ONCE: usize = 16;
+/// Writes that depend on none of each other, and are on their way at the same time: each has a connection of its own, and
+/// an API server's priority level for a controller has about thirty seats.
+const AT_ONCE: usize = 8;
 
 /// A moment to wait for, boxed.
 pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -123,8 +123,8 @@ impl Witness for Nobody {
 
 impl<C: Cloud> Edge<C> {
     /// Writes through `client`, whose retries must be off: a refused eviction is an answer.
-    pub fn new(client: Client, cloud: C, fence: Fence, pace: Arc<Pace>, recorder: Recorder) -> Self {
-        Self { client, cloud, fence, pace, recorder, witness: Arc::new(Nobody), clock }
+    pub fn new(client: Client, cloud: C, fence: Fence, pace: Pace, recorder: Recorder) -> Self {
+        Self { client, cloud, fence, pace: Arc::new(pace), recorder, witness: Arc::new(Nobody), clock }
     }
 
     /// The same, seen by `witness`.
@@ -156,12 +156,13 @@ impl<C: Cloud> Edge<C> {
         looked
     }
 
-    /// Carries out the writes of a step, in their order. Creations and nominations that stand side by side depend on
-    /// none of each other, and are carried out at the same time.
+    /// Carries out the writes of a step, in their order. Those of one kind that depend on none of each other
+    /// ([`Write::stands_alone`]) are carried out at the same time where they stand side by side.
     pub async fn carry_out(&self, step: &Step, held: &mut Held, answers: &mut Answers) -> End {
         let mut rest = step.writes.as_slice();
         while let Some(first) = rest.first() {
-            let alike = rest.iter().take_while(|write| write.stands_alone()).count();
+            let is_alike = |write: &&Write| write.stands_alone() && write.name() == first.name();
+            let alike = rest.iter().take_while(is_alike).count();
             let end = if alike > 1 {
                 let (crowd, others) = rest.split_at(alike);
                 rest = others;

@@ -51,7 +51,6 @@ fn by_rule(cpus: i64, family: &str, factor: i64, os: &str, arch: &str) -> Instan
         (Resource::Pods, (cpus * 16).clamp(0, 1024)),
         (Resource::EphemeralStorage, 20 * GIB),
     ]);
-    #[expect(clippy::cast_precision_loss, reason = "both are far below 2⁵³")]
     let price = PRICE.0 * cpus as f64 + PRICE.1 * memory as f64 / 1e9;
     let offering = |zone: &&str, bought: &str, price: f64| Offering {
         requirements: Requirements::from_iter([label(ZONE, zone), label(CAPACITY_TYPE, bought)]),

@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use muster_api::KwokNodeClass;
 use muster_cloud::{Cloud, CloudError, Instance, InstanceState, LaunchError, LaunchRequest, Launched};
 use muster_scheduling::model::Catalogue;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{SCHEME, node};
 
@@ -21,6 +21,8 @@ use super::{SCHEME, node};
 const MOST_TRIES: u32 = 4;
 /// Between two of these.
 const BETWEEN: Duration = Duration::from_secs(2);
+/// How long a class is not asked again.
+const CURRENT: Duration = Duration::from_secs(2);
 
 /// Nodes as instances.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ pub struct Kwok {
     /// Nodes that were launched and are not there yet, by provider ID. Lost with the process: their claims end, because
     /// their instances are gone. Held for the length of a look.
     coming: Arc<Mutex<BTreeMap<String, Instance>>>,
+    /// What classes said of delays, and when they were asked. Held for the length of a look.
+    delays: Arc<Mutex<BTreeMap<String, (Duration, Instant)>>>,
 }
 
 // === impl Kwok ===
@@ -38,7 +42,7 @@ impl Kwok {
     /// Makes Nodes of these types through `client`.
     #[must_use]
     pub fn new(client: Client, catalogue: Catalogue) -> Self {
-        Self { client, catalogue, coming: Arc::default() }
+        Self { client, catalogue, coming: Arc::default(), delays: Arc::default() }
     }
 
     /// The types that every NodePool may launch.
@@ -50,14 +54,17 @@ impl Kwok {
     async fn start(&self, request: &LaunchRequest) -> Result<Launched, LaunchError> {
         let planned = self.plan(request)?;
         let not_made = |error: &kube::Error| LaunchError::of_request(transient(error));
+        let expected = node::instance(&planned).ok_or_else(foreign)?;
         // Whatever is asked for now: what came of the first time counts.
-        if let Some(there) = self.nodes().get_opt(&name(&planned)).await.map_err(|error| not_made(&error))? {
-            return node::instance(&there).map(launched).ok_or_else(|| {
-                let what = format!("Node `{}` was made by somebody else", name(&planned));
-                LaunchError::of_request(CloudError::Transient { message: what })
-            });
+        if let Some(coming) = self.coming().get(&expected.provider_id) {
+            return Ok(launched(coming.clone()));
         }
         let delay = self.delay(&request.class.name).await.map_err(|error| not_made(&error))?;
+        if !delay.is_zero()
+            && let Some(there) = self.nodes().get_opt(&name(&planned)).await.map_err(|error| not_made(&error))?
+        {
+            return node::instance(&there).map(launched).ok_or_else(foreign);
+        }
         if delay.is_zero() {
             match self.nodes().create(&PostParams::default(), &planned).await {
                 Ok(made) => return node::instance(&made).map(launched).ok_or_else(foreign),
@@ -70,11 +77,7 @@ impl Kwok {
                 Err(error) => return Err(not_made(&error)),
             }
         }
-        let coming = Instance {
-            state: InstanceState::Pending,
-            launched_at: now(),
-            ..node::instance(&planned).ok_or_else(foreign)?
-        };
+        let coming = Instance { state: InstanceState::Pending, launched_at: now(), ..expected };
         let id = coming.provider_id.clone();
         let is_new = self.coming().insert(id.clone(), coming.clone()).is_none();
         if is_new {
@@ -110,10 +113,17 @@ impl Kwok {
     }
 
     async fn delay(&self, class: &str) -> kube::Result<Duration> {
+        let known = self.delays.lock().unwrap_or_else(PoisonError::into_inner).get(class).copied();
+        if let Some((delay, _)) = known.filter(|(_, asked)| asked.elapsed() < CURRENT) {
+            return Ok(delay);
+        }
         let classes: Api<KwokNodeClass> = Api::all(self.client.clone());
-        let class = classes.get_opt(class).await?;
-        let delay = class.and_then(|class| class.spec.node_registration_delay);
-        Ok(delay.map_or(Duration::ZERO, |delay| if delay.is_negative() { Duration::ZERO } else { delay.into() }))
+        let found = classes.get_opt(class).await?;
+        let delay = found.and_then(|class| class.spec.node_registration_delay);
+        let delay = delay.filter(|delay| !delay.is_negative()).map_or(Duration::ZERO, Duration::from);
+        let asked = (delay, Instant::now());
+        self.delays.lock().unwrap_or_else(PoisonError::into_inner).insert(class.to_owned(), asked);
+        Ok(delay)
     }
 
     async fn look(&self, id: &str) -> Result<Instance, CloudError> {

@@ -6,15 +6,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use muster_api::{labels, taints};
+use muster_api::{annotations, labels, taints};
 use muster_aws::quantity;
 use muster_cloud::{Alternative, CapacityType, Instance, InstanceState, LaunchRequest, LaunchToken, Offering};
 use muster_scheduling::model::{InstanceType, Requirements};
 
 use super::SCHEME;
 
-/// Token of the launch that made the Node.
-pub(super) const TOKEN: &str = "muster.dev/launch-token";
 /// What KWOK looks after, as a label and as an annotation.
 pub(super) const FAKE: (&str, &str) = ("kwok.x-k8s.io/node", "fake");
 /// What `eks-node-viewer` shows.
@@ -50,7 +48,8 @@ pub(super) fn node(request: &LaunchRequest, kind: &InstanceType, chosen: &Altern
     let mut allocatable = capacity.clone();
     allocatable
         .extend(kind.allocatable().iter().map(|(name, amount)| (name.to_string(), quantity::format(name, amount))));
-    let annotations = [(TOKEN.to_owned(), request.token.to_string()), (FAKE.0.to_owned(), FAKE.1.to_owned())];
+    let annotations =
+        [(annotations::LAUNCH_TOKEN.to_owned(), request.token.to_string()), (FAKE.0.to_owned(), FAKE.1.to_owned())];
     Node {
         metadata: ObjectMeta {
             name: Some(name.clone()),
@@ -107,7 +106,7 @@ pub(super) fn instance(node: &Node) -> Option<Instance> {
         all.into_iter().flatten().map(|(resource, amount)| (resource.clone(), amount.0.clone())).collect()
     };
     let status = node.status.as_ref();
-    let token = meta.annotations.as_ref().and_then(|all| all.get(TOKEN));
+    let token = meta.annotations.as_ref().and_then(|all| all.get(annotations::LAUNCH_TOKEN));
     Some(Instance {
         provider_id,
         offering,

@@ -39,6 +39,8 @@ struct Entry {
 pub(super) enum Verdict {
     /// Look again then, if at all.
     Rest(Option<Timestamp>),
+    /// Look again then, and not sooner, whatever changes.
+    RestUntil(Timestamp),
     /// Look again as soon as may be.
     Again,
     /// Look again after a while, longer after each failure.
@@ -97,6 +99,10 @@ impl<K: Ord + Clone> Agenda<K> {
         entry.failures = if verdict == Verdict::Failed { entry.failures.saturating_add(1) } else { 0 };
         let next = match verdict {
             Verdict::Rest(moment) => [wanted, moment].into_iter().flatten().min(),
+            Verdict::RestUntil(moment) => {
+                entry.looked = Some(moment.checked_sub(SPACING).unwrap_or(moment));
+                Some(moment)
+            }
             Verdict::Again => Some(now),
             Verdict::Failed => {
                 let wait = RETRY.0.saturating_mul(1 << (entry.failures - 1).min(8)).min(RETRY.1);
@@ -160,5 +166,15 @@ mod tests {
         assert_eq!(agenda.take(now), Some("a"));
         agenda.close(&"a", Verdict::Again, now);
         assert_eq!(agenda.next(), Some(after(now, SPACING)));
+    }
+
+    #[test]
+    fn some_are_not_looked_at_more_often_than_that() {
+        let mut agenda = Agenda::default();
+        agenda.want("a", at(0));
+        assert_eq!(agenda.take(at(0)), Some("a"));
+        agenda.close(&"a", Verdict::RestUntil(at(5000)), at(10));
+        agenda.want("a", at(1000));
+        assert_eq!(agenda.next(), Some(at(5000)));
     }
 }

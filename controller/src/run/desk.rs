@@ -11,6 +11,7 @@ use super::metrics::Metrics;
 use super::provider::Provider;
 use crate::edge::{Edge, Held};
 use crate::lifecycle::Listing;
+use crate::pools::Outcomes;
 use crate::provision::{self, Plan};
 use crate::snapshot;
 use crate::watch::Picture;
@@ -49,6 +50,8 @@ pub(super) struct Memory {
     /// What the last list of instances said, by provider ID.
     pub(super) listings: BTreeMap<String, Listing>,
     pub(super) plan: Plan,
+    /// How the last launches of each NodePool ended.
+    pub(super) outcomes: BTreeMap<String, Outcomes>,
     /// Of each claim whose Node has not registered: UID of the Node, and what holds it back.
     pub(super) holds: BTreeMap<String, (String, Option<provision::Hold>)>,
     /// Versions that we have written and may not have seen yet, by kind and name.

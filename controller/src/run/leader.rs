@@ -22,11 +22,15 @@ use super::agenda::{Agenda, Verdict};
 use super::desk::Desk;
 use super::provider::Provider;
 use super::{garbage, look, now, round};
+use crate::edge::Held;
+use crate::lifecycle::Answers;
 use crate::provision::Window;
 use crate::state::{Changed, Kind};
+use crate::step::Step;
 
-/// Looks that are open at the same time. Most of them wait for the API server or the cloud.
-const AT_ONCE: usize = 64;
+/// Looks that are open at the same time. Most of them wait for the API server, each on a connection of its own, or for the
+/// cloud.
+const AT_ONCE: usize = 48;
 /// A crowd of nodes and pods is told of together.
 const GATHER: Duration = Duration::from_millis(150);
 /// Longest wait without looking at the clock.
@@ -36,16 +40,27 @@ const IDLE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Claim(String),
+    Pool(String),
     Class(String),
 }
 
 /// What a task has come to.
 enum Done {
     Looked(Item, Verdict),
-    /// When to decide again although nothing has changed.
-    Decided(Option<Timestamp>),
-    Nominated(Option<Timestamp>),
+    /// What people are to be told, and when to decide again although nothing has changed.
+    Decided(Step),
+    /// Which pods are to be told of their nodes.
+    Nominated(Step),
+    /// People have been told; pods, if so it says.
+    Told(Audience),
     Tidied(Vec<String>, Timestamp),
+}
+
+/// Who is told something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Audience {
+    People,
+    Pods,
 }
 
 struct Leader<P> {
@@ -56,6 +71,8 @@ struct Leader<P> {
     open: usize,
     /// Whether pods are being decided about, or told: one at a time, both write the plan.
     is_planning: bool,
+    /// Whether pods are being told of their nodes: what is on its way is not said a second time.
+    is_telling: bool,
     decide_at: Option<Timestamp>,
     nominate_at: Option<Timestamp>,
     /// None while it is under way.
@@ -74,6 +91,7 @@ pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>) -> JoinError {
         tasks: JoinSet::new(),
         open: 0,
         is_planning: false,
+        is_telling: false,
         decide_at: None,
         nominate_at: None,
         tidy_at: Some(now()),
@@ -111,6 +129,9 @@ impl<P: Provider> Leader<P> {
         for claim in cluster.claims() {
             self.agenda.want(Item::Claim(claim.metadata.name.clone().unwrap_or_default()), now);
         }
+        for pool in cluster.pools() {
+            self.agenda.want(Item::Pool(pool.metadata.name.clone().unwrap_or_default()), now);
+        }
         for class in cluster.classes().filter(|class| class.reference.kind == P::CLASS) {
             self.agenda.want(Item::Class(class.reference.name.clone()), now);
         }
@@ -129,6 +150,9 @@ impl<P: Provider> Leader<P> {
         for claim in &changed.claims {
             self.agenda.want(Item::Claim(claim.to_string()), now);
         }
+        for pool in &changed.pools {
+            self.agenda.want(Item::Pool(pool.to_string()), now);
+        }
         for (kind, class) in &changed.classes {
             if kind.name() == P::CLASS {
                 self.agenda.want(Item::Class(class.to_string()), now);
@@ -144,12 +168,19 @@ impl<P: Provider> Leader<P> {
                 }
             }
         }
-        drop(cluster);
+        // Pods of a claim that ends, or that came to nothing, need another node.
+        for name in &changed.claims {
+            if cluster.claim(name).is_none_or(|claim| claim.metadata.deletion_timestamp.is_some()) {
+                self.window.arrive(&format!("claim {name}"), now);
+            }
+        }
         // What pods may go to has changed.
         let supply = [Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass, Kind::NodeOverlay, Kind::CapacityBuffer];
-        if supply.iter().any(|kind| changed.kinds.contains(*kind)) {
+        let is_of_use = cluster.unbound().next().is_some() || cluster.pools().any(|pool| pool.spec.replicas.is_some());
+        if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.window.arrive("supply", now);
         }
+        drop(cluster);
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
         if concerns_nodes || !changed.waiting.is_empty() {
             let soon = after(now, GATHER);
@@ -164,15 +195,23 @@ impl<P: Provider> Leader<P> {
                 self.open = self.open.saturating_sub(1);
                 self.agenda.close(&item, verdict, now);
             }
-            Done::Decided(again) => {
+            Done::Decided(step) => {
                 self.is_planning = false;
-                self.decide_at = again;
+                self.decide_at = step.again;
                 self.nominate_at = Some(now);
+                self.tell(step, Audience::People);
             }
-            Done::Nominated(again) => {
+            Done::Nominated(step) => {
                 self.is_planning = false;
-                self.nominate_at = [self.nominate_at, again].into_iter().flatten().min();
+                self.nominate_at = [self.nominate_at, step.again].into_iter().flatten().min();
                 self.release_holds();
+                self.is_telling |= !step.writes.is_empty();
+                self.tell(step, Audience::Pods);
+            }
+            Done::Told(Audience::People) => {}
+            Done::Told(Audience::Pods) => {
+                self.is_telling = false;
+                self.nominate_at = Some(now);
             }
             Done::Tidied(missing, again) => {
                 self.tidy_at = Some(again);
@@ -181,6 +220,19 @@ impl<P: Provider> Leader<P> {
                 }
             }
         }
+    }
+
+    /// Thousands of pods, or their owners, may be told for seconds: nobody waits for that.
+    fn tell(&mut self, step: Step, audience: Audience) {
+        if step.writes.is_empty() {
+            return;
+        }
+        let desk = Arc::clone(&self.desk);
+        self.tasks.spawn(async move {
+            // What fails here is tried again by whoever decides next.
+            let _ = desk.edge.carry_out(&step, &mut Held::default(), &mut Answers::default()).await;
+            Done::Told(audience)
+        });
     }
 
     /// Claims whose Node nothing holds back any more are looked at.
@@ -217,6 +269,7 @@ impl<P: Provider> Leader<P> {
             self.tasks.spawn(async move {
                 let verdict = match &item {
                     Item::Claim(name) => look::claim(&desk, name).await,
+                    Item::Pool(name) => look::pool(&desk, name).await,
                     Item::Class(name) => look::class(&desk, name).await,
                 };
                 Done::Looked(item, verdict)
@@ -249,7 +302,8 @@ impl<P: Provider> Leader<P> {
             self.nominate_at = None;
             if desk.settings.nominates {
                 self.is_planning = true;
-                self.tasks.spawn(async move { Done::Nominated(round::nominate(desk).await) });
+                let is_telling = self.is_telling;
+                self.tasks.spawn(async move { Done::Nominated(round::nominate(&desk, is_telling)) });
             }
         }
     }

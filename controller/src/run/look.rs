@@ -1,9 +1,13 @@
-//! One look at one claim, or at one class.
+//! One look at one claim, one NodePool, or one class.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
+use muster_api::nodeclaim::NodeClaimStatus;
+use muster_api::{NodeClaim, labels};
 use muster_cloud::after;
 
 use super::agenda::Verdict;
@@ -11,13 +15,18 @@ use super::desk::Desk;
 use super::now;
 use super::offers::offers;
 use super::provider::{Provider, judged};
+use crate::classes;
 use crate::edge::{End, Held, Looked};
-use crate::lifecycle::{breaker, decide, is_true};
+use crate::lifecycle::{decide, is_true};
+use crate::pools::{self, Edition, Outcomes};
+use crate::provision::Claimed;
 use crate::state::{self, LiveClass, Surroundings};
-use crate::step::Step;
+use crate::step::{Step, Write};
 
 /// How long pods are told of their node before anybody is told that they are being told.
 const QUIETLY: Duration = Duration::from_secs(3);
+/// How long a decision about who is to be told is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to ask whether they have been.
 const ASK: Duration = Duration::from_millis(250);
 /// After a write the picture changes, which is a reason to look. If it does not, this is.
@@ -46,6 +55,7 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
         Start::Look(begun) => begun,
     };
     let Begun { held, class, alternatives, listing, hold } = &mut *begun;
+    let ended = Mutex::new(None);
     let looked = desk
         .edge
         .look(held, |answers, now| {
@@ -59,28 +69,113 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
                 listing: *listing,
                 answers: answers.clone(),
             };
-            decide(&around.seen(held), now)
+            let step = decide(&around.seen(held), now);
+            if let Some(outcome) = outcome(&step, around.claim) {
+                *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            }
+            step
         })
         .await;
+    let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let (Some(became_a_node), End::Done) = (ended, &looked.end) {
+        note_outcome(desk, name, became_a_node);
+    }
     if let Some(answer) = &looked.answers.launch {
         desk.remember_launch(answer, now());
     }
     conclude(desk, "NodeClaim", name, held, &looked)
 }
 
-/// Judges whether anything is launched with a class.
+/// Keeps what a class says of itself, and lets it go when its claims have.
 pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
-    let class = {
+    let (class, step, mut held) = {
         let cluster = desk.picture.glance();
         let mut classes = cluster.classes();
         let Some(live) = classes.find(|live| live.reference.kind == P::CLASS && live.reference.name == name) else {
             return Verdict::Rest(None);
         };
-        desk.provider.judge(live)
+        let class = desk.provider.judge(live);
+        if desk.memory().is_behind(P::CLASS, name, live.meta.resource_version.as_deref(), now()) {
+            return Verdict::Rest(Some(after(now(), ASK)));
+        }
+        let claims: Vec<_> = cluster.claims_of_class(&live.reference).collect();
+        let held = claims.iter().fold(Held::default().class(&class), |held, claim| held.claim(claim));
+        let look = classes::Look { class: &class, kind: P::KIND, claims: &claims, has_leftovers: false };
+        let step = classes::decide(&look, now());
+        (class, step, held)
     };
-    let mut held = Held::default().class(&class);
-    let looked = desk.edge.look(&mut held, |_, now| breaker::judge(&class, now)).await;
-    conclude(desk, P::CLASS, name, &held, &looked)
+    let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
+    conclude(desk, P::CLASS, &class.reference.name, &held, &looked)
+}
+
+/// Keeps what a NodePool says of itself.
+pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
+    let (step, mut held) = {
+        let cluster = desk.picture.glance();
+        let Some(pool) = cluster.pool(name) else {
+            desk.memory().outcomes.remove(name);
+            return Verdict::Rest(None);
+        };
+        let reference = &pool.spec.template.spec.node_class_ref;
+        // Pools of another cloud's classes are somebody else's.
+        if reference.kind != P::CLASS {
+            return Verdict::Rest(None);
+        }
+        let now = now();
+        let mut memory = desk.memory();
+        if memory.is_behind("NodePool", name, pool.metadata.resource_version.as_deref(), now) {
+            return Verdict::Rest(Some(after(now, ASK)));
+        }
+        let class = cluster.class(reference).map(|live| desk.provider.judge(live));
+        let claims: Vec<Claimed<'_>> = cluster
+            .claims_of_pool(name)
+            .map(|claim| {
+                let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+                Claimed { claim, node: id.and_then(|id| cluster.nodes_of(id).next()) }
+            })
+            .collect();
+        let is_of_pool = |node: &&Node| {
+            let label = node.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL));
+            let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
+            label.is_some_and(|label| label == name) && cluster.claims_of(id).next().is_none()
+        };
+        let unclaimed: Vec<&Node> = cluster.nodes().filter(is_of_pool).collect();
+        let outcomes = memory.outcomes.entry(name.to_owned()).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
+        let look = pools::Look { pool, class: class.as_ref(), claims: &claims, unclaimed: &unclaimed, outcomes };
+        let held = claims.iter().fold(Held::default().pool(pool), |held, one| held.claim(one.claim));
+        (pools::decide(&look, now), held)
+    };
+    let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
+    match conclude(desk, "NodePool", name, &held, &looked) {
+        // Its own write is no reason to look, and counts are not written more often than that.
+        Verdict::Rest(_) if looked.has_written => Verdict::RestUntil(after(now(), pools::EVERY)),
+        verdict => verdict,
+    }
+}
+
+/// Remembers whether a claim became a Node.
+fn note_outcome<P: Provider>(desk: &Desk<P>, claim: &str, became_a_node: bool) {
+    let cluster = desk.picture.glance();
+    let Some(pool) = cluster.around(claim).and_then(|around| around.pool) else { return };
+    let class = cluster.class(&pool.spec.template.spec.node_class_ref).map(|live| desk.provider.judge(live));
+    let name = pool.metadata.name.clone().unwrap_or_default();
+    let mut memory = desk.memory();
+    let outcomes = memory.outcomes.entry(name).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
+    outcomes.note(Edition::of(pool, class.as_ref()), became_a_node);
+}
+
+/// What a step says of the launch that it ends: that it became a Node, or that it did not.
+fn outcome(step: &Step, claim: &NodeClaim) -> Option<bool> {
+    let is_registered = |status: &NodeClaimStatus| {
+        status.conditions.iter().any(|one| one.type_ == nodeclaim::REGISTERED && one.status == "True")
+    };
+    step.writes.iter().find_map(|write| match write {
+        Write::ClaimStatus { status, .. } if is_registered(status) && !is_true(claim, nodeclaim::REGISTERED) => {
+            Some(true)
+        }
+        Write::DeleteClaim { cause: "registration_timeout" | "launch_timeout", .. } => Some(false),
+        _ => None,
+    })
 }
 
 fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
@@ -140,7 +235,7 @@ fn hold_of<P: Provider>(
         Some((_, None)) => Ok(None),
         Some((_, Some(hold))) if now < after(made_at, QUIETLY) && now < hold.until => Err(after(now, ASK)),
         Some((_, Some(hold))) => Ok((now < hold.until).then(|| hold.why.clone())),
-        None if memory.plan.has_places(name) && now < after(made_at, QUIETLY) => Err(after(now, ASK)),
+        None if memory.plan.has_places(name) && now < after(made_at, PATIENCE) => Err(after(now, ASK)),
         None => Ok(None),
     }
 }

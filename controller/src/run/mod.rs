@@ -174,9 +174,9 @@ async fn run_in<P: Provider>(
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
 
     let (gate, mut fence) = Fence::closed();
-    let pace = Arc::new(Pace::new(qps, burst));
-    let recorder = Recorder::new(client.clone(), Arc::clone(&pace), &identity);
-    let edge = Edge::new(client.clone(), cloud.clone(), fence.clone(), pace, recorder);
+    // Messages do not stand in the way of writes.
+    let recorder = Recorder::new(client.clone(), Pace::new(qps.div_ceil(4), burst.div_ceil(4)), &identity);
+    let edge = Edge::new(client.clone(), cloud.clone(), fence.clone(), Pace::new(qps, burst), recorder);
     let witnesses = Arc::new(Both(metrics.clone(), witness));
     let settings = Settings {
         namespace: namespace.clone(),
@@ -222,7 +222,7 @@ async fn run_in<P: Provider>(
     };
     // What was being looked at has been dropped: nothing more is written, and the lease can go.
     let _ = stopping.send(true);
-    candidate.join_all().await;
+    while candidate.join_next().await.is_some() {}
     tracing::info!("stopped");
     broken.map_or(Ok(()), |why| Err(RunError::Broken(why)))
 }

@@ -5,6 +5,7 @@ use muster_cloud::Cloud;
 use muster_scheduling::model::Catalogue;
 use sha2::{Digest, Sha256};
 
+use crate::classes;
 use crate::kwok::Kwok;
 use crate::lifecycle::{Class, Readiness};
 use crate::manifest::NodeClass;
@@ -14,6 +15,8 @@ use crate::state::LiveClass;
 pub trait Provider: Cloud + Clone + 'static {
     /// Kind of its NodeClasses.
     const CLASS: &'static str;
+    /// What is the same in all of them.
+    const KIND: classes::Kind;
 
     /// The instance types of a class, or of the default one.
     fn types(&self, class: Option<&NodeClass>) -> Catalogue;
@@ -58,6 +61,7 @@ fn readiness(class: &LiveClass) -> Readiness {
 
 impl Provider for Kwok {
     const CLASS: &'static str = "KWOKNodeClass";
+    const KIND: classes::Kind = classes::Kind::KWOK;
 
     fn types(&self, _: Option<&NodeClass>) -> Catalogue {
         self.catalogue().clone()

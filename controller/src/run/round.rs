@@ -47,8 +47,9 @@ struct Supply {
     stops: BTreeMap<String, String>,
 }
 
-/// Decides what is launched for pods that wait, and creates it. When to decide again although nothing has changed.
-pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Option<Timestamp> {
+/// Decides what is launched for pods that wait, and creates it. What people are to be told of it, and when to decide again
+/// although nothing has changed.
+pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
     let thinking = Arc::clone(&desk);
     // Solving takes as long as it takes: not on a thread that others wait for.
     let decided = tokio::task::spawn_blocking(move || decide(&thinking, now())).await;
@@ -56,57 +57,52 @@ pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Option<Timesta
         Ok(Ok(outcome)) => outcome,
         Ok(Err(why)) => {
             tracing::error!(why, "no decision about pods");
-            return Some(after(now(), RETRY));
+            return Step::until(after(now(), RETRY));
         }
         Err(error) => {
             tracing::error!(%error, "no decision about pods");
-            return Some(after(now(), RETRY));
+            return Step::until(after(now(), RETRY));
         }
     };
     let Outcome { step, plan, figures, violations } = outcome;
     for violation in &violations {
         tracing::error!(?violation, "a plan was not carried out: please report this");
     }
-    tracing::info!(
-        pods = figures.pods,
-        claims = figures.claims,
-        unplaced = figures.unplaced,
-        waiting = figures.waiting,
-        hourly_price = figures.hourly_price,
-        "decided about pods"
-    );
-    let end = desk.edge.carry_out(&step, &mut Held::default(), &mut Answers::default()).await;
+    if figures.pods > 0 || figures.claims > 0 {
+        let provision::Figures { pods, claims, unplaced, waiting, hourly_price, .. } = figures;
+        tracing::info!(pods, claims, unplaced, waiting, hourly_price, "decided about pods");
+    }
+    desk.memory().plan = plan;
+    let again = step.again;
+    let (created, told): (Vec<Write>, Vec<Write>) =
+        step.writes.into_iter().partition(|write| matches!(write, Write::CreateClaim(_)));
+    let created = Step::act(created);
+    let end = desk.edge.carry_out(&created, &mut Held::default(), &mut Answers::default()).await;
     if let End::Failed(why) = &end {
         tracing::warn!(why, "not all NodeClaims were created");
     }
-    let is_done = end == End::Done;
-    desk.memory().plan = plan;
-    seen(&desk, &step).await;
-    if is_done { step.again } else { Some(after(now(), RETRY)) }
+    seen(&desk, &created).await;
+    let again = if end == End::Done { again } else { Some(after(now(), RETRY)) };
+    Step { writes: told, again }
 }
 
-/// Tells pods of the nodes that are meant for them, and finds out which nodes wait for that. When to look again.
-pub(super) async fn nominate<P: Provider>(desk: Arc<Desk<P>>) -> Option<Timestamp> {
-    let step = {
-        let now = now();
-        let moment = Moment::of(&desk.picture.glance());
-        moment.scene(|scene| {
-            let mut memory = desk.memory();
-            let step = memory.plan.nominate(scene, now);
-            let plan = &memory.plan;
-            let holds = scene.claims.iter().filter_map(|claimed| {
-                let uid = claimed.node?.metadata.uid.clone()?;
-                let is_coming = !is_true(claimed.claim, nodeclaim::REGISTERED);
-                is_coming.then(|| (claimed.name().to_owned(), (uid, plan.hold(claimed, scene, now))))
-            });
-            memory.holds = holds.collect();
-            step
-        })
-    };
-    if !step.writes.is_empty() {
-        let _ = desk.edge.carry_out(&step, &mut Held::default(), &mut Answers::default()).await;
-    }
-    step.again
+/// Finds out which pods are to be told of their nodes, unless some are being told just now, and which nodes wait for that.
+pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
+    let now = now();
+    let moment = Moment::of(&desk.picture.glance());
+    moment.scene(|scene| {
+        let mut memory = desk.memory();
+        let step = if is_telling { Step::rest() } else { memory.plan.nominate(scene, now) };
+        let plan = &memory.plan;
+        let holds = scene.claims.iter().filter_map(|claimed| {
+            let uid = claimed.node?.metadata.uid.clone()?;
+            let is_coming = !is_true(claimed.claim, nodeclaim::REGISTERED);
+            is_coming.then(|| (claimed.name().to_owned(), (uid, plan.hold(claimed, scene, now))))
+        });
+        let holds = holds.collect();
+        memory.holds = holds;
+        step
+    })
 }
 
 fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String> {

@@ -6,7 +6,7 @@ use kube::api::ListParams;
 use muster_tests::process::Running;
 use muster_tests::wait::{self, Selection};
 
-use super::ground::{Ground, condition};
+use super::ground::{Ground, condition, hourly_price};
 
 /// How long the largest may take on a machine that does other things.
 const LONG: Duration = Duration::from_secs(600);
@@ -44,8 +44,7 @@ async fn measure(count: usize) {
     });
     let claims = ready.await.unwrap();
     let nodes = ground.nodes().list(&ListParams::default()).await.unwrap().items;
-    let prices = nodes.iter().filter_map(|node| node.metadata.labels.as_ref()?.get("eks-node-viewer/instance-price"));
-    let price: f64 = prices.map(|price| price.parse::<f64>().unwrap()).sum();
+    let price = hourly_price(&nodes);
     println!(
         "{count} pods: {:.2} CPU s, peak {} MiB, {} nodes, {} claims, {price:.3} USD/h, all run after {:.1} s",
         cpu(&replica) - before,

@@ -144,6 +144,12 @@ pub(crate) fn of_karpenter(client: Client, kind: &str) -> Api<DynamicObject> {
     Api::all_with(client, &resource)
 }
 
+/// USD per hour of all of them.
+pub(crate) fn hourly_price(nodes: &[Node]) -> f64 {
+    let labels = nodes.iter().filter_map(|node| node.metadata.labels.as_ref());
+    labels.filter_map(|all| all.get("eks-node-viewer/instance-price")?.parse::<f64>().ok()).sum()
+}
+
 /// The status of a condition of an object.
 pub(crate) fn condition<'o>(object: &'o DynamicObject, kind: &str) -> &'o str {
     let conditions = object.data["status"]["conditions"].as_array();

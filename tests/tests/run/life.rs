@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use muster_tests::wait::{self, Selection};
 
-use super::ground::{Ground, SOON, condition};
+use super::ground::{Ground, SOON, condition, hourly_price};
 
 #[tokio::test]
 async fn a_hundred_pods_get_their_nodes_and_nothing_is_left_of_them() {
@@ -16,13 +16,15 @@ async fn a_hundred_pods_get_their_nodes_and_nothing_is_left_of_them() {
     ground.deploy(100).await;
     let pods = ground.running(100, SOON).await;
 
-    // Six nodes of seventeen pods: one round, and what was planned is what binds.
+    // One round, and what was planned is what binds: no node is left over, and they cost what the plan would.
     let nodes = ground.nodes().list(&ListParams::default()).await.unwrap().items;
-    assert_eq!(nodes.len(), 6, "{:?}", nodes.iter().map(ResourceExt::name_any).collect::<Vec<_>>());
     let used: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
-    assert_eq!(used.len(), 6);
+    assert_eq!(used.len(), nodes.len());
+    let price = hourly_price(&nodes);
+    assert!(price < 2.79, "{price}: a hundred pods cost 2.783 USD an hour at best");
+    let count = nodes.len();
     let all_ready = wait::until_all(ground.claims(), Selection::all(), SOON, "all claims are ready", |claims| {
-        claims.len() == 6 && claims.iter().all(|claim| condition(claim, "Ready") == "True")
+        claims.len() == count && claims.iter().all(|claim| condition(claim, "Ready") == "True")
     });
     let claims = all_ready.await.unwrap();
     for claim in &claims {

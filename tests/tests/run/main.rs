@@ -9,5 +9,6 @@
 mod crashes;
 mod figures;
 mod ground;
+mod kwok;
 mod life;
 mod replicas;

@@ -48,7 +48,6 @@ impl Collector for Scene {
             }
             (cluster.nodes().len(), cluster.claims().len(), cluster.unbound().count(), amounts)
         };
-        #[expect(clippy::cast_precision_loss, reason = "nobody has 2⁵³ nodes")]
         let count = |count: usize| count as f64;
         gauge(&mut encoder, "karpenter_cluster_state_node_count", "Nodes that are known", count(nodes))?;
         gauge(&mut encoder, "karpenter_cluster_state_synced", "1 once everything has been listed", synced)?;
@@ -69,7 +68,6 @@ impl Collector for Scene {
 /// In the resource's own unit; of CPU, cores.
 fn number(resource: &str, text: &str) -> f64 {
     let resource = Resource::new(resource);
-    #[expect(clippy::cast_precision_loss, reason = "for a dashboard")]
     let amount = quantity::parse(&resource, text).unwrap_or(0) as f64;
     if resource == Resource::Cpu { amount / 1000.0 } else { amount }
 }
@@ -81,19 +79,15 @@ impl Collector for Process {
         // The name of the program, in brackets, may have spaces.
         let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        #[expect(clippy::cast_precision_loss, reason = "ticks of a hundred million years")]
         let seconds = (field(14) + field(15)) as f64 / TICKS;
         let cpu = encoder.encode_descriptor("process_cpu_seconds", "CPU time", None, MetricType::Counter)?;
         ConstCounter::new(seconds).encode(cpu)?;
         let statm = read("statm");
         let resident = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
-        #[expect(clippy::cast_precision_loss, reason = "memory")]
         let bytes = |pages: u64| (pages * PAGE) as f64;
         gauge(&mut encoder, "process_resident_memory_bytes", "Memory", bytes(resident))?;
-        #[expect(clippy::cast_precision_loss, reason = "memory")]
         gauge(&mut encoder, "process_virtual_memory_bytes", "Address space", field(23) as f64)?;
         let files = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-        #[expect(clippy::cast_precision_loss, reason = "open files")]
         gauge(&mut encoder, "process_open_fds", "Open files", files as f64)
     }
 }
