@@ -40,6 +40,7 @@ pub mod permissions;
 pub mod pools;
 pub mod provision;
 pub mod run;
+pub mod simulate;
 pub mod snapshot;
 pub mod state;
 pub mod step;

@@ -27,8 +27,8 @@ mod second_round;
 mod solution;
 mod validate;
 
-pub use bound::lower_bound;
+pub use bound::{lower_bound, lower_bound_of};
 pub use pack::solve;
-pub use replay::{Replay, replay};
+pub use replay::{Replay, Waiting, replay, schedule};
 pub use solution::{NewNode, PoolVerdict, Reason, Solution, Unschedulable};
 pub use validate::{Place, Promise, Violation, validate, validate_disruption};

@@ -48,6 +48,13 @@ pub(crate) enum Command {
     /// For a pod: why it is pending, or where it goes. For a node, planned or existing: what it holds, why it is the type
     /// that it is, and, if it was launched from a NodePool, what keeps it or takes it away.
     Explain(ExplainArguments),
+    /// Play a day of a cluster in virtual time, and say what it costs
+    ///
+    /// An embedded cluster (a scheduler that places pods as kube-scheduler's default profile would, workload controllers,
+    /// kubelets) and an embedded cloud (latencies, capacity that runs out, spot interruptions, machines that never join) play
+    /// the workloads of the input; what decides is what runs live. Without a script, load rises over noon and falls in the
+    /// evening, and what may go wrong does, once each. Exit code 1 means that a rule was broken that must always hold.
+    Simulate(SimulateArguments),
     /// List the instance types in use, with capacity, overhead and prices
     ///
     /// With `-o json` in the form that `--catalog` reads back. Types whose price is not known are listed and never
@@ -104,6 +111,34 @@ pub(crate) struct DisruptArguments {
     /// part that is `*` standing for any; or `@FILE` with one on each line; repeatable
     #[arg(long = "refused", value_name = "OFFERING")]
     pub(crate) refused: Vec<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `muster simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArguments {
+    /// Manifests of what there is when the day begins: a file, a directory, or `-` for stdin; YAML or JSON; repeatable. Nodes
+    /// and NodeClaims are left out: the day makes its own
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) catalogue: CatalogueArguments,
+    #[command(flatten)]
+    pub(crate) packing: PackingArguments,
+    /// What happens, and when: a `Simulation` of muster.dev/v1; YAML or JSON, `-` for stdin [default: a day with a bit of
+    /// everything]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    /// What is not said by the script: how long each thing takes, which node is taken back
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Print the script, be it the default one, and play nothing: a place to begin a script of your own
+    #[arg(long)]
+    pub(crate) print_script: bool,
+    /// Do not play the day again as a Karpenter-like policy would
+    #[arg(long)]
+    pub(crate) no_comparison: bool,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }

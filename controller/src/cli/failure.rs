@@ -32,6 +32,16 @@ pub(crate) enum Failure {
     /// The controller cannot start, or go on.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A day was played, and a rule was broken on it that must always hold. A bug of ours, already in the timeline.
+    #[error(
+        "{} that must always hold {} broken\n{}\n\nhint: please report this with the manifests, the script and the seed at \
+         {}/issues",
+        if .0.len() == 1 { "a rule".to_owned() } else { format!("{} rules", .0.len()) },
+        if .0.len() == 1 { "was" } else { "were" },
+        .0.join("\n"),
+        env!("CARGO_PKG_REPOSITORY")
+    )]
+    BrokenRules(Vec<String>),
     /// Something that cannot happen did.
     #[error("internal error: {0}\n\nhint: please report this at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
     Internal(String),
@@ -44,7 +54,7 @@ impl Failure {
     /// The exit code of the command-line contract.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::No(_) | Self::InvalidPlan(_) | Self::Internal(_) | Self::Run(RunError::Broken(_)) => 1,
+            Self::No(_) | Self::InvalidPlan(_) | Self::BrokenRules(_) | Self::Internal(_) | Self::Run(RunError::Broken(_)) => 1,
             Self::Usage(_)
             | Self::Input(_)
             | Self::Run(RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))

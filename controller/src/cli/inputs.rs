@@ -82,7 +82,7 @@ fn read_cluster(question: Question<'_>, intake: &mut Intake, progress: &mut Prog
 }
 
 /// Says on stderr what was read but not used as its author may have meant it.
-fn report(manifests: &Manifests, warnings: &[String], palette: Palette) {
+pub(crate) fn report(manifests: &Manifests, warnings: &[String], palette: Palette) {
     let mut stderr = std::io::stderr().lock();
     for warning in manifests.warnings.iter().chain(warnings) {
         // Nobody is left to tell if stderr is closed.

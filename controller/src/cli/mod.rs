@@ -26,6 +26,7 @@ mod quantity;
 mod refused;
 mod run;
 mod settings;
+mod simulate;
 mod types;
 mod wiring;
 

@@ -9,7 +9,7 @@ use muster_scheduling::model::{self, Options};
 use super::arguments::{
     CatalogueArguments, ClusterArguments, CompletionsArguments, CrdsArguments, DisruptArguments, ExplainArguments,
     InputArguments, MinValuesPolicy, MomentArguments, OutputArguments, OutputFormat, PackingArguments, PlanArguments,
-    PreferencePolicy, SubjectKind, TypesArguments,
+    PreferencePolicy, SimulateArguments, SubjectKind, TypesArguments,
 };
 use super::failure::Failure;
 use super::output::{DataFormat, Format};
@@ -52,6 +52,23 @@ pub(crate) struct ExplainSettings {
     pub(crate) now: Timestamp,
     pub(crate) sources: Sources,
     pub(crate) packing: Packing,
+    pub(crate) format: Format,
+}
+
+/// What `muster simulate` shall do.
+#[derive(Debug)]
+pub(crate) struct SimulateSettings {
+    /// Manifests of what there is at the beginning.
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) catalogue: CatalogueSource,
+    pub(crate) packing: Packing,
+    /// The script; none: the default day.
+    pub(crate) script: Option<PathBuf>,
+    pub(crate) seed: u64,
+    /// Whether the script is printed, and nothing played.
+    pub(crate) prints_script: bool,
+    /// Whether the day is played again by a Karpenter-like policy.
+    pub(crate) compares: bool,
     pub(crate) format: Format,
 }
 
@@ -157,6 +174,27 @@ impl ExplainSettings {
             now: moment_of(&moment, clock)?,
             sources: Sources::new(input)?,
             packing: Packing::new(packing)?,
+            format: format_of(&output),
+        })
+    }
+}
+
+impl SimulateSettings {
+    pub(crate) fn new(arguments: SimulateArguments) -> Result<Self, Failure> {
+        let SimulateArguments { files, catalogue, packing, script, seed, print_script, no_comparison, output } =
+            arguments;
+        let catalogue = CatalogueSource::new(catalogue);
+        let read: Vec<PathBuf> = files.iter().chain(&script).cloned().collect();
+        check_stdin(&read, &catalogue)?;
+        let packing = Packing::new(packing)?;
+        Ok(Self {
+            files,
+            catalogue,
+            packing,
+            script,
+            seed,
+            prints_script: print_script,
+            compares: !no_comparison,
             format: format_of(&output),
         })
     }

@@ -15,8 +15,10 @@ use super::output::DataFormat;
 use super::palette::Palette;
 use super::plan;
 use super::progress::Progress;
-use super::settings::{DisruptSettings, ExplainSettings, PlanSettings, TypesSettings, completions_shell, crds_format};
-use super::{convert, crds, run, types};
+use super::settings::{
+    DisruptSettings, ExplainSettings, PlanSettings, SimulateSettings, TypesSettings, completions_shell, crds_format,
+};
+use super::{convert, crds, run, simulate, types};
 
 /// Exit code of bad usage.
 const USAGE: u8 = 2;
@@ -95,6 +97,9 @@ fn carry_out(
             let settings = ExplainSettings::new(arguments, now())?;
             let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
             explain::print(out, &settings, &inputs, &mut progress, stdout)?;
+        }
+        Command::Simulate(arguments) => {
+            return simulate::print(out, &SimulateSettings::new(arguments)?, &mut progress, stdout, stderr);
         }
         Command::Types(arguments) => {
             types::print(out, &TypesSettings::new(arguments)?, &mut progress, stdout)?;

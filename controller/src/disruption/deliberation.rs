@@ -29,6 +29,13 @@ struct Proposal {
 // === impl Deliberation ===
 
 impl Deliberation {
+    /// Whether something was wanted in the last pass that is to be confirmed: then it is asked again although nothing has
+    /// changed.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.proposed.is_some()
+    }
+
     /// What is to be begun at `now`, and when to ask again. The blocked nodes of the decision are those of a pass over
     /// everything, except where an earlier choice is confirmed: then nodes that were not among it are said to stay.
     ///

@@ -10,6 +10,7 @@
 //!              Step: writes, in order; when to look again ─► edge: one write after the other ─► API server, cloud
 //!
 //!   breaker::judge: a NodeClass       garbage::collect: what no claim owns       pause, caps: may anything be launched
+//!   interruption::heed: the cloud announces that it takes an instance back       pod_events::touch: pods came or left
 //! ```
 //!
 //! Every stage is a total function of what the API shows and of a moment. Nothing is kept between two looks but what was
@@ -24,9 +25,11 @@ pub(crate) mod conditions;
 mod expire;
 pub mod garbage;
 mod initialize;
+pub mod interruption;
 mod launch;
 mod liveness;
 pub mod pause;
+pub mod pod_events;
 mod register;
 mod seen;
 mod tag;

@@ -157,6 +157,11 @@ impl<'p> Field<'p> {
         Ok(entries.iter().map(|(key, tree)| (&**key, child(key, tree))).collect())
     }
 
+    /// The value as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        self.tree.to_json()
+    }
+
     /// The text.
     pub(crate) fn text(&self) -> Decoded<&'p str> {
         self.tree.text().ok_or_else(|| self.wrong_type("text"))

@@ -26,6 +26,7 @@ mod locate;
 mod meta;
 mod object;
 mod objects;
+mod own;
 mod placement;
 mod pod;
 mod reader;
@@ -50,6 +51,7 @@ pub(crate) use judge::{Judgement, judge};
 pub use meta::{Meta, Owner};
 pub(crate) use object::{Object, decode, decode_ours};
 pub use objects::Manifests;
+pub(crate) use own::read_own;
 pub use placement::{Affinity, PodTerm, WeightedPodTerm};
 pub use pod::{Pod, PodTemplate};
 pub use scheduler_config::DefaultSpread;
@@ -114,6 +116,29 @@ pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputE
     Ok(intake.finish())
 }
 
+/// Reads every object under `paths`, and keeps each as it stands besides.
+///
+/// # Errors
+/// The first thing that is wrong with the input.
+pub(crate) fn read_with_raw(
+    paths: &[PathBuf],
+    stdin: &mut dyn Read,
+) -> Result<(Manifests, Vec<serde_json::Value>), InputError> {
+    let mut reader = reader::Reader::default();
+    let mut objects = Vec::new();
+    for path in paths {
+        source::each_source(path, stdin, &mut |source| {
+            reader.enter(&source.name);
+            document::each_object(source, &mut |tree, origin| {
+                reader.take(tree, origin)?;
+                objects.push(tree.to_json());
+                Ok(())
+            })
+        })?;
+    }
+    Ok((reader.finish(), objects))
+}
+
 /// Reads every object under `paths` as it stands, whatever it is.
 ///
 /// # Errors
@@ -128,6 +153,17 @@ pub(crate) fn read_raw(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<se
             })
         })?;
     }
+    Ok(objects)
+}
+
+/// Every object in `source` as it stands.
+#[cfg(test)]
+pub(crate) fn raw_of(source: &Source) -> Result<Vec<serde_json::Value>, InputError> {
+    let mut objects = Vec::new();
+    document::each_object(source, &mut |tree, _| {
+        objects.push(tree.to_json());
+        Ok(())
+    })?;
     Ok(objects)
 }
 

@@ -32,6 +32,7 @@ mod volumes;
 
 pub use disruption::Custody;
 pub use gates::FeatureGates;
+pub use nodes::runs_on;
 pub use remarks::{Remark, Remarks};
 
 /// The instance types of a NodeClass, or of the default class if it is not in the input (`None`). With `--catalog` the

@@ -290,6 +290,12 @@ fn daemon_requests(daemons: &[Daemon], node: &model::Node, present: &BTreeSet<&s
     requests
 }
 
+/// Whether a daemon runs on the node as it is: by its node selector, its affinity and the taints that it tolerates.
+#[must_use]
+pub fn runs_on(daemon: &PodSpec, node: &model::Node) -> bool {
+    fits(daemon, &Requirements::from_labels(&node.labels), &node.taints)
+}
+
 fn fits(spec: &PodSpec, labels: &Requirements, taints: &[Taint]) -> bool {
     let meets = |wanted: &Requirements| labels.first_conflict(wanted, |_| false).is_none();
     let tolerated = |taint: &Taint| spec.tolerations.iter().any(|toleration| toleration.tolerates(taint));

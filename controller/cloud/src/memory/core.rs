@@ -35,8 +35,14 @@ pub struct Memory {
     pub faults: Faults,
     /// How many more instances each offering gives; what is not here has no end.
     pub capacity: BTreeMap<Offering, u32>,
-    /// What instances of a type have and what pods may use of it, by type and resource.
+    /// What instances of a type have, by type and resource.
     pub resources: BTreeMap<String, BTreeMap<String, String>>,
+    /// What pods may use of it; of a type that is not here, all.
+    pub allocatable: BTreeMap<String, BTreeMap<String, String>>,
+    /// Labels of nodes of a type, beside those of what was bought.
+    pub labels: BTreeMap<String, BTreeMap<String, String>>,
+    /// How the next instances are launched, for the annotations of their claims.
+    pub annotations: BTreeMap<String, String>,
     /// What the next instances write to their consoles.
     pub console_output: Option<String>,
     instances: BTreeMap<String, Kept>,
@@ -82,6 +88,19 @@ impl Memory {
         let mut all: Vec<Instance> = self.instances.values().map(|kept| self.seen(kept, now)).collect();
         all.sort_by(|a, b| a.launched_at.cmp(&b.launched_at).then_with(|| a.provider_id.cmp(&b.provider_id)));
         all
+    }
+
+    /// An instance as it is now, without a call: nothing is recorded and no fault is met.
+    #[must_use]
+    pub fn peek(&self, provider_id: &str, now: Timestamp) -> Option<Instance> {
+        self.instances.get(provider_id).map(|kept| self.seen(kept, now))
+    }
+
+    /// Shows every instance that was ever launched, by provider ID, with its state now, without a call.
+    pub fn each(&self, now: Timestamp, mut visit: impl FnMut(&Instance, InstanceState)) {
+        for kept in self.instances.values() {
+            visit(&kept.instance, self.state(kept, now));
+        }
     }
 
     /// Ends an instance as the cloud does by itself: a spot interruption, a disk that cannot be decrypted. Whether there
@@ -231,11 +250,14 @@ impl Memory {
     fn make(&mut self, request: &LaunchRequest, offering: Offering, now: Timestamp) -> Instance {
         self.launched += 1;
         let resources = self.resources.get(&offering.instance_type).cloned().unwrap_or_default();
+        let allocatable = self.allocatable.get(&offering.instance_type).unwrap_or(&resources).clone();
+        let mut all = self.labels.get(&offering.instance_type).cloned().unwrap_or_default();
         let labels = [
             (labels::INSTANCE_TYPE, offering.instance_type.as_str()),
             (labels::ZONE, offering.zone.as_str()),
             (labels::CAPACITY_TYPE, offering.capacity_type.name()),
         ];
+        all.extend(labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())));
         let instance = Instance {
             provider_id: format!("aws:///{}/i-{:017x}", offering.zone, self.launched),
             state: InstanceState::Pending,
@@ -243,10 +265,10 @@ impl Memory {
             launched_at: now,
             token: Some(request.token.clone()),
             image_id: Some("ami-00000000000000001".to_owned()),
-            labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-            annotations: BTreeMap::new(),
-            capacity: resources.clone(),
-            allocatable: resources,
+            labels: all,
+            annotations: self.annotations.clone(),
+            capacity: resources,
+            allocatable,
             tags: request.tags.clone(),
             host_name: Some(format!("ip-10-0-{}-{}.ec2.internal", self.launched / 256, self.launched % 256)),
             offering,
@@ -264,12 +286,15 @@ impl Memory {
     }
 
     fn seen(&self, kept: &Kept, now: Timestamp) -> Instance {
-        let state = match kept.ends_at {
+        Instance { state: self.state(kept, now), ..kept.instance.clone() }
+    }
+
+    fn state(&self, kept: &Kept, now: Timestamp) -> InstanceState {
+        match kept.ends_at {
             Some(end) if now >= end => InstanceState::Terminated,
             Some(_) => InstanceState::ShuttingDown,
             None if now < after(kept.instance.launched_at, self.latencies.boot) => InstanceState::Pending,
             None => InstanceState::Running,
-        };
-        Instance { state, ..kept.instance.clone() }
+        }
     }
 }

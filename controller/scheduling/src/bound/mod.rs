@@ -20,13 +20,18 @@ use crate::solution::Solution;
 /// USD per hour below which no assignment of the pods on `solution`'s new nodes to the offerings of `problem` can cost.
 /// All pools are allowed, weights and limits aside, and preferred terms are ignored.
 pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) -> f64 {
+    lower_bound_of(problem, options, solution.new_nodes.iter().flat_map(|node| &node.pods).copied())
+}
+
+/// USD per hour below which no assignment of `pods`, by their index in the problem, to its offerings can cost.
+pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoIterator<Item = usize>) -> f64 {
     // Room held back for `minValues` is a choice of ours; the offerings have it.
     let options = &Options { min_values: MinValuesPolicy::BestEffort, ..*options };
     let compiled = Compiled::new(problem, options);
     // Pods one by one: a plan may also part those that construction glues into one.
     let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, false);
     let mut on_new = FixedBitSet::with_capacity(problem.pods.len());
-    solution.new_nodes.iter().flat_map(|node| &node.pods).for_each(|&pod| on_new.insert(pod));
+    pods.into_iter().for_each(|pod| on_new.insert(pod));
     for group in &mut grouped.groups {
         group.units.retain(|&pod| on_new.contains(pod as usize));
     }

@@ -22,6 +22,7 @@ mod scheduler;
 use crate::model::{Options, Problem};
 use crate::second_round;
 use crate::solution::Solution;
+pub use scheduler::Waiting;
 
 /// What a plan costs in the end.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,4 +64,17 @@ pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Repl
         replay.unplaced = second.unschedulable.len();
     }
     replay
+}
+
+/// Where kube-scheduler would bind the pods of `queue`, which it takes in that order: by place in the queue, an index of
+/// [`Problem::nodes`].
+///
+/// The nodes are those of the problem as they are: nothing is about to come, taints repel that are there, and a node that
+/// is being deleted takes what its taints let it. Pods that can be placed nowhere whatever the nodes are stay without.
+pub fn schedule(problem: &Problem, queue: &[Waiting]) -> Vec<Option<usize>> {
+    let can_be_placed = |waiting: &&Waiting| problem.spec_of(waiting.pod).refusal.is_none();
+    let able: Vec<Waiting> = queue.iter().filter(can_be_placed).copied().collect();
+    let mut found = scheduler::place_queue(problem, &problem.nodes, &able).into_iter();
+    let place = |waiting: &Waiting| if can_be_placed(&waiting) { found.next().flatten() } else { None };
+    queue.iter().map(place).collect()
 }

@@ -26,11 +26,35 @@ pub(super) struct Floor<'a> {
     volumes: Vec<Vec<(u32, BTreeSet<&'a str>)>>,
 }
 
+/// A pod in kube-scheduler's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its index in [`Problem::pods`].
+    pub pod: usize,
+    /// The node that its `nominatedNodeName` names, by index: it is tried before all others.
+    pub hint: Option<usize>,
+}
+
 /// Pods that found a node, in order, with it; and those that did not.
 pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (Vec<(usize, usize)>, Vec<usize>) {
     let new = solution.new_nodes.iter().flat_map(|node| &node.pods);
     let mut pods: Vec<usize> = new.chain(solution.existing.iter().flat_map(|(_, pods)| pods)).copied().collect();
     pods.sort_unstable();
+    let queue: Vec<Waiting> = pods.into_iter().map(|pod| Waiting { pod, hint: None }).collect();
+    let found = place_queue(problem, nodes, &queue);
+    let (mut places, mut left_over) = (Vec::with_capacity(queue.len()), Vec::new());
+    for (waiting, found) in queue.iter().zip(found) {
+        match found {
+            Some(node) => places.push((waiting.pod, node)),
+            None => left_over.push(waiting.pod),
+        }
+    }
+    (places, left_over)
+}
+
+/// The node of each pod of the queue, which is taken in its order.
+pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) -> Vec<Option<usize>> {
+    let pods: Vec<usize> = queue.iter().map(|waiting| waiting.pod).collect();
     let specs = Specs::new(problem);
     let rules = rules_of(&specs, problem, nodes, &pods);
     let mut books = Books::new(&specs, &rules, nodes);
@@ -38,33 +62,36 @@ pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (
     let mut lines = Lines::new(&specs, nodes);
     let mut masks = Masks::default();
     let (mut wishes, mut sample) = (Vec::new(), Vec::new());
-    let (mut places, mut left_over) = (Vec::with_capacity(pods.len()), Vec::new());
+    let mut places = Vec::with_capacity(queue.len());
     let enough = sample_size(nodes.len());
     let mut start = 0;
-    for pod in pods {
+    for &Waiting { pod, hint } in queue {
         let spec = problem.pods[pod].spec;
         let filters = masks.of(&books.gates(spec));
         let picky = !problem.specs[spec].host_ports.is_empty() || !problem.specs[spec].attachments.is_empty();
-        let takes = picky.then_some(|node: usize| floor.takes(&nodes[node], spec, node));
+        let takes = |node: usize| !picky || floor.takes(&nodes[node], spec, node);
         books.wishes(spec, &mut wishes);
         let line = lines.of(spec);
-        let found = if wishes.is_empty() {
-            line.best(&floor, &filters, takes, &mut start, enough)
+        let hinted = hint.and_then(|hint| {
+            line.best(&floor, &filters, Some(|node: usize| node == hint && takes(node)), &mut 0, nodes.len())
+        });
+        let found = if hinted.is_some() {
+            hinted
+        } else if wishes.is_empty() {
+            line.best(&floor, &filters, picky.then_some(takes), &mut start, enough)
         } else {
             sample.clear();
-            line.gather(&floor, &filters, takes, &mut start, enough, &mut sample);
+            line.gather(&floor, &filters, picky.then_some(takes), &mut start, enough, &mut sample);
             best(&sample, &books, &wishes)
         };
-        let Some(node) = found else {
-            left_over.push(pod);
-            continue;
-        };
-        drop(filters);
-        floor.put(&nodes[node], spec, node);
-        books.enter(spec, node);
-        places.push((pod, node));
+        if let Some(node) = found {
+            drop(filters);
+            floor.put(&nodes[node], spec, node);
+            books.enter(spec, node);
+        }
+        places.push(found);
     }
-    (places, left_over)
+    places
 }
 
 /// How many feasible nodes kube-scheduler looks at.

@@ -1,0 +1,112 @@
+//! `muster simulate`: a day of a cluster in virtual time.
+
+mod document;
+mod story;
+mod text;
+
+use std::io::{Write, stdin};
+
+use self::document::SimulationDocument;
+use self::story::Story;
+use super::failure::Failure;
+use super::inputs::report;
+use super::output::{DataFormat, Format, write_document};
+use super::palette::Palette;
+use super::progress::Progress;
+use super::settings::{Packing, SimulateSettings};
+use super::types::Supply;
+use crate::manifest::{self, DefaultSpread, NodeClass};
+use crate::provision;
+use crate::simulate::{Glance, Outcome, Policy, Script, Setting, default_day, play, read_script};
+use crate::snapshot::Settings;
+
+/// Plays a day and prints it. The outer error is "nothing can be played", the inner one that a rule was broken.
+pub(crate) fn print(
+    out: &mut dyn Write,
+    settings: &SimulateSettings,
+    progress: &mut Progress,
+    stdout: Palette,
+    stderr: Palette,
+) -> Result<Result<(), Failure>, Failure> {
+    let SimulateSettings { files, catalogue, packing, script, seed, prints_script, compares, format } = settings;
+    let supply = Supply::open(catalogue)?;
+    progress.stage("reading manifests");
+    let (manifests, objects) = manifest::read_with_raw(files, &mut stdin().lock())?;
+    let script = match script {
+        Some(file) => read_script(&manifest::read_one(file, &mut stdin().lock())?)?,
+        None => default_day(&objects),
+    };
+    if *prints_script {
+        progress.clear();
+        let format = if let Format::Data(format) = format { *format } else { DataFormat::Yaml };
+        write_document(out, &script.document(), format)?;
+        return Ok(Ok(()));
+    }
+    let Packing { options, gates, scheduler_config } = packing;
+    let default_spread = match scheduler_config {
+        Some(file) => manifest::read_scheduler_config(file)?,
+        None => DefaultSpread::default(),
+    };
+    progress.clear();
+    report(&manifests, &[], stderr);
+    let snapshot = Settings { gates: *gates, default_spread };
+    let types = |class: Option<&NodeClass>| supply.types(class);
+    let setting = |policy: Policy, script: Script| Setting {
+        objects: objects.clone(),
+        types: &types,
+        classes: &manifests.node_classes,
+        snapshot: snapshot.clone(),
+        provision: provision::Settings { packing: *options, ..provision::Settings::default() },
+        disruption: packing.disruption(false),
+        policy,
+        script,
+        seed: *seed,
+    };
+    let mut story = Story::new(script.start());
+    let is_told = *format == Format::Table;
+    let mut failed = None;
+    let outcome = play(setting(Policy::Muster, script.clone()), &mut |entry, glance| {
+        progress.clear();
+        if is_told && failed.is_none() {
+            let lines = story.tell(entry, glance);
+            failed = lines.iter().find_map(|line| writeln!(out, "{}", line.painted(stdout)).err());
+        }
+        progress.stage(&text::status(entry.at, glance));
+    })?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let rival = if *compares {
+        progress.stage("playing the day again as a Karpenter-like policy would");
+        Some(play(setting(Policy::KarpenterLike, script), &mut |entry, glance| {
+            progress.stage(&format!("again, Karpenter-like: {}", text::status(entry.at, glance)));
+        })?)
+    } else {
+        None
+    };
+    progress.clear();
+    let document = SimulationDocument::new(&outcome, rival.as_ref(), *seed, &supply.price_source());
+    match format {
+        Format::Table => {
+            for line in story.end() {
+                writeln!(out, "{}", line.painted(stdout))?;
+            }
+            out.write_all(text::summary(&document, stdout).as_bytes())?;
+        }
+        Format::Data(format) => write_document(out, &document, *format)?,
+    }
+    Ok(verdict(&outcome))
+}
+
+/// A rule that is broken is a defect of ours, or of the world that is played: nobody may miss it.
+fn verdict(outcome: &Outcome) -> Result<(), Failure> {
+    let broken: Vec<String> = outcome.broken().map(str::to_owned).collect();
+    if broken.is_empty() { Ok(()) } else { Err(Failure::BrokenRules(broken)) }
+}
+
+/// How things stand, for a line of progress.
+fn standing(glance: &Glance) -> String {
+    let Glance { nodes, placed, waiting, price } = glance;
+    let waiting = if *waiting > 0 { format!(", {waiting} waiting") } else { String::new() };
+    format!("{nodes} nodes, {placed} pods{waiting}, ${price:.2}/h")
+}

@@ -1,0 +1,61 @@
+//! The objects of one kind.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Namespace and name; the namespace is empty for kinds without one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Path {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// Objects of one kind by their names.
+#[derive(Debug, Clone)]
+pub(crate) struct Shelf<T>(pub(super) BTreeMap<Path, T>);
+
+// === impl Path ===
+
+impl Path {
+    /// Of a kind with namespaces.
+    pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Of a kind without namespaces.
+    pub(crate) fn bare(name: impl Into<String>) -> Self {
+        Self { namespace: String::new(), name: name.into() }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
+    }
+}
+
+// === impl Shelf ===
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> Shelf<T> {
+    pub(crate) fn get(&self, path: &Path) -> Option<&T> {
+        self.0.get(path)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, &T)> {
+        self.0.iter()
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.0.values()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,196 @@
+//! One NodeClaim after the other: from its launch to its end.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use muster_api::{NodeClaim, NodeClassReference};
+use muster_cloud::{Alternative, alternatives};
+use muster_scheduling::model::{Requirement, Requirements, Resource, Resources};
+
+use super::edge::Carriage;
+use super::rounds::Stage;
+use super::{Controller, Stop};
+use crate::lifecycle::{Class, Readiness, decide, is_true};
+use crate::simulate::api::Kind;
+use crate::simulate::supply::hash_of;
+use crate::simulate::world::World;
+use crate::state::{Held, LiveClass};
+use crate::step::Write;
+
+/// Rounds of questions and writes after which one look at one claim must have come to rest.
+const MOST_ROUNDS: usize = 60;
+
+// === impl Controller ===
+
+impl Controller {
+    /// Claims around which something has changed, or whose time has come.
+    pub(super) fn due_claims(&mut self, now: Timestamp) -> Vec<Arc<str>> {
+        let mut due = std::mem::take(&mut self.changed.claims);
+        let due_by_time = self.again.iter().filter(|(_, moment)| **moment <= now);
+        due.extend(due_by_time.map(|(name, _)| Arc::from(name.as_str())));
+        for (kind, name) in &self.changed.classes {
+            let of_class = self.cluster.claims().filter(|claim| {
+                let wanted = &claim.spec.node_class_ref;
+                wanted.kind == kind.name() && *wanted.name == **name
+            });
+            due.extend(of_class.filter_map(|claim| claim.metadata.name.as_deref().map(Arc::from)));
+        }
+        self.changed.waiting.clear();
+        self.changed.kinds = crate::state::Kinds::default();
+        due.into_iter().collect()
+    }
+
+    /// Does what is to be done about one claim now.
+    pub(super) fn look(&mut self, name: &str, world: &mut World) -> Result<(), Stop> {
+        let mut carriage = Carriage::default();
+        for _ in 0..MOST_ROUNDS {
+            let now = world.clock.now();
+            let Some(step) = self.decide(name, &mut carriage, world, now) else {
+                self.again.remove(name);
+                return Ok(());
+            };
+            let asks = step.writes.iter().any(Write::is_question);
+            let is_rest = step.writes.is_empty();
+            self.carry_all(&step, &mut carriage, world)?;
+            self.again.remove(name);
+            if let Some(again) = step.again {
+                self.again.insert(name.to_owned(), again);
+            }
+            if is_rest || !asks && step.again.is_some() {
+                return Ok(());
+            }
+            if !asks {
+                carriage.answers = Default::default();
+            }
+        }
+        let what = format!("NodeClaim `{name}` does not come to rest");
+        world.trace.add(world.clock.now(), crate::simulate::trace::Event::Broken { what });
+        Ok(())
+    }
+
+    fn decide(&self, name: &str, carriage: &mut Carriage, world: &World, now: Timestamp) -> Option<crate::step::Step> {
+        let around = self.cluster.around(name)?;
+        let reference = around.claim.spec.node_class_ref.clone();
+        let class = self.class(&reference);
+        let alternatives = self.alternatives(around.claim, &reference, world, now);
+        let hold = self.hold(name, now);
+        let id = around.claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+        let seen = around.seen(Held {
+            class: &class,
+            pause: self.pause(),
+            registration_hold: hold.as_deref(),
+            alternatives: &alternatives,
+            listing: id.and_then(|id| self.listings.get(id).copied()),
+            answers: carriage.answers.clone(),
+        });
+        let step = decide(&seen, now);
+        carriage.hold(Kind::NodeClaim, name, around.claim.metadata.resource_version.as_ref());
+        carriage.class = Some((reference.kind.clone(), reference.name.clone()));
+        carriage.hold(Kind::Other(reference.kind), &reference.name, class.meta.resource_version.as_ref());
+        for node in &around.nodes {
+            let name = node.metadata.name.clone().unwrap_or_default();
+            carriage.hold(Kind::Node, &name, node.metadata.resource_version.as_ref());
+        }
+        Some(step)
+    }
+
+    /// What keeps the Node of a claim from registering: pods that are meant for it and do not know.
+    fn hold(&self, name: &str, now: Timestamp) -> Option<String> {
+        let stage = Stage::of(&self.cluster);
+        let claims = stage.claims();
+        let claimed = claims.iter().find(|one| one.name() == name)?;
+        self.plan.hold(claimed, &stage.scene(&claims), now).map(|hold| hold.why)
+    }
+
+    /// What the claim may be launched as; nothing for one that has been launched.
+    fn alternatives(
+        &self,
+        claim: &NodeClaim,
+        class: &NodeClassReference,
+        world: &World,
+        now: Timestamp,
+    ) -> Vec<Alternative> {
+        if is_true(claim, muster_api::conditions::nodeclaim::LAUNCHED) {
+            return Vec::new();
+        }
+        let Some(types) = world.supply.of(&class.name) else { return Vec::new() };
+        let mut all = alternatives(types, &requirements_of(claim), &requests_of(claim));
+        self.refusals.sieve(&mut all, now);
+        all
+    }
+
+    /// A NodeClass, as the stages look at it.
+    pub(super) fn class(&self, reference: &NodeClassReference) -> Class {
+        let live = self.cluster.class(reference);
+        live.map_or_else(|| missing(reference), class_of)
+    }
+}
+
+/// What the stages see of a NodeClass of the simulated cloud.
+pub(super) fn class_of(live: &LiveClass) -> Class {
+    let ready = live.conditions.iter().find(|one| one.type_ == muster_api::conditions::READY);
+    let readiness = match ready {
+        _ if live.meta.deletion_timestamp.is_some() => Readiness::Terminating,
+        Some(ready) if ready.status == "True" => Readiness::Ready,
+        Some(ready) if ready.status == "False" => Readiness::NotReady(ready.message.clone()),
+        _ => Readiness::Unknown,
+    };
+    Class {
+        reference: live.reference.clone(),
+        meta: live.meta.clone(),
+        conditions: live.conditions.clone(),
+        readiness,
+        hash: hash_of(&live.object),
+        bootstrap_fault: None,
+        hands_over_taints: true,
+        tags_instances: true,
+    }
+}
+
+fn missing(reference: &NodeClassReference) -> Class {
+    Class {
+        reference: reference.clone(),
+        meta: Default::default(),
+        conditions: Vec::new(),
+        readiness: Readiness::Missing,
+        hash: String::new(),
+        bootstrap_fault: None,
+        hands_over_taints: true,
+        tags_instances: true,
+    }
+}
+
+/// The requirements of a claim, as the engine has them.
+fn requirements_of(claim: &NodeClaim) -> Requirements {
+    let mut all = Requirements::new();
+    for one in &claim.spec.requirements {
+        let requirement = Requirement::new(operator(one.operator), one.values.iter().map(String::as_str));
+        all.add(one.key.as_str(), requirement);
+    }
+    all
+}
+
+const fn operator(operator: muster_api::Operator) -> muster_scheduling::model::Operator {
+    use muster_scheduling::model::Operator as Model;
+    match operator {
+        muster_api::Operator::In => Model::In,
+        muster_api::Operator::NotIn => Model::NotIn,
+        muster_api::Operator::Exists => Model::Exists,
+        muster_api::Operator::DoesNotExist => Model::DoesNotExist,
+        muster_api::Operator::Gt => Model::Gt,
+        muster_api::Operator::Lt => Model::Lt,
+        muster_api::Operator::Gte => Model::Gte,
+        muster_api::Operator::Lte => Model::Lte,
+    }
+}
+
+fn requests_of(claim: &NodeClaim) -> Resources {
+    let requests = claim.spec.resources.requests.iter();
+    requests
+        .filter_map(|(name, amount)| {
+            let resource = Resource::new(name);
+            let amount = muster_aws::quantity::parse(&resource, &amount.0).ok()?;
+            Some((resource, amount))
+        })
+        .collect()
+}

@@ -1,0 +1,233 @@
+//! The controller, as it is live: the same picture, the same stages. Only who carries out a write differs.
+//!
+//! ```text
+//!   Api ──► refresh ──► Cluster ──► claims       lifecycle::decide            ─┐
+//!                          │    ──► rounds       provision::provision          ├──► edge: one write after the other
+//!                          │    ──► disruption   Deliberation, begin, advance  │
+//!                          │    ──► upkeep       pools, classes, garbage      ─┘
+//!                          └──► when to look again
+//! ```
+//!
+//! All that is in here is memory: it is lost when the controller stops, and whoever comes back begins with a list.
+
+mod claims;
+mod disruption;
+mod edge;
+mod rounds;
+mod upkeep;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_cloud::{Offering, Refusals, after};
+
+use super::api::{Api, Key, Kind};
+use super::policy::Policy;
+use super::world::World;
+use crate::disruption::Deliberation;
+use crate::lifecycle::Listing;
+use crate::lifecycle::pod_events::PodEvents;
+use crate::manifest::InputError;
+use crate::pools::Outcomes;
+use crate::provision::{Lengths, Plan, Window};
+use crate::state::{self, Changed, Cluster};
+
+/// Why a look was cut short.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The controller stopped between two writes.
+    Killed,
+    /// The cluster makes no sense.
+    Failed(InputError),
+}
+
+/// What the operator has chosen.
+#[derive(Debug, Clone)]
+pub(crate) struct Choices {
+    pub(crate) provision: crate::provision::Settings,
+    pub(crate) disruption: muster_scheduling::disrupt::Settings,
+    pub(crate) policy: Policy,
+}
+
+/// See the module.
+pub(crate) struct Controller {
+    choices: Choices,
+    cluster: Cluster,
+    /// What has changed and was not looked at.
+    changed: Changed,
+    refusals: Refusals,
+    /// Offerings that were refused at some time.
+    refused: BTreeSet<Offering>,
+    listings: BTreeMap<String, Listing>,
+    /// When a claim is looked at again though nothing has changed.
+    again: BTreeMap<String, Timestamp>,
+    window: Window,
+    plan: Plan,
+    round_again: Option<Timestamp>,
+    nominate_again: Option<Timestamp>,
+    deliberation: Deliberation,
+    /// When disruption is decided again, and whether anything has changed since it last was.
+    deliberate_at: Timestamp,
+    is_stirred: bool,
+    rest_until: Timestamp,
+    /// When commands under way are looked at again.
+    advance_at: Option<Timestamp>,
+    collect_at: Timestamp,
+    /// NodePools that are to be looked at, and when at the earliest.
+    pools_due: BTreeSet<Arc<str>>,
+    pools_at: Timestamp,
+    /// How the last launches of each pool have ended.
+    outcomes: BTreeMap<String, Outcomes>,
+    pod_events: PodEvents,
+    /// Whether a pod has come or gone since it was last asked what runs.
+    has_moved: bool,
+}
+
+/// How long at most nothing is decided about disruption though nothing has changed: windows of budgets open and close.
+const STILL: Duration = Duration::from_secs(300);
+
+// === impl Controller ===
+
+impl Controller {
+    /// A controller that has just started, and has listed everything.
+    pub(crate) fn start(choices: Choices, api: &Api, now: Timestamp) -> Self {
+        let mut controller = Self {
+            choices,
+            cluster: Cluster::default(),
+            changed: Changed::default(),
+            refusals: Refusals::default(),
+            refused: BTreeSet::new(),
+            listings: BTreeMap::new(),
+            again: BTreeMap::new(),
+            window: Window::default(),
+            plan: Plan::default(),
+            round_again: None,
+            nominate_again: None,
+            deliberation: Deliberation::default(),
+            deliberate_at: now,
+            is_stirred: true,
+            rest_until: now,
+            advance_at: None,
+            collect_at: now,
+            pools_due: BTreeSet::new(),
+            pools_at: now,
+            outcomes: BTreeMap::new(),
+            pod_events: PodEvents::default(),
+            has_moved: true,
+        };
+        controller.see(api, &api.keys(), now);
+        // What was there before is nothing that happened.
+        let _there_already = controller.pod_events.take();
+        controller
+    }
+
+    /// Takes note of what has changed.
+    pub(crate) fn see(&mut self, api: &Api, keys: &[Key], now: Timestamp) {
+        for key in keys {
+            let Some(kind) = kind_of(&key.kind) else { continue };
+            let path = key.path.to_string();
+            let changed = match api.json(key) {
+                Some(object) => self.cluster.apply_object(kind, &object),
+                None => self.cluster.remove(kind, &path),
+            };
+            if kind == state::Kind::Pod {
+                self.pod_events.see(&path, self.cluster.pod(&path));
+                self.has_moved |= !changed.is_empty();
+            }
+            for path in &changed.waiting {
+                if let Some(pod) = self.cluster.pod(path) {
+                    self.window.arrive(&pod.uid, now);
+                }
+            }
+            for pool in &changed.pools {
+                self.window.arrive(&format!("pool {pool}"), now);
+            }
+            self.is_stirred |= !changed.is_empty();
+            self.changed.merge(changed);
+        }
+    }
+
+    /// Lets the world follow what was written, and sees what has come of it.
+    fn refresh(&mut self, world: &mut World) -> Result<(), Stop> {
+        let keys = world.settle().map_err(Stop::Failed)?;
+        self.see(&world.api, &keys, world.clock.now());
+        Ok(())
+    }
+
+    /// Looks at everything that there is a reason to look at.
+    pub(crate) fn tick(&mut self, world: &mut World) -> Result<(), Stop> {
+        self.refresh(world)?;
+        let mut rounds = 0;
+        loop {
+            self.heed_notices(world)?;
+            self.touch_claims(world)?;
+            let claims = self.due_claims(world.clock.now());
+            self.keep_classes_and_pools(world)?;
+            for claim in claims {
+                self.look(&claim, world)?;
+            }
+            self.advance_commands(world)?;
+            self.nominate(world)?;
+            if self.round_is_due(world.clock.now()) {
+                self.round(world)?;
+            }
+            if self.deliberation_is_due(world.clock.now()) {
+                self.deliberate(world)?;
+            }
+            if world.clock.now() >= self.collect_at {
+                self.collect(world)?;
+            }
+            rounds += 1;
+            if self.changed.is_empty() || rounds > 200 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// When it looks again though nothing happens.
+    pub(crate) fn next_look(&self) -> Option<Timestamp> {
+        let lengths = Lengths::default();
+        let rest = if self.is_stirred { self.deliberate_at } else { self.rest_until.max(self.deliberate_at) };
+        let has_nodes = self.cluster.claims().len() > 0;
+        [
+            self.again.values().min().copied(),
+            self.window.due(&lengths),
+            self.round_again,
+            self.nominate_again,
+            self.advance_at,
+            has_nodes.then_some(rest),
+            has_nodes.then_some(self.collect_at),
+            (!self.pools_due.is_empty()).then_some(self.pools_at),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn deliberation_is_due(&self, now: Timestamp) -> bool {
+        now >= self.deliberate_at && (self.is_stirred || now >= self.rest_until)
+    }
+
+    fn rest(&mut self, until: Timestamp, now: Timestamp) {
+        self.deliberate_at = until;
+        self.is_stirred = false;
+        self.rest_until = after(now, STILL).min(self.next_quiet(now));
+    }
+}
+
+/// The kind as the picture of the cluster knows it; live, the controller does not watch the others.
+fn kind_of(kind: &Kind) -> Option<state::Kind> {
+    Some(match kind {
+        Kind::Pod => state::Kind::Pod,
+        Kind::Node => state::Kind::Node,
+        Kind::NodeClaim => state::Kind::NodeClaim,
+        Kind::NodePool => state::Kind::NodePool,
+        Kind::Budget => state::Kind::PodDisruptionBudget,
+        Kind::VolumeClaim => state::Kind::PersistentVolumeClaim,
+        Kind::Volume => state::Kind::PersistentVolume,
+        Kind::Attachment => state::Kind::VolumeAttachment,
+        Kind::Other(name) => return state::Kind::named(name),
+    })
+}

@@ -1,0 +1,22 @@
+//! Who decides: Muster, or something like Karpenter, so that a day can be paid for twice and compared.
+
+use muster_scheduling::disrupt;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// What the live controller decides.
+    Muster,
+    /// Nodes are filled first come, first served, each grows to whatever type still holds its pods and is priced last; one
+    /// voluntary command in each pass.
+    KarpenterLike,
+}
+
+// === impl Policy ===
+
+impl Policy {
+    /// The operator's choices about disruption, as this policy takes them.
+    pub(crate) fn disruption(self, chosen: &disrupt::Settings) -> disrupt::Settings {
+        disrupt::Settings { first: self == Self::KarpenterLike || chosen.first, ..*chosen }
+    }
+}

@@ -1,0 +1,77 @@
+//! What can be launched: the instance types of each NodeClass, and what their machines are.
+
+use std::collections::BTreeMap;
+
+use muster_aws::quantity::format;
+use muster_cloud::Memory;
+use muster_scheduling::model::{Catalogue, InstanceType, Resources};
+use serde_json::Value;
+
+/// Instance types by the name of their NodeClass.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Supply {
+    of_class: BTreeMap<String, Catalogue>,
+    /// Those of classes that were not there at the beginning.
+    default: Option<Catalogue>,
+}
+
+// === impl Supply ===
+
+impl Supply {
+    /// Sets the types of a class.
+    pub(crate) fn set(&mut self, class: &str, types: Catalogue) {
+        self.of_class.insert(class.to_owned(), types);
+    }
+
+    /// Sets the types of all other classes; only asked for if there may be any.
+    pub(crate) fn set_default(&mut self, types: Catalogue) {
+        self.default = Some(types);
+    }
+
+    /// The types of a class.
+    pub(crate) fn of(&self, class: &str) -> Option<&Catalogue> {
+        self.of_class.get(class).or(self.default.as_ref())
+    }
+
+    /// Lets the cloud know what machines of a type are.
+    pub(crate) fn describe(&self, cloud: &mut Memory, class: &str, name: &str) {
+        let Some(one) = self.of(class).and_then(|types| types.types().iter().find(|one| &*one.name == name)) else {
+            return;
+        };
+        cloud.resources.entry(name.to_owned()).or_insert_with(|| written(&one.capacity));
+        cloud.allocatable.entry(name.to_owned()).or_insert_with(|| written(&one.allocatable()));
+        cloud.labels.entry(name.to_owned()).or_insert_with(|| labels_of(one));
+    }
+}
+
+/// Version of [`hash_of`].
+pub(crate) const HASH_VERSION: &str = "simulated";
+
+/// Fields of a NodeClass whose change drifts nodes only by what they select.
+const SELECTORS: [&str; 4] =
+    ["amiSelectorTerms", "subnetSelectorTerms", "securityGroupSelectorTerms", "capacityReservationSelectorTerms"];
+
+/// A hash of what instances are launched with, as the cloud of the simulation takes it.
+pub(crate) fn hash_of(class: &Value) -> String {
+    let mut spec = class.get("spec").cloned().unwrap_or_default();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.retain(|key, _| !SELECTORS.contains(&key.as_str()));
+    }
+    let bytes = spec.to_string().into_bytes();
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{hash:016x}")
+}
+
+fn written(amounts: &Resources) -> BTreeMap<String, String> {
+    amounts.iter().map(|(resource, amount)| (resource.name().to_owned(), format(resource, amount))).collect()
+}
+
+/// The labels that every machine of the type has.
+fn labels_of(one: &InstanceType) -> BTreeMap<String, String> {
+    let label = |(key, requirement): (&std::sync::Arc<str>, &muster_scheduling::model::Requirement)| {
+        Some((key.to_string(), requirement.single()?.to_string()))
+    };
+    one.requirements.iter().filter_map(label).collect()
+}

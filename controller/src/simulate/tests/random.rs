@@ -1,0 +1,129 @@
+//! Days drawn by lot.
+
+use std::time::Duration;
+
+use muster_cloud::CapacityType;
+use serde_json::json;
+
+use super::super::api::Path;
+use super::super::dice::Dice;
+use super::super::script::{Deed, Reference, Script};
+use super::super::world::Meant;
+use super::{CLUSTER, day};
+
+const MINUTE: u64 = 60;
+/// What happens on a day happens within so many minutes; then everything is deleted, and has so long to go.
+const BUSY: u64 = 150;
+const REST: u64 = 60;
+
+fn span(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * MINUTE)
+}
+
+fn deployment(name: &str) -> Reference {
+    Reference { kind: "Deployment".to_owned(), path: Path::new("shop", name) }
+}
+
+/// The deed with that name.
+fn deed(dice: Dice, name: &str) -> Deed {
+    let below = |what: &str, sides: u64| dice.below(&format!("{name} {what}"), sides);
+    let pick = |what: &str, all: &[&'static str]| all[below(what, all.len() as u64) as usize];
+    let minutes = |what: &str, most: u64| span(1 + below(what, most));
+    let count = |what: &str, most: u64| u32::try_from(1 + below(what, most)).unwrap();
+    match below("kind", 14) {
+        0..6 => {
+            let replicas = u32::try_from(below("replicas", 13)).unwrap();
+            Deed::Scale(deployment(pick("workload", &["web", "batch", "cache"])), replicas)
+        }
+        6 => Deed::RunOut(
+            Meant {
+                instance_type: (below("all", 2) == 0).then(|| pick("type", &["a.*", "b.*", "a.large"]).to_owned()),
+                zone: (below("zones", 2) == 0).then(|| pick("zone", &["z1", "z2"]).to_owned()),
+                capacity_type: Some(if below("spot", 2) == 0 { CapacityType::Spot } else { CapacityType::OnDemand }),
+            },
+            minutes("for", 40),
+        ),
+        7 => Deed::Refuse(count("launches", 3), minutes("for", 40)),
+        8 => Deed::Misregister(1, pick("code", &["KA07", "NW01", "AU01"])),
+        9 => Deed::Interrupt(Meant { capacity_type: Some(CapacityType::Spot), ..Meant::default() }, count("nodes", 2)),
+        10 => {
+            let class = Reference { kind: "EC2NodeClass".to_owned(), path: Path::bare("default") };
+            Deed::Patch(class, json!({"spec": {"tags": {"edition": name}}}))
+        }
+        11 => {
+            let pool = Reference { kind: "NodePool".to_owned(), path: Path::bare("general") };
+            let wait = pick("wait", &["30s", "2m", "15m"]);
+            Deed::Patch(pool, json!({"spec": {"disruption": {"consolidateAfter": wait}}}))
+        }
+        _ => Deed::Stop(below("writes", 30), minutes("away", 3)),
+    }
+}
+
+/// A day drawn by lot, at whose end everything is deleted.
+fn lot(seed: u64) -> Script {
+    let dice = Dice::new(seed);
+    let start = "2026-01-05T06:00:00Z".parse().unwrap();
+    let mut script = Script::quiet(start, span(BUSY + REST));
+    for number in 0..4 + dice.below("deeds", 16) {
+        let name = format!("deed {number}");
+        let at = Duration::from_secs(dice.below(&format!("{name} at"), BUSY * MINUTE));
+        script.deeds.push((at, deed(dice, &name)));
+    }
+    script.deeds.push((span(BUSY), Deed::DeleteAll));
+    script.deeds.sort_by_key(|(at, _)| *at);
+    script
+}
+
+fn broken(script: &Script, seed: u64) -> Vec<String> {
+    day(script.clone(), seed).broken().map(str::to_owned).collect()
+}
+
+/// The fewest deeds that still break a rule: each is left out once, for as long as that helps.
+fn shrink(mut script: Script, seed: u64) -> Script {
+    let mut at = 0;
+    while at < script.deeds.len() {
+        let mut fewer = script.clone();
+        let (_, left_out) = fewer.deeds.remove(at);
+        if left_out != Deed::DeleteAll && !broken(&fewer, seed).is_empty() {
+            script = fewer;
+        } else {
+            at += 1;
+        }
+    }
+    script
+}
+
+/// Plays the days of these seeds; the first that breaks a rule fails the test, as small as it can be made.
+fn play_all(seeds: impl Iterator<Item = u64>) {
+    for seed in seeds {
+        let script = lot(seed);
+        if broken(&script, seed).is_empty() {
+            continue;
+        }
+        let small = shrink(script, seed);
+        let text = serde_saphyr::to_string(&small.document()).unwrap();
+        let folder = std::env::temp_dir().join("muster-simulation");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(format!("{seed}.yaml")), &text).unwrap();
+        std::fs::write(folder.join("cluster.yaml"), CLUSTER).unwrap();
+        std::fs::write(folder.join("catalogue.yaml"), super::CATALOGUE).unwrap();
+        panic!(
+            "seed {seed} breaks:\n{}\n\nPlay it again: muster simulate -f {folder}/cluster.yaml --catalog \
+             {folder}/catalogue.yaml --script {folder}/{seed}.yaml --seed {seed}\n\n{text}",
+            broken(&small, seed).join("\n"),
+            folder = folder.display()
+        );
+    }
+}
+
+#[test]
+fn fifty_days_break_no_rule() {
+    play_all(0..50);
+}
+
+#[test]
+#[ignore = "scale: minutes, in an optimised build"]
+fn two_thousand_days_break_no_rule() {
+    let first = std::env::var("MUSTER_FIRST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    play_all(first..first + 2000);
+}

@@ -1,0 +1,89 @@
+//! Single things that happen on a day.
+
+use std::time::Duration;
+
+use super::super::trace::Event;
+use super::super::{default_day, read_script};
+use super::{CLUSTER, Policy, day, day_of, objects};
+use crate::manifest::Source;
+
+fn script(text: &str) -> super::Script {
+    let head = "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n";
+    let source = Source { name: "day.yaml".to_owned(), text: format!("{head}{text}"), only_json: false };
+    read_script(&source).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(text: &str) -> String {
+    let source = Source { name: "day.yaml".to_owned(), text: text.to_owned(), only_json: false };
+    read_script(&source).map(|_| ()).unwrap_err().to_string()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_day() {
+    let day_of_seed = |seed| {
+        let mut script = default_day(&objects(CLUSTER));
+        script.length = Duration::from_secs(3 * 3600);
+        day(script, seed).trace
+    };
+    assert_eq!(day_of_seed(1), day_of_seed(1));
+    assert_ne!(day_of_seed(1), day_of_seed(2));
+}
+
+#[test]
+fn a_script_is_read_as_it_is_written() {
+    let day = default_day(&objects(CLUSTER));
+    let text = serde_saphyr::to_string(&day.document()).unwrap();
+    let source = Source { name: "day.yaml".to_owned(), text, only_json: false };
+    assert_eq!(read_script(&source).unwrap().document(), day.document());
+}
+
+#[test]
+fn what_a_quiet_hour_costs_is_what_its_nodes_cost() {
+    let outcome = day(script("  length: 1h\n"), 0);
+    assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(outcome.glance.waiting == 0 && outcome.glance.placed > 0, "{:?}", outcome.glance);
+    assert!(outcome.paid > 0.0 && outcome.bound > 0.0 && outcome.bound <= outcome.paid + 1e-9, "{outcome:?}");
+}
+
+#[test]
+fn a_machine_that_does_not_join_is_named_with_its_code() {
+    let outcome = day(script("  length: 1h\n  events:\n  - {at: 0s, misregister: {launches: 1, code: KA07}}\n"), 0);
+    let warned = outcome.trace.iter().find_map(|entry| match &entry.event {
+        Event::Warned { reason, message, .. } if reason == "RegistrationTimeout" => Some(message.clone()),
+        _ => None,
+    });
+    assert!(warned.is_some_and(|message| message.contains("code=KA07")), "{:#?}", outcome.trace);
+    assert_eq!(outcome.glance.waiting, 0);
+}
+
+#[test]
+fn a_stopped_controller_comes_back_and_doubles_nothing() {
+    for writes in 0..40 {
+        let text = format!("  length: 30m\n  events:\n  - {{at: 0s, stop: {{afterWrites: {writes}, for: 10s}}}}\n");
+        let outcome = day(script(&text), 0);
+        assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new(), "after {writes} writes");
+        assert_eq!(outcome.glance.waiting, 0, "after {writes} writes");
+    }
+}
+
+#[test]
+fn the_rival_pays_for_the_same_day() {
+    let rival = day_of(CLUSTER, script("  length: 2h\n"), 0, Policy::KarpenterLike);
+    assert_eq!(rival.glance.waiting, 0);
+    assert!(rival.paid > 0.0);
+}
+
+#[test]
+fn what_is_wrong_with_a_script_is_named() {
+    let cases = [
+        "apiVersion: v1\nkind: Simulation\n",
+        "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n  length: soon\n",
+        "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n  lenght: 1h\n",
+        "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n  events:\n  - at: 1h\n",
+        "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n  events:\n  - at: 1h\n    misregister: {code: XX99}\n",
+        "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n  events:\n  - at: 1h\n    scale: {kind: Pod, name: a, replicas: 1}\n",
+        "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n  events:\n  - at: 1h\n    refuse: {for: 1m}\n    deleteAll: true\n",
+    ];
+    let all: Vec<String> = cases.iter().map(|text| refused(text)).collect();
+    insta::assert_snapshot!(all.join("\n\n---\n"));
+}

@@ -1,0 +1,75 @@
+//! What the API server adds to a pod when it is made: priority, defaults of LimitRanges, overhead, tolerations.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use muster_api::taints;
+use serde::Deserialize;
+
+use super::super::api::{Api, Path};
+use super::workloads::tolerates;
+
+/// How long a pod stays on a node that is out of reach, unless it says otherwise.
+pub(crate) const PATIENCE: i64 = 300;
+
+/// Completes a pod.
+pub(crate) fn admit(api: &Api, pod: &mut Pod) {
+    let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+    let Some(spec) = pod.spec.as_mut() else { return };
+    let class = spec.priority_class_name.clone().unwrap_or_default();
+    let of_class = match class.as_str() {
+        "system-node-critical" => Some(2_000_001_000),
+        "system-cluster-critical" => Some(2_000_000_000),
+        _ => api
+            .others
+            .get("PriorityClass")
+            .and_then(|shelf| shelf.get(&Path::bare(class)))
+            .and_then(|class| i32::try_from(class.data.get("value")?.as_i64()?).ok()),
+    };
+    spec.priority = spec.priority.or(of_class);
+    let runtime = spec.runtime_class_name.clone().map(Path::bare);
+    let runtime = runtime.and_then(|path| api.others.get("RuntimeClass")?.get(&path));
+    let overhead = runtime.and_then(|class| class.data.pointer("/overhead/podFixed"));
+    spec.overhead = spec.overhead.take().or_else(|| overhead.and_then(|amounts| BTreeMap::deserialize(amounts).ok()));
+    for limits in api.others.get("LimitRange").into_iter().flat_map(|shelf| shelf.iter()) {
+        let (path, range) = limits;
+        if path.namespace != namespace {
+            continue;
+        }
+        let items = range.data.pointer("/spec/limits").and_then(serde_json::Value::as_array);
+        for item in items.into_iter().flatten() {
+            if item.get("type").and_then(serde_json::Value::as_str) != Some("Container") {
+                continue;
+            }
+            let amounts = |key: &str| -> BTreeMap<String, Quantity> {
+                item.get(key).and_then(|amounts| BTreeMap::deserialize(amounts).ok()).unwrap_or_default()
+            };
+            let (limits, requests) = (amounts("default"), amounts("defaultRequest"));
+            for container in &mut spec.containers {
+                let resources = container.resources.get_or_insert_default();
+                fill(resources.limits.get_or_insert_default(), &limits);
+                let own_limits = resources.limits.clone().unwrap_or_default();
+                let asked = resources.requests.get_or_insert_default();
+                fill(asked, &requests);
+                fill(asked, &own_limits);
+            }
+        }
+    }
+    let tolerations = spec.tolerations.get_or_insert_default();
+    for key in [taints::NOT_READY, taints::UNREACHABLE] {
+        let is_there = tolerations.iter().any(|one| {
+            one.effect.as_deref().is_none_or(|effect| effect == taints::NO_EXECUTE)
+                && one.key.as_deref().is_none_or(|own| own == key)
+        });
+        if !is_there {
+            tolerations.push(tolerates(key, taints::NO_EXECUTE, Some(PATIENCE)));
+        }
+    }
+}
+
+fn fill(amounts: &mut BTreeMap<String, Quantity>, source: &BTreeMap<String, Quantity>) {
+    for (resource, amount) in source {
+        amounts.entry(resource.clone()).or_insert_with(|| amount.clone());
+    }
+}

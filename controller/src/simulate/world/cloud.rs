@@ -1,0 +1,221 @@
+//! The cloud's moods: capacity that runs out, spot instances that are taken back, machines that never join.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::annotations;
+use muster_bootstrap::verdicts;
+use muster_cloud::{
+    Alternative, CapacityType, CloudError, Instance, LaunchError, LaunchRequest, Launched, Offering, after,
+};
+
+use super::super::api::Path;
+use super::{Happening, World};
+use crate::simulate::trace::Event;
+
+/// How long before it goes a spot instance is told: EC2's two minutes.
+const NOTICE: Duration = Duration::from_secs(120);
+/// EC2's reason for it.
+const TAKEN_BACK: &str = "Server.SpotInstanceTermination: Spot instance termination";
+
+/// What a claim keeps of the class that it was launched with.
+const HASHES: [&str; 2] = [annotations::EC2NODECLASS_HASH, annotations::EC2NODECLASS_HASH_VERSION];
+
+/// Which offerings are meant; what is not said is any. `*` stands for anything in a name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Meant {
+    pub(crate) instance_type: Option<String>,
+    pub(crate) zone: Option<String>,
+    pub(crate) capacity_type: Option<CapacityType>,
+}
+
+/// Capacity that cannot be had.
+#[derive(Debug, Clone)]
+pub(super) struct Shortage {
+    meant: Vec<Meant>,
+    until: Timestamp,
+}
+
+/// A launch that is refused what it would have got.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Snub {
+    lasts: Duration,
+}
+
+// === impl Meant ===
+
+impl Meant {
+    /// Whether the offering is meant.
+    pub(crate) fn is(&self, offering: &Offering) -> bool {
+        self.instance_type.as_ref().is_none_or(|pattern| is_like(pattern, &offering.instance_type))
+            && self.zone.as_ref().is_none_or(|zone| *zone == offering.zone)
+            && self.capacity_type.is_none_or(|kind| kind == offering.capacity_type)
+    }
+
+    fn exactly(offering: &Offering) -> Self {
+        Self {
+            instance_type: Some(offering.instance_type.clone()),
+            zone: Some(offering.zone.clone()),
+            capacity_type: Some(offering.capacity_type),
+        }
+    }
+}
+
+fn is_like(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|left| {
+            (0..=left.len()).filter(|at| left.is_char_boundary(*at)).any(|at| is_like(rest, &left[at..]))
+        }),
+    }
+}
+
+// === impl World ===
+
+impl World {
+    /// Lets there be none of some offerings for a while.
+    pub(crate) fn run_out(&mut self, meant: Meant, lasts: Duration) {
+        let until = after(self.clock.now(), lasts);
+        self.shortages.push(Shortage { meant: vec![meant], until });
+    }
+
+    /// Lets the next launches be refused what they would have got, which is then gone for a while.
+    pub(crate) fn snub(&mut self, launches: u32, lasts: Duration) {
+        self.snubs.extend((0..launches).map(|_| Snub { lasts }));
+    }
+
+    /// Lets the machines of the next launches never join, for the reason with that code.
+    pub(crate) fn misregister(&mut self, launches: u32, code: &'static str) {
+        self.misfits.extend((0..launches).map(|_| code));
+    }
+
+    /// The moment until which something that is meant cannot be had, if there is any.
+    pub(crate) fn short_until(&self) -> Option<Timestamp> {
+        let now = self.clock.now();
+        self.shortages.iter().map(|one| one.until).filter(|until| now < *until).max()
+    }
+
+    /// [`muster_cloud::Cloud::launch`], in this world.
+    pub(crate) fn launch(&mut self, request: &LaunchRequest) -> Result<Launched, LaunchError> {
+        let now = self.clock.now();
+        self.shortages.retain(|one| now < one.until);
+        let is_new = !self.asked.contains(&request.token);
+        if is_new {
+            self.asked.insert(request.token.clone());
+            if let (Some(snub), Some(first)) = (self.snubs.pop(), request.alternatives.first()) {
+                let until = after(now, snub.lasts);
+                self.shortages.push(Shortage { meant: vec![Meant::exactly(&first.offering)], until });
+            }
+        }
+        self.cloud.capacity.clear();
+        for Alternative { offering, .. } in &request.alternatives {
+            if self.shortages.iter().any(|one| one.meant.iter().any(|meant| meant.is(offering))) {
+                self.cloud.capacity.insert(offering.clone(), 0);
+            }
+            self.supply.describe(&mut self.cloud, &request.class.name, &offering.instance_type);
+        }
+        let class = self
+            .api
+            .others
+            .get(&request.class.kind)
+            .and_then(|shelf| shelf.get(&Path::bare(request.class.name.clone())));
+        let hashes = class.and_then(|class| class.metadata.annotations.clone()).unwrap_or_default();
+        self.cloud.annotations = hashes.into_iter().filter(|(key, _)| HASHES.contains(&key.as_str())).collect();
+        self.cloud.console_output = self.misfits.first().map(|code| console(code));
+        let answer = self.cloud.launch(request, now);
+        // Whatever the answer says: one that is lost may have made an instance.
+        let fresh: Vec<Instance> = self
+            .cloud
+            .everything(now)
+            .into_iter()
+            .filter(|one| !self.machines.contains_key(&one.provider_id))
+            .collect();
+        for instance in fresh {
+            let Some(claim) = self.api.claims.get(&Path::bare(request.claim.clone())).cloned() else { continue };
+            let price = price_of(request, &instance.offering);
+            let joins = self.misfits.is_empty();
+            if !joins {
+                self.misfits.remove(0);
+            }
+            self.trace.add(
+                now,
+                Event::Launched {
+                    claim: request.claim.clone(),
+                    node_pool: request.pool.clone().unwrap_or_default(),
+                    instance_type: instance.offering.instance_type.clone(),
+                    zone: instance.offering.zone.clone(),
+                    capacity_type: instance.offering.capacity_type.name().to_owned(),
+                    price,
+                },
+            );
+            self.launched(&instance, &claim, price, joins);
+        }
+        let refused = match &answer {
+            Ok(launched) => launched.refused.as_slice(),
+            Err(LaunchError { error: CloudError::NoCapacity { refused }, .. }) => refused.as_slice(),
+            Err(_) => &[],
+        };
+        if is_new && !refused.is_empty() {
+            let offerings = refused.iter().map(|one| one.offering.to_string()).collect();
+            self.trace.add(now, Event::Refused { claim: request.claim.clone(), offerings });
+        }
+        answer
+    }
+
+    /// Tells some spot instances that they are about to be taken back, and takes them back two minutes later. How many
+    /// there were to tell.
+    pub(crate) fn interrupt(&mut self, meant: &Meant, count: u32) -> usize {
+        let now = self.clock.now();
+        let mut candidates: Vec<(u64, String, String)> = self
+            .cloud
+            .everything(now)
+            .into_iter()
+            .filter(|one| one.offering.capacity_type == CapacityType::Spot && !one.state.is_ending())
+            .filter(|one| meant.is(&one.offering) && !self.noticed.contains(&one.provider_id))
+            .filter_map(|one| Some((one.provider_id.clone(), self.node_with(&one.provider_id)?)))
+            .map(|(id, node)| (self.dice.below(&format!("interrupt {id}"), 1 << 32), id, node))
+            .collect();
+        candidates.sort();
+        candidates.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        for (_, id, name) in &candidates {
+            self.noticed.insert(id.clone());
+            self.notices.push_back((id.clone(), now));
+            let claim = self.machines.get(id).map(|machine| machine.claim.clone()).unwrap_or_default();
+            self.trace.add(now, Event::Interrupted { claim, node: name.clone() });
+            self.clock.at(after(now, NOTICE), Happening::TakenBack(id.clone()));
+        }
+        candidates.len()
+    }
+
+    /// The cloud takes a spot instance back.
+    pub(super) fn take_back(&mut self, id: &str) {
+        if self.cloud.interrupt(id, TAKEN_BACK, self.clock.now()) {
+            self.ending(id);
+        }
+    }
+
+    /// USD per hour of what runs now.
+    pub(crate) fn hourly_price(&self) -> f64 {
+        let mut price = 0.0;
+        self.cloud.each(self.clock.now(), |instance, state| {
+            if !state.is_ending() {
+                price += self.machines.get(&instance.provider_id).map_or(0.0, |machine| machine.price);
+            }
+        });
+        price
+    }
+}
+
+/// What the agent of a machine that fails with this code writes to its console.
+fn console(code: &str) -> String {
+    let (message, fix) = verdicts::find(code).map_or(("", ""), |verdict| (verdict.title, verdict.fix));
+    format!(
+        "MUSTER-AGENT VERDICT code={code} severity=error phase=preflight instance=unknown held=true message={} fix={}\n",
+        serde_json::Value::from(message),
+        serde_json::Value::from(fix)
+    )
+}
+
+fn price_of(request: &LaunchRequest, offering: &Offering) -> f64 {
+    request.alternatives.iter().find(|one| one.offering == *offering).map_or(0.0, |one| one.price)
+}
