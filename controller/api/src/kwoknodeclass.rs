@@ -57,4 +57,8 @@ pub(crate) fn ready_from_the_start(root: &mut Value) {
             field.insert("default".to_owned(), default);
         }
     }
+    // kubectl asks for what is required before the API server fills in what is not there.
+    if let Value::Object(root) = root {
+        root.remove("required");
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
-use muster_api::{NodeClaim, NodePool};
+use muster_api::{NodeClaim, NodePool, labels};
 use muster_cloud::after;
 use tokio::time::{Instant, sleep};
 
@@ -196,6 +196,26 @@ fn applicant(pod: &LivePod) -> Applicant {
     }
 }
 
+/// All objects, in which a pod holds no room on a node that it was told of and does not fit on: its scheduler has said so,
+/// the node takes pods, and nobody leaves it, as somebody would for a preemption. Whoever told it so may have been killed,
+/// and the room gone to another pod; it would wait forever.
+fn without_void_nominations(cluster: &Cluster) -> Manifests {
+    let mut manifests = cluster.manifests();
+    for pod in manifests.pods.iter_mut().filter(|pod| pod.node.is_none()) {
+        let Some(name) = &pod.nominated_node else { continue };
+        let is_marked = cluster.pod(&format!("{}/{}", pod.namespace, pod.name)).is_some_and(|live| live.is_marked);
+        let takes_pods = cluster.node(name).is_some_and(|node| {
+            let labels = node.metadata.labels.as_ref();
+            labels.and_then(|all| all.get(labels::INITIALIZED)).is_some_and(|value| value == "true")
+        });
+        let is_preempted = cluster.pods_on(name).any(|other| other.deleted_at.is_some());
+        if is_marked && takes_pods && !is_preempted {
+            pod.nominated_node = None;
+        }
+    }
+    manifests
+}
+
 // === impl Supply ===
 
 impl Supply {
@@ -214,7 +234,7 @@ impl Supply {
             }
         }
         Self {
-            manifests: cluster.manifests(),
+            manifests: without_void_nominations(cluster),
             pools: cluster.pools().cloned().collect(),
             pause: cluster.pause(&desk.settings.namespace),
             stops,
