@@ -54,7 +54,11 @@ impl Failure {
     /// The exit code of the command-line contract.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::No(_) | Self::InvalidPlan(_) | Self::BrokenRules(_) | Self::Internal(_) | Self::Run(RunError::Broken(_)) => 1,
+            Self::No(_)
+            | Self::InvalidPlan(_)
+            | Self::BrokenRules(_)
+            | Self::Internal(_)
+            | Self::Run(RunError::Broken(_)) => 1,
             Self::Usage(_)
             | Self::Input(_)
             | Self::Run(RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))

@@ -94,6 +94,7 @@ impl Controller {
                 .collect(),
             launches,
             cost: command.replacements.iter().map(|node| node.price).sum(),
+            pause: self.pause(),
         };
         let steps = begin(&order, now);
         if steps.is_empty() {
