@@ -46,6 +46,7 @@ pub mod launch;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod permissions;
+pub mod policy;
 pub mod quantity;
 pub mod refusal;
 

@@ -1,5 +1,6 @@
 //! What can be typed. Nothing but [`super::settings`] reads these types: the rest of the program sees what they mean.
 
+pub(crate) mod iam_policy;
 mod run;
 
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use self::iam_policy::IamPolicyArguments;
 pub(crate) use self::run::{CloudName, RunArguments};
 
 /// The command line of `muster`.
@@ -74,6 +76,11 @@ pub(crate) enum Command {
     Run(Box<RunArguments>),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArguments),
+    /// Print the least that the controller must be allowed in AWS
+    ///
+    /// As an IAM policy, made from the one table of the calls that the program makes. What is made carries the cluster's tags
+    /// from the first moment, and nothing without them may be changed or ended.
+    IamPolicy(IamPolicyArguments),
     /// Print the completion script of a shell
     Completions(CompletionsArguments),
 }

@@ -17,6 +17,7 @@ mod disrupt;
 mod explain;
 mod failure;
 mod grid;
+mod iam_policy;
 mod inputs;
 mod output;
 mod palette;

@@ -1,5 +1,7 @@
 //! What the arguments mean. From here on no command sees what was typed.
 
+mod iam_policy;
+
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -15,6 +17,8 @@ use super::failure::Failure;
 use super::output::{DataFormat, Format};
 use super::refused::Refusals;
 use crate::snapshot::FeatureGates;
+
+pub(crate) use self::iam_policy::IamPolicySettings;
 
 /// What `muster plan` shall do.
 #[derive(Debug)]

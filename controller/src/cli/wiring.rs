@@ -16,9 +16,10 @@ use super::palette::Palette;
 use super::plan;
 use super::progress::Progress;
 use super::settings::{
-    DisruptSettings, ExplainSettings, PlanSettings, SimulateSettings, TypesSettings, completions_shell, crds_format,
+    DisruptSettings, ExplainSettings, IamPolicySettings, PlanSettings, SimulateSettings, TypesSettings,
+    completions_shell, crds_format,
 };
-use super::{convert, crds, run, simulate, types};
+use super::{convert, crds, iam_policy, run, simulate, types};
 
 /// Exit code of bad usage.
 const USAGE: u8 = 2;
@@ -113,6 +114,9 @@ fn carry_out(
         }
         Command::Run(arguments) => run::run(*arguments)?,
         Command::Crds(arguments) => crds::print(out, crds_format(arguments, stdout_is_terminal), stdout)?,
+        Command::IamPolicy(arguments) => {
+            iam_policy::print(out, &IamPolicySettings::try_from((arguments, stdout_is_terminal))?, stdout)?;
+        }
         Command::Completions(arguments) => {
             let shell = completions_shell(arguments);
             // The generator takes a failed write for a defect of the program: it gets memory, which does not fail.

@@ -1,0 +1,220 @@
+//! The IAM policy of the controller, from the table of what it calls: the least that the chosen features need.
+//!
+//! ```text
+//!  PERMISSIONS ─ features ─► by scope and actions ─► Statement: resources, conditions ─► a policy document
+//! ```
+//!
+//! Source of the conditions: aws/karpenter-provider-aws, the CloudFormation template of its documentation. What is made
+//! carries the cluster's tags in the request that makes it; what is changed or ended must carry them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::permissions::{Feature, PERMISSIONS, Scope};
+
+/// What a managed policy may have at most, white space aside.
+pub const MOST_CHARACTERS: usize = 6144;
+
+/// Whom a policy is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grantee {
+    /// `aws`, `aws-cn`, `aws-us-gov`.
+    pub partition: String,
+    /// The account's twelve digits.
+    pub account: String,
+    /// `eu-west-1`
+    pub region: String,
+    /// Name of the EKS cluster.
+    pub cluster: String,
+    /// ARN of the role of nodes; `*` stands for any text.
+    pub node_role: String,
+}
+
+impl Feature {
+    /// All of them, in the order of the help.
+    pub const ALL: [Self; 6] = [
+        Self::Core,
+        Self::InstanceProfiles,
+        Self::CapacityReservations,
+        Self::PlacementGroups,
+        Self::Prices,
+        Self::Console,
+    ];
+
+    /// As it is typed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::InstanceProfiles => "instance-profiles",
+            Self::CapacityReservations => "capacity-reservations",
+            Self::PlacementGroups => "placement-groups",
+            Self::Prices => "prices",
+            Self::Console => "console",
+        }
+    }
+}
+
+/// The policy for the core and `features`.
+#[must_use]
+pub fn policy(grantee: &Grantee, features: &BTreeSet<Feature>) -> Value {
+    let mut actions: BTreeMap<Scope, BTreeSet<&str>> = BTreeMap::new();
+    for one in PERMISSIONS.iter().filter(|one| one.feature == Feature::Core || features.contains(&one.feature)) {
+        actions.entry(one.scope).or_default().insert(one.action);
+    }
+    let statements: Vec<Value> =
+        actions.into_iter().map(|(scope, actions)| grantee.statement(scope, &actions)).collect();
+    json!({"Version": "2012-10-17", "Statement": statements})
+}
+
+/// Characters that count.
+#[must_use]
+pub fn characters(policy: &Value) -> usize {
+    policy.to_string().chars().filter(|one| !one.is_whitespace()).count()
+}
+
+/// Things that a launch makes.
+const MADE: [&str; 6] =
+    ["fleet", "instance", "launch-template", "network-interface", "spot-instances-request", "volume"];
+
+impl Grantee {
+    fn statement(&self, scope: Scope, actions: &BTreeSet<&str>) -> Value {
+        let mut statement = Map::from_iter([
+            ("Sid".to_owned(), json!(format!("{scope:?}"))),
+            ("Effect".to_owned(), json!("Allow")),
+            ("Action".to_owned(), one_or_many(actions.iter().copied())),
+            ("Resource".to_owned(), one_or_many(self.resources(scope))),
+        ]);
+        let conditions = self.conditions(scope);
+        if !conditions.is_empty() {
+            let mut grouped: Map<String, Value> = Map::new();
+            for (operator, key, value) in conditions {
+                if let Value::Object(all) = grouped.entry(operator).or_insert_with(|| json!({})) {
+                    all.insert(key, value);
+                }
+            }
+            statement.insert("Condition".to_owned(), Value::Object(grouped));
+        }
+        Value::Object(statement)
+    }
+
+    fn resources(&self, scope: Scope) -> Vec<String> {
+        let Self { partition, account, region, cluster: _, node_role } = self;
+        let ec2 = |account: &str, kinds: &[&str]| -> Vec<String> {
+            kinds.iter().map(|kind| format!("arn:{partition}:ec2:{region}:{account}:{kind}/*")).collect()
+        };
+        let profiles = || vec![format!("arn:{partition}:iam::{account}:instance-profile/*")];
+        match scope {
+            Scope::Region | Scope::Everything => vec!["*".to_owned()],
+            Scope::LaunchInputs => {
+                // Images and snapshots may be public, and the rest be shared by another account.
+                let shared = ["security-group", "subnet", "capacity-reservation", "placement-group"];
+                [ec2("", &["image", "snapshot"]), ec2("*", &shared)].concat()
+            }
+            Scope::OwnTemplates => ec2(account, &["launch-template"]),
+            Scope::MadeWithTags | Scope::TagsWhileMaking => ec2(account, &MADE),
+            Scope::TagsOfOwnInstances => ec2(account, &["instance"]),
+            Scope::OwnInstancesAndTemplates => ec2(account, &["instance", "launch-template"]),
+            Scope::OwnCluster => vec![format!("arn:{partition}:eks:{region}:{account}:cluster/{}", self.cluster)],
+            Scope::PublicParameters => vec![format!("arn:{partition}:ssm:{region}::parameter/aws/service/*")],
+            Scope::NodeRole => vec![node_role.clone()],
+            Scope::ProfilesMadeWithTags | Scope::OwnProfiles | Scope::Profiles => profiles(),
+        }
+    }
+
+    /// Operator, key, value.
+    fn conditions(&self, scope: Scope) -> Vec<(String, String, Value)> {
+        let Self { partition, account: _, region, cluster, node_role: _ } = self;
+        let equals = |key: String, value: &str| ("StringEquals".to_owned(), key, json!(value));
+        let any = |key: String| ("StringLike".to_owned(), key, json!("*"));
+        let owned = |side: &str| equals(format!("aws:{side}Tag/kubernetes.io/cluster/{cluster}"), "owned");
+        let named = || equals("aws:RequestTag/eks:eks-cluster-name".to_owned(), cluster);
+        let pool = |side: &str| any(format!("aws:{side}Tag/karpenter.sh/nodepool"));
+        let class = |side: &str| any(format!("aws:{side}Tag/karpenter.k8s.aws/ec2nodeclass"));
+        let place = |side: &str| equals(format!("aws:{side}Tag/topology.kubernetes.io/region"), region);
+        match scope {
+            Scope::Everything | Scope::LaunchInputs | Scope::OwnCluster | Scope::PublicParameters | Scope::Profiles => {
+                Vec::new()
+            }
+            Scope::Region => vec![equals("aws:RequestedRegion".to_owned(), region)],
+            Scope::OwnTemplates | Scope::OwnInstancesAndTemplates => vec![owned("Resource"), pool("Resource")],
+            Scope::MadeWithTags => vec![owned("Request"), named(), pool("Request")],
+            Scope::TagsWhileMaking => {
+                let makers = json!(["CreateFleet", "CreateLaunchTemplate", "RunInstances"]);
+                let made = ("StringEquals".to_owned(), "ec2:CreateAction".to_owned(), makers);
+                vec![owned("Request"), named(), pool("Request"), made]
+            }
+            Scope::TagsOfOwnInstances => {
+                let name = "aws:RequestTag/eks:eks-cluster-name".to_owned();
+                let keys = json!(["eks:eks-cluster-name", "karpenter.sh/nodeclaim", "Name"]);
+                vec![
+                    owned("Resource"),
+                    pool("Resource"),
+                    ("StringEqualsIfExists".to_owned(), name, json!(cluster)),
+                    ("ForAllValues:StringEquals".to_owned(), "aws:TagKeys".to_owned(), keys),
+                ]
+            }
+            Scope::NodeRole => {
+                let suffix = if partition == "aws-cn" { ".cn" } else { "" };
+                vec![equals("iam:PassedToService".to_owned(), &format!("ec2.amazonaws.com{suffix}"))]
+            }
+            Scope::ProfilesMadeWithTags => vec![owned("Request"), named(), place("Request"), class("Request")],
+            Scope::OwnProfiles => vec![owned("Resource"), place("Resource"), class("Resource")],
+        }
+    }
+}
+
+fn one_or_many<T: Into<Value>>(all: impl IntoIterator<Item = T>) -> Value {
+    let mut all: Vec<Value> = all.into_iter().map(Into::into).collect();
+    if all.len() == 1 { all.remove(0) } else { Value::Array(all) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grantee() -> Grantee {
+        Grantee {
+            partition: "aws".to_owned(),
+            account: "111122223333".to_owned(),
+            region: "eu-west-1".to_owned(),
+            cluster: "shop".to_owned(),
+            node_role: "arn:aws:iam::111122223333:role/KarpenterNodeRole-shop".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_policy_of_everything_fits_into_one() {
+        let all: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
+        let policy = policy(&grantee(), &all);
+        assert!(characters(&policy) <= MOST_CHARACTERS, "{}", characters(&policy));
+        insta::assert_json_snapshot!(policy);
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_not_allowed() {
+        let core = policy(&grantee(), &BTreeSet::new()).to_string();
+        for one in PERMISSIONS.iter().filter(|one| one.feature != Feature::Core) {
+            assert!(!core.contains(&format!("\"{}\"", one.action)), "{}", one.action);
+        }
+        for one in PERMISSIONS.iter().filter(|one| one.feature == Feature::Core) {
+            assert!(core.contains(&format!("\"{}\"", one.action)), "{}", one.action);
+        }
+    }
+
+    #[test]
+    fn nothing_that_writes_is_allowed_on_everything() {
+        let all: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
+        let policy = policy(&grantee(), &all);
+        for statement in policy["Statement"].as_array().unwrap() {
+            let actions = statement["Action"].to_string();
+            let reads =
+                |action: &str| ["Describe", "Get", "List"].iter().any(|verb| action.contains(&format!(":{verb}")));
+            let is_reading = actions.split(',').all(reads);
+            let is_bound = statement.get("Condition").is_some() || statement["Sid"] == "LaunchInputs";
+            assert!(is_reading || is_bound, "{statement:#}");
+            assert!(!actions.contains('*'), "{statement:#}");
+        }
+    }
+}

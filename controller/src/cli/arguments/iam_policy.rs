@@ -1,0 +1,48 @@
+//! `muster iam-policy`.
+
+use clap::{Args, ValueEnum};
+
+use super::OutputFormat;
+
+/// `muster iam-policy`.
+#[derive(Debug, Args)]
+pub(crate) struct IamPolicyArguments {
+    /// Name of the EKS cluster
+    #[arg(long, env = "CLUSTER_NAME", value_name = "NAME")]
+    pub(crate) cluster_name: String,
+    /// The AWS region of the cluster
+    #[arg(long, env = "AWS_REGION", value_name = "REGION")]
+    pub(crate) region: String,
+    /// The account, by its twelve digits; any, if it is not given
+    #[arg(long, value_name = "ID", default_value = "*")]
+    pub(crate) account: String,
+    /// The partition: `aws`, `aws-cn`, `aws-us-gov` [default: that of the region]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) partition: Option<String>,
+    /// Name of the role of nodes, or its ARN; `*` stands for any text [default: KarpenterNodeRole- and the cluster's name]
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) node_role: Option<String>,
+    /// What is used besides launching and ending instances; repeatable [default: all but console]
+    #[arg(long = "feature", value_enum, ignore_case = true, value_name = "FEATURE", value_delimiter = ',')]
+    pub(crate) features: Vec<PolicyFeature>,
+    /// How to print it [default: table on a terminal, else json]
+    #[arg(short = 'o', long = "output", value_enum, ignore_case = true, value_name = "FORMAT")]
+    pub(crate) output: Option<OutputFormat>,
+}
+
+/// What the controller can do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PolicyFeature {
+    /// Nothing else
+    Core,
+    /// Instance profiles of EC2NodeClasses with `spec.role`
+    InstanceProfiles,
+    /// `spec.capacityReservationSelectorTerms`
+    CapacityReservations,
+    /// `spec.placementGroupSelector`
+    PlacementGroups,
+    /// Current prices in place of the embedded ones
+    Prices,
+    /// The console's last lines in the message of a node that never came; Karpenter does not ask for this
+    Console,
+}

@@ -1,0 +1,32 @@
+//! `muster iam-policy`: what the controller must be allowed in AWS, and no more.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use muster_aws::permissions::{Feature, PERMISSIONS};
+use muster_aws::policy::policy;
+
+use super::failure::Failure;
+use super::grid::{Grid, Side};
+use super::output::{Format, write_document};
+use super::palette::Palette;
+use super::settings::IamPolicySettings;
+
+/// Prints the policy as IAM takes it, or for people what is in it and what for.
+pub(crate) fn print(out: &mut dyn Write, settings: &IamPolicySettings, palette: Palette) -> Result<(), Failure> {
+    let IamPolicySettings { grantee, features, format } = settings;
+    match format {
+        Format::Data(format) => write_document(out, &policy(grantee, features), *format),
+        Format::Table => Ok(out.write_all(table(features, palette).as_bytes())?),
+    }
+}
+
+fn table(features: &BTreeSet<Feature>, palette: Palette) -> String {
+    let mut grid =
+        Grid::new([("ACTION", Side::Left), ("FEATURE", Side::Left), ("ON", Side::Left), ("WHAT FOR", Side::Left)]);
+    for one in PERMISSIONS.iter().filter(|one| features.contains(&one.feature)) {
+        let (feature, scope) = (one.feature.name().to_owned(), format!("{:?}", one.scope));
+        grid.push([one.action.to_owned(), feature, scope, one.purpose.to_owned()]);
+    }
+    grid.render(palette)
+}

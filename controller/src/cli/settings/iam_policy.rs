@@ -1,0 +1,131 @@
+//! What `muster iam-policy` shall print.
+
+use std::collections::BTreeSet;
+
+use muster_aws::permissions::Feature;
+use muster_aws::policy::Grantee;
+
+use super::super::arguments::iam_policy::{IamPolicyArguments, PolicyFeature};
+use super::super::failure::Failure;
+use super::super::output::{DataFormat, Format};
+
+/// What `muster iam-policy` shall print.
+#[derive(Debug)]
+pub(crate) struct IamPolicySettings {
+    pub(crate) grantee: Grantee,
+    pub(crate) features: BTreeSet<Feature>,
+    pub(crate) format: Format,
+}
+
+fn features(chosen: &[PolicyFeature]) -> BTreeSet<Feature> {
+    if chosen.is_empty() {
+        return Feature::ALL.into_iter().filter(|one| *one != Feature::Console).collect();
+    }
+    let meant = chosen.iter().map(|one| match one {
+        PolicyFeature::Core => Feature::Core,
+        PolicyFeature::InstanceProfiles => Feature::InstanceProfiles,
+        PolicyFeature::CapacityReservations => Feature::CapacityReservations,
+        PolicyFeature::PlacementGroups => Feature::PlacementGroups,
+        PolicyFeature::Prices => Feature::Prices,
+        PolicyFeature::Console => Feature::Console,
+    });
+    meant.chain([Feature::Core]).collect()
+}
+
+impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
+    type Error = Failure;
+
+    /// The second is whether stdout is a terminal: a pipe wants what IAM reads.
+    fn try_from((arguments, stdout_is_terminal): (IamPolicyArguments, bool)) -> Result<Self, Failure> {
+        let IamPolicyArguments { cluster_name, region, account, partition, node_role, features: chosen, output } =
+            arguments;
+        let format = match output {
+            Some(output) => super::format(output),
+            None if stdout_is_terminal => Format::Table,
+            None => Format::Data(DataFormat::Json),
+        };
+        let refused = |option: &str, value: &str, hint: &str| {
+            Err(Failure::Usage(format!("`{value}` is no value of `{option}`\n\nhint: {hint}")))
+        };
+        let is_name = |text: &str| text.chars().all(|one| one.is_ascii_alphanumeric() || "-_".contains(one));
+        if cluster_name.is_empty() || cluster_name.len() > 100 || !is_name(&cluster_name) {
+            return refused("--cluster-name", &cluster_name, "EKS takes letters, digits, `-` and `_`, 100 at most");
+        }
+        let is_region =
+            region.split('-').count() >= 3 && region.chars().all(|one| one.is_ascii_alphanumeric() || one == '-');
+        if !is_region {
+            return refused("--region", &region, "write a region such as `eu-west-1`");
+        }
+        if account != "*" && (account.len() != 12 || !account.chars().all(|one| one.is_ascii_digit())) {
+            return refused("--account", &account, "write the twelve digits that `aws sts get-caller-identity` prints");
+        }
+        let of_region = match region.split_once('-') {
+            Some(("cn", _)) => "aws-cn",
+            Some(("us", rest)) if rest.starts_with("gov-") => "aws-us-gov",
+            _ => "aws",
+        };
+        let partition = partition.unwrap_or_else(|| of_region.to_owned());
+        let role = node_role.unwrap_or_else(|| format!("KarpenterNodeRole-{cluster_name}"));
+        if !["aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b"].contains(&&*partition) {
+            return refused(
+                "--partition",
+                &partition,
+                "write the second part of the ARNs of your account, such as `aws`",
+            );
+        }
+        let is_role = if role.starts_with("arn:") { role.contains(":role/") } else { !role.contains(':') };
+        if role.is_empty() || role == "*" || !is_role {
+            return refused("--node-role", &role, "write the name of a role, or its ARN");
+        }
+        let node_role =
+            if role.starts_with("arn:") { role } else { format!("arn:{partition}:iam::{account}:role/{role}") };
+        let grantee = Grantee { partition, account, region, cluster: cluster_name, node_role };
+        Ok(Self { grantee, features: features(&chosen), format })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::super::arguments::{Arguments, Command};
+    use super::*;
+
+    fn settings(arguments: &str) -> Result<IamPolicySettings, Failure> {
+        let words = ["muster", "iam-policy"].into_iter().chain(arguments.split_whitespace());
+        let Command::IamPolicy(arguments) = Arguments::try_parse_from(words).unwrap().command else {
+            panic!("another")
+        };
+        IamPolicySettings::try_from((arguments, false))
+    }
+
+    #[test]
+    fn what_is_left_out_follows_from_the_rest() {
+        let plain = settings("--cluster-name shop --region us-gov-west-1 --account 111122223333").unwrap();
+        assert_eq!(plain.grantee.partition, "aws-us-gov");
+        assert_eq!(plain.grantee.node_role, "arn:aws-us-gov:iam::111122223333:role/KarpenterNodeRole-shop");
+        assert!(plain.features.contains(&Feature::Prices) && !plain.features.contains(&Feature::Console));
+        let core = settings("--cluster-name shop --region cn-north-1 --feature core --node-role nodes").unwrap();
+        assert_eq!(core.grantee.node_role, "arn:aws-cn:iam::*:role/nodes");
+        assert_eq!(core.features, BTreeSet::from([Feature::Core]));
+        let two = settings("--cluster-name shop --region eu-west-1 --feature prices,console").unwrap();
+        assert_eq!(two.features, BTreeSet::from([Feature::Core, Feature::Prices, Feature::Console]));
+    }
+
+    #[test]
+    fn what_would_grant_something_else_is_refused() {
+        for (arguments, expected) in [
+            ("--cluster-name sh*p --region eu-west-1", "`sh*p` is no value of `--cluster-name`"),
+            ("--cluster-name shop --region *", "`*` is no value of `--region`"),
+            ("--cluster-name shop --region eu-west-1 --account 12", "`12` is no value of `--account`"),
+            ("--cluster-name shop --region eu-west-1 --partition aws:x", "`aws:x` is no value of `--partition`"),
+            (
+                "--cluster-name shop --region eu-west-1 --node-role arn:aws:iam::1:user/x",
+                "is no value of `--node-role`",
+            ),
+        ] {
+            let refused = settings(arguments).unwrap_err();
+            assert!(refused.to_string().contains(expected) && refused.exit_code() == 2, "{refused}");
+        }
+    }
+}
