@@ -95,7 +95,11 @@ where
     loop {
         let Ok(event) = timeout_at(end, events.try_next()).await else { break };
         match event {
-            Ok(Some(Event::Init)) => listing.clear(),
+            // Nothing is known yet: that nothing is there would be a guess.
+            Ok(Some(Event::Init)) => {
+                listing.clear();
+                continue;
+            }
             Ok(Some(Event::InitApply(object))) => {
                 put(&mut listing, object);
                 continue;

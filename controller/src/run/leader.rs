@@ -33,6 +33,8 @@ use crate::step::Step;
 const AT_ONCE: usize = 48;
 /// A crowd of nodes and pods is told of together.
 const GATHER: Duration = Duration::from_millis(150);
+/// For as long as a pod has no node, whatever was decided about it is decided again: Karpenter's figure.
+const AGAIN: Duration = Duration::from_secs(10);
 /// Longest wait without looking at the clock.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -197,7 +199,9 @@ impl<P: Provider> Leader<P> {
             }
             Done::Decided(step) => {
                 self.is_planning = false;
-                self.decide_at = step.again;
+                // The room of a pod may go to another one, of which nobody is told.
+                let waits = self.desk.picture.glance().unbound().next().is_some();
+                self.decide_at = [step.again, waits.then(|| after(now, AGAIN))].into_iter().flatten().min();
                 self.nominate_at = Some(now);
                 self.tell(step, Audience::People);
             }

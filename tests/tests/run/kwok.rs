@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, ResourceExt};
 use muster_api::NodeClassReference;
 use muster_cloud::{
     Alternative, CapacityType, Cloud, InstanceState, LaunchRequest, LaunchToken, Offering, alternatives,
@@ -97,9 +97,9 @@ async fn a_node_that_takes_its_time_is_an_instance_meanwhile() {
     let never = cloud.launch(&request("c", "slow")).await.unwrap().instance;
     cloud.terminate(&never.provider_id).await.unwrap();
     assert!(cloud.get(&never.provider_id).await.unwrap_err().is_not_found());
-    let only_one = |nodes: &[Node]| nodes.len() == 1;
+    let no_other = |nodes: &[Node]| nodes.iter().all(|node| node.name_any() == name);
     let span = Duration::from_secs(4);
-    wait::stays(ground.nodes(), wait::Selection::all(), span, "there is one Node", only_one).await.unwrap();
+    wait::stays(ground.nodes(), wait::Selection::all(), span, "there is no other Node", no_other).await.unwrap();
 }
 
 #[test]

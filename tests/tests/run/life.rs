@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use muster_tests::wait::{self, Selection};
@@ -58,8 +59,9 @@ async fn a_node_that_is_deleted_drains_and_its_pods_get_another_one() {
     ground.nodes().delete(&first, &kube::api::DeleteParams::default()).await.unwrap();
     wait::until_gone(ground.nodes(), &first, SOON).await.unwrap();
     let after = ground.running(3, SOON).await;
-    let moved = after.iter().all(|pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()) != Some(&first));
-    assert!(moved);
+    let left: Vec<&Pod> =
+        after.iter().filter(|pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()) == Some(&first)).collect();
+    assert!(left.is_empty(), "{left:#?}");
     ground.scale(0).await;
     ground.clear(SOON).await;
 }
