@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use muster_api::NodeClaim;
 use muster_api::conditions::nodeclaim;
+use muster_api::nodepool::{Budget, BudgetNodes};
 use muster_cloud::after;
 
 use super::api::{Path, node_of};
@@ -18,6 +20,9 @@ const ORPHANED: Duration = Duration::from_secs(10 * 60);
 /// machine that never joins and is given up, and another one.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
+/// Reasons for which nodes are taken away by our own choice.
+const VOLUNTARY: [&str; 3] = ["Empty", "Underutilized", "Drifted"];
+
 /// What is remembered from one moment to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
@@ -27,8 +32,8 @@ pub(crate) struct Checks {
     waiting: BTreeMap<String, Timestamp>,
     /// What was said already.
     said: BTreeSet<String>,
-    /// Claims that were being deleted at the last look.
-    leaving: BTreeSet<String>,
+    /// Claims that were to be disrupted at the last look.
+    marked: BTreeSet<String>,
     /// When something last happened that keeps pods waiting and is nobody's fault.
     excused_at: Option<Timestamp>,
 }
@@ -98,31 +103,56 @@ impl Checks {
         self.orphans = orphans;
     }
 
-    /// Budgets of NodePools, and nodes that were not given the time to be of use.
+    /// Budgets of NodePools, and nodes that are given back before they had the time to be of use: both when a disruption
+    /// begins, by what its pool says then.
     fn disruptions(&mut self, world: &World, broken: &mut Vec<String>) {
         let now = world.clock.now();
-        let mut leaving = BTreeSet::new();
-        for (path, claim) in world.api.claims.iter().filter(|(_, claim)| claim.metadata.deletion_timestamp.is_some()) {
-            leaving.insert(path.name.clone());
-            if self.leaving.contains(&path.name) {
-                continue;
-            }
-            let reason = condition(claim, nodeclaim::DISRUPTION_REASON).filter(|one| one.status == "True");
-            let Some(reason) = reason.map(|one| one.reason.clone()) else { continue };
-            if reason != "Empty" && reason != "Underutilized" {
-                continue;
-            }
+        let mut away: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut begun: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut marked = BTreeSet::new();
+        for (path, claim) in world.api.claims.iter() {
             let pool = claim.metadata.labels.as_ref().and_then(|all| all.get(muster_api::labels::NODEPOOL));
-            let pool = pool.and_then(|pool| world.api.pools.get(&Path::bare(pool.clone())));
-            let wait = pool.and_then(|pool| pool.spec.disruption.consolidate_after.duration()).unwrap_or_default();
+            let pool = pool.map_or("", String::as_str);
+            let reason = condition(claim, nodeclaim::DISRUPTION_REASON).filter(|one| one.status == "True");
+            let is_leaving = claim.metadata.deletion_timestamp.is_some();
+            if is_leaving || reason.is_some() {
+                *away.entry(pool).or_default() += 1;
+            }
+            let Some(reason) = reason.map(|one| one.reason.as_str()) else { continue };
+            marked.insert(path.name.clone());
+            if self.marked.contains(&path.name) || !VOLUNTARY.contains(&reason) {
+                continue;
+            }
+            begun.entry(pool).or_default().push(path.name.as_str());
+            let there = world.api.pools.get(&Path::bare(pool));
+            let wait = there.and_then(|pool| pool.spec.disruption.consolidate_after.duration()).unwrap_or_default();
             let since = condition(claim, nodeclaim::INITIALIZED).map(|one| one.last_transition_time.0);
-            if let Some(since) = since.filter(|since| now < after(*since, wait)) {
+            if let Some(since) = since.filter(|since| reason != "Drifted" && now < after(*since, wait)) {
                 broken.push(format!(
-                    "NodeClaim {path} was up since {since}, and is given back ({reason}) before its consolidateAfter"
+                    "NodeClaim {path} is up since {since}, and is given back ({reason}) before its consolidateAfter"
                 ));
             }
         }
-        self.leaving = leaving;
+        for (pool, claims) in begun {
+            let total = world.api.claims.values().filter(|claim| pool_of(claim) == pool).count();
+            let there = world.api.pools.get(&Path::bare(pool));
+            let budgets = there.map(|pool| pool.spec.disruption.budgets.clone()).unwrap_or_default();
+            // Budgets with a schedule or with reasons are the engine's tests' business.
+            let shares = budgets.iter().filter(|one| one.schedule.is_none() && one.reasons.is_empty());
+            let most = shares.filter_map(Budget::parsed_nodes).map(|nodes| match nodes {
+                BudgetNodes::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
+                BudgetNodes::Percent(percent) => (total * usize::from(percent)).div_ceil(100),
+            });
+            let most = most.min().unwrap_or(usize::MAX);
+            let count = away.get(pool).copied().unwrap_or(0);
+            if count > most {
+                broken.push(format!(
+                    "{count} nodes of NodePool {pool} are on their way out with {}, and its budget is {most} of {total}",
+                    claims.join(", ")
+                ));
+            }
+        }
+        self.marked = marked;
     }
 
     /// No pod waits for long that could have a node.
@@ -148,3 +178,8 @@ impl Checks {
 
 /// On pods that no node can hold: they may wait.
 const MAY_WAIT: &str = "simulation.muster.dev/may-wait";
+
+fn pool_of(claim: &NodeClaim) -> &str {
+    let labels = claim.metadata.labels.as_ref();
+    labels.and_then(|all| all.get(muster_api::labels::NODEPOOL)).map_or("", String::as_str)
+}

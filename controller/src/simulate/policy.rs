@@ -7,8 +7,8 @@ use muster_scheduling::disrupt;
 pub(crate) enum Policy {
     /// What the live controller decides.
     Muster,
-    /// Nodes are filled first come, first served, each grows to whatever type still holds its pods and is priced last; one
-    /// voluntary command in each pass.
+    /// As Muster, but with one voluntary command in each pass, in the order of Karpenter's methods: the first that finds
+    /// anything. Nodes are packed by Muster, so this is kinder to Karpenter than its own packing is.
     KarpenterLike,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::{Alternative, alternatives};
 use muster_scheduling::model::{Requirement, Requirements, Resource, Resources};
@@ -73,7 +74,8 @@ impl Controller {
         let reference = around.claim.spec.node_class_ref.clone();
         let class = self.class(&reference);
         let alternatives = self.alternatives(around.claim, &reference, world, now);
-        let hold = self.hold(name, now);
+        let is_joining = !around.nodes.is_empty() && !is_true(around.claim, nodeclaim::REGISTERED);
+        let hold = if is_joining { self.hold(name, now) } else { None };
         let id = around.claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         let seen = around.seen(Held {
             class: &class,
@@ -110,7 +112,7 @@ impl Controller {
         world: &World,
         now: Timestamp,
     ) -> Vec<Alternative> {
-        if is_true(claim, muster_api::conditions::nodeclaim::LAUNCHED) {
+        if is_true(claim, nodeclaim::LAUNCHED) {
             return Vec::new();
         }
         let Some(types) = world.supply.of(&class.name) else { return Vec::new() };

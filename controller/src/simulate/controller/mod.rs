@@ -161,6 +161,8 @@ impl Controller {
         self.refresh(world)?;
         let mut rounds = 0;
         loop {
+            let now = world.clock.now();
+            let is_touched = !self.changed.is_empty();
             self.heed_notices(world)?;
             self.touch_claims(world)?;
             let claims = self.due_claims(world.clock.now());
@@ -168,8 +170,12 @@ impl Controller {
             for claim in claims {
                 self.look(&claim, world)?;
             }
-            self.advance_commands(world)?;
-            self.nominate(world)?;
+            if is_touched || self.advance_at.is_some_and(|at| at <= now) {
+                self.advance_commands(world)?;
+            }
+            if is_touched || self.nominate_again.is_some_and(|at| at <= now) {
+                self.nominate(world)?;
+            }
             if self.round_is_due(world.clock.now()) {
                 self.round(world)?;
             }

@@ -220,11 +220,15 @@ impl World {
                     _ => {}
                 }
             }
+            // What happens to nodes and claims is nothing to those who look after pods.
+            let is_about_pods = news.iter().any(|key| matches!(key.kind, Kind::Pod | Kind::Budget | Kind::Other(_)));
             changed.extend(news);
-            for (workload, pods) in self.workloads.keep(&mut self.api, now) {
-                self.trace.add(now, Event::PodsCame { workload, pods });
+            if is_about_pods {
+                for (workload, pods) in self.workloads.keep(&mut self.api, now) {
+                    self.trace.add(now, Event::PodsCame { workload, pods });
+                }
+                self.api.judge_budgets();
             }
-            self.api.judge_budgets();
             let bound = self.scheduler.tick(&mut self.api, &self.settings, now)?;
             if bound > 0 {
                 self.trace.add(now, Event::Bound { pods: bound });

@@ -28,7 +28,10 @@ const NAME: &str = "default-scheduler";
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     cluster: Cluster,
+    /// Whether anything has changed since it last looked.
     is_due: bool,
+    /// Whether a node may have to get daemons.
+    has_new_ground: bool,
 }
 
 // === impl Scheduler ===
@@ -46,6 +49,7 @@ impl Scheduler {
             }
         };
         self.is_due |= !changed.is_empty();
+        self.has_new_ground |= !changed.is_empty() && matches!(kind, state::Kind::Node | state::Kind::DaemonSet);
     }
 
     /// Gives nodes their daemons, binds what can be bound, and marks what cannot. How many pods were bound.
@@ -62,12 +66,15 @@ impl Scheduler {
                 (Reverse(priority), pod.metadata.uid.clone().unwrap_or_default(), path.clone())
             })
             .collect();
-        if queue.is_empty() && api.nodes.is_empty() {
+        let has_new_ground = std::mem::take(&mut self.has_new_ground);
+        if queue.is_empty() && !has_new_ground {
             return Ok(0);
         }
         let manifests = self.cluster.manifests();
         let problem = snapshot::assemble(&manifests, settings, &|_| Catalogue::default())?.problem;
-        give_daemons(api, &problem, now);
+        if has_new_ground {
+            give_daemons(api, &problem, now);
+        }
         queue.sort();
         let numbers: BTreeMap<&str, usize> =
             problem.pods.iter().enumerate().map(|(number, pod)| (&*pod.name, number)).collect();
