@@ -32,7 +32,7 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often it is renewed: Karpenter's figure.
 const RENEW: Duration = Duration::from_secs(2);
 /// How often the others look. Less than Karpenter's two seconds, so that a lease that was given up is taken within two.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(500);
 /// How long giving it up may take: whoever is told to stop is killed soon.
 const RELEASE: Duration = Duration::from_secs(1);
 
@@ -142,7 +142,22 @@ impl Candidate {
 
     /// Gives it up: who looks next may take it at once.
     async fn release(&mut self) {
-        let Some(seen) = &self.seen else { return };
+        loop {
+            match self.release_once().await {
+                Ok(true) => return tracing::info!(lease = %self.name, "the lease was given up"),
+                // A renewal was on its way when we were told to stop, and has been done: once more, on top of it.
+                Ok(false) => match self.leases.get_opt(&self.name).await {
+                    Ok(Some(lease)) if self.note(lease.clone()) => {}
+                    Ok(_) => return,
+                    Err(error) => return tracing::warn!(lease = %self.name, %error, "the lease was not given up"),
+                },
+                Err(error) => return tracing::warn!(lease = %self.name, %error, "the lease was not given up"),
+            }
+        }
+    }
+
+    async fn release_once(&mut self) -> kube::Result<bool> {
+        let Some(seen) = &self.seen else { return Ok(true) };
         let mut lease = seen.lease.clone();
         let now = MicroTime(now());
         let spec = lease.spec.get_or_insert_default();
@@ -150,10 +165,7 @@ impl Candidate {
         spec.lease_duration_seconds = Some(1);
         spec.renew_time = Some(now.clone());
         spec.acquire_time = Some(now);
-        match self.write(lease).await {
-            Ok(_) => tracing::info!(lease = %self.name, "the lease was given up"),
-            Err(error) => tracing::warn!(lease = %self.name, %error, "the lease was not given up"),
-        }
+        self.write(lease).await
     }
 
     /// Replaces the lease as it was seen; whether that was done.
