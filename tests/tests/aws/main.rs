@@ -2,7 +2,12 @@
 //!
 //! Needs of the world: moto.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed, and says what it has measured"
+)]
 
 mod calls;
 mod classes;

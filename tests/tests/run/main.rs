@@ -4,7 +4,12 @@
 //! Needs of the world: the control plane, KWOK. `muster` must have been built: `cargo test --workspace` does that first.
 //! Each test has a control plane of its own: a controller acts on all of a cluster.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed, and says what it has measured"
+)]
 
 mod crashes;
 mod figures;
