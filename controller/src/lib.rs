@@ -24,6 +24,8 @@
 //! [`lifecycle`] what becomes of a NodeClaim from its launch to its end, [`disruption`] what becomes of a command that
 //! takes nodes away. Each gives a [`step`]. Nothing carries it out yet but tests.
 //!
+//! [`simulate`] plays a cluster in virtual time with all of these.
+//!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!
 //! Only [`cli`] touches the process: arguments, environment, terminal, exit codes. Nothing is written but its output.

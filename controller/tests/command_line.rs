@@ -278,6 +278,20 @@ fn the_picture_in_the_readme_is_what_is_printed() {
     assert_eq!(timeless(picture.trim_end()), timeless(printed.trim_end()));
 }
 
+/// Of the day only some lines are shown there, with a line of dots for what is left out.
+#[test]
+fn the_day_in_the_readme_is_what_is_played() {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let picture = readme.split("$ muster simulate -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
+    let played = succeeds(&["simulate", "-f", shop().to_str().unwrap()], "");
+    let mut left = played.lines();
+    for line in picture.lines().filter(|line| *line != "…") {
+        // A long line is cut in the picture.
+        let shown = line.strip_suffix('…').unwrap_or(line);
+        assert!(left.any(|there| there.starts_with(shown)), "`{line}` is not played, or not then:\n{played}");
+    }
+}
+
 #[test]
 fn a_decision_names_each_managed_node_once_and_is_the_same_twice() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disruption");

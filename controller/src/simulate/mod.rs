@@ -125,6 +125,7 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
         world.supply.set(&class.name, types(Some(class)));
     }
     world.supply.set_default(types(None));
+    let provision = crate::provision::Settings { packing: policy.packing(&provision.packing), ..provision };
     let choices = Choices { provision, disruption, policy };
     let mut deeds = Vec::new();
     for (at, deed) in &script.deeds {

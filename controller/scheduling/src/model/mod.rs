@@ -104,6 +104,9 @@ pub struct Options {
     pub reserved_capacity: bool,
     /// Construction passes at most; the first is always run. Counted, never timed, so that a plan does not depend on load.
     pub passes: usize,
+    /// Whether nodes grow to the largest type that holds more pods, and are priced last: what Karpenter's first fit comes
+    /// to. For comparison only.
+    pub grows_nodes: bool,
 }
 
 impl Default for Options {
@@ -113,6 +116,7 @@ impl Default for Options {
             min_values: MinValuesPolicy::Strict,
             reserved_capacity: true,
             passes: 3,
+            grows_nodes: false,
         }
     }
 }

@@ -22,6 +22,7 @@ mod finish;
 mod glue;
 pub(crate) mod ground;
 pub(crate) mod groups;
+mod grown;
 mod headroom;
 mod leftovers;
 pub(crate) mod pricing;
@@ -125,6 +126,9 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution);
     }
+    if options.grows_nodes {
+        grown::grow(problem, options, &mut solution);
+    }
     let replicas = replicas::missing(problem, options, &solution.new_nodes);
     solution.new_nodes.extend(replicas);
     solution
@@ -140,7 +144,11 @@ pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
             (grouped, draft) = (others, other);
         }
     }
-    finish::write(&compiled, &grouped, &mut draft)
+    let mut solution = finish::write(&compiled, &grouped, &mut draft);
+    if options.grows_nodes {
+        grown::grow(problem, options, &mut solution);
+    }
+    solution
 }
 
 /// With `compares`, what honouring preferred terms costs is looked at.

@@ -70,7 +70,8 @@ pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Repl
 /// [`Problem::nodes`].
 ///
 /// The nodes are those of the problem as they are: nothing is about to come, taints repel that are there, and a node that
-/// is being deleted takes what its taints let it. Pods that can be placed nowhere whatever the nodes are stay without.
+/// is being deleted takes what its taints let it. What a pod was promised by a hint is held for it, as kube-scheduler counts
+/// nominated pods. Pods that can be placed nowhere whatever the nodes are stay without.
 pub fn schedule(problem: &Problem, queue: &[Waiting]) -> Vec<Option<usize>> {
     let can_be_placed = |waiting: &&Waiting| problem.spec_of(waiting.pod).refusal.is_none();
     let able: Vec<Waiting> = queue.iter().filter(can_be_placed).copied().collect();

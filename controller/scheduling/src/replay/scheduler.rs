@@ -52,6 +52,27 @@ pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (
     (places, left_over)
 }
 
+/// Room that pods hold on the nodes that were named to them, until they have a place: for others it is taken.
+#[derive(Debug, Default)]
+struct Held(FxHashMap<usize, Vec<i64>>);
+
+impl Held {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn keep(&mut self, node: usize, request: &[i64]) {
+        let held = self.0.entry(node).or_insert_with(|| vec![0; request.len()]);
+        held.iter_mut().zip(request).for_each(|(held, request)| *held = held.saturating_add(*request));
+    }
+
+    fn give_back(&mut self, node: usize, request: &[i64]) {
+        if let Some(held) = self.0.get_mut(&node) {
+            held.iter_mut().zip(request).for_each(|(held, request)| *held = held.saturating_sub(*request));
+        }
+    }
+}
+
 /// The node of each pod of the queue, which is taken in its order.
 pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) -> Vec<Option<usize>> {
     let pods: Vec<usize> = queue.iter().map(|waiting| waiting.pod).collect();
@@ -65,11 +86,19 @@ pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) 
     let mut places = Vec::with_capacity(queue.len());
     let enough = sample_size(nodes.len());
     let mut start = 0;
+    let mut held = Held::default();
+    for &Waiting { pod, hint } in queue {
+        if let Some(hint) = hint {
+            held.keep(hint, specs.request(problem.pods[pod].spec));
+        }
+    }
     for &Waiting { pod, hint } in queue {
         let spec = problem.pods[pod].spec;
         let filters = masks.of(&books.gates(spec));
         let picky = !problem.specs[spec].host_ports.is_empty() || !problem.specs[spec].attachments.is_empty();
         let takes = |node: usize| !picky || floor.takes(&nodes[node], spec, node);
+        let takes_beside = |node: usize| takes(node) && floor.has_room_beside(&held, spec, node, hint);
+        let looks_closer = picky || !held.is_empty();
         books.wishes(spec, &mut wishes);
         let line = lines.of(spec);
         let hinted = hint.and_then(|hint| {
@@ -78,14 +107,17 @@ pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) 
         let found = if hinted.is_some() {
             hinted
         } else if wishes.is_empty() {
-            line.best(&floor, &filters, picky.then_some(takes), &mut start, enough)
+            line.best(&floor, &filters, looks_closer.then_some(takes_beside), &mut start, enough)
         } else {
             sample.clear();
-            line.gather(&floor, &filters, picky.then_some(takes), &mut start, enough, &mut sample);
+            line.gather(&floor, &filters, looks_closer.then_some(takes_beside), &mut start, enough, &mut sample);
             best(&sample, &books, &wishes)
         };
         if let Some(node) = found {
             drop(filters);
+            if let Some(hint) = hint {
+                held.give_back(hint, specs.request(spec));
+            }
             floor.put(&nodes[node], spec, node);
             books.enter(spec, node);
         }
@@ -158,6 +190,16 @@ impl<'a> Floor<'a> {
             ports,
             volumes,
         }
+    }
+
+    /// Whether the node has room for a pod beside what is held there for others; `hint` is the node on which the pod holds
+    /// room itself.
+    fn has_room_beside(&self, held: &Held, spec: usize, node: usize, hint: Option<usize>) -> bool {
+        let Some(held) = held.0.get(&node).filter(|_| hint != Some(node)) else { return true };
+        let request = self.specs.request(spec);
+        let width = request.len();
+        let room = &self.room[node * width..(node + 1) * width];
+        room.iter().zip(held).zip(request).all(|((room, held), wanted)| *wanted == 0 || room - held >= *wanted)
     }
 
     /// Host ports and attach limits.

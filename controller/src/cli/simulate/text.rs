@@ -69,10 +69,12 @@ pub(super) fn summary(day: &SimulationDocument, palette: Palette) -> String {
         percent(bill.paid, bill.lower_bound)
     );
     if let Some(rival) = bill.karpenter_like {
+        let more = percent(rival, bill.paid);
+        let word = if more < 0.0 { "less" } else { "more" };
         let _ = writeln!(
             text,
-            "  ${rival:.2} is what a Karpenter-like policy pays for the same day: {:.1} % more",
-            percent(rival, bill.paid)
+            "  ${rival:.2} is what a Karpenter-like policy pays for the same day: {:.1} % {word}",
+            more.abs()
         );
     }
     let _ = writeln!(
