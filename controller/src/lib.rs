@@ -10,21 +10,19 @@
 //!                                  muster_aws   instance types of each NodeClass
 //! ```
 //!
-//! [`provision`] decides which NodeClaims are made for pods that wait. [`lifecycle`] decides what becomes of a NodeClaim,
-//! from its launch to its end, [`pools`] and [`classes`] what NodePools and NodeClasses say of themselves: what is to be
-//! written next, given what the API server and the cloud show. [`edge`] carries it out, [`kwok`] is a cloud, and [`run`]
-//! is the controller that drives them all.
+//! What decides on a cluster that runs looks at another picture of it, and writes nothing itself:
 //!
 //! ```text
 //!  cluster ─► watch ─► state ─┬─► manifest, snapshot ─► provision, disruption ─┐
-//!                             └─► lifecycle ───────────────────────────────────┴─► step: what is to be written
+//!                             └─► lifecycle, pools, classes ───────────────────┴─► step ─► edge ─► cluster, cloud
 //! ```
 //!
 //! [`watch`] keeps [`state`] up, object by object. [`provision`] decides which NodeClaims are made for pods that wait,
 //! [`lifecycle`] what becomes of a NodeClaim from its launch to its end, [`disruption`] what becomes of a command that
-//! takes nodes away. Each gives a [`step`]. Nothing carries it out yet but tests.
+//! takes nodes away, [`pools`] and [`classes`] what NodePools and NodeClasses say of themselves. Each gives a [`step`].
+//! [`edge`] carries it out, [`kwok`] is a cloud, and [`run`] is the controller that drives them all.
 //!
-//! [`simulate`] plays a cluster in virtual time with all of these.
+//! [`simulate`] plays a cluster in virtual time with the same stages.
 //!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!
