@@ -2,12 +2,7 @@
 //!
 //! Needs of the world: moto.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test that cannot go on has failed, and says what it has measured"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod calls;
 mod classes;
