@@ -20,13 +20,14 @@
 //! [`watch`] keeps [`state`] up, object by object. [`provision`] decides which NodeClaims are made for pods that wait,
 //! [`lifecycle`] what becomes of a NodeClaim from its launch to its end, [`disruption`] what becomes of a command that
 //! takes nodes away, [`pools`] and [`classes`] what NodePools and NodeClasses say of themselves. Each gives a [`step`].
-//! [`edge`] carries it out, [`kwok`] is a cloud, and [`run`] is the controller that drives them all.
+//! [`edge`] carries it out, [`kwok`] is a cloud, and [`run`] is the controller that drives them, but for [`disruption`].
 //!
-//! [`simulate`] plays a cluster in virtual time with the same stages.
+//! [`simulate`] plays a cluster in virtual time with all of these stages, and an edge in memory.
 //!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!
-//! Only [`cli`] touches the process: arguments, environment, terminal, exit codes. Nothing is written but its output.
+//! Only [`cli`] touches the process: arguments, environment, terminal, signals, exit codes. Only what goes through [`edge`], and
+//! the Lease of [`run`], is ever written to a cluster; every other command writes its output and nothing else.
 
 pub mod classes;
 pub mod cli;
