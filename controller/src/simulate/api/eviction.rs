@@ -77,24 +77,23 @@ impl Api {
     pub(crate) fn standing(&self, of: &Path, budget: &PodDisruptionBudget) -> Standing {
         let chosen = self.pods.iter().filter(|(path, _)| path.namespace == of.namespace).map(|(_, pod)| pod);
         let chosen: Vec<&Pod> = chosen.filter(|pod| selects(budget, pod) && !has_ended(pod)).collect();
-        let count = |pods: &dyn Fn(&Pod) -> bool| {
-            i32::try_from(chosen.iter().filter(|pod| pods(pod)).count()).unwrap_or(i32::MAX)
-        };
+        let count = |pods: &dyn Fn(&Pod) -> bool| chosen.iter().filter(|pod| pods(pod)).count() as i64;
         let healthy = count(&|pod| pod.metadata.deletion_timestamp.is_none() && is_ready(pod));
         let expected = self.expected(&chosen);
         let spec = budget.spec.as_ref();
         let share = |amount: &IntOrString| match amount {
-            IntOrString::Int(count) => *count,
+            IntOrString::Int(count) => i64::from(*count),
             IntOrString::String(text) => {
                 let percent: i32 = text.trim_end_matches('%').parse().unwrap_or(0);
                 // Both are rounded up, as the controller of Kubernetes does it.
-                (expected * percent + 99) / 100
+                (expected * i64::from(percent) + 99) / 100
             }
         };
         let least = spec.and_then(|spec| spec.min_available.as_ref()).map(share);
         let most_away = spec.and_then(|spec| spec.max_unavailable.as_ref()).map(share);
         let desired = least.or_else(|| most_away.map(|most| (expected - most).max(0))).unwrap_or(expected - 1).max(0);
-        Standing { expected, healthy, desired }
+        let figure = |count: i64| i32::try_from(count).unwrap_or(i32::MAX);
+        Standing { expected: figure(expected), healthy: figure(healthy), desired: figure(desired) }
     }
 
     /// Writes the status of every budget that is not as it should be.
@@ -113,7 +112,7 @@ impl Api {
     }
 
     /// How many pods the owners of these want; those without an owner count for themselves.
-    fn expected(&self, pods: &[&Pod]) -> i32 {
+    fn expected(&self, pods: &[&Pod]) -> i64 {
         let mut owners = std::collections::BTreeSet::new();
         let mut expected: i64 = 0;
         for pod in pods {
@@ -127,12 +126,12 @@ impl Api {
                         let field = if owner.kind == "Job" { "/spec/parallelism" } else { "/spec/replicas" };
                         let wanted =
                             there.and_then(|there| there.data.pointer(field)).and_then(serde_json::Value::as_i64);
-                        expected += wanted.unwrap_or(1);
+                        expected += wanted.unwrap_or(1).clamp(0, i32::MAX.into());
                     }
                 }
             }
         }
-        i32::try_from(expected).unwrap_or(i32::MAX)
+        expected
     }
 }
 

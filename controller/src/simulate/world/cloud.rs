@@ -1,5 +1,6 @@
 //! The cloud's moods: capacity that runs out, spot instances that are taken back, machines that never join.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -36,11 +37,9 @@ pub(super) struct Shortage {
     until: Timestamp,
 }
 
-/// A launch that is refused what it would have got.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Snub {
-    lasts: Duration,
-}
+/// Something that is to befall so many of the next launches; those of the event that came first are first.
+#[derive(Debug, Clone)]
+pub(super) struct Queue<T>(VecDeque<(u32, T)>);
 
 // === impl Meant ===
 
@@ -70,6 +69,38 @@ fn is_like(pattern: &str, name: &str) -> bool {
     }
 }
 
+// === impl Queue ===
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T: Copy> Queue<T> {
+    fn push(&mut self, launches: u32, what: T) {
+        if launches > 0 {
+            self.0.push_back((launches, what));
+        }
+    }
+
+    /// What befalls the next launch.
+    fn first(&self) -> Option<T> {
+        self.0.front().map(|(_, what)| *what)
+    }
+
+    /// The same, and one launch less to come.
+    fn pop(&mut self) -> Option<T> {
+        let (left, what) = self.0.front_mut()?;
+        let what = *what;
+        *left -= 1;
+        if *left == 0 {
+            self.0.pop_front();
+        }
+        Some(what)
+    }
+}
+
 // === impl World ===
 
 impl World {
@@ -81,12 +112,12 @@ impl World {
 
     /// Lets the next launches be refused what they would have got, which is then gone for a while.
     pub(crate) fn snub(&mut self, launches: u32, lasts: Duration) {
-        self.snubs.extend((0..launches).map(|_| Snub { lasts }));
+        self.snubs.push(launches, lasts);
     }
 
     /// Lets the machines of the next launches never join, for the reason with that code.
     pub(crate) fn misregister(&mut self, launches: u32, code: &'static str) {
-        self.misfits.extend((0..launches).map(|_| code));
+        self.misfits.push(launches, code);
     }
 
     /// The moment until which something that is meant cannot be had, if there is any.
@@ -102,8 +133,8 @@ impl World {
         let is_new = !self.asked.contains(&request.token);
         if is_new {
             self.asked.insert(request.token.clone());
-            if let (Some(snub), Some(first)) = (self.snubs.pop(), request.alternatives.first()) {
-                let until = after(now, snub.lasts);
+            if let (Some(lasts), Some(first)) = (self.snubs.pop(), request.alternatives.first()) {
+                let until = after(now, lasts);
                 self.shortages.push(Shortage { meant: vec![Meant::exactly(&first.offering)], until });
             }
         }
@@ -121,7 +152,7 @@ impl World {
             .and_then(|shelf| shelf.get(&Path::bare(request.class.name.clone())));
         let hashes = class.and_then(|class| class.metadata.annotations.clone()).unwrap_or_default();
         self.cloud.annotations = hashes.into_iter().filter(|(key, _)| HASHES.contains(&key.as_str())).collect();
-        self.cloud.console_output = self.misfits.first().map(|code| console(code));
+        self.cloud.console_output = self.misfits.first().map(console);
         let answer = self.cloud.launch(request, now);
         // Whatever the answer says: one that is lost may have made an instance.
         let fresh: Vec<Instance> = self
@@ -133,10 +164,7 @@ impl World {
         for instance in fresh {
             let Some(claim) = self.api.claims.get(&Path::bare(request.claim.clone())).cloned() else { continue };
             let price = price_of(request, &instance.offering);
-            let joins = self.misfits.is_empty();
-            if !joins {
-                self.misfits.remove(0);
-            }
+            let joins = self.misfits.pop().is_none();
             self.trace.add(
                 now,
                 Event::Launched {
@@ -218,4 +246,20 @@ fn console(code: &str) -> String {
 
 fn price_of(request: &LaunchRequest, offering: &Offering) -> f64 {
     request.alternatives.iter().find(|one| one.offering == *offering).map_or(0.0, |one| one.price)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_announced_first_befalls_first() {
+        let mut queue = Queue::default();
+        queue.push(2, "a");
+        queue.push(0, "never");
+        queue.push(u32::MAX, "b");
+        assert_eq!(queue.first(), Some("a"));
+        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some("a"), Some("a"), Some("b")]);
+        assert_eq!(Queue::<u8>::default().pop(), None);
+    }
 }

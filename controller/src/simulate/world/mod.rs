@@ -88,6 +88,15 @@ pub(crate) enum Happening {
     Cron(Path, u64),
 }
 
+/// The next run of a CronJob.
+#[derive(Debug, Clone, Copy, Default)]
+struct CronPlan {
+    /// Its number, of which there is never a second.
+    number: u64,
+    /// Its moment; none if it is not noted.
+    at: Option<Timestamp>,
+}
+
 /// See the module.
 pub(crate) struct World {
     pub(crate) api: Api,
@@ -114,8 +123,10 @@ pub(crate) struct World {
     workloads: workloads::Workloads,
     scheduler: scheduler::Scheduler,
     shortages: Vec<cloud::Shortage>,
-    snubs: Vec<cloud::Snub>,
-    misfits: Vec<&'static str>,
+    /// For how long the next launches are refused what they would have got.
+    snubs: cloud::Queue<Duration>,
+    /// Why the machines of the next launches do not join.
+    misfits: cloud::Queue<&'static str>,
     /// Tokens that were asked for.
     asked: BTreeSet<LaunchToken>,
     /// Instances that were told that they are taken back.
@@ -126,8 +137,7 @@ pub(crate) struct World {
     ending: BTreeMap<String, Timestamp>,
     /// Nodes that there were at the last look.
     known_nodes: BTreeSet<String>,
-    /// CronJobs whose next run is noted.
-    planned: BTreeSet<Path>,
+    crons: BTreeMap<Path, CronPlan>,
 }
 
 // === impl Habits ===
@@ -171,14 +181,14 @@ impl World {
             workloads: workloads::Workloads::default(),
             scheduler: scheduler::Scheduler::default(),
             shortages: Vec::new(),
-            snubs: Vec::new(),
-            misfits: Vec::new(),
+            snubs: cloud::Queue::default(),
+            misfits: cloud::Queue::default(),
             asked: BTreeSet::new(),
             noticed: BTreeSet::new(),
             started: BTreeSet::new(),
             ending: BTreeMap::new(),
             known_nodes: BTreeSet::new(),
-            planned: BTreeSet::new(),
+            crons: BTreeMap::new(),
         }
     }
 
@@ -252,30 +262,41 @@ impl World {
         }
     }
 
-    /// Notes when a CronJob runs next.
+    /// Notes when a CronJob runs next, if that is not noted yet.
     fn plan_cron(&mut self, path: &Path) {
-        if self.planned.insert(path.clone()) {
-            self.plan_run(path, 0);
+        let next = self.next_run(path);
+        let plan = self.crons.entry(path.clone()).or_default();
+        if plan.at == next {
+            return;
+        }
+        // What was noted for the moment before is of another number, and does not come about.
+        plan.number += u64::from(plan.at.is_some());
+        plan.at = next;
+        if let Some(next) = next {
+            self.clock.at(next, Happening::Cron(path.clone(), plan.number));
         }
     }
 
-    fn plan_run(&mut self, path: &Path, number: u64) {
-        let Some(cron_job) = self.api.others.get("CronJob").and_then(|shelf| shelf.get(path)) else { return };
-        let is_suspended = cron_job.data.pointer("/spec/suspend").and_then(serde_json::Value::as_bool).unwrap_or(false);
-        let schedule = cron_job.data.pointer("/spec/schedule").and_then(serde_json::Value::as_str).unwrap_or_default();
-        let Ok(schedule) = schedule.parse::<croner::Cron>() else { return };
-        let now = self.clock.now().to_zoned(jiff::tz::TimeZone::UTC);
-        if let (Ok(next), false) = (schedule.find_next_occurrence(&now, false), is_suspended) {
-            self.clock.at(next.timestamp(), Happening::Cron(path.clone(), number));
+    /// When a CronJob runs next; nothing if it is gone, or suspended.
+    fn next_run(&self, path: &Path) -> Option<Timestamp> {
+        let spec = self.api.others.get("CronJob")?.get(path)?.data.get("spec")?;
+        if spec.get("suspend").and_then(serde_json::Value::as_bool).unwrap_or(false) {
+            return None;
         }
+        let schedule: croner::Cron = spec.get("schedule")?.as_str()?.parse().ok()?;
+        let now = self.clock.now().to_zoned(jiff::tz::TimeZone::UTC);
+        schedule.find_next_occurrence(&now, false).ok().map(|next| next.timestamp())
     }
 
     fn run_cron(&mut self, path: &Path, number: u64) {
         let now = self.clock.now();
-        let Some(cron_job) = self.api.others.get("CronJob").and_then(|shelf| shelf.get(path)) else { return };
-        if let Some(job) = workloads::job_of(cron_job, number) {
+        let Some(plan) = self.crons.get_mut(path).filter(|plan| plan.number == number) else { return };
+        plan.at = None;
+        plan.number += 1;
+        let cron_job = self.api.others.get("CronJob").and_then(|shelf| shelf.get(path));
+        if let Some(job) = cron_job.and_then(|cron_job| workloads::job_of(cron_job, number)) {
             let _there_already = self.api.create::<DynamicObject>(job, now);
         }
-        self.plan_run(path, number + 1);
+        self.plan_cron(path);
     }
 }

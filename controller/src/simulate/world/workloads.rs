@@ -3,7 +3,8 @@
 //! A Deployment owns its pods itself: what stands between them, and rolling updates, changes no node. A changed template
 //! is that of new pods.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::DynamicObject;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::api::{Api, Kind, Path, grace_of, has_ended, is_ready, node_of, path_of};
 
@@ -30,9 +31,9 @@ pub(crate) struct Workloads {
     next: BTreeMap<(String, Path), u64>,
 }
 
-/// A workload, as far as pods come of it.
+/// A workload, as far as it says how many pods there are to be.
 struct Workload {
-    kind: String,
+    kind: &'static str,
     path: Path,
     uid: String,
     replicas: u64,
@@ -40,8 +41,28 @@ struct Workload {
     completions: Option<u64>,
     succeeded: u64,
     first_ordinal: u64,
+}
+
+/// What the pods of a workload are made of.
+struct Mould {
     template: PodTemplateSpec,
     claim_templates: Vec<PersistentVolumeClaim>,
+}
+
+/// A pod, as far as its workload looks at it.
+struct Own {
+    path: Path,
+    uid: Option<String>,
+    /// Seconds that it may take to end.
+    grace: u64,
+    /// Whether it stands for one of those that are wanted.
+    is_active: bool,
+    is_placed: bool,
+    is_ready: bool,
+    /// Whether its Job has not counted it yet.
+    is_news: bool,
+    /// When it has run to its end.
+    ended_at: Option<Timestamp>,
 }
 
 // === impl Workloads ===
@@ -49,65 +70,57 @@ struct Workload {
 impl Workloads {
     /// Makes the pods that are missing, and ends those that are too many. What was made, by workload.
     pub(crate) fn keep(&mut self, api: &mut Api, now: Timestamp) -> Vec<(String, usize)> {
-        let all: Vec<Workload> = WORKLOADS
-            .iter()
-            .filter_map(|kind| api.others.get(*kind))
-            .flat_map(|shelf| shelf.values())
-            .filter(|object| object.metadata.deletion_timestamp.is_none())
-            .filter_map(read)
-            .collect();
-        let mut pods: BTreeMap<String, Vec<(Path, Pod)>> = BTreeMap::new();
+        let mut all: Vec<Workload> = Vec::new();
+        for kind in WORKLOADS.into_iter().filter(|kind| *kind != "CronJob") {
+            let objects = api.others.get(kind).into_iter().flat_map(|shelf| shelf.values());
+            let living = objects.filter(|object| object.metadata.deletion_timestamp.is_none());
+            all.extend(living.filter_map(|object| read(kind, object)));
+        }
+        let mut pods: BTreeMap<&str, Vec<Own>> = BTreeMap::new();
         for (path, pod) in api.pods.iter() {
             let owner = pod.metadata.owner_references.as_deref().and_then(|owners| owners.first());
             if let Some(owner) = owner {
-                pods.entry(owner.uid.clone()).or_default().push((path.clone(), pod.clone()));
+                pods.entry(&owner.uid).or_default().push(Own::new(path, pod));
             }
         }
+        let own: Vec<Vec<Own>> = all.iter().map(|workload| pods.remove(&*workload.uid).unwrap_or_default()).collect();
         let mut made = Vec::new();
-        for workload in &all {
-            let own = pods.remove(&workload.uid).unwrap_or_default();
-            let count = match workload.kind.as_str() {
-                "StatefulSet" => keep_ordinals(workload, &own, api, now),
+        for (workload, own) in all.iter().zip(own) {
+            let names = match workload.kind {
+                "StatefulSet" => ordinals(workload, &own, api, now),
                 "Job" => self.run_job(workload, &own, api, now),
-                _ => self.keep_replicas(workload, &own, api, now),
+                _ => self.replicas(workload, &own, api, now),
             };
-            if count > 0 {
-                made.push((workload.path.to_string(), count));
+            if names.is_empty() {
+                continue;
             }
+            let Some(mould) = mould(api, workload) else { continue };
+            for name in &names {
+                make(api, workload, &mould, name, now);
+            }
+            made.push((workload.path.to_string(), names.len()));
         }
         made
     }
 
-    fn keep_replicas(&mut self, workload: &Workload, own: &[(Path, Pod)], api: &mut Api, now: Timestamp) -> usize {
-        let active: Vec<&(Path, Pod)> = own.iter().filter(|(_, pod)| is_active(pod)).collect();
+    /// The names of the pods that are missing; those that are too many are ended.
+    fn replicas(&mut self, workload: &Workload, own: &[Own], api: &mut Api, now: Timestamp) -> Vec<String> {
+        let mut active: Vec<&Own> = own.iter().filter(|pod| pod.is_active).collect();
         let wanted = usize::try_from(workload.replicas).unwrap_or(usize::MAX);
         if active.len() > wanted {
             // As the controller does it: those without a node first, then those that are not ready, then the youngest.
-            let mut order: Vec<&(Path, Pod)> = active.clone();
-            order.sort_by_key(|(path, pod)| {
-                (node_of(pod).is_some(), is_ready(pod), std::cmp::Reverse(pod.metadata.uid.clone()), path.clone())
-            });
-            for (path, pod) in order.into_iter().take(active.len() - wanted) {
-                end(api, path, pod, now);
+            active.sort_by_key(|pod| (pod.is_placed, pod.is_ready, Reverse(&pod.uid), &pod.path));
+            for pod in &active[..active.len() - wanted] {
+                end(api, pod, now);
             }
-            return 0;
+            return Vec::new();
         }
-        let missing = wanted - active.len();
-        for _ in 0..missing {
-            let name = self.fresh_name(workload, own);
-            make(api, workload, &name, now);
-        }
-        missing
+        (active.len()..wanted).map(|_| self.fresh_name(workload, api)).collect()
     }
 
-    fn run_job(&mut self, workload: &Workload, own: &[(Path, Pod)], api: &mut Api, now: Timestamp) -> usize {
-        let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
-        let uncounted = |pod: &Pod| {
-            let counted = pod.metadata.labels.as_ref().and_then(|all| all.get(COUNTED)).is_some();
-            phase(pod) == "Succeeded" && !counted
-        };
-        let fresh: Vec<Path> = own.iter().filter(|(_, pod)| uncounted(pod)).map(|(path, _)| path.clone()).collect();
-        let succeeded = workload.succeeded + fresh.len() as u64;
+    fn run_job(&mut self, workload: &Workload, own: &[Own], api: &mut Api, now: Timestamp) -> Vec<String> {
+        let fresh: Vec<&Path> = own.iter().filter(|pod| pod.is_news).map(|pod| &pod.path).collect();
+        let succeeded = workload.succeeded.saturating_add(fresh.len() as u64);
         for path in &fresh {
             let _gone_already = api.update(&Kind::Pod, path, None, |pod: &mut Pod| {
                 pod.metadata.labels.get_or_insert_default().insert(COUNTED.to_owned(), "true".to_owned());
@@ -116,36 +129,48 @@ impl Workloads {
         if !fresh.is_empty() {
             let kind = Kind::Other("Job".to_owned());
             let _gone_already = api.update(&kind, &workload.path, None, |job: &mut DynamicObject| {
-                job.data["status"]["succeeded"] = succeeded.into();
+                json_patch::merge(&mut job.data, &json!({"status": {"succeeded": succeeded}}));
             });
         }
-        for (path, pod) in own.iter().filter(|(_, pod)| has_ended(pod)) {
-            let ended =
-                pod.status.as_ref().and_then(|status| status.conditions.as_ref()?.last()?.last_transition_time.clone());
-            if ended.is_some_and(|ended| now >= muster_cloud::after(ended.0, KEPT)) {
-                end(api, path, pod, now);
-            }
+        for pod in own.iter().filter(|pod| pod.ended_at.is_some_and(|ended| now >= muster_cloud::after(ended, KEPT))) {
+            end(api, pod, now);
         }
-        let active = own.iter().filter(|(_, pod)| is_active(pod)).count() as u64;
+        let active = own.iter().filter(|pod| pod.is_active).count() as u64;
         let completions = workload.completions.unwrap_or(if succeeded > 0 { 0 } else { workload.replicas });
         let left = completions.saturating_sub(succeeded);
         let missing = workload.replicas.min(left).saturating_sub(active);
-        for _ in 0..missing {
-            let name = self.fresh_name(workload, own);
-            make(api, workload, &name, now);
-        }
-        usize::try_from(missing).unwrap_or(usize::MAX)
+        (0..missing).map(|_| self.fresh_name(workload, api)).collect()
     }
 
     /// A name that no pod of the workload has ever had.
-    fn fresh_name(&mut self, workload: &Workload, own: &[(Path, Pod)]) -> String {
-        let next = self.next.entry((workload.kind.clone(), workload.path.clone())).or_insert(0);
+    fn fresh_name(&mut self, workload: &Workload, api: &Api) -> String {
+        let next = self.next.entry((workload.kind.to_owned(), workload.path.clone())).or_insert(0);
         loop {
             let name = format!("{}-{next}", workload.path.name);
             *next += 1;
-            if !own.iter().any(|(path, _)| path.name == name) {
+            if api.pods.get(&Path::new(workload.path.namespace.clone(), name.clone())).is_none() {
                 return name;
             }
+        }
+    }
+}
+
+// === impl Own ===
+
+impl Own {
+    fn new(path: &Path, pod: &Pod) -> Self {
+        let status = pod.status.as_ref();
+        let is_counted = pod.metadata.labels.as_ref().is_some_and(|all| all.contains_key(COUNTED));
+        let last_change = || status?.conditions.as_ref()?.last()?.last_transition_time.as_ref().map(|time| time.0);
+        Self {
+            path: path.clone(),
+            uid: pod.metadata.uid.clone(),
+            grace: grace_of(pod),
+            is_active: pod.metadata.deletion_timestamp.is_none() && !has_ended(pod),
+            is_placed: node_of(pod).is_some(),
+            is_ready: is_ready(pod),
+            is_news: !is_counted && status.and_then(|status| status.phase.as_deref()) == Some("Succeeded"),
+            ended_at: has_ended(pod).then(last_change).flatten(),
         }
     }
 }
@@ -213,59 +238,55 @@ pub(crate) fn tolerates(key: &str, effect: &str, seconds: Option<i64>) -> Tolera
     }
 }
 
-fn read(object: &DynamicObject) -> Option<Workload> {
-    let kind = object.types.as_ref()?.kind.clone();
-    if kind == "CronJob" {
-        return None;
-    }
+fn read(kind: &'static str, object: &DynamicObject) -> Option<Workload> {
     let number = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_u64);
-    let spec = object.data.get("spec")?;
-    let is_suspended = spec.get("suspend").and_then(Value::as_bool).unwrap_or(false);
+    let is_suspended = object.data.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false);
     let field = if kind == "Job" { "/spec/parallelism" } else { "/spec/replicas" };
-    let claim_templates = spec.get("volumeClaimTemplates").map(Vec::<PersistentVolumeClaim>::deserialize);
     Some(Workload {
+        kind,
         path: path_of(&object.metadata),
         uid: object.metadata.uid.clone()?,
         replicas: if is_suspended { 0 } else { number(field).unwrap_or(1) },
         completions: number("/spec/completions"),
         succeeded: number("/status/succeeded").unwrap_or(0),
         first_ordinal: number("/spec/ordinals/start").unwrap_or(0),
-        template: PodTemplateSpec::deserialize(spec.get("template")?).ok()?,
-        claim_templates: claim_templates.and_then(Result::ok).unwrap_or_default(),
-        kind,
     })
 }
 
-/// Whether the pod stands for one of those that are wanted.
-fn is_active(pod: &Pod) -> bool {
-    pod.metadata.deletion_timestamp.is_none() && !has_ended(pod)
+fn mould(api: &Api, workload: &Workload) -> Option<Mould> {
+    let spec = api.others.get(workload.kind)?.get(&workload.path)?.data.get("spec")?;
+    let claim_templates = spec.get("volumeClaimTemplates").map(Vec::<PersistentVolumeClaim>::deserialize);
+    Some(Mould {
+        template: PodTemplateSpec::deserialize(spec.get("template")?).ok()?,
+        claim_templates: claim_templates.and_then(Result::ok).unwrap_or_default(),
+    })
 }
 
 /// The pods of a StatefulSet have fixed names: one follows when the one before is gone.
-fn keep_ordinals(workload: &Workload, own: &[(Path, Pod)], api: &mut Api, now: Timestamp) -> usize {
-    let wanted: Vec<String> = (workload.first_ordinal..workload.first_ordinal + workload.replicas)
-        .map(|ordinal| format!("{}-{ordinal}", workload.path.name))
-        .collect();
-    for (path, pod) in own.iter().filter(|(path, pod)| is_active(pod) && !wanted.contains(&path.name)) {
-        end(api, path, pod, now);
+fn ordinals(workload: &Workload, own: &[Own], api: &mut Api, now: Timestamp) -> Vec<String> {
+    let wanted = workload.first_ordinal..workload.first_ordinal.saturating_add(workload.replicas);
+    let ordinal = |pod: &Own| -> Option<u64> {
+        let text = pod.path.name.strip_prefix(&*workload.path.name)?.strip_prefix('-')?;
+        text.parse().ok().filter(|ordinal| wanted.contains(ordinal))
+    };
+    for pod in own.iter().filter(|pod| pod.is_active && ordinal(pod).is_none()) {
+        end(api, pod, now);
     }
-    let missing: Vec<&String> = wanted.iter().filter(|name| !own.iter().any(|(path, _)| path.name == **name)).collect();
-    for name in &missing {
-        make(api, workload, name, now);
-    }
-    missing.len()
+    let there: BTreeSet<u64> = own.iter().filter_map(ordinal).collect();
+    let missing = wanted.clone().filter(|ordinal| !there.contains(ordinal));
+    missing.map(|ordinal| format!("{}-{ordinal}", workload.path.name)).collect()
 }
 
-fn end(api: &mut Api, path: &Path, pod: &Pod, now: Timestamp) {
-    let _gone_already = api.end_pod(path, None, Duration::from_secs(grace_of(pod)), now);
+fn end(api: &mut Api, pod: &Own, now: Timestamp) {
+    let _gone_already = api.end_pod(&pod.path, None, Duration::from_secs(pod.grace), now);
 }
 
-fn make(api: &mut Api, workload: &Workload, name: &str, now: Timestamp) {
+fn make(api: &mut Api, workload: &Workload, mould: &Mould, name: &str, now: Timestamp) {
     let path = Path::new(workload.path.namespace.clone(), name);
     let group = if workload.kind == "Job" { "batch/v1" } else { "apps/v1" };
-    let owner = owner(group, &workload.kind, &workload.path.name, &workload.uid);
-    let mut pod = pod_of(api, &workload.template, &path, owner);
-    for template in &workload.claim_templates {
+    let owner = owner(group, workload.kind, &workload.path.name, &workload.uid);
+    let mut pod = pod_of(api, &mould.template, &path, owner);
+    for template in &mould.claim_templates {
         let volume = template.metadata.name.clone().unwrap_or_default();
         let claim = format!("{volume}-{name}");
         let mut made = template.clone();
