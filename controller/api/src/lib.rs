@@ -44,7 +44,7 @@ pub mod validation;
 
 pub use self::capacitybuffer::{CapacityBuffer, CapacityBufferSpec};
 pub use self::crds::crds;
-pub use self::duration::{Lifetime, Span};
+pub use self::duration::{DurationError, Lifetime, Span};
 pub use self::kwoknodeclass::{KwokNodeClass, KwokNodeClassSpec};
 pub use self::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClassReference};
 pub use self::nodeclass::{Ec2NodeClass, Ec2NodeClassSpec};

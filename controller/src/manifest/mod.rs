@@ -21,6 +21,7 @@ mod document;
 mod error;
 mod field;
 mod image;
+mod inspect;
 mod judge;
 mod locate;
 mod meta;
@@ -45,18 +46,20 @@ pub(crate) use cluster::fill;
 pub use cluster::{Condition, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
 pub use containers::{Container, PodResources, Stage, effective_requests};
 pub use error::{InputError, Place};
-pub(crate) use field::{Decoded, Field, Unknown};
+pub(crate) use field::{Decoded, Fault, Field, Unknown, UnknownField};
 pub use image::TellingImage;
+pub(crate) use inspect::{Inspected, inspect};
 pub(crate) use judge::{Judgement, judge};
 pub use meta::{Meta, Owner};
 pub(crate) use object::{Object, decode, decode_ours};
 pub use objects::Manifests;
-pub(crate) use own::read_own;
+pub(crate) use own::{read_own, refuse_own};
 pub use placement::{Affinity, PodTerm, WeightedPodTerm};
 pub use pod::{Pod, PodTemplate};
 pub use scheduler_config::DefaultSpread;
 pub(crate) use source::{Source, read_one};
-pub(crate) use tree::{Skip, Tree, Trimmed};
+pub(crate) use tree::{Skip, Tree, Trimmed, shorten};
+pub(crate) use version::{Scope, kind_named, kinds};
 pub use volume::{Claim, CsiNode, PersistentVolume, StorageClass, Volume, VolumeAttachment, driver_of, is_foreign};
 pub use workload::{DaemonSet, Workload};
 
@@ -116,13 +119,14 @@ pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputE
     Ok(intake.finish())
 }
 
-/// Reads every object under `paths`, and keeps each as it stands besides.
+/// Reads every object under `paths`, and keeps each as it stands besides, if `check` has nothing against it.
 ///
 /// # Errors
 /// The first thing that is wrong with the input.
 pub(crate) fn read_with_raw(
     paths: &[PathBuf],
     stdin: &mut dyn Read,
+    check: &dyn Fn(&serde_json::Value) -> Decoded<()>,
 ) -> Result<(Manifests, Vec<serde_json::Value>), InputError> {
     let mut reader = reader::Reader::default();
     let mut objects = Vec::new();
@@ -131,7 +135,9 @@ pub(crate) fn read_with_raw(
             reader.enter(&source.name);
             document::each_object(source, &mut |tree, origin| {
                 reader.take(tree, origin)?;
-                objects.push(tree.to_json());
+                let object = tree.to_json();
+                check(&object).map_err(|fault| reader.refuse(tree, origin, *fault))?;
+                objects.push(object);
                 Ok(())
             })
         })?;
@@ -168,7 +174,7 @@ pub(crate) fn raw_of(source: &Source) -> Result<Vec<serde_json::Value>, InputErr
 }
 
 /// What a CRD of ours refuses in an object, if anything.
-pub(crate) fn refusal(object: &serde_json::Value) -> Option<field::Fault> {
+pub(crate) fn refusal(object: &serde_json::Value) -> Option<Fault> {
     judge(object).refusal
 }
 

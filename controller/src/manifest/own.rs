@@ -1,7 +1,7 @@
 //! Documents of Muster's own: a file that holds one object of a kind that no API server knows.
 
 use super::document::{Origin, each_object};
-use super::error::InputError;
+use super::error::{InputError, Place};
 use super::field::{Decoded, Fault, Field, Unknown};
 use super::source::Source;
 use super::tree::Tree;
@@ -62,4 +62,17 @@ fn refuse(kind: &str, origin: &Origin<'_>, fault: Fault) -> InputError {
         problem: fault.problem,
         hint: fault.hint,
     }
+}
+
+/// The refusal of the object of `kind` in `source`, for a fault that showed itself after it was read.
+pub(crate) fn refuse_own(source: &Source, kind: &str, fault: Fault) -> InputError {
+    let mut place = None;
+    // It was read before, so it can be read again; if not, its file is all that is known.
+    let _read_before = each_object(source, &mut |_, origin| {
+        place.get_or_insert_with(|| origin.place(&fault.path));
+        Ok(())
+    });
+    let place = place.unwrap_or_else(|| Box::new(Place { file: source.name.clone(), ..Place::default() }));
+    let Fault { path: field, problem, hint } = fault;
+    InputError::Field { place, object: kind.to_owned(), field, problem, hint }
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde::de::Deserialize;
 
 use super::document::Origin;
 use super::error::{InputError, Place};
-use super::field::{Fault, Field, Unknown, UnknownField};
-use super::judge::judge;
-use super::object::{self, Object};
+use super::field::{Fault, UnknownField};
+use super::inspect::{self, Inspected};
+use super::object::Object;
 use super::objects::Manifests;
 use super::pod::PodTemplate;
 use super::tree::{Tree, shorten};
@@ -92,36 +91,21 @@ impl Reader {
                 hint: version::hint(api_version, supported),
             });
         }
-        let unknown = Unknown::default();
-        let (completed, never_ready);
-        let (decoded, more_unknown) = if known.ours {
-            let judgement = judge(&tree.to_json());
-            if let Some(fault) = judgement.refusal {
-                return Err(self.refuse(tree, origin, fault));
-            }
-            // A pool says so itself when it is put to use.
-            if let Some(reason) = judgement.never_ready.as_ref().filter(|_| known.kind != "NodePool") {
-                self.warn_of(tree, origin, "", &format!("will never become ready: {reason}"));
-            }
-            never_ready = judgement.never_ready;
-            completed = judgement.completed;
-            // Judged already: what is unknown here was reported by the judge, with the names of the whole schema.
-            let tree = Tree::deserialize(&completed).unwrap_or(Tree::Null);
-            let decoded =
-                object::decode_ours(known.kind, &Field::root(&tree, &Unknown::default()), &completed, never_ready);
-            (decoded, judgement.unknown)
-        } else {
-            (object::decode(known.kind, &Field::root(tree, &unknown)), Vec::new())
-        };
-        let object = decoded.map_err(|fault| self.refuse(tree, origin, *fault))?;
+        let Inspected { object, unknown, never_ready } =
+            inspect::decoded(known, tree).map_err(|fault| self.refuse(tree, origin, *fault))?;
+        // A pool says so itself when it is put to use.
+        if let Some(reason) = never_ready.filter(|_| known.kind != "NodePool") {
+            self.warn_of(tree, origin, "", &format!("will never become ready: {reason}"));
+        }
         let named = self.keep(known.kind, object);
-        for field in unknown.into_fields().into_iter().chain(more_unknown) {
+        for field in unknown {
             self.warn(tree, origin, &field);
         }
         self.remember(named, tree, origin)
     }
 
-    fn refuse(&self, tree: &Tree<'_>, origin: &Origin<'_>, fault: Fault) -> InputError {
+    /// The refusal of an object.
+    pub(crate) fn refuse(&self, tree: &Tree<'_>, origin: &Origin<'_>, fault: Fault) -> InputError {
         let (place, object) = (origin.place(&fault.path), describe(tree));
         let Fault { path: field, problem, hint } = fault;
         if field.is_empty() {

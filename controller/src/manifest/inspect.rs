@@ -1,0 +1,69 @@
+//! One object, judged and decoded: the same word on it whether it stands in a file or is made of another by a patch.
+
+use serde::de::Deserialize;
+use serde_json::Value;
+
+use super::field::{Decoded, Fault, Field, Unknown, UnknownField};
+use super::judge::judge;
+use super::object::{self, Object};
+use super::tree::{Tree, shorten};
+use super::version::{self, KnownKind};
+
+/// What an object says.
+#[derive(Debug)]
+pub(crate) struct Inspected {
+    /// It, decoded.
+    pub(crate) object: Object,
+    /// Fields that nobody reads.
+    pub(crate) unknown: Vec<UnknownField>,
+    /// Why it would be stored but never become ready.
+    pub(crate) never_ready: Option<String>,
+}
+
+/// Inspects an object of a kind that is read, as the reader of files does.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub(crate) fn inspect(object: &Value) -> Decoded<Inspected> {
+    let fault = |path: &str, problem: String, hint: String| Box::new(Fault { path: path.to_owned(), problem, hint });
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let known = version::known_kind(api_version, kind).ok_or_else(|| {
+        let hint = match version::kind_named(kind) {
+            Some(known) if known.group.is_empty() => format!("{kind} is of `v1`"),
+            Some(known) => format!("{kind} is of the group `{}`", known.group),
+            None => {
+                let names = version::kinds().map(|known| known.kind);
+                muster_api::likeness::nearest_of(names, kind)
+                    .map_or_else(|| "leave the object out".to_owned(), |nearest| format!("did you mean `{nearest}`?"))
+            }
+        };
+        fault("kind", format!("`{}` of `{}` is none that is read", shorten(kind), shorten(api_version)), hint)
+    })?;
+    known.check_version(api_version).map_err(|supported| {
+        let problem = format!("`{}` is not supported; `{supported}` is", shorten(api_version));
+        fault("apiVersion", problem, version::hint(api_version, supported))
+    })?;
+    // A value of JSON is a tree already.
+    decoded(known, &Tree::deserialize(object).unwrap_or(Tree::Null))
+}
+
+/// Judges and decodes an object of a kind and a version that are read.
+pub(super) fn decoded(known: &KnownKind, tree: &Tree<'_>) -> Decoded<Inspected> {
+    if !known.ours {
+        let unknown = Unknown::default();
+        let object = object::decode(known.kind, &Field::root(tree, &unknown))?;
+        return Ok(Inspected { object, unknown: unknown.into_fields(), never_ready: None });
+    }
+    let judgement = judge(&tree.to_json());
+    if let Some(fault) = judgement.refusal {
+        return Err(Box::new(fault));
+    }
+    // Judged already: what is unknown here was reported by the judge, with the names of the whole schema.
+    let completed = Tree::deserialize(&judgement.completed).unwrap_or(Tree::Null);
+    let root = Unknown::default();
+    let never_ready = judgement.never_ready;
+    let object =
+        object::decode_ours(known.kind, &Field::root(&completed, &root), &judgement.completed, never_ready.clone())?;
+    Ok(Inspected { object, unknown: judgement.unknown, never_ready })
+}
