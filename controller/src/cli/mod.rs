@@ -1,10 +1,10 @@
 //! The command line of `muster`.
 //!
 //! ```text
-//!  arguments ──► settings ──► wiring ──► inputs ──► plan, disrupt, explain ──► document ──► output   (JSON, YAML)
-//!  what was      what it      one file   manifests   solve, bound,        └──────► text     (people)
-//!  typed         means        that uses  catalogue   validate, replay
-//!                             all of it
+//!  usage ──► arguments ──► settings ──► wiring ──► inputs ──► plan, disrupt, explain ──► document ──► output   (JSON, YAML)
+//!    │       what was      what it      one file   manifests   solve, bound,        └──────► text     (people)
+//!    │       typed         means        that uses  catalogue   validate, replay
+//!    └─► failure                        all of it
 //! ```
 //!
 //! Results go to stdout, everything else to stderr. A document is built first and printed after: the table that people
@@ -29,6 +29,7 @@ mod run;
 mod settings;
 mod simulate;
 mod types;
+mod usage;
 mod wiring;
 
 #[cfg(test)]

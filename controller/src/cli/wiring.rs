@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
 use jiff::Timestamp;
 
 use super::arguments::{Arguments, Command, ConversionFormat, ConvertArguments};
@@ -19,6 +18,7 @@ use super::settings::{
     DisruptSettings, ExplainSettings, IamPolicySettings, PlanSettings, SimulateSettings, TypesSettings,
     completions_shell, crds_format,
 };
+use super::usage::{self, Unparsed};
 use super::{convert, crds, iam_policy, run, simulate, types};
 
 /// Exit code of bad usage.
@@ -36,15 +36,15 @@ struct Surroundings {
 
 /// Runs `muster`.
 pub fn main() -> ExitCode {
-    let Arguments { command } = match Arguments::try_parse() {
+    let surroundings = Surroundings::look();
+    let Arguments { command } = match usage::parse(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version come this way too, with exit code 0.
+        Err(Unparsed::Answer(error)) => {
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
         }
+        Err(Unparsed::Wrong(failure)) => return surroundings.fail(&failure),
     };
-    let surroundings = Surroundings::look();
     // Not locked: the controller's log is written by other threads.
     let mut stdout = BufWriter::new(io::stdout());
     let result = carry_out(command, surroundings, &mut stdout).and_then(|outcome| {
@@ -56,11 +56,16 @@ pub fn main() -> ExitCode {
     if failure.is_closed_pipe() {
         return ExitCode::SUCCESS;
     }
-    let _ = writeln!(io::stderr().lock(), "{}: {failure}", surroundings.stderr.bad("error"));
-    ExitCode::from(failure.exit_code())
+    surroundings.fail(&failure)
 }
 
 impl Surroundings {
+    /// Says why the command failed.
+    fn fail(self, failure: &Failure) -> ExitCode {
+        let _ = writeln!(io::stderr().lock(), "{}: {failure}", self.stderr.bad("error"));
+        ExitCode::from(failure.exit_code())
+    }
+
     fn look() -> Self {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -121,7 +126,7 @@ fn carry_out(
             let shell = completions_shell(arguments);
             // The generator takes a failed write for a defect of the program: it gets memory, which does not fail.
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "muster", &mut script);
+            clap_complete::generate(shell, &mut usage::command(), "muster", &mut script);
             out.write_all(&script)?;
         }
     }
