@@ -1,50 +1,82 @@
 //! What a script does to the objects of the cluster, and to the cloud.
+//!
+//! ```text
+//!   Deed ──► Simulation::act ──┬──► Author: apply, edit, delete ──► Api
+//!                              └──► World: capacity, spot instances, machines, the controller's fuse
+//! ```
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::core::DynamicObject;
 use muster_api::NodePool;
 use muster_cloud::after;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::Simulation;
-use super::api::{Api, Kept, Kind, Path, seconds};
+use super::api::{Api, Kept, Key, Kind, Path, Refused, grace_of, seconds};
+use super::objects::{is_left_out, reference_of, settled};
 use super::script::{Deed, Reference};
 use super::trace::Event;
 use super::world::WORKLOADS;
+use crate::manifest::{InputError, Place};
 
-/// Kinds that a day begins without: it makes its own.
-const LEFT_OUT: [&str; 5] = ["Node", "NodeClaim", "CSINode", "VolumeAttachment", "ReplicaSet"];
+/// What has come of changing an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edit {
+    /// It is another one now.
+    Changed,
+    /// It was like that before.
+    Same,
+    /// There is no such object.
+    Missing,
+}
+
+/// Whoever writes the manifests: makes, changes and deletes objects as people do it with kubectl.
+#[derive(Debug, Default)]
+pub(super) struct Author {
+    /// What was applied last, which tells what the author has taken back from what others have added.
+    applied: BTreeMap<Key, Value>,
+}
 
 // === impl Simulation ===
 
 impl Simulation<'_> {
     /// Does what the script says.
-    pub(super) fn act(&mut self, deed: Deed) {
+    ///
+    /// # Errors
+    /// An object would make no sense afterwards. Whoever reads a script sees to it that this does not happen
+    /// ([`super::script::rehearse`]).
+    pub(super) fn act(&mut self, deed: Deed) -> Result<(), InputError> {
         let now = self.world.clock.now();
         let mut what = deed.to_string();
+        let api = &mut self.world.api;
         match deed {
-            Deed::Scale(reference, replicas) => {
-                let is_done = self.edit(&reference, |data| data["spec"]["replicas"] = replicas.into());
+            Deed::Scale(reference, replicas) => match edit(api, &reference, &mut |data| scale(data, replicas))? {
+                Edit::Changed => {}
                 // Scaling to what it has is nothing to tell of.
-                if is_done == Some(false) {
-                    return;
-                }
-                if is_done.is_none() {
-                    what = format!("{reference} cannot be scaled: there is none");
-                }
-            }
-            Deed::Apply(object) => self.apply(object),
+                Edit::Same => return Ok(()),
+                Edit::Missing => what = format!("{reference} cannot be scaled: there is none"),
+            },
+            Deed::Apply(object) => self.author.apply(api, object, now)?,
             Deed::Patch(reference, set) => {
-                if self.edit(&reference, |data| merge(data, &set)).is_none() {
+                if edit(api, &reference, &mut |data| json_patch::merge(data, &set))? == Edit::Missing {
                     what = format!("{reference} cannot be changed: there is none");
                 }
             }
-            Deed::Delete(reference) => self.delete(&reference),
-            Deed::DeleteAll => self.delete_all(),
+            Deed::Delete(reference) => {
+                if !delete(api, &reference, now) {
+                    what = format!("{reference} cannot be deleted: there is none");
+                }
+            }
+            Deed::DeleteAll => delete_all(api, now),
             Deed::RunOut(meant, lasts) => {
                 self.world.run_out(meant, lasts);
                 self.checks.excuse(after(now, lasts));
@@ -66,129 +98,194 @@ impl Simulation<'_> {
             }
         }
         self.world.trace.add(now, Event::Script { what });
+        Ok(())
     }
+}
 
-    /// Makes an object, or replaces what it says of itself.
-    pub(super) fn apply(&mut self, object: Value) {
-        let now = self.world.clock.now();
-        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if LEFT_OUT.contains(&kind.as_str()) {
-            return;
+// === impl Author ===
+
+impl Author {
+    /// Makes an object; one that is there becomes what its new manifest says, and keeps what others have written on it.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub(super) fn apply(&mut self, api: &mut Api, object: Value, now: Timestamp) -> Result<(), InputError> {
+        if is_left_out(&object) {
+            return Ok(());
         }
-        let api = &mut self.world.api;
-        fn keep<T>(api: &mut Api, object: Value, now: Timestamp) -> Option<T>
-        where
-            T: Kept + serde::de::DeserializeOwned,
-        {
-            let made: T = serde_json::from_value(object).ok()?;
-            let key = made.key();
-            let replaced = api.update(&key.kind, &key.path, None, |there: &mut T| {
-                let meta = there.meta().clone();
-                *there = made.clone();
-                let own = there.meta_mut();
-                own.uid = meta.uid;
-                own.resource_version = meta.resource_version;
-                own.creation_timestamp = meta.creation_timestamp;
-                own.generation = meta.generation.map(|number| number + 1);
-                own.finalizers = meta.finalizers;
-            });
-            if replaced.is_err() {
-                let _invalid = api.create(made.clone(), now);
-            }
-            Some(made)
+        let object = settled(object);
+        let reference = reference_of(&object);
+        let key = key_of(&reference);
+        let last = self.applied.insert(key.clone(), object.clone());
+        let change = applied(&last.unwrap_or_default(), &object);
+        if edit(api, &reference, &mut |data| json_patch::merge(data, &change))? == Edit::Missing {
+            create(api, &key.kind, object, now).map_err(|cause| unfit(&reference, &cause))?;
         }
-        let mut object = object;
-        default_namespace(&kind, &mut object);
-        match kind.as_str() {
-            "Pod" => drop(keep::<Pod>(api, object, now)),
-            "NodePool" => drop(keep::<NodePool>(api, object, now)),
-            "PodDisruptionBudget" => {
-                drop(keep::<k8s_openapi::api::policy::v1::PodDisruptionBudget>(api, object, now));
-            }
-            "PersistentVolumeClaim" => {
-                drop(keep::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(api, object, now));
-            }
-            "PersistentVolume" => drop(keep::<k8s_openapi::api::core::v1::PersistentVolume>(api, object, now)),
-            _ => {
-                let made = keep::<DynamicObject>(api, object, now);
-                if let Some(class) = made.filter(|_| kind.ends_with("NodeClass")) {
-                    judge_class(api, &kind, &Path::bare(class.metadata.name.unwrap_or_default()), now);
-                }
-            }
+        if reference.kind.ends_with("NodeClass") {
+            judge_class(api, &key, now);
+        }
+        Ok(())
+    }
+}
+
+/// The merge patch that makes of an object what `new` says, once `last` was applied: what `new` no longer has goes, what
+/// neither speaks of stays. Its status is not the author's.
+pub(super) fn applied(last: &Value, new: &Value) -> Value {
+    let mut change = difference(last, new);
+    if let Some(fields) = change.as_object_mut() {
+        fields.remove("status");
+    }
+    change
+}
+
+fn difference(last: &Value, new: &Value) -> Value {
+    let (Some(last), Some(new)) = (last.as_object(), new.as_object()) else { return new.clone() };
+    let gone = last.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let kept = new.iter().map(|(key, value)| {
+        let before = last.get(key).unwrap_or(&Value::Null);
+        (key.clone(), difference(before, value))
+    });
+    Value::Object(gone.chain(kept).collect())
+}
+
+/// Sets the number of pods of a workload.
+pub(super) fn scale(data: &mut Value, replicas: u32) {
+    json_patch::merge(data, &serde_json::json!({"spec": {"replicas": replicas}}));
+}
+
+/// Changes an object. What belongs to the server stays as it is: who the object is, and what holds it.
+fn edit(api: &mut Api, reference: &Reference, change: &mut dyn FnMut(&mut Value)) -> Result<Edit, InputError> {
+    use k8s_openapi::api::{core::v1 as core, policy::v1 as policy, storage::v1 as storage};
+    let Key { kind, path } = key_of(reference);
+    let edited = match kind {
+        Kind::Pod => edit_as::<Pod>(api, &kind, &path, change),
+        Kind::Node => edit_as::<core::Node>(api, &kind, &path, change),
+        Kind::NodeClaim => edit_as::<muster_api::NodeClaim>(api, &kind, &path, change),
+        Kind::NodePool => edit_as::<NodePool>(api, &kind, &path, change),
+        Kind::Budget => edit_as::<policy::PodDisruptionBudget>(api, &kind, &path, change),
+        Kind::VolumeClaim => edit_as::<core::PersistentVolumeClaim>(api, &kind, &path, change),
+        Kind::Volume => edit_as::<core::PersistentVolume>(api, &kind, &path, change),
+        Kind::Attachment => edit_as::<storage::VolumeAttachment>(api, &kind, &path, change),
+        Kind::Other(_) => edit_as::<DynamicObject>(api, &kind, &path, change),
+    };
+    edited.map_err(|cause| unfit(reference, &cause))
+}
+
+fn edit_as<T: Kept + DeserializeOwned>(
+    api: &mut Api,
+    kind: &Kind,
+    path: &Path,
+    change: &mut dyn FnMut(&mut Value),
+) -> Result<Edit, serde_json::Error> {
+    let Some(there) = T::shelf(api, kind).and_then(|shelf| shelf.get(path)) else { return Ok(Edit::Missing) };
+    let before = serde_json::to_value(there)?;
+    let mut data = before.clone();
+    change(&mut data);
+    let data = settled(data);
+    let is_as_specified = data.get("spec") == before.get("spec");
+    let mut changed: T = serde_json::from_value(data)?;
+    let meta = changed.meta_mut();
+    *meta = ObjectMeta {
+        labels: meta.labels.take(),
+        annotations: meta.annotations.take(),
+        generation: there.meta().generation.map(|number| number + i64::from(!is_as_specified)),
+        ..there.meta().clone()
+    };
+    if changed == *there {
+        return Ok(Edit::Same);
+    }
+    let _there = api.update(kind, path, None, |object: &mut T| *object = changed);
+    Ok(Edit::Changed)
+}
+
+fn create(api: &mut Api, kind: &Kind, object: Value, now: Timestamp) -> Result<(), serde_json::Error> {
+    use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+    use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+    fn create_as<T: Kept + DeserializeOwned>(
+        api: &mut Api,
+        object: Value,
+        now: Timestamp,
+    ) -> Result<(), serde_json::Error> {
+        let _there_already = api.create::<T>(serde_json::from_value(object)?, now);
+        Ok(())
+    }
+    match kind {
+        Kind::Pod => create_as::<Pod>(api, object, now),
+        Kind::NodePool => create_as::<NodePool>(api, object, now),
+        Kind::Budget => create_as::<PodDisruptionBudget>(api, object, now),
+        Kind::VolumeClaim => create_as::<PersistentVolumeClaim>(api, object, now),
+        Kind::Volume => create_as::<PersistentVolume>(api, object, now),
+        // The day makes its own.
+        Kind::Node | Kind::NodeClaim | Kind::Attachment => Ok(()),
+        Kind::Other(_) => create_as::<DynamicObject>(api, object, now),
+    }
+}
+
+/// Deletes an object, and with a Namespace all that is in it. Whether it was there.
+fn delete(api: &mut Api, reference: &Reference, now: Timestamp) -> bool {
+    if reference.kind == "Namespace" {
+        let inside: Vec<Key> = api.keys().into_iter().filter(|key| key.path.namespace == reference.path.name).collect();
+        for key in inside {
+            let _gone_already = delete_key(api, &key, now);
         }
     }
+    delete_key(api, &key_of(reference), now).is_ok()
+}
 
-    /// Changes an object: whether that changed anything; nothing if there is none.
-    fn edit(&mut self, reference: &Reference, change: impl FnOnce(&mut Value)) -> Option<bool> {
-        let api = &mut self.world.api;
-        let kind = Kind::Other(reference.kind.clone());
-        if reference.kind == "NodePool" {
-            let there = api.pools.get(&reference.path)?;
-            let mut data = serde_json::to_value(there).ok()?;
-            change(&mut data);
-            let mut changed: NodePool = serde_json::from_value(data).ok()?;
-            if changed == *there {
-                return Some(false);
-            }
-            if changed.spec != there.spec {
-                changed.metadata.generation = changed.metadata.generation.map(|number| number + 1);
-            }
-            let _there = api.update(&Kind::NodePool, &reference.path, None, |pool: &mut NodePool| *pool = changed);
-            return Some(true);
+fn delete_key(api: &mut Api, Key { kind, path }: &Key, now: Timestamp) -> Result<(), Refused> {
+    use k8s_openapi::api::{core::v1 as core, policy::v1 as policy, storage::v1 as storage};
+    match kind {
+        Kind::Pod => {
+            let grace = api.pods.get(path).map_or(0, grace_of);
+            api.end_pod(path, None, Duration::from_secs(grace), now)
         }
-        let there = api.others.get(&reference.kind)?.get(&reference.path)?;
-        let mut data = serde_json::to_value(there).ok()?;
-        change(&mut data);
-        let mut changed: DynamicObject = serde_json::from_value(data).ok()?;
-        if changed == *there {
-            return Some(false);
-        }
-        if changed.data.get("spec") != there.data.get("spec") {
-            changed.metadata.generation = changed.metadata.generation.map(|number| number + 1);
-        }
-        let _there = api.update(&kind, &reference.path, None, |object: &mut DynamicObject| *object = changed);
-        Some(true)
+        Kind::Node => api.delete::<core::Node>(kind, path, None, now),
+        Kind::NodeClaim => api.delete::<muster_api::NodeClaim>(kind, path, None, now),
+        Kind::NodePool => api.delete::<NodePool>(kind, path, None, now),
+        Kind::Budget => api.delete::<policy::PodDisruptionBudget>(kind, path, None, now),
+        Kind::VolumeClaim => api.delete::<core::PersistentVolumeClaim>(kind, path, None, now),
+        Kind::Volume => api.delete::<core::PersistentVolume>(kind, path, None, now),
+        Kind::Attachment => api.delete::<storage::VolumeAttachment>(kind, path, None, now),
+        Kind::Other(_) => api.delete::<DynamicObject>(kind, path, None, now),
     }
+}
 
-    fn delete(&mut self, Reference { kind, path }: &Reference) {
-        let now = self.world.clock.now();
-        let api = &mut self.world.api;
-        let _gone_already = match kind.as_str() {
-            "Pod" => api.end_pod(path, None, Duration::from_secs(30), now),
-            "NodePool" => api.delete::<NodePool>(&Kind::NodePool, path, None, now),
-            "NodeClaim" => api.delete::<muster_api::NodeClaim>(&Kind::NodeClaim, path, None, now),
-            "Node" => api.delete::<k8s_openapi::api::core::v1::Node>(&Kind::Node, path, None, now),
-            "PodDisruptionBudget" => {
-                api.delete::<k8s_openapi::api::policy::v1::PodDisruptionBudget>(&Kind::Budget, path, None, now)
-            }
-            _ => api.delete::<DynamicObject>(&Kind::Other(kind.clone()), path, None, now),
-        };
+fn delete_all(api: &mut Api, now: Timestamp) {
+    let mut all: Vec<Key> = Vec::new();
+    for kind in emptied() {
+        let paths = api.others.get(kind).into_iter().flat_map(|shelf| shelf.iter().map(|(path, _)| path));
+        all.extend(paths.map(|path| Key { kind: Kind::named(kind), path: path.clone() }));
     }
+    all.extend(api.budgets.iter().map(|(path, _)| Key { kind: Kind::Budget, path: path.clone() }));
+    all.extend(api.pools.iter().map(|(path, _)| Key { kind: Kind::NodePool, path: path.clone() }));
+    let bare = api.pods.iter().filter(|(_, pod)| pod.metadata.owner_references.is_none());
+    all.extend(bare.map(|(path, _)| Key { kind: Kind::Pod, path: path.clone() }));
+    for key in all {
+        let _gone_already = delete_key(api, &key, now);
+    }
+}
 
-    fn delete_all(&mut self) {
-        let mut all: Vec<Reference> = Vec::new();
-        let kinds = WORKLOADS.iter().copied().chain(["DaemonSet", "EC2NodeClass", "KWOKNodeClass"]);
-        for kind in kinds {
-            let paths =
-                self.world.api.others.get(kind).into_iter().flat_map(|shelf| shelf.iter().map(|(path, _)| path));
-            all.extend(paths.map(|path| Reference { kind: kind.to_owned(), path: path.clone() }));
-        }
-        let api = &self.world.api;
-        let named = |kind: &str, path: &Path| Reference { kind: kind.to_owned(), path: path.clone() };
-        all.extend(api.budgets.iter().map(|(path, _)| named("PodDisruptionBudget", path)));
-        all.extend(api.pools.iter().map(|(path, _)| named("NodePool", path)));
-        let bare = api.pods.iter().filter(|(_, pod)| pod.metadata.owner_references.is_none());
-        all.extend(bare.map(|(path, _)| named("Pod", path)));
-        for reference in all {
-            self.delete(&reference);
-        }
+/// Kinds, beside Pods, PodDisruptionBudgets and NodePools, of which nothing is left when everything is deleted.
+pub(super) fn emptied() -> impl Iterator<Item = &'static str> {
+    WORKLOADS.iter().copied().chain(["DaemonSet", "EC2NodeClass", "KWOKNodeClass"])
+}
+
+fn key_of(Reference { kind, path }: &Reference) -> Key {
+    Key { kind: Kind::named(kind), path: path.clone() }
+}
+
+fn unfit(reference: &Reference, cause: &serde_json::Error) -> InputError {
+    InputError::Object {
+        place: Box::new(Place { file: "the day".to_owned(), ..Place::default() }),
+        object: format!("{} `{}`", reference.kind, reference.path),
+        problem: format!("is not what the API takes: {cause}"),
+        hint: format!("`kubectl explain {}` says what it takes", reference.kind.to_lowercase()),
     }
 }
 
 /// What the controller of the cloud makes of a NodeClass: here all that it selects exists.
-fn judge_class(api: &mut Api, kind: &str, path: &Path, now: Timestamp) {
-    let kind = Kind::Other(kind.to_owned());
-    let _gone_already = api.update(&kind, path, None, |class: &mut DynamicObject| {
+fn judge_class(api: &mut Api, Key { kind, path }: &Key, now: Timestamp) {
+    let _gone_already = api.update(kind, path, None, |class: &mut DynamicObject| {
         let ready = Condition {
             type_: muster_api::conditions::READY.to_owned(),
             status: "True".to_owned(),
@@ -198,38 +295,10 @@ fn judge_class(api: &mut Api, kind: &str, path: &Path, now: Timestamp) {
             observed_generation: class.metadata.generation,
         };
         if let (Some(data), Ok(ready)) = (class.data.as_object_mut(), serde_json::to_value(ready)) {
-            data.insert("status".to_owned(), serde_json::json!({"conditions": [ready]}));
+            data.insert(
+                "status".to_owned(),
+                Value::Object(Map::from_iter([("conditions".to_owned(), Value::Array(vec![ready]))])),
+            );
         }
     });
-}
-
-/// Objects without a namespace are in `default`, where their kind has namespaces.
-fn default_namespace(kind: &str, object: &mut Value) {
-    let kinds = ["Pod", "PodDisruptionBudget", "PersistentVolumeClaim", "DaemonSet", "LimitRange", "PodTemplate"];
-    let others = ["Service", "CapacityBuffer"];
-    if kinds.contains(&kind) || others.contains(&kind) || WORKLOADS.contains(&kind) {
-        let meta = &mut object["metadata"];
-        if meta.get("namespace").and_then(Value::as_str).is_none() {
-            meta["namespace"] = "default".into();
-        }
-    }
-}
-
-/// JSON merge patch (RFC 7386).
-fn merge(there: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else {
-        *there = patch.clone();
-        return;
-    };
-    if !there.is_object() {
-        *there = Value::Object(serde_json::Map::new());
-    }
-    let Some(own) = there.as_object_mut() else { return };
-    for (key, value) in fields {
-        if value.is_null() {
-            own.remove(key);
-        } else {
-            merge(own.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
 }

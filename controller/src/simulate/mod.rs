@@ -22,6 +22,7 @@ mod controller;
 mod deeds;
 mod dice;
 mod ledger;
+pub(crate) mod objects;
 mod outcome;
 mod policy;
 mod script;
@@ -42,13 +43,14 @@ use serde_json::Value;
 use self::api::{has_ended, node_of};
 use self::checks::Checks;
 use self::controller::{Choices, Controller, Stop};
+use self::deeds::Author;
 use self::dice::Dice;
 use self::ledger::{Ledger, Rate};
 pub(crate) use self::outcome::{NodeAtEnd, Outcome};
 pub(crate) use self::policy::Policy;
 use self::script::Deed;
 pub(crate) use self::script::Script;
-pub(crate) use self::script::{default_day, read as read_script};
+pub(crate) use self::script::{Misdeed, Remark, Written, default_day, read as read_script, rehearse};
 use self::trace::{Entry, Event};
 use self::world::{Happening, World, is_waiting};
 use crate::manifest::{InputError, NodeClass};
@@ -84,6 +86,7 @@ struct Simulation<'w> {
     choices: Choices,
     back_at: Timestamp,
     deeds: Vec<Deed>,
+    author: Author,
     ledger: Ledger,
     checks: Checks,
     told: usize,
@@ -133,13 +136,14 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
         choices,
         back_at: start,
         deeds,
+        author: Author::default(),
         ledger: Ledger::default(),
         checks: Checks::default(),
         told: 0,
         watch,
     };
     for object in objects {
-        simulation.apply(object);
+        simulation.author.apply(&mut simulation.world.api, object, start)?;
     }
     simulation.run(end)?;
     if is_emptied {
@@ -155,7 +159,7 @@ impl Simulation<'_> {
     fn run(&mut self, end: Timestamp) -> Result<(), InputError> {
         // What is at the very beginning is there before anybody looks.
         for happening in self.world.clock.advance(self.world.clock.now()) {
-            self.happen(happening);
+            self.happen(happening)?;
         }
         loop {
             self.settle()?;
@@ -176,7 +180,7 @@ impl Simulation<'_> {
             };
             self.ledger.pay(rate, now, next);
             for happening in self.world.clock.advance(next) {
-                self.happen(happening);
+                self.happen(happening)?;
             }
         }
     }
@@ -249,15 +253,12 @@ impl Simulation<'_> {
         }
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match happening {
-            Happening::Deed(number) => {
-                if let Some(deed) = self.deeds.get(number).cloned() {
-                    self.act(deed);
-                }
-            }
-            other => self.world.happen(other),
-        }
+    fn happen(&mut self, happening: Happening) -> Result<(), InputError> {
+        let Happening::Deed(number) = happening else {
+            self.world.happen(happening);
+            return Ok(());
+        };
+        self.deeds.get(number).cloned().map_or(Ok(()), |deed| self.act(deed))
     }
 
     fn outcome(self, script: &Script) -> Result<Outcome, InputError> {

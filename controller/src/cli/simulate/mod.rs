@@ -15,9 +15,12 @@ use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{Packing, SimulateSettings};
 use super::types::Supply;
-use crate::manifest::{self, DefaultSpread, NodeClass};
+use crate::manifest::{self, DefaultSpread, Fault, NodeClass};
 use crate::provision;
-use crate::simulate::{Glance, Outcome, Policy, Script, Setting, default_day, play, read_script};
+use crate::simulate::objects::{MOST, check};
+use crate::simulate::{
+    Glance, Misdeed, Outcome, Policy, Remark, Script, Setting, Written, default_day, play, read_script, rehearse,
+};
 use crate::snapshot::Settings;
 
 /// Plays a day and prints it. The outer error is "nothing can be played", the inner one that a rule was broken.
@@ -31,11 +34,11 @@ pub(crate) fn print(
     let SimulateSettings { files, catalogue, packing, script, seed, prints_script, compares, format } = settings;
     let supply = Supply::open(catalogue)?;
     progress.stage("reading manifests");
-    let (manifests, objects) = manifest::read_with_raw(files, &mut stdin().lock())?;
-    let script = match script {
-        Some(file) => read_script(&manifest::read_one(file, &mut stdin().lock())?)?,
-        None => default_day(&objects),
-    };
+    let (manifests, objects) = manifest::read_with_raw(files, &mut stdin().lock(), &check)?;
+    let written =
+        script.as_ref().map(|file| read_script(manifest::read_one(file, &mut stdin().lock())?)).transpose()?;
+    let script = written.as_ref().map_or_else(|| default_day(&objects), |written| written.script.clone());
+    let remarks = rehearse(&script, &objects).map_err(|misdeed| refusal(misdeed, &script, written.as_ref()))?;
     if *prints_script {
         progress.clear();
         let format = if let Format::Data(format) = format { *format } else { DataFormat::Yaml };
@@ -48,7 +51,8 @@ pub(crate) fn print(
         None => DefaultSpread::default(),
     };
     progress.clear();
-    report(&manifests, &[], stderr);
+    let said = |remark: &Remark| written.as_ref().map(|written| said(remark, written));
+    report(&manifests, &remarks.iter().filter_map(said).collect::<Vec<_>>(), stderr);
     let snapshot = Settings { gates: *gates, default_spread };
     let types = |class: Option<&NodeClass>| supply.types(class);
     let setting = |policy: Policy, script: Script| Setting {
@@ -96,6 +100,25 @@ pub(crate) fn print(
         Format::Data(format) => write_document(out, &document, *format)?,
     }
     Ok(verdict(&outcome))
+}
+
+/// What is said of a script that cannot be played.
+fn refusal(misdeed: Misdeed, script: &Script, written: Option<&Written>) -> Failure {
+    match (misdeed, written) {
+        (Misdeed::Crowd(crowd), _) => Failure::Usage(format!(
+            "`-f`: the manifests come to {crowd} pods and static nodes\n\nhint: a day is played with at most {MOST} at once"
+        )),
+        (Misdeed::Event { number, fault }, Some(written)) => written.refuse(number, *fault).into(),
+        (Misdeed::Event { number, fault }, None) => {
+            let deed = script.deeds.get(number).map(|(_, deed)| deed.to_string()).unwrap_or_default();
+            let Fault { problem, hint, .. } = *fault;
+            Failure::Usage(format!("the default day: `{deed}` {problem}\n\nhint: {hint}, or give a `--script`"))
+        }
+    }
+}
+
+fn said(Remark { number, text }: &Remark, written: &Written) -> String {
+    format!("{}: {}.apply: {text}", written.file(), written.event(*number))
 }
 
 /// A rule that is broken is a defect of ours, or of the world that is played: nobody may miss it.

@@ -53,6 +53,25 @@ pub(crate) enum Kind {
     Other(String),
 }
 
+// === impl Kind ===
+
+impl Kind {
+    /// The kind with that `kind` in its objects.
+    pub(crate) fn named(kind: &str) -> Self {
+        match kind {
+            "Pod" => Self::Pod,
+            "Node" => Self::Node,
+            "NodeClaim" => Self::NodeClaim,
+            "NodePool" => Self::NodePool,
+            "PodDisruptionBudget" => Self::Budget,
+            "PersistentVolumeClaim" => Self::VolumeClaim,
+            "PersistentVolume" => Self::Volume,
+            "VolumeAttachment" => Self::Attachment,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+}
+
 /// An object by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {

@@ -2,6 +2,7 @@
 
 mod day;
 mod read;
+mod rehearse;
 mod write;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub(crate) use self::day::default_day;
-pub(crate) use self::read::read;
+pub(crate) use self::read::{Written, read};
+pub(crate) use self::rehearse::{Misdeed, Remark, rehearse};
 use super::api::Path;
 use super::world::{Habits, Meant};
 
@@ -112,8 +114,7 @@ impl std::fmt::Display for Deed {
         match self {
             Self::Scale(what, replicas) => write!(f, "{what} is scaled to {replicas}"),
             Self::Apply(object) => {
-                let text = |key: &str| object.pointer(key).and_then(Value::as_str).unwrap_or_default();
-                write!(f, "{} {} is applied", text("/kind"), text("/metadata/name"))
+                write!(f, "{} is applied", super::objects::reference_of(object))
             }
             Self::Patch(what, _) => write!(f, "{what} is changed"),
             Self::Delete(what) => write!(f, "{what} is deleted"),

@@ -3,40 +3,88 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::Span;
+use muster_api::likeness::nearest_of;
+use muster_api::{DurationError, Span};
 use muster_cloud::CapacityType;
 
 use super::super::api::Path;
+use super::super::objects::{OWN, has_namespace, path_for};
 use super::super::world::Meant;
 use super::{Deed, Reference, Script};
-use crate::manifest::{Decoded, Field, InputError, Source, read_own};
+use crate::manifest::{Decoded, Fault, Field, InputError, Source, kind_named, kinds, read_own, refuse_own, shorten};
 
 /// Kinds that can be scaled.
 const SCALED: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
-/// No day is longer: a year.
+/// No day is longer, and nothing on it takes longer: a year.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Days begin in these years: whole seconds of all moments have room in what the API keeps, in both directions.
+const YEARS: std::ops::Range<i16> = 1970..2970;
+/// The kind of a script.
+const KIND: &str = "Simulation";
+
+/// What can happen, in the order of the documentation.
+const DEEDS: [&str; 10] =
+    ["scale", "apply", "patch", "delete", "deleteAll", "runOut", "refuse", "misregister", "interrupt", "stop"];
+
+/// A script, and where its events stand in its file.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) script: Script,
+    source: Source,
+    /// For each deed, in the order of time, its number in the file.
+    numbers: Vec<usize>,
+}
 
 /// Reads the script in `source`.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub(crate) fn read(source: &Source) -> Result<Script, InputError> {
-    read_own(source, "Simulation", script)
+pub(crate) fn read(source: Source) -> Result<Written, InputError> {
+    let (script, numbers) = read_own(&source, KIND, script)?;
+    Ok(Written { script, source, numbers })
 }
 
-fn script(root: &Field<'_>) -> Decoded<Script> {
-    root.only(&["apiVersion", "kind", "metadata", "spec"]);
+// === impl Written ===
+
+impl Written {
+    /// The place of an event, as messages name it.
+    pub(crate) fn event(&self, number: usize) -> String {
+        format!("spec.events[{}]", self.numbers.get(number).unwrap_or(&number))
+    }
+
+    /// The script's file, as it was named.
+    pub(crate) fn file(&self) -> &str {
+        &self.source.name
+    }
+
+    /// Refuses the script for a fault of an event.
+    pub(crate) fn refuse(&self, number: usize, fault: Fault) -> InputError {
+        let path = format!("{}.{}", self.event(number), fault.path);
+        refuse_own(&self.source, KIND, Fault { path, ..fault })
+    }
+}
+
+/// Nobody writes a key that is to do nothing.
+fn only(field: &Field<'_>, known: &[&str]) -> Decoded<()> {
+    let Some((key, _)) = field.entries()?.into_iter().find(|(key, _)| !known.contains(key)) else { return Ok(()) };
+    let all = known.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+    let hint = match nearest_of(known.iter().copied(), key) {
+        Some(nearest) => format!("did you mean `{nearest}`? There are {all}"),
+        None => format!("there are {all}"),
+    };
+    Err(field.fault_at(key, "is not known", hint))
+}
+
+fn script(root: &Field<'_>) -> Decoded<(Script, Vec<usize>)> {
+    only(root, &["apiVersion", "kind", "metadata", "spec"])?;
     let spec = root.require("spec")?;
-    spec.only(&["start", "length", "latencies", "runs", "events"]);
+    only(&spec, &["start", "length", "latencies", "runs", "events"])?;
     let start =
         spec.read("start", moment)?.unwrap_or_else(|| Timestamp::from_second(1_767_592_800).unwrap_or_default());
-    let length = spec.read("length", span)?.unwrap_or(Duration::from_secs(24 * 3600));
-    if length > LONGEST {
-        return Err(spec.fault_at("length", "is longer than a year", "write at most `8784h`"));
-    }
+    let length = spec.read("length", lasting)?.unwrap_or(Duration::from_secs(24 * 3600));
     let mut script = Script::quiet(start, length);
     if let Some(latencies) = spec.get("latencies")? {
-        latencies.only(&["boot", "join", "ready", "startupTaint", "podStart", "podEnd", "detach", "end", "job"]);
+        only(&latencies, &["boot", "join", "ready", "startupTaint", "podStart", "podEnd", "detach", "end", "job"])?;
         let habits = &mut script.habits;
         for (key, place) in [
             ("boot", &mut script.boot),
@@ -60,32 +108,31 @@ fn script(root: &Field<'_>) -> Decoded<Script> {
             script.runs.insert(path, span(field)?);
         }
     }
-    script.deeds = spec.list("events", event)?;
-    script.deeds.sort_by_key(|(at, _)| *at);
-    Ok(script)
+    let mut number = 0..;
+    let mut events: Vec<(usize, Duration, Deed)> = spec.list("events", |field| {
+        let (at, deed) = event(&field, length)?;
+        Ok((number.next().unwrap_or_default(), at, deed))
+    })?;
+    events.sort_by_key(|(_, at, _)| *at);
+    let numbers = events.iter().map(|(number, ..)| *number).collect();
+    script.deeds = events.into_iter().map(|(_, at, deed)| (at, deed)).collect();
+    Ok((script, numbers))
 }
 
-fn event(field: Field<'_>) -> Decoded<(Duration, Deed)> {
-    field.only(&[
-        "at",
-        "scale",
-        "apply",
-        "patch",
-        "delete",
-        "deleteAll",
-        "runOut",
-        "refuse",
-        "misregister",
-        "interrupt",
-        "stop",
-    ]);
+fn event(field: &Field<'_>, length: Duration) -> Decoded<(Duration, Deed)> {
+    let known: Vec<&str> = ["at"].into_iter().chain(DEEDS).collect();
+    only(field, &known)?;
     let at = span(field.require("at")?)?;
+    if at >= length {
+        let problem = format!("comes when the day is over: it is {} long", Span(length));
+        return Err(field.fault_at("at", problem, "move the event, or write a longer `spec.length`"));
+    }
     let deeds: Vec<Deed> = [
         field.read("scale", scale)?,
         field.read("apply", apply)?,
         field.read("patch", patch)?,
-        field.read("delete", |field| Ok(Deed::Delete(reference(&field)?)))?,
-        field.read("deleteAll", |field| field.boolean())?.filter(|said| *said).map(|_| Deed::DeleteAll),
+        field.read("delete", delete)?,
+        field.read("deleteAll", delete_all)?,
         field.read("runOut", run_out)?,
         field.read("refuse", refuse)?,
         field.read("misregister", misregister)?,
@@ -97,83 +144,136 @@ fn event(field: Field<'_>) -> Decoded<(Duration, Deed)> {
     .collect();
     match <[Deed; 1]>::try_from(deeds) {
         Ok([deed]) => Ok((at, deed)),
-        Err(none) if none.is_empty() => Err(field.fault(
-            "says when, but not what happens",
-            "add one of `scale`, `apply`, `patch`, `delete`, `deleteAll`, `runOut`, `refuse`, `misregister`, `interrupt`, `stop`",
-        )),
+        Err(none) if none.is_empty() => {
+            let all = DEEDS.map(|key| format!("`{key}`")).join(", ");
+            Err(field.fault("says when, but not what happens", format!("add one of {all}")))
+        }
         Err(_) => Err(field.fault("says more than one thing that happens", "write one event for each")),
     }
 }
 
 fn scale(field: Field<'_>) -> Decoded<Deed> {
-    field.only(&["kind", "namespace", "name", "replicas"]);
-    let what = reference(&field)?;
-    if !SCALED.contains(&what.kind.as_str()) {
-        let hint = format!("name one of {}", SCALED.join(", "));
-        return Err(field.fault_at("kind", format!("`{}` cannot be scaled", what.kind), hint));
+    only(&field, &["kind", "namespace", "name", "replicas"])?;
+    let kind = field.require("kind")?;
+    if !SCALED.contains(&kind.text()?) {
+        let hint = format!("name one of {}", SCALED.map(|kind| format!("`{kind}`")).join(", "));
+        return Err(kind.fault(format!("is `{}`, which cannot be scaled", shorten(kind.text()?)), hint));
     }
-    Ok(Deed::Scale(what, field.require("replicas")?.crowd()?))
+    Ok(Deed::Scale(reference(&field)?, field.require("replicas")?.count()?))
 }
 
 fn apply(field: Field<'_>) -> Decoded<Deed> {
     field.require("apiVersion")?.text()?;
-    field.require("kind")?.text()?;
+    known_kind(&field)?;
     field.require("metadata")?.require("name")?.text()?;
     Ok(Deed::Apply(field.json()))
 }
 
 fn patch(field: Field<'_>) -> Decoded<Deed> {
-    field.only(&["kind", "namespace", "name", "set"]);
+    only(&field, &["kind", "namespace", "name", "set"])?;
+    let what = reference(&field)?;
+    if OWN.contains(&what.kind.as_str()) {
+        let problem = format!("is `{}`, which cannot be changed: the day makes its own", what.kind);
+        return Err(field.fault_at("kind", problem, "change the NodePool or the NodeClass that it comes of"));
+    }
     let set = field.require("set")?;
-    set.entries()?;
-    Ok(Deed::Patch(reference(&field)?, set.json()))
+    for (key, field) in set.entries()? {
+        match key {
+            "apiVersion" | "kind" | "status" => {
+                let why = if key == "status" { "is for the cluster to say" } else { "says what the object is" };
+                return Err(field.fault(format!("{why}, and cannot be set"), "set what is in `spec`"));
+            }
+            "metadata" => only(&field, &["labels", "annotations"])?,
+            _ => {}
+        }
+    }
+    Ok(Deed::Patch(what, set.json()))
+}
+
+fn delete(field: Field<'_>) -> Decoded<Deed> {
+    only(&field, &["kind", "namespace", "name"])?;
+    let what = reference(&field)?;
+    if matches!(what.kind.as_str(), "CSINode" | "VolumeAttachment") {
+        let problem = format!("is `{}`, which comes and goes with its node", what.kind);
+        return Err(field.fault_at("kind", problem, "delete the Node, or the pod that uses the volume"));
+    }
+    Ok(Deed::Delete(what))
+}
+
+fn delete_all(field: Field<'_>) -> Decoded<Deed> {
+    if field.boolean()? {
+        return Ok(Deed::DeleteAll);
+    }
+    Err(field.fault("can only be true", "leave the event out, or write `deleteAll: true`"))
 }
 
 fn run_out(field: Field<'_>) -> Decoded<Deed> {
-    field.only(&["instanceType", "zone", "capacityType", "for"]);
-    Ok(Deed::RunOut(meant(&field)?, span(field.require("for")?)?))
+    only(&field, &["instanceType", "zone", "capacityType", "for"])?;
+    Ok(Deed::RunOut(meant(&field)?, lasting(field.require("for")?)?))
 }
 
 fn refuse(field: Field<'_>) -> Decoded<Deed> {
-    field.only(&["launches", "for"]);
-    let launches = field.read("launches", |count| count.crowd())?.unwrap_or(1);
-    Ok(Deed::Refuse(launches, span(field.require("for")?)?))
+    only(&field, &["launches", "for"])?;
+    let launches = field.read("launches", some)?.unwrap_or(1);
+    Ok(Deed::Refuse(launches, lasting(field.require("for")?)?))
 }
 
 fn misregister(field: Field<'_>) -> Decoded<Deed> {
-    field.only(&["launches", "code"]);
-    let launches = field.read("launches", |count| count.crowd())?.unwrap_or(1);
+    only(&field, &["launches", "code"])?;
+    let launches = field.read("launches", some)?.unwrap_or(1);
     let code = field.require("code")?;
     let text = code.text()?;
     let verdict = muster_bootstrap::verdicts::find(text).ok_or_else(|| {
-        code.fault(format!("`{text}` is no code of a verdict"), "take one of docs/verdicts.md, such as `KA07`")
+        let problem = format!("is `{}`, which is no code of a verdict", shorten(text));
+        code.fault(problem, "take one of docs/verdicts.md, such as `KA07`")
     })?;
     Ok(Deed::Misregister(launches, verdict.code))
 }
 
 fn interrupt(field: Field<'_>) -> Decoded<Deed> {
-    field.only(&["instanceType", "zone", "nodes"]);
-    let nodes = field.read("nodes", |count| count.crowd())?.unwrap_or(1);
+    only(&field, &["instanceType", "zone", "nodes"])?;
+    let nodes = field.read("nodes", some)?.unwrap_or(1);
     Ok(Deed::Interrupt(Meant { capacity_type: Some(CapacityType::Spot), ..meant(&field)? }, nodes))
 }
 
 fn stop(field: Field<'_>) -> Decoded<Deed> {
-    field.only(&["afterWrites", "for"]);
+    only(&field, &["afterWrites", "for"])?;
     let writes = field.read("afterWrites", |count| count.count())?.unwrap_or(0);
     Ok(Deed::Stop(u64::from(writes), field.read("for", span)?.unwrap_or(Duration::from_secs(20))))
 }
 
-fn reference(field: &Field<'_>) -> Decoded<Reference> {
-    let kind = field.require("kind")?.text()?.to_owned();
-    let name = field.require("name")?.text()?;
-    let namespace = field.read("namespace", |field| field.text().map(str::to_owned))?;
-    let is_bare = ["NodePool", "EC2NodeClass", "KWOKNodeClass", "NodeClaim", "Node", "NodeOverlay"];
-    let path = if is_bare.contains(&kind.as_str()) {
-        Path::bare(name)
-    } else {
-        Path::new(namespace.unwrap_or_else(|| "default".to_owned()), name)
+/// One at the least: none would be an event without effect.
+fn some(field: Field<'_>) -> Decoded<u32> {
+    match field.crowd()? {
+        0 => Err(field.fault("is 0, so nothing would happen", "write 1 or more, or leave the event out")),
+        count => Ok(count),
+    }
+}
+
+/// The kind of the object that is meant, which must be one that is read.
+fn known_kind(field: &Field<'_>) -> Decoded<String> {
+    let kind = field.require("kind")?;
+    let text = kind.text()?;
+    if kind_named(text).is_some() {
+        return Ok(text.to_owned());
+    }
+    let names = || kinds().map(|known| known.kind).filter(|kind| !OWN.contains(kind));
+    let hint = match nearest_of(names(), text) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("a day is played with {}", names().collect::<Vec<_>>().join(", ")),
     };
-    Ok(Reference { kind, path })
+    Err(kind.fault(format!("is `{}`, which is no kind that a day is played with", shorten(text)), hint))
+}
+
+fn reference(field: &Field<'_>) -> Decoded<Reference> {
+    let kind = known_kind(field)?;
+    let name = field.require("name")?.text()?;
+    let namespace = field.get("namespace")?;
+    if let Some(namespace) = namespace.filter(|_| !has_namespace(&kind)) {
+        return Err(namespace.fault(format!("is given, and a {kind} is in none"), "leave it out"));
+    }
+    let namespace = namespace.map(|namespace| namespace.text()).transpose()?;
+    Ok(Reference { path: path_for(&kind, namespace, name), kind })
 }
 
 fn meant(field: &Field<'_>) -> Decoded<Meant> {
@@ -186,15 +286,36 @@ fn meant(field: &Field<'_>) -> Decoded<Meant> {
 }
 
 fn span(field: Field<'_>) -> Decoded<Duration> {
-    let text = field.text()?;
-    text.parse::<Span>()
-        .map(|span| span.0)
-        .map_err(|_| field.fault(format!("`{text}` is not a duration"), "write it as `90s`, `15m` or `1h30m`"))
+    let text = shorten(field.text()?);
+    let too_long = || field.fault(format!("is `{text}`, which is longer than a year"), "write at most `8784h`");
+    match field.text()?.parse::<Span>() {
+        Ok(Span(length)) if length <= LONGEST => Ok(length),
+        Ok(_) | Err(DurationError::TooLong(_)) => Err(too_long()),
+        Err(DurationError::Malformed(_)) => {
+            Err(field.fault(format!("is `{text}`, which is not a duration"), "write it as `90s`, `15m` or `1h30m`"))
+        }
+    }
+}
+
+/// A duration of something that must last for it to be anything.
+fn lasting(field: Field<'_>) -> Decoded<Duration> {
+    match span(field)? {
+        Duration::ZERO => Err(field.fault("is no time at all", "write it as `90s`, `15m` or `1h30m`")),
+        length => Ok(length),
+    }
 }
 
 fn moment(field: Field<'_>) -> Decoded<Timestamp> {
-    let text = field.text()?;
-    text.parse().map_err(|_| {
-        field.fault(format!("`{text}` is not a moment"), "write it in RFC 3339, such as `2026-01-05T06:00:00Z`")
-    })
+    let text = shorten(field.text()?);
+    let moment: Timestamp = field.text()?.parse().map_err(|_| {
+        field.fault(
+            format!("is `{text}`, which is not a moment"),
+            "write it in RFC 3339, such as `2026-01-05T06:00:00Z`",
+        )
+    })?;
+    if !YEARS.contains(&moment.to_zoned(jiff::tz::TimeZone::UTC).year()) {
+        let hint = format!("write one from {} to {}", YEARS.start, YEARS.end - 1);
+        return Err(field.fault(format!("is `{text}`, in a year that no day begins in"), hint));
+    }
+    Ok(moment)
 }

@@ -10,12 +10,12 @@ use crate::manifest::Source;
 fn script(text: &str) -> super::Script {
     let head = "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n";
     let source = Source { name: "day.yaml".to_owned(), text: format!("{head}{text}"), only_json: false };
-    read_script(&source).unwrap_or_else(|error| panic!("{error}"))
+    read_script(source).unwrap_or_else(|error| panic!("{error}")).script
 }
 
 fn refused(text: &str) -> String {
     let source = Source { name: "day.yaml".to_owned(), text: text.to_owned(), only_json: false };
-    read_script(&source).map(|_| ()).unwrap_err().to_string()
+    read_script(source).map(|_| ()).unwrap_err().to_string()
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_script_is_read_as_it_is_written() {
     let day = default_day(&objects(CLUSTER));
     let text = serde_saphyr::to_string(&day.document()).unwrap();
     let source = Source { name: "day.yaml".to_owned(), text, only_json: false };
-    assert_eq!(read_script(&source).unwrap().document(), day.document());
+    assert_eq!(read_script(source).unwrap().script.document(), day.document());
 }
 
 #[test]
