@@ -292,6 +292,30 @@ fn the_day_in_the_readme_is_what_is_played() {
     }
 }
 
+/// The example of the document is of the same day. What the rival pays stands in the picture of the README, too.
+#[test]
+fn the_day_in_the_reference_is_what_is_played() {
+    let text = |file: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    let (reference, readme) = (text("../docs/cli.md"), text("../README.md"));
+    let part = reference.split("### `SimulatedDay`").nth(1).unwrap();
+    let mut example = json(part.split("```json\n").nth(1).unwrap().split("```").next().unwrap());
+    let mut played =
+        json(&succeeds(&["simulate", "-f", shop().to_str().unwrap(), "--no-comparison", "-o", "json"], ""));
+    for list in ["trace", "nodes"] {
+        let shown = example[list].as_array().unwrap();
+        let all = played[list].as_array().unwrap();
+        assert!(!shown.is_empty() && shown.iter().all(|one| all.contains(one)), "{list}:\n{shown:#?}\n{all:#?}");
+    }
+    let rival = example["bill"]["karpenterLike"].as_f64().unwrap();
+    assert!(readme.contains(&format!("${rival:.2} is what a Karpenter-like policy pays")), "{rival}");
+    for document in [&mut example, &mut played] {
+        let fields = document.as_object_mut().unwrap();
+        fields.retain(|key, _| key != "trace" && key != "nodes");
+        fields["bill"].as_object_mut().unwrap().retain(|key, _| key != "karpenterLike" && key != "priceSource");
+    }
+    assert_eq!(example, played);
+}
+
 #[test]
 fn a_decision_names_each_managed_node_once_and_is_the_same_twice() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disruption");

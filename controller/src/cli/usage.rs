@@ -61,7 +61,7 @@ fn message(error: &clap::Error, typed: &[OsString]) -> String {
             let nearest = texts(ContextKind::SuggestedValue).into_iter().next();
             let nearest = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
             let valid = one_of(&texts(ContextKind::ValidValue));
-            let hint = nearest.into_iter().chain(valid).reduce(|nearest, valid| format!("{nearest} {valid}"));
+            let hint = nearest.into_iter().chain(valid).reduce(|nearest, valid| format!("{nearest} Or {valid}"));
             (format!("{argument}: `{value}` is no value of it"), hint)
         }
         ErrorKind::ValueValidation => {
@@ -119,7 +119,7 @@ fn message(error: &clap::Error, typed: &[OsString]) -> String {
 
 /// `--seed <N>` without what it takes, in backticks.
 fn quoted(argument: &str) -> String {
-    let name = if argument.starts_with('-') { argument.split([' ', '=']).next().unwrap_or(argument) } else { argument };
+    let name = if argument.starts_with('-') { argument.split([' ', '=', '[']).next().unwrap_or(argument) } else { argument };
     let name = name.trim_end_matches("...");
     format!("`{}`", name.trim_start_matches('<').trim_end_matches('>'))
 }
