@@ -27,16 +27,31 @@ pub(super) fn nothing_offered(
         let order = allowed(y).cmp(&allowed(x)).then(cost(x).total_cmp(&cost(y)));
         order.then_with(|| a.name.cmp(&b.name))
     });
-    let names = wording::list(candidates.iter().map(|it| &type_of(it).name), " ");
+    let names = |is_meant: &dyn Fn(&Offering) -> bool| {
+        let of = |it: &&&TypeView| {
+            let mut matching = type_of(it).offerings.iter().filter(|it| required.intersects(&it.requirements));
+            matching.any(is_meant)
+        };
+        let meant: Vec<_> = candidates.iter().filter(of).map(|it| &type_of(it).name).collect();
+        (!meant.is_empty()).then(|| wording::list(meant, " "))
+    };
+    // Of a type that is gone in one place and has no price in another, the first is what keeps the pod waiting.
+    let (gone, unpriced) = (names(&|it| !it.available), names(&|it| it.available));
     let (reason, why) = if let Some((it, offering)) = matching().find(|(_, it)| is_reserved(it) && it.launchable()) {
         (Reason::Reserved, reservation(census, it, offering))
-    } else if matching().any(|(_, offering)| offering.available) {
-        (Reason::NoOffering, format!("no price is known for {names}"))
-    } else if matching().next().is_some() {
-        (Reason::NoOffering, format!("none of {names} is available there now"))
     } else {
-        let place = place(required);
-        (Reason::NoOffering, format!("{names} would hold the pod, and none is offered{place}"))
+        let why = match (gone, unpriced) {
+            (Some(gone), None) => format!("none of {gone} is available there now"),
+            (Some(gone), Some(unpriced)) => {
+                format!("none of {gone} is available there now, and no price is known for {unpriced}")
+            }
+            (None, Some(unpriced)) => format!("no price is known for {unpriced}"),
+            (None, None) => {
+                let names = wording::list(candidates.iter().map(|it| &type_of(it).name), " ");
+                format!("{names} would hold the pod, and none is offered{}", place(required))
+            }
+        };
+        (Reason::NoOffering, why)
     };
     let finding = Finding::new(Stage::Offerings, reason, format!("no instance type has the required offering, {why}"));
     let Some((it, offering)) = elsewhere else {

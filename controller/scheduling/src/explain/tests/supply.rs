@@ -37,6 +37,22 @@ fn offerings_limits_and_flexibility() {
             "wait for capacity, or allow more instance types",
         ],
     );
+    let half_gone = |world: &mut World, _: &mut PodSpec| {
+        world.problem.catalogues[0].edit(|types| {
+            types[0].offerings.iter_mut().for_each(|it| it.available = false);
+            types[1].offerings.iter_mut().for_each(|it| it.price = None);
+        });
+    };
+    case(
+        "no capacity of what has a price",
+        half_gone,
+        Reason::NoOffering,
+        [
+            "no instance type has the required offering, none of m.small is available there now, and no price is known for m.large",
+            "",
+            "wait for capacity, or allow more instance types",
+        ],
+    );
     let reserved = |world: &mut World, spec: &mut PodSpec| {
         let kind = requires(&[(labels::ZONE, &["a"]), (labels::CAPACITY_TYPE, &["reserved"])]);
         world.problem.catalogues[0].edit(|types| {
