@@ -119,7 +119,8 @@ fn message(error: &clap::Error, typed: &[OsString]) -> String {
 
 /// `--seed <N>` without what it takes, in backticks.
 fn quoted(argument: &str) -> String {
-    let name = if argument.starts_with('-') { argument.split([' ', '=', '[']).next().unwrap_or(argument) } else { argument };
+    let name =
+        if argument.starts_with('-') { argument.split([' ', '=', '[']).next().unwrap_or(argument) } else { argument };
     let name = name.trim_end_matches("...");
     format!("`{}`", name.trim_start_matches('<').trim_end_matches('>'))
 }
