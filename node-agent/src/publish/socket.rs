@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 
-use muster_proto::FILE_DESCRIPTOR_SET;
+use muster_proto::AGENT_DESCRIPTORS;
 use muster_proto::health::health_check_response::ServingStatus;
 use muster_proto::health::health_server::{Health, HealthServer};
 use muster_proto::health::{HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse};
@@ -33,7 +33,7 @@ pub async fn serve(
     asked_tx: mpsc::Sender<Asked>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let describe =
-        || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET);
+        || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(AGENT_DESCRIPTORS);
     Server::builder()
         .add_service(HealthServer::new(HealthOf(statuses)))
         .add_service(AdmissionServer::new(AdmissionBy(asked_tx)))
