@@ -29,7 +29,7 @@ fn a_document_of_ec2_is_read() {
             instance_type: "m5.large".to_owned(),
             image: "ami-0123456789abcdef0".to_owned(),
             address: Some(IpAddr::from([10, 0, 1, 5])),
-            pending: "2026-11-22T16:00:00Z".parse().unwrap(),
+            pending: "2024-01-01T00:00:00Z".parse().unwrap(),
         }
     );
     assert_eq!(verify(text!("definite.b64"), &pinned(), "eu-west-1"), Ok(document), "with its certificate, in DER");
@@ -88,7 +88,7 @@ fn what_is_signed_must_be_an_identity_document() {
         ("\"i-0123456789abcdef0\"", "null", "instanceId"),
         ("\"i-0123456789abcdef0\"", "\"\"", "instanceId"),
         ("\"123456789012\"", "123456789012", "accountId"),
-        ("2026-11-22T16:00:00Z", "lately", "pendingTime"),
+        ("2024-01-01T00:00:00Z", "lately", "pendingTime"),
         ("10.0.1.5", "10.0.1", "privateIp"),
     ] {
         assert_eq!(read(&good.replacen(from, to, 1)), DocumentFault::Content(field), "{to}");
