@@ -18,6 +18,7 @@
 #[rustfmt::skip]
 pub mod health;
 
+pub mod answer;
 mod hidden;
 
 /// `muster.v1`: what the agent answers on its socket, and what it and the controller say to each other.

@@ -342,11 +342,11 @@ pub struct EnrolRequest {
 /// A request for `GetCallerIdentity` that the instance has signed, and the controller sends. It is
 ///
 ///    POST / HTTP/1.1
-///    host: sts.<region>.<domain of the partition>
+///    host: sts.REGION.DOMAIN-OF-THE-PARTITION
 ///    content-type: application/x-www-form-urlencoded; charset=utf-8
-///    x-muster-cluster: <name of the cluster>
-///    x-muster-key-sha256: <SHA-256 of the SubjectPublicKeyInfo of the caller's key, 64 hexadecimal digits>
-///    x-muster-nonce: <the nonce, 64 hexadecimal digits>
+///    x-muster-cluster: NAME
+///    x-muster-key-sha256: SHA-256 of the SubjectPublicKeyInfo of the key that the caller comes with, 64 hexadecimal digits
+///    x-muster-nonce: the nonce, 64 hexadecimal digits
 ///
 ///    Action=GetCallerIdentity&Version=2011-06-15
 ///
