@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_link::{NodeIdentity, Policy};
 use tonic::Status;
 
 use crate::peer::Peer;
@@ -16,6 +17,7 @@ const ENROL: &str = "this certificate does not speak for a node: enrol";
 #[derive(Debug)]
 pub(crate) struct Gate<S> {
     pub(crate) sources: Arc<S>,
+    pub(crate) policy: Arc<Policy>,
     pub(crate) refusals: Refusals,
 }
 
@@ -34,7 +36,7 @@ impl<S: Sources> Gate<S> {
 
     /// A certificate is taken back by forgetting the launch, or by an enrolment with another key.
     pub(crate) async fn is_node(&self, peer: &Peer) -> Result<(), Status> {
-        let Some(node) = &peer.node else {
+        let Some(node) = peer.node.as_ref().filter(|node| self.is_of_this_cluster(node)) else {
             self.refusals.count("NotEnrolled");
             return Err(Status::unauthenticated(ENROL));
         };
@@ -49,5 +51,11 @@ impl<S: Sources> Gate<S> {
         self.refusals.count("CertificateTakenBack");
         tracing::warn!(instance = node.instance, peer = %peer.address, "a certificate that does not count any more was used");
         Err(Status::unauthenticated(ENROL))
+    }
+
+    /// Whoever has copied the authority's Secret into another cluster has not made one cluster of two.
+    fn is_of_this_cluster(&self, node: &NodeIdentity) -> bool {
+        let Policy { cluster, account, region, .. } = &*self.policy;
+        (&node.cluster, &node.account, &node.region) == (cluster, account, region)
     }
 }

@@ -91,19 +91,19 @@ pub async fn serve<S: Sources>(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), AuthorityFault> {
     let Gateway { sources, authority, policy, certificates, limits, refusals, statuses, clock } = gateway;
-    let authority = Arc::new(authority);
+    let (authority, policy) = (Arc::new(authority), Arc::new(policy));
     let acceptor = acceptor(&authority, clock())?;
     let enrolments = Enrolments {
         sources: Arc::clone(&sources),
         authority: Arc::clone(&authority),
-        policy: Arc::new(policy),
+        policy: Arc::clone(&policy),
         certificates: Arc::new(certificates),
         nonces: Mutex::new(Nonces::new(limits.nonces)),
         at_once: Semaphore::new(limits.enrolments),
         refusals: refusals.clone(),
         clock,
     };
-    let gate = Arc::new(Gate { sources, refusals: refusals.clone() });
+    let gate = Arc::new(Gate { sources, policy, refusals: refusals.clone() });
     let reports = Reports { gate: Arc::clone(&gate), streams: Streams::default(), interval: limits.report_interval };
     let routes = Routes::new(EnrolmentServer::new(enrolments).max_decoding_message_size(ENROLMENT))
         .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))

@@ -13,7 +13,7 @@ const LINE: usize = 2 * 1024;
 /// Bytes of a name.
 const NAME: usize = 253;
 /// Bytes of a log bundle.
-pub(crate) const BUNDLE: usize = 192 * 1024;
+const BUNDLE: usize = 192 * 1024;
 
 /// What a node sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,34 +167,35 @@ pub struct LogBundle {
     pub content: Vec<u8>,
 }
 
-/// Reads a message.
-///
-/// # Errors
-/// It is not one that an agent sends; the status names the field.
-pub(crate) fn message(request: wire::FollowRequest) -> Result<Option<Message>, Status> {
-    use wire::follow_request::Message as Wire;
-    // One of a newer agent has no case here, and is passed over.
-    let Some(message) = request.message else { return Ok(None) };
-    Ok(match message {
-        Wire::Hello(hello) => Some(Message::Hello {
-            agent_version: line(&hello.agent_version, NAME, "hello.agent_version")?,
-            boot_id: line(&hello.boot_id, NAME, "hello.boot_id")?,
-        }),
-        Wire::Report(report) => Some(Message::Report(self::report(report)?)),
-        Wire::Notice(notice) => {
-            let kind = match notice.kind() {
-                wire::notice::Kind::Interruption => NoticeKind::Interruption,
-                wire::notice::Kind::Rebalance => NoticeKind::Rebalance,
-                wire::notice::Kind::Unspecified => return Ok(None),
-            };
-            Some(Message::Notice(Notice { kind, text: line(&notice.text, LINE, "notice.text")? }))
-        }
-        Wire::Bundle(bundle) if bundle.content.len() <= BUNDLE => Some(Message::Bundle(LogBundle {
-            verdict: some(code(&bundle.verdict, "bundle.verdict")?),
-            content: bundle.content,
-        })),
-        Wire::Bundle(_) => return Err(too_long("bundle.content")),
-    })
+impl Message {
+    /// Reads a message; `None` if it is of a kind that is not known here, as a newer agent may send.
+    ///
+    /// # Errors
+    /// It is not one that an agent sends; the status names the field.
+    pub fn read(request: wire::FollowRequest) -> Result<Option<Self>, Status> {
+        use wire::follow_request::Message as Wire;
+        let Some(message) = request.message else { return Ok(None) };
+        Ok(match message {
+            Wire::Hello(hello) => Some(Self::Hello {
+                agent_version: line(&hello.agent_version, NAME, "hello.agent_version")?,
+                boot_id: line(&hello.boot_id, NAME, "hello.boot_id")?,
+            }),
+            Wire::Report(report) => Some(Self::Report(self::report(report)?)),
+            Wire::Notice(notice) => {
+                let kind = match notice.kind() {
+                    wire::notice::Kind::Interruption => NoticeKind::Interruption,
+                    wire::notice::Kind::Rebalance => NoticeKind::Rebalance,
+                    wire::notice::Kind::Unspecified => return Ok(None),
+                };
+                Some(Self::Notice(Notice { kind, text: line(&notice.text, LINE, "notice.text")? }))
+            }
+            Wire::Bundle(bundle) if bundle.content.len() <= BUNDLE => Some(Self::Bundle(LogBundle {
+                verdict: some(code(&bundle.verdict, "bundle.verdict")?),
+                content: bundle.content,
+            })),
+            Wire::Bundle(_) => return Err(too_long("bundle.content")),
+        })
+    }
 }
 
 fn report(report: wire::NodeReport) -> Result<Report, Status> {

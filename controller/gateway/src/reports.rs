@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::admit::Gate;
 use crate::peer::Peer;
-use crate::read::{self, Message, Report};
+use crate::read::{Message, Report};
 use crate::sources::Sources;
 
 /// How many messages a node may send at once. A boot has six stages, and a burst of findings is one report.
@@ -198,7 +198,7 @@ impl<S: Sources> Conversation<S> {
         }
         // The certificate may have been taken back since the stream began.
         self.gate.is_node(&self.peer).await?;
-        let message = read::message(request).inspect_err(|_| self.gate.refusals.count("MessageMalformed"))?;
+        let message = Message::read(request).inspect_err(|_| self.gate.refusals.count("MessageMalformed"))?;
         match message {
             None => Ok(Next::Nothing),
             Some(Message::Hello { agent_version, boot_id }) => {

@@ -163,9 +163,15 @@ async fn who_does_not_read_is_cut_and_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_connection_ends_with_its_age() {
-    let limits = Limits { age: Duration::from_millis(200), grace: Duration::from_millis(200), ..Limits::default() };
-    let world = World::with(limits).await;
+    let world = World::start().await;
     let node = Node::enrolled(A, &world).await;
-    let mut talk = Talk::open(&node, &world).await;
+    let (material, memory) = (world.material.clone(), world.stop().await);
+    let world = World::again(Limits { age: Duration::from_millis(100), ..Limits::default() }, memory, material).await;
+    // Where the machine is busy a connection may be old before anything is said on it; the next one is as good.
+    let mut talk = loop {
+        if let Ok(talk) = Talk::try_open(&node, &world).await {
+            break talk;
+        }
+    };
     assert_eq!(talk.end().await.code(), Code::Unavailable);
 }

@@ -148,4 +148,12 @@ async fn a_certificate_is_of_no_use_at_another_address_or_for_another_cluster() 
     node.from = [127, 0, 0, 1].into();
     assert_eq!(call(&node, &other_cluster, follow, speech()).await.unwrap_err().code(), Code::Unauthenticated);
     assert_eq!((world.refusals.of("NotEnrolled"), other_cluster.refusals.of("NotEnrolled")), (1, 1));
+    let copied = world.copied("green").await;
+    assert_eq!(
+        call(&node, &copied, follow, speech()).await.unwrap_err().code(),
+        Code::Unauthenticated,
+        "same authority"
+    );
+    let same = world.copied("blue").await;
+    assert!(call(&node, &same, follow, speech()).await.is_ok(), "another replica");
 }

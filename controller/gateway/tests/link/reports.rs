@@ -14,6 +14,7 @@ use crate::node::Node;
 use crate::world::{A, World};
 
 /// A stream from the node's end.
+#[derive(Debug)]
 pub(crate) struct Talk {
     pub(crate) say: mpsc::Sender<FollowRequest>,
     pub(crate) hear: Streaming<FollowResponse>,
@@ -21,10 +22,14 @@ pub(crate) struct Talk {
 
 impl Talk {
     pub(crate) async fn open(node: &Node, world: &World) -> Self {
+        Self::try_open(node, world).await.unwrap()
+    }
+
+    pub(crate) async fn try_open(node: &Node, world: &World) -> Result<Self, Status> {
         let (say, said) = mpsc::channel(256);
         say.send(FollowRequest { message: Some(Say::Hello(Hello::default())) }).await.unwrap();
-        let hear = node.reports(world).await.follow(ReceiverStream::new(said)).await.unwrap().into_inner();
-        Self { say, hear }
+        let hear = node.reports(world).await.follow(ReceiverStream::new(said)).await?.into_inner();
+        Ok(Self { say, hear })
     }
 
     pub(crate) async fn say(&self, message: Say) {

@@ -211,8 +211,17 @@ impl World {
         Self::again(limits, Arc::new(Memory::two()), Material::make(Timestamp::now()).unwrap()).await
     }
 
+    /// Another cluster that has the same authority and the same NodeClaims, by somebody's mistake.
+    pub(crate) async fn copied(&self, cluster: &str) -> Self {
+        Self::named(cluster, Limits::default(), Arc::clone(&self.memory), self.material.clone()).await
+    }
+
     /// A replica with what another has kept.
     pub(crate) async fn again(limits: Limits, memory: Arc<Memory>, material: Material) -> Self {
+        Self::named("blue", limits, memory, material).await
+    }
+
+    async fn named(cluster: &str, limits: Limits, memory: Arc<Memory>, material: Material) -> Self {
         let authority = Authority::read(&material, Timestamp::now()).unwrap();
         let pinned = authority.certificate_pem().to_owned();
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
@@ -224,7 +233,7 @@ impl World {
             sources: Arc::clone(&memory),
             authority,
             policy: Policy {
-                cluster: text("blue"),
+                cluster: text(cluster),
                 partition: text("aws"),
                 account: text("123456789012"),
                 region: text("eu-west-1"),
