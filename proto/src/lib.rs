@@ -3,7 +3,9 @@
 //!
 //! ```text
 //!  grpc/health/v1        who asks how a node or a controller is   grpcurl, kubelet probes, operators
-//!  muster/v1             the kubelet's unit ──► agent             may the kubelet start?
+//!  muster/v1/admission   the kubelet's unit ──► agent             may the kubelet start?
+//!  muster/v1/enrolment   agent ──► controller                     who is this node? once a boot
+//!  muster/v1/node_reports  agent ◄─► controller                   how is it? one stream while it lives
 //!  kubelet/podresources  agent ──► kubelet                        which devices may it give to pods?
 //!  cri/runtime/v1        agent ──► containerd                     is this image there?
 //! ```
@@ -16,7 +18,10 @@
 #[rustfmt::skip]
 pub mod health;
 
-/// `muster.v1`: what the agent answers on its socket.
+pub mod answer;
+mod hidden;
+
+/// `muster.v1`: what the agent answers on its socket, and what it and the controller say to each other.
 #[path = "generated/muster.v1.rs"]
 #[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
 #[rustfmt::skip]
@@ -34,5 +39,8 @@ pub mod pod_resources;
 #[rustfmt::skip]
 pub mod container_runtime;
 
-/// The descriptors of the services that Muster itself offers, for gRPC reflection.
-pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptors.bin");
+/// The descriptors of what the agent offers on its socket, for gRPC reflection.
+pub const AGENT_DESCRIPTORS: &[u8] = include_bytes!("generated/agent.bin");
+
+/// The descriptors of what the controller offers.
+pub const CONTROLLER_DESCRIPTORS: &[u8] = include_bytes!("generated/controller.bin");

@@ -305,3 +305,1164 @@ pub mod admission_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChallengeRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChallengeResponse {
+    /// 32 random bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub nonce: ::prost::alloc::vec::Vec<u8>,
+    /// When the nonce is of no use any more.
+    #[prost(message, optional, tag = "2")]
+    pub expires_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Name of the cluster. The proof of the role is signed over it.
+    #[prost(string, tag = "3")]
+    pub cluster: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct EnrolRequest {
+    /// The nonce of the challenge.
+    #[prost(bytes = "vec", tag = "1")]
+    pub nonce: ::prost::alloc::vec::Vec<u8>,
+    /// The secret of the launch template, from the agent's configuration. It tells a launch; alone it proves nothing.
+    #[prost(string, tag = "2")]
+    pub launch_token: ::prost::alloc::string::String,
+    /// The instance identity document with its RSA-2048 signature: PKCS #7 in base64, as instance metadata has it at
+    /// `dynamic/instance-identity/rsa2048`. At most 16 KiB.
+    #[prost(string, tag = "3")]
+    pub identity_document: ::prost::alloc::string::String,
+    /// Proves the role of the instance. Absent only where the controller was told to do without.
+    #[prost(message, optional, tag = "4")]
+    pub role_proof: ::core::option::Option<RoleProof>,
+    /// Proves that the caller is who enrolled as this instance before, if that was with another key: after a reboot.
+    #[prost(message, optional, tag = "5")]
+    pub previous_key: ::core::option::Option<PreviousKey>,
+}
+/// A request for `GetCallerIdentity` that the instance has signed, and the controller sends. It is
+///
+///    POST / HTTP/1.1
+///    host: sts.REGION.DOMAIN-OF-THE-PARTITION
+///    content-type: application/x-www-form-urlencoded; charset=utf-8
+///    x-muster-cluster: NAME
+///    x-muster-key-sha256: SHA-256 of the SubjectPublicKeyInfo of the key that the caller comes with, 64 hexadecimal digits
+///    x-muster-nonce: the nonce, 64 hexadecimal digits
+///
+///    Action=GetCallerIdentity&Version=2011-06-15
+///
+/// with all of these headers signed (Signature Version 4). What is not sent here the controller writes itself, so that a request
+/// with any other content has another signature.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct RoleProof {
+    /// The header `authorization`.
+    #[prost(string, tag = "1")]
+    pub authorization: ::prost::alloc::string::String,
+    /// The header `x-amz-date`: `20261122T160018Z`.
+    #[prost(string, tag = "2")]
+    pub date: ::prost::alloc::string::String,
+    /// The header `x-amz-security-token`.
+    #[prost(string, tag = "3")]
+    pub security_token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreviousKey {
+    /// SubjectPublicKeyInfo (DER) of the key that the instance enrolled with before.
+    #[prost(bytes = "vec", tag = "1")]
+    pub public_key: ::prost::alloc::vec::Vec<u8>,
+    /// ECDSA P-256 with SHA-256 (ASN.1), by that key, over `muster-enrol-again`, the nonce, and the SHA-256 of the
+    /// SubjectPublicKeyInfo of the new key.
+    #[prost(bytes = "vec", tag = "2")]
+    pub signature: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnrolResponse {
+    #[prost(message, optional, tag = "1")]
+    pub credential: ::core::option::Option<Credential>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewResponse {
+    #[prost(message, optional, tag = "1")]
+    pub credential: ::core::option::Option<Credential>,
+}
+/// What the node comes with from now on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Credential {
+    /// The certificate for the caller's key, and those that it chains to (PEM). Its URI says which instance this is.
+    #[prost(string, tag = "1")]
+    pub certificate_chain: ::prost::alloc::string::String,
+    /// When to ask for the next one.
+    #[prost(message, optional, tag = "2")]
+    pub renew_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it is of no use any more.
+    #[prost(message, optional, tag = "3")]
+    pub expires_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Generated client implementations.
+pub mod enrolment_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    #[derive(Debug, Clone)]
+    pub struct EnrolmentClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> EnrolmentClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> EnrolmentClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            EnrolmentClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Asks for a nonce. It is good for one attempt of this key.
+        pub async fn challenge(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChallengeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChallengeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/muster.v1.Enrolment/Challenge",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("muster.v1.Enrolment", "Challenge"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Hands in the evidence. The controller's log says why one is refused; the caller learns only whether to try again:
+        ///
+        ///   PERMISSION_DENIED    refused; the same evidence will be refused again
+        ///   UNAVAILABLE          something is not known yet, or somebody who is asked does not answer: try again
+        ///   RESOURCE_EXHAUSTED   too many at once: try again
+        pub async fn enrol(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EnrolRequest>,
+        ) -> std::result::Result<tonic::Response<super::EnrolResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/muster.v1.Enrolment/Enrol",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("muster.v1.Enrolment", "Enrol"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Gives a node that is enrolled a new certificate for the key that it has.
+        pub async fn renew(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RenewRequest>,
+        ) -> std::result::Result<tonic::Response<super::RenewResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/muster.v1.Enrolment/Renew",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("muster.v1.Enrolment", "Renew"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod enrolment_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with EnrolmentServer.
+    #[async_trait]
+    pub trait Enrolment: std::marker::Send + std::marker::Sync + 'static {
+        /// Asks for a nonce. It is good for one attempt of this key.
+        async fn challenge(
+            &self,
+            request: tonic::Request<super::ChallengeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChallengeResponse>,
+            tonic::Status,
+        >;
+        /// Hands in the evidence. The controller's log says why one is refused; the caller learns only whether to try again:
+        ///
+        ///   PERMISSION_DENIED    refused; the same evidence will be refused again
+        ///   UNAVAILABLE          something is not known yet, or somebody who is asked does not answer: try again
+        ///   RESOURCE_EXHAUSTED   too many at once: try again
+        async fn enrol(
+            &self,
+            request: tonic::Request<super::EnrolRequest>,
+        ) -> std::result::Result<tonic::Response<super::EnrolResponse>, tonic::Status>;
+        /// Gives a node that is enrolled a new certificate for the key that it has.
+        async fn renew(
+            &self,
+            request: tonic::Request<super::RenewRequest>,
+        ) -> std::result::Result<tonic::Response<super::RenewResponse>, tonic::Status>;
+    }
+    #[derive(Debug)]
+    pub struct EnrolmentServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> EnrolmentServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for EnrolmentServer<T>
+    where
+        T: Enrolment,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/muster.v1.Enrolment/Challenge" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChallengeSvc<T: Enrolment>(pub Arc<T>);
+                    impl<
+                        T: Enrolment,
+                    > tonic::server::UnaryService<super::ChallengeRequest>
+                    for ChallengeSvc<T> {
+                        type Response = super::ChallengeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChallengeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Enrolment>::challenge(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChallengeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/muster.v1.Enrolment/Enrol" => {
+                    #[allow(non_camel_case_types)]
+                    struct EnrolSvc<T: Enrolment>(pub Arc<T>);
+                    impl<T: Enrolment> tonic::server::UnaryService<super::EnrolRequest>
+                    for EnrolSvc<T> {
+                        type Response = super::EnrolResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EnrolRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Enrolment>::enrol(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = EnrolSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/muster.v1.Enrolment/Renew" => {
+                    #[allow(non_camel_case_types)]
+                    struct RenewSvc<T: Enrolment>(pub Arc<T>);
+                    impl<T: Enrolment> tonic::server::UnaryService<super::RenewRequest>
+                    for RenewSvc<T> {
+                        type Response = super::RenewResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RenewRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Enrolment>::renew(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RenewSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for EnrolmentServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "muster.v1.Enrolment";
+    impl<T> tonic::server::NamedService for EnrolmentServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FollowRequest {
+    #[prost(oneof = "follow_request::Message", tags = "1, 2, 3, 4")]
+    pub message: ::core::option::Option<follow_request::Message>,
+}
+/// Nested message and enum types in `FollowRequest`.
+pub mod follow_request {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Message {
+        #[prost(message, tag = "1")]
+        Hello(super::Hello),
+        #[prost(message, tag = "2")]
+        Report(super::NodeReport),
+        #[prost(message, tag = "3")]
+        Notice(super::Notice),
+        #[prost(message, tag = "4")]
+        Bundle(super::LogBundle),
+    }
+}
+/// Who speaks. The first message of a stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Hello {
+    /// Version of the agent, as `0.1.0`.
+    #[prost(string, tag = "1")]
+    pub agent_version: ::prost::alloc::string::String,
+    /// The boot that this is about, as Nodes name it.
+    #[prost(string, tag = "2")]
+    pub boot_id: ::prost::alloc::string::String,
+}
+/// How the node stands. At most 256 KiB, and no more than 200 findings.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeReport {
+    /// Grows with every report of a boot. A report whose number is not above the last one's is passed over.
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    /// Name of the Node; empty as long as it is not known.
+    #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+    /// The stages on the way into the cluster, in order.
+    #[prost(message, repeated, tag = "3")]
+    pub phases: ::prost::alloc::vec::Vec<PhaseState>,
+    /// What is wrong, what matters most first.
+    #[prost(message, repeated, tag = "4")]
+    pub findings: ::prost::alloc::vec::Vec<Finding>,
+    /// Code of the finding that keeps the node from being one; empty if there is none. A node with one is given up.
+    #[prost(string, tag = "5")]
+    pub verdict: ::prost::alloc::string::String,
+    /// What the first stage that is not done waits for; empty if it waits for nothing that is known.
+    #[prost(string, tag = "6")]
+    pub waiting_for: ::prost::alloc::string::String,
+    /// What the node offers, and should.
+    #[prost(message, repeated, tag = "7")]
+    pub resources: ::prost::alloc::vec::Vec<Resource>,
+    /// When a part of this changed last.
+    #[prost(message, optional, tag = "8")]
+    pub changed_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PhaseState {
+    #[prost(enumeration = "Phase", tag = "1")]
+    pub phase: i32,
+    #[prost(enumeration = "Progress", tag = "2")]
+    pub progress: i32,
+    /// When it could begin; absent if it could not yet.
+    #[prost(message, optional, tag = "3")]
+    pub began_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it held for the first time; absent if it has not.
+    #[prost(message, optional, tag = "4")]
+    pub ended_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Finding {
+    /// A code of docs/verdicts.md, as `KA07`. The controller knows cause and fix by it; one that it does not know it passes on.
+    #[prost(string, tag = "1")]
+    pub code: ::prost::alloc::string::String,
+    #[prost(enumeration = "Severity", tag = "2")]
+    pub severity: i32,
+    /// The stage that it concerns.
+    #[prost(enumeration = "Phase", tag = "3")]
+    pub phase: i32,
+    /// What is wrong, in one line.
+    #[prost(string, tag = "4")]
+    pub message: ::prost::alloc::string::String,
+    /// Where it was seen.
+    #[prost(string, tag = "5")]
+    pub evidence_source: ::prost::alloc::string::String,
+    /// What was seen there.
+    #[prost(string, tag = "6")]
+    pub evidence: ::prost::alloc::string::String,
+    /// Since when.
+    #[prost(message, optional, tag = "7")]
+    pub since: ::core::option::Option<::prost_types::Timestamp>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Resource {
+    /// As `nvidia.com/gpu`.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// How many the node was launched for.
+    #[prost(uint64, tag = "2")]
+    pub wanted: u64,
+    /// How many its Node offers; absent as long as it is not known.
+    #[prost(uint64, optional, tag = "3")]
+    pub allocatable: ::core::option::Option<u64>,
+    /// What keeps it from offering them; empty if nothing does.
+    #[prost(string, tag = "4")]
+    pub broken: ::prost::alloc::string::String,
+}
+/// The cloud takes the instance back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Notice {
+    #[prost(enumeration = "notice::Kind", tag = "1")]
+    pub kind: i32,
+    /// What instance metadata says.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `Notice`.
+pub mod notice {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Kind {
+        Unspecified = 0,
+        /// In two minutes.
+        Interruption = 1,
+        /// It may, soon.
+        Rebalance = 2,
+    }
+    impl Kind {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "KIND_UNSPECIFIED",
+                Self::Interruption => "KIND_INTERRUPTION",
+                Self::Rebalance => "KIND_REBALANCE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "KIND_UNSPECIFIED" => Some(Self::Unspecified),
+                "KIND_INTERRUPTION" => Some(Self::Interruption),
+                "KIND_REBALANCE" => Some(Self::Rebalance),
+                _ => None,
+            }
+        }
+    }
+}
+/// The node's log bundle, because it was asked for or because of a verdict. At most 192 KiB: what is longer is cut by the node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogBundle {
+    /// The verdict that it is about; empty if it was asked for.
+    #[prost(string, tag = "1")]
+    pub verdict: ::prost::alloc::string::String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub content: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FollowResponse {
+    #[prost(oneof = "follow_response::Message", tags = "1, 2, 3")]
+    pub message: ::core::option::Option<follow_response::Message>,
+}
+/// Nested message and enum types in `FollowResponse`.
+pub mod follow_response {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Message {
+        #[prost(message, tag = "1")]
+        Acknowledgement(super::Acknowledgement),
+        #[prost(message, tag = "2")]
+        Configuration(super::Configuration),
+        #[prost(message, tag = "3")]
+        SendBundle(super::BundleRequest),
+    }
+}
+/// What the node sent up to this report is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Acknowledgement {
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+}
+/// What the controller wants of the node's agent. Sent after `hello`, and when it changes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Configuration {
+    /// The least number of milliseconds between two reports; 0 is none.
+    #[prost(uint32, tag = "1")]
+    pub report_interval_ms: u32,
+}
+/// Asks for the log bundle.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BundleRequest {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Phase {
+    Unspecified = 0,
+    /// The node is checked before its kubelet starts.
+    Preflight = 1,
+    /// The kubelet's files are written and its unit is started.
+    Bootstrap = 2,
+    /// The kubelet runs and says that it is well.
+    Kubelet = 3,
+    /// The API server has this instance's Node.
+    Registered = 4,
+    /// The node offers the devices that it was launched for.
+    Devices = 5,
+    /// The node is Ready and nothing that is taken off at the start is left on it.
+    Initialized = 6,
+}
+impl Phase {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PHASE_UNSPECIFIED",
+            Self::Preflight => "PHASE_PREFLIGHT",
+            Self::Bootstrap => "PHASE_BOOTSTRAP",
+            Self::Kubelet => "PHASE_KUBELET",
+            Self::Registered => "PHASE_REGISTERED",
+            Self::Devices => "PHASE_DEVICES",
+            Self::Initialized => "PHASE_INITIALIZED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PHASE_UNSPECIFIED" => Some(Self::Unspecified),
+            "PHASE_PREFLIGHT" => Some(Self::Preflight),
+            "PHASE_BOOTSTRAP" => Some(Self::Bootstrap),
+            "PHASE_KUBELET" => Some(Self::Kubelet),
+            "PHASE_REGISTERED" => Some(Self::Registered),
+            "PHASE_DEVICES" => Some(Self::Devices),
+            "PHASE_INITIALIZED" => Some(Self::Initialized),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Progress {
+    Unspecified = 0,
+    /// A stage before it is not done.
+    Pending = 1,
+    /// It is under way.
+    Running = 2,
+    /// It holds.
+    Done = 3,
+    /// Something keeps it from holding.
+    Failed = 4,
+}
+impl Progress {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PROGRESS_UNSPECIFIED",
+            Self::Pending => "PROGRESS_PENDING",
+            Self::Running => "PROGRESS_RUNNING",
+            Self::Done => "PROGRESS_DONE",
+            Self::Failed => "PROGRESS_FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PROGRESS_UNSPECIFIED" => Some(Self::Unspecified),
+            "PROGRESS_PENDING" => Some(Self::Pending),
+            "PROGRESS_RUNNING" => Some(Self::Running),
+            "PROGRESS_DONE" => Some(Self::Done),
+            "PROGRESS_FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Severity {
+    Unspecified = 0,
+    /// The node does not join, or joins wrong.
+    Error = 1,
+    /// It joins, and something does not work.
+    Warning = 2,
+    /// Worth knowing.
+    Info = 3,
+}
+impl Severity {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SEVERITY_UNSPECIFIED",
+            Self::Error => "SEVERITY_ERROR",
+            Self::Warning => "SEVERITY_WARNING",
+            Self::Info => "SEVERITY_INFO",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SEVERITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "SEVERITY_ERROR" => Some(Self::Error),
+            "SEVERITY_WARNING" => Some(Self::Warning),
+            "SEVERITY_INFO" => Some(Self::Info),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod node_reports_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    #[derive(Debug, Clone)]
+    pub struct NodeReportsClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> NodeReportsClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> NodeReportsClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            NodeReportsClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// One stream a node. The node begins with `hello` and its first report; each report replaces the one before it. The controller
+        /// answers each with the number of the last one that is kept. A stream that the same node opens replaces its old one, which ends
+        /// with ABORTED.
+        ///
+        /// Ends with UNAUTHENTICATED when the certificate may not speak any more (enrol again), and with UNAVAILABLE when the replica
+        /// ends or the connection is old (connect again).
+        pub async fn follow(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::FollowRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FollowResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/muster.v1.NodeReports/Follow",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("muster.v1.NodeReports", "Follow"));
+            self.inner.streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod node_reports_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with NodeReportsServer.
+    #[async_trait]
+    pub trait NodeReports: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Follow method.
+        type FollowStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::FollowResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// One stream a node. The node begins with `hello` and its first report; each report replaces the one before it. The controller
+        /// answers each with the number of the last one that is kept. A stream that the same node opens replaces its old one, which ends
+        /// with ABORTED.
+        ///
+        /// Ends with UNAUTHENTICATED when the certificate may not speak any more (enrol again), and with UNAVAILABLE when the replica
+        /// ends or the connection is old (connect again).
+        async fn follow(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::FollowRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::FollowStream>, tonic::Status>;
+    }
+    #[derive(Debug)]
+    pub struct NodeReportsServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> NodeReportsServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for NodeReportsServer<T>
+    where
+        T: NodeReports,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/muster.v1.NodeReports/Follow" => {
+                    #[allow(non_camel_case_types)]
+                    struct FollowSvc<T: NodeReports>(pub Arc<T>);
+                    impl<
+                        T: NodeReports,
+                    > tonic::server::StreamingService<super::FollowRequest>
+                    for FollowSvc<T> {
+                        type Response = super::FollowResponse;
+                        type ResponseStream = T::FollowStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::FollowRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as NodeReports>::follow(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FollowSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for NodeReportsServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "muster.v1.NodeReports";
+    impl<T> tonic::server::NamedService for NodeReportsServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

@@ -1,0 +1,213 @@
+//! The RPCs of enrolment: they gather what [`muster_link::decide`] looks at, and carry out what it says.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_link::document::{self, Certificates};
+use muster_link::sts::{self, CallerFault, SignedRequest};
+use muster_link::{
+    Admission, Answers, Case, Evidence, KeyHash, NONCE_BYTES, Nonce, Nonces, Policy, PreviousKey, Refusal, Remedy,
+    Unasked, decide, examine,
+};
+use muster_proto::muster::enrolment_server::Enrolment;
+use muster_proto::muster::{
+    ChallengeRequest, ChallengeResponse, Credential, EnrolRequest, EnrolResponse, RenewRequest, RenewResponse,
+};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tonic::{Request, Response, Status};
+
+use crate::authority::{Authority, Issued};
+use crate::peer::Peer;
+use crate::refusals::Refusals;
+use crate::sources::{Recorded, Sources, Unavailable};
+
+/// How long STS and EC2 may take. Both are asked at once.
+const ASKING: Duration = Duration::from_secs(10);
+/// What a caller is told, whatever the reason: the log has it.
+const REFUSED: &str = "enrolment is refused: the controller's log says why";
+const AGAIN: &str = "not yet: try again";
+
+/// Answers the RPCs.
+pub(crate) struct Enrolments<S> {
+    pub(crate) sources: Arc<S>,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) certificates: Arc<Certificates>,
+    pub(crate) nonces: Mutex<Nonces>,
+    pub(crate) at_once: Semaphore,
+    pub(crate) refusals: Refusals,
+    pub(crate) clock: fn() -> Timestamp,
+}
+
+#[tonic::async_trait]
+impl<S: Sources> Enrolment for Enrolments<S> {
+    async fn challenge(&self, request: Request<ChallengeRequest>) -> Result<Response<ChallengeResponse>, Status> {
+        let peer = peer(&request)?;
+        let mut bytes = [0; NONCE_BYTES];
+        aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Status::internal("no random numbers"))?;
+        let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = nonces.give(Nonce::new(bytes), peer.key, (self.clock)()).map_err(|many| {
+            self.refusals.count("TooManyNonces");
+            Status::resource_exhausted(many.to_string())
+        })?;
+        Ok(Response::new(ChallengeResponse {
+            nonce: given.nonce.bytes().to_vec(),
+            expires_at: Some(moment(given.expires_at)),
+            cluster: self.policy.cluster.clone(),
+        }))
+    }
+
+    async fn enrol(&self, request: Request<EnrolRequest>) -> Result<Response<EnrolResponse>, Status> {
+        let peer = peer(&request)?;
+        let request = request.into_inner();
+        let _permit = self.at_once.try_acquire().map_err(|_| {
+            self.refusals.count("TooManyEnrolments");
+            Status::resource_exhausted(AGAIN)
+        })?;
+        let issued = self.admit(&peer, request).await?;
+        Ok(Response::new(EnrolResponse { credential: Some(credential(issued)) }))
+    }
+
+    async fn renew(&self, request: Request<RenewRequest>) -> Result<Response<RenewResponse>, Status> {
+        let peer = peer(&request)?;
+        let node = peer.node.as_ref().ok_or_else(|| Status::unauthenticated(REFUSED))?;
+        let described = within(self.sources.describe(&node.instance)).await.map_err(|_| Status::unavailable(AGAIN))?;
+        let Some(described) = described.filter(|it| it.is_running && it.instance == node.instance) else {
+            self.refusals.count("NotRunning");
+            return Err(Status::permission_denied(REFUSED));
+        };
+        let issued = self.issue(&peer, node, &described.addresses)?;
+        Ok(Response::new(RenewResponse { credential: Some(credential(issued)) }))
+    }
+}
+
+impl<S: Sources> Enrolments<S> {
+    async fn admit(&self, peer: &Peer, request: EnrolRequest) -> Result<Issued, Status> {
+        let given = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).take(&peer.key);
+        let document = document::verify(&request.identity_document, &self.certificates, &self.policy.region);
+        let instance = document.as_ref().map(|it| it.instance.clone()).unwrap_or_default();
+        let launch = match instance.as_str() {
+            "" => None,
+            known => within(self.sources.launch(known)).await.map_err(|_| self.later("LaunchUnavailable"))?,
+        };
+        let evidence = read(request);
+        let case = Case {
+            policy: &self.policy,
+            key: peer.key,
+            peer: peer.address,
+            given: given.as_ref(),
+            evidence: &evidence,
+            document: &document,
+            launch: launch.as_ref(),
+            now: (self.clock)(),
+        };
+        let refused = |refusal: Refusal| self.refused(&refusal, peer, &instance);
+        let question = examine(&case).map_err(refused)?;
+        let (described, caller) =
+            tokio::join!(within(self.sources.describe(&question.instance)), self.caller(question.request.as_ref()));
+        let answers = Answers { caller, described: described.map_err(|_| Unasked) };
+        let admission = decide(&case, &answers).map_err(refused)?;
+        let before = launch.as_ref().and_then(|it| it.enrolled).map(|it| it.key);
+        self.record(&admission, before).await?;
+        let Admission { identity, claim, addresses, is_again, .. } = &admission;
+        if *is_again {
+            tracing::warn!(instance, claim, peer = %peer.address, "an instance has enrolled again, with another key");
+        } else {
+            tracing::info!(instance, claim, "a node has enrolled");
+        }
+        self.issue(peer, identity, addresses)
+    }
+
+    /// Who signed, if anybody is to be asked.
+    async fn caller(&self, request: Option<&SignedRequest>) -> Option<Result<sts::Caller, CallerFault>> {
+        let answer = within(self.sources.ask_sts(request?)).await;
+        Some(match answer {
+            Ok((status, body)) => sts::read(status, &body),
+            Err(Unavailable(why)) => Err(CallerFault::Unavailable(why)),
+        })
+    }
+
+    /// Writes it down before the certificate is given out: whoever comes with another key from now on is another.
+    async fn record(&self, admission: &Admission, before: Option<KeyHash>) -> Result<(), Status> {
+        let Some(enrolled) = &admission.record else { return Ok(()) };
+        let written = within(self.sources.record(&admission.claim, before, enrolled, admission.uses_permission)).await;
+        match written {
+            Ok(Recorded::Written) => Ok(()),
+            Ok(Recorded::Changed) => Err(self.later("RecordChanged")),
+            Err(_) => Err(self.later("RecordUnavailable")),
+        }
+    }
+
+    fn issue(&self, peer: &Peer, identity: &muster_link::NodeIdentity, addresses: &[IpAddr]) -> Result<Issued, Status> {
+        self.authority.node(identity, addresses, &peer.public_key_info, (self.clock)()).map_err(|error| {
+            tracing::error!(%error, instance = identity.instance, "no certificate can be made");
+            Status::internal("no certificate can be made")
+        })
+    }
+
+    fn later(&self, code: &'static str) -> Status {
+        self.refusals.count(code);
+        Status::unavailable(AGAIN)
+    }
+
+    /// Counted and logged with its reason; the caller learns only whether to try again.
+    fn refused(&self, refusal: &Refusal, peer: &Peer, instance: &str) -> Status {
+        let (code, address) = (refusal.code(), peer.address);
+        self.refusals.count(code);
+        match (refusal.remedy(), instance) {
+            // Anybody can cause these, as often as they like.
+            (_, "") => tracing::debug!(code, peer = %address, "an enrolment is refused: {refusal}"),
+            (Remedy::TryAgain, _) => {
+                tracing::info!(code, instance, peer = %address, "an enrolment has to wait: {refusal}")
+            }
+            (Remedy::None, _) => tracing::warn!(code, instance, peer = %address, "an enrolment is refused: {refusal}"),
+        }
+        match refusal.remedy() {
+            Remedy::None => Status::permission_denied(REFUSED),
+            Remedy::TryAgain => Status::unavailable(AGAIN),
+        }
+    }
+}
+
+/// Bounds what somebody else may take.
+async fn within<T>(asking: impl Future<Output = Result<T, Unavailable>>) -> Result<T, Unavailable> {
+    match timeout(ASKING, asking).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Unavailable("no answer in time".to_owned())),
+    }
+    .inspect_err(|error| tracing::warn!(%error, "somebody who is asked about an enrolment does not answer"))
+}
+
+fn read(request: EnrolRequest) -> Evidence {
+    Evidence {
+        nonce: Nonce::read(&request.nonce),
+        launch_token: request.launch_token,
+        role_proof: request.role_proof.map(|proof| sts::RoleProof {
+            authorization: proof.authorization,
+            date: proof.date,
+            security_token: proof.security_token,
+        }),
+        previous_key: request
+            .previous_key
+            .map(|previous| PreviousKey { public_key_info: previous.public_key, signature: previous.signature }),
+    }
+}
+
+fn peer<T>(request: &Request<T>) -> Result<Peer, Status> {
+    request.extensions().get::<Peer>().cloned().ok_or_else(|| Status::internal("the connection has no peer"))
+}
+
+fn credential(issued: Issued) -> Credential {
+    Credential {
+        certificate_chain: issued.chain_pem,
+        renew_at: Some(moment(issued.renew_at)),
+        expires_at: Some(moment(issued.expires_at)),
+    }
+}
+
+fn moment(time: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() }
+}

@@ -1,0 +1,41 @@
+//! Where agents speak to the controller.
+//!
+//! ```text
+//!  9443  TLS 1.3, a client certificate always                                8082  plaintext
+//!    │                                                                         └─► health: Check, List, Watch; reflection
+//!    ▼
+//!  listen ─► limits of connections, handshakes, age ─► trust: which key, which node ─► Peer
+//!                                                                                        │
+//!  rules: a row for each RPC that the descriptors have ─► admit: may this peer call it? ─┤
+//!                                                                                        ▼
+//!                        enrolment ─► muster_link::{examine, decide} ◄─► Sources: launches, EC2, STS, records
+//!                        reports ───► one stream a node, its latest report ─► Sources::keep
+//! ```
+//!
+//! Whoever calls is who their own certificate says, at the address that it was given to: no message names a node, so none can be
+//! about another's. Any replica answers; what has to outlive it is written through [`Sources`] before it is answered.
+
+mod admit;
+mod authority;
+mod enrolment;
+pub mod health;
+mod limits;
+mod listen;
+mod peer;
+mod read;
+mod refusals;
+mod reports;
+mod rules;
+mod sources;
+mod trust;
+
+pub use self::authority::{Authority, AuthorityFault, GATEWAY_NAME, Material};
+pub use self::limits::Limits;
+pub use self::listen::{Gateway, serve};
+pub use self::peer::Peer;
+pub use self::read::{
+    Finding, LogBundle, Message, Notice, NoticeKind, Phase, PhaseState, Progress, Report, Resource, Severity,
+};
+pub use self::refusals::Refusals;
+pub use self::rules::{Rule, rule};
+pub use self::sources::{Recorded, Sources, Unavailable};

@@ -1,0 +1,229 @@
+//! Connections: how many, how long, and who is at the other end.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use jiff::Timestamp;
+use muster_link::document::Certificates;
+use muster_link::{Nonces, Policy};
+use muster_proto::answer::{HealthOf, Statuses};
+use muster_proto::health::health_server::HealthServer;
+use muster_proto::muster::enrolment_server::EnrolmentServer;
+use muster_proto::muster::node_reports_server::NodeReportsServer;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tower::Service;
+
+use crate::admit::Gate;
+use crate::authority::{Authority, AuthorityFault};
+use crate::enrolment::Enrolments;
+use crate::limits::{Addresses, Limits};
+use crate::peer::Peer;
+use crate::refusals::Refusals;
+use crate::reports::{Reports, Streams};
+use crate::sources::Sources;
+use crate::trust::KeyVerifier;
+
+/// Calls of one connection at once: a stream, a renewal, health.
+const CALLS: u32 = 8;
+/// The largest header of a call: its path and a few names.
+const HEADERS: u32 = 16 * 1024;
+/// The largest message of enrolment: a document of 16 KiB, a token of 8 KiB.
+const ENROLMENT: usize = 64 * 1024;
+/// The largest message of a stream: a report of 256 KiB; a bundle is smaller.
+const MESSAGE: usize = 256 * 1024;
+/// How much of a call may be under way before it is read.
+const WINDOW: u32 = 64 * 1024;
+/// After an error of `accept`, which is about files or memory of this process.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What the gateway needs.
+pub struct Gateway<S> {
+    /// NodeClaims, EC2, STS.
+    pub sources: Arc<S>,
+    /// Who certifies.
+    pub authority: Authority,
+    /// What holds for every node.
+    pub policy: Policy,
+    /// What identity documents are verified with.
+    pub certificates: Certificates,
+    /// How much anybody can take.
+    pub limits: Limits,
+    /// Counts what is refused.
+    pub refusals: Refusals,
+    /// Health, as nodes may ask it here too.
+    pub statuses: watch::Receiver<Statuses>,
+    /// The clock.
+    pub clock: fn() -> Timestamp,
+}
+
+/// What every connection shares.
+struct Shared<S> {
+    gate: Arc<Gate<S>>,
+    routes: Routes,
+    authority: Arc<Authority>,
+    acceptor: TlsAcceptor,
+    handshakes: Semaphore,
+    limits: Limits,
+    clock: fn() -> Timestamp,
+}
+
+/// Serves until `shutdown` is there, and then until every call has ended or its grace is over.
+///
+/// # Errors
+/// No certificate can be made.
+pub async fn serve<S: Sources>(
+    gateway: Gateway<S>,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), AuthorityFault> {
+    let Gateway { sources, authority, policy, certificates, limits, refusals, statuses, clock } = gateway;
+    let (authority, policy) = (Arc::new(authority), Arc::new(policy));
+    let acceptor = acceptor(&authority, clock())?;
+    let enrolments = Enrolments {
+        sources: Arc::clone(&sources),
+        authority: Arc::clone(&authority),
+        policy: Arc::clone(&policy),
+        certificates: Arc::new(certificates),
+        nonces: Mutex::new(Nonces::new(limits.nonces)),
+        at_once: Semaphore::new(limits.enrolments),
+        refusals: refusals.clone(),
+        clock,
+    };
+    let gate = Arc::new(Gate { sources, policy, refusals: refusals.clone() });
+    let reports = Reports { gate: Arc::clone(&gate), streams: Streams::default(), interval: limits.report_interval };
+    let routes = Routes::new(EnrolmentServer::new(enrolments).max_decoding_message_size(ENROLMENT))
+        .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))
+        .add_service(HealthServer::new(HealthOf(statuses)))
+        .prepare();
+    let (addresses, permits) = (Addresses::default(), Arc::new(Semaphore::new(limits.connections)));
+    let handshakes = Semaphore::new(limits.handshakes);
+    let shared = Arc::new(Shared { gate, routes, authority, acceptor, handshakes, limits, clock });
+    let (ending_tx, ending) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    tokio::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // Tasks that have ended are let go of.
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            () = &mut shutdown => break,
+        };
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+            refusals.count("TooManyConnections");
+            continue;
+        };
+        let Some(counted) = addresses.count(from.ip().to_canonical(), shared.limits.connections_of_address) else {
+            refusals.count("TooManyConnectionsOfAddress");
+            continue;
+        };
+        let (shared, ending) = (Arc::clone(&shared), ending.clone());
+        connections.spawn(async move {
+            connection(&shared, stream, from, ending).await;
+            drop((permit, counted));
+        });
+    }
+    drop(listener);
+    let _nobody_is_connected = ending_tx.send(true);
+    while connections.join_next().await.is_some() {}
+    Ok(())
+}
+
+fn acceptor(authority: &Authority, now: Timestamp) -> Result<TlsAcceptor, AuthorityFault> {
+    let provider = Arc::new(default_provider());
+    let (certificate, key) = authority.server(now)?;
+    let broken = |_| AuthorityFault::Material("key");
+    let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(broken)?
+        .with_client_cert_verifier(Arc::new(KeyVerifier(provider)))
+        .with_single_cert(vec![certificate], key)
+        .map_err(broken)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    // What a connection has proved counts for that connection: none is resumed.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn connection<S: Sources>(
+    shared: &Arc<Shared<S>>,
+    stream: TcpStream,
+    from: SocketAddr,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let Limits { handshake, age, grace, patience, .. } = shared.limits;
+    let shake = async {
+        let _permit = shared.handshakes.acquire().await.ok()?;
+        stream.set_nodelay(true).ok()?;
+        shared.acceptor.accept(stream).await.ok()
+    };
+    let (ending_tx, ending) = watch::channel(false);
+    let identified = timeout(handshake, shake).await.ok().flatten().and_then(|stream| {
+        let certificate = stream.get_ref().1.peer_certificates()?.first()?;
+        let peer = Peer::new(certificate, from.ip(), shared.authority.trust(), (shared.clock)(), ending)?;
+        Some((stream, peer))
+    });
+    let Some((stream, peer)) = identified else {
+        shared.gate.refusals.count("HandshakeFailed");
+        tracing::debug!(peer = %from.ip(), "a handshake failed");
+        return;
+    };
+    // Keys are random, and so spread what comes with age.
+    let spread = peer.key.bytes().first().copied().unwrap_or_default();
+    let age = age + age.mul_f64(f64::from(spread) / 2560.0);
+    let service = service_fn(|request| call(Arc::clone(shared), peer.clone(), request));
+    let served = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(CALLS)
+        .max_header_list_size(HEADERS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW * 2)
+        .max_send_buf_size(MESSAGE)
+        .keep_alive_interval(patience)
+        .keep_alive_timeout(patience)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(served);
+    tokio::select! {
+        // Whatever ended it, the peer connects again if it wants to.
+        _ = &mut served => return,
+        () = sleep(age) => {}
+        _ = shutdown.wait_for(|ending| *ending) => {}
+    }
+    served.as_mut().graceful_shutdown();
+    let _streams_are_told = ending_tx.send(true);
+    let _what_takes_longer_is_cut = timeout(grace, served).await;
+}
+
+async fn call<S: Sources>(
+    shared: Arc<Shared<S>>,
+    peer: Peer,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, std::convert::Infallible> {
+    if let Err(status) = shared.gate.admit(request.uri().path(), &peer).await {
+        return Ok(status.into_http());
+    }
+    request.extensions_mut().insert(peer);
+    shared.routes.clone().call(request.map(Body::new)).await
+}

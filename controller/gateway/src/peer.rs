@@ -1,0 +1,43 @@
+//! Who is at the other end of a connection.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use muster_link::{KeyHash, NodeIdentity};
+use rustls::pki_types::CertificateDer;
+use tokio::sync::watch;
+use webpki::EndEntityCert;
+
+use crate::trust::Trust;
+
+/// Who is at the other end. Stands in the extensions of every request of the connection.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// The address that it comes from.
+    pub address: IpAddr,
+    /// The key that it has.
+    pub key: KeyHash,
+    /// The node that its certificate names, if that counts.
+    pub node: Option<NodeIdentity>,
+    /// SubjectPublicKeyInfo (DER) of its key.
+    pub(crate) public_key_info: Arc<[u8]>,
+    /// Turns true when the connection is to end.
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+impl Peer {
+    pub(crate) fn new(
+        certificate: &CertificateDer<'_>,
+        address: IpAddr,
+        trust: &Trust,
+        now: Timestamp,
+        ending: watch::Receiver<bool>,
+    ) -> Option<Self> {
+        let certificate = EndEntityCert::try_from(certificate).ok()?;
+        let address = address.to_canonical();
+        let info = certificate.subject_public_key_info();
+        let node = trust.node(&certificate, address, now);
+        Some(Self { address, key: KeyHash::of(&info), node, public_key_info: info.as_ref().into(), ending })
+    }
+}

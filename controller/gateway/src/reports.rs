@@ -1,0 +1,273 @@
+//! One stream a node. Nothing is started for it: the answers are a stream that reads what the node sends while it is itself read,
+//! so a node that does not read is not read either, and costs what its connection costs.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::stream::{Stream, unfold};
+use muster_link::NodeIdentity;
+use muster_proto::muster::follow_response::Message as Answer;
+use muster_proto::muster::node_reports_server::NodeReports;
+use muster_proto::muster::{Acknowledgement, Configuration, FollowRequest, FollowResponse};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::admit::Gate;
+use crate::peer::Peer;
+use crate::read::{Message, Report};
+use crate::sources::Sources;
+
+/// How many messages a node may send at once. A boot has six stages, and a burst of findings is one report.
+const BURST: u32 = 64;
+/// How often it may send one, over time.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Answers the RPC.
+pub(crate) struct Reports<S> {
+    pub(crate) gate: Arc<Gate<S>>,
+    pub(crate) streams: Streams,
+    pub(crate) interval: Duration,
+}
+
+/// The streams of this replica, by instance: each node has one.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Streams(Arc<Mutex<HashMap<String, watch::Sender<()>>>>);
+
+/// A place among the streams. It is lost to the next stream of the same node.
+struct Place {
+    streams: Streams,
+    instance: String,
+    /// Ends when another stream has taken the place.
+    replaced: watch::Receiver<()>,
+}
+
+/// How many more messages a node may send.
+#[derive(Debug)]
+struct Allowance {
+    left: u32,
+    counted: Instant,
+}
+
+/// A stream between two answers.
+struct Conversation<S> {
+    gate: Arc<Gate<S>>,
+    node: NodeIdentity,
+    peer: Peer,
+    place: Place,
+    requests: Streaming<FollowRequest>,
+    allowance: Allowance,
+    interval: Duration,
+    has_said_hello: bool,
+    /// The latest report that is not kept yet.
+    waiting: Option<Report>,
+    /// Number of the latest report that came.
+    latest: Option<u64>,
+    /// When the next report may be kept.
+    due: Instant,
+}
+
+/// What happens to a conversation.
+enum Event {
+    Replaced,
+    Ending,
+    Due,
+    Request(Option<FollowRequest>),
+}
+
+/// What comes next of a conversation.
+enum Next {
+    Answer(Answer),
+    Nothing,
+    End,
+}
+
+impl Streams {
+    fn take(&self, instance: &str) -> Place {
+        let (held, replaced) = watch::channel(());
+        // The sender of before is dropped, which its stream sees.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(instance.to_owned(), held);
+        Place { streams: self.clone(), instance: instance.to_owned(), replaced }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut streams = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of a place that was lost the sender is gone, and the one that stands there is another's.
+        if self.replaced.has_changed().is_ok() {
+            streams.remove(&self.instance);
+        }
+    }
+}
+
+impl Allowance {
+    fn new(now: Instant) -> Self {
+        Self { left: BURST, counted: now }
+    }
+
+    /// Takes one, if there is one.
+    fn take(&mut self, now: Instant) -> bool {
+        let regained = now.duration_since(self.counted).as_millis() / EVERY.as_millis();
+        if regained > 0 {
+            let regained = u32::try_from(regained).unwrap_or(BURST);
+            self.left = self.left.saturating_add(regained).min(BURST);
+            self.counted = now;
+        }
+        let has_one = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        has_one
+    }
+}
+
+type Answers = Pin<Box<dyn Stream<Item = Result<FollowResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl<S: Sources> NodeReports for Reports<S> {
+    type FollowStream = Answers;
+
+    async fn follow(&self, request: Request<Streaming<FollowRequest>>) -> Result<Response<Answers>, Status> {
+        let peer = request.extensions().get::<Peer>().cloned();
+        let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
+        let node = peer.node.clone().ok_or_else(|| Status::unauthenticated("enrol"))?;
+        let now = Instant::now();
+        let conversation = Conversation {
+            gate: Arc::clone(&self.gate),
+            place: self.streams.take(&node.instance),
+            node,
+            peer,
+            requests: request.into_inner(),
+            allowance: Allowance::new(now),
+            interval: self.interval,
+            has_said_hello: false,
+            waiting: None,
+            latest: None,
+            due: now,
+        };
+        let answers = unfold(Some(conversation), |conversation| async {
+            let mut conversation = conversation?;
+            loop {
+                match conversation.step().await {
+                    Ok(Next::Answer(answer)) => {
+                        return Some((Ok(FollowResponse { message: Some(answer) }), Some(conversation)));
+                    }
+                    Ok(Next::Nothing) => {}
+                    Ok(Next::End) => return None,
+                    Err(status) => return Some((Err(status), None)),
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+}
+
+impl<S: Sources> Conversation<S> {
+    /// Waits for the next thing that happens, and does what follows.
+    async fn step(&mut self) -> Result<Next, Status> {
+        let event = tokio::select! {
+            biased;
+            _ = self.place.replaced.changed() => Event::Replaced,
+            _ = self.peer.ending.wait_for(|ending| *ending) => Event::Ending,
+            () = sleep_until(self.due), if self.waiting.is_some() => Event::Due,
+            request = self.requests.message() => Event::Request(request?),
+        };
+        match event {
+            Event::Replaced => Err(Status::aborted("the node has another stream")),
+            Event::Ending => self.last().await,
+            Event::Request(Some(request)) => self.hear(request).await,
+            // The node has said what it had to say.
+            Event::Request(None) if self.waiting.is_none() => Ok(Next::End),
+            Event::Due | Event::Request(None) => self.keep().await,
+        }
+    }
+
+    /// What a node has said is kept before its stream ends with the connection.
+    async fn last(&mut self) -> Result<Next, Status> {
+        match self.waiting {
+            Some(_) => self.keep().await,
+            None => Err(Status::unavailable("the connection is old: connect again")),
+        }
+    }
+
+    async fn hear(&mut self, request: FollowRequest) -> Result<Next, Status> {
+        if !self.allowance.take(Instant::now()) {
+            self.gate.refusals.count("TooManyMessages");
+            return Err(Status::resource_exhausted("more messages than a node may send"));
+        }
+        // The certificate may have been taken back since the stream began.
+        self.gate.is_node(&self.peer).await?;
+        let message = Message::read(request).inspect_err(|_| self.gate.refusals.count("MessageMalformed"))?;
+        match message {
+            None => Ok(Next::Nothing),
+            Some(Message::Hello { agent_version, boot_id }) => {
+                tracing::debug!(instance = self.node.instance, agent_version, boot_id, "a node is connected");
+                self.has_said_hello = true;
+                let interval = u32::try_from(self.interval.as_millis()).unwrap_or(u32::MAX);
+                Ok(Next::Answer(Answer::Configuration(Configuration { report_interval_ms: interval })))
+            }
+            Some(_) if !self.has_said_hello => {
+                self.gate.refusals.count("MessageMalformed");
+                Err(Status::failed_precondition("a stream begins with `hello`"))
+            }
+            Some(Message::Report(report)) => {
+                if self.latest.is_none_or(|latest| report.sequence > latest) {
+                    self.latest = Some(report.sequence);
+                    self.waiting = Some(report);
+                }
+                Ok(Next::Nothing)
+            }
+            Some(Message::Notice(notice)) => {
+                self.gate.sources.notice(&self.node, notice).await;
+                Ok(Next::Nothing)
+            }
+            Some(Message::Bundle(bundle)) => {
+                self.gate.sources.bundle(&self.node, bundle).await;
+                Ok(Next::Nothing)
+            }
+        }
+    }
+
+    /// Keeps the latest report, and says so.
+    async fn keep(&mut self) -> Result<Next, Status> {
+        let Some(report) = self.waiting.take() else { return Ok(Next::Nothing) };
+        let sequence = report.sequence;
+        self.gate.sources.keep(&self.node, report).await.map_err(|error| {
+            tracing::warn!(%error, instance = self.node.instance, "what a node says cannot be kept");
+            Status::unavailable("it could not be kept: connect again")
+        })?;
+        self.due = Instant::now() + self.interval;
+        Ok(Next::Answer(Answer::Acknowledgement(Acknowledgement { sequence })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_lost_to_the_next_and_leaves_nothing_behind() {
+        let streams = Streams::default();
+        let first = streams.take("i-1");
+        let second = streams.take("i-1");
+        assert!(first.replaced.has_changed().is_err(), "it was told");
+        drop(first);
+        assert_eq!(streams.0.lock().unwrap().len(), 1, "the place is the second's");
+        drop(second);
+        assert!(streams.0.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_allowance_is_used_up_and_comes_back_with_time() {
+        let start = Instant::now();
+        let mut allowance = Allowance::new(start);
+        assert!((0..BURST).all(|_| allowance.take(start)));
+        assert!(!allowance.take(start));
+        assert!(allowance.take(start + EVERY));
+        assert!(!allowance.take(start + EVERY));
+        let later = start + EVERY * 10_000;
+        assert!((0..BURST).all(|_| allowance.take(later)));
+        assert!(!allowance.take(later), "no more than a burst is saved");
+    }
+}

@@ -1,0 +1,75 @@
+//! Who may call what: one row for each RPC. An RPC without a row is refused, and a test holds the rows against the descriptors.
+
+/// Whom an RPC is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Anybody who has the key that they come with.
+    AnyKey,
+    /// A node that has enrolled, about itself.
+    Node,
+}
+
+/// Sorted by path.
+const RULES: [(&str, Rule); 7] = [
+    ("/grpc.health.v1.Health/Check", Rule::Node),
+    ("/grpc.health.v1.Health/List", Rule::Node),
+    ("/grpc.health.v1.Health/Watch", Rule::Node),
+    ("/muster.v1.Enrolment/Challenge", Rule::AnyKey),
+    ("/muster.v1.Enrolment/Enrol", Rule::AnyKey),
+    ("/muster.v1.Enrolment/Renew", Rule::Node),
+    ("/muster.v1.NodeReports/Follow", Rule::Node),
+];
+
+/// The rule of an RPC by its path, as `/muster.v1.Enrolment/Enrol`; `None` if there is none of that path.
+#[must_use]
+pub fn rule(path: &str) -> Option<Rule> {
+    RULES.iter().find(|(of, _)| *of == path).map(|(_, rule)| *rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_proto::CONTROLLER_DESCRIPTORS;
+    use prost::Message;
+    use prost_types::{DescriptorProto, FileDescriptorSet};
+
+    fn described() -> FileDescriptorSet {
+        FileDescriptorSet::decode(CONTROLLER_DESCRIPTORS).unwrap()
+    }
+
+    #[test]
+    fn every_rpc_has_a_rule_and_every_rule_an_rpc() {
+        let mut paths = Vec::new();
+        for file in &described().file {
+            for service in &file.service {
+                let (package, service_name) = (file.package(), service.name());
+                paths.extend(service.method.iter().map(|it| format!("/{package}.{service_name}/{}", it.name())));
+            }
+        }
+        paths.sort_unstable();
+        assert_eq!(paths, RULES.map(|(path, _)| path.to_owned()), "give a new RPC its rule");
+    }
+
+    #[test]
+    fn no_message_of_an_agent_names_a_node() {
+        /// `node_name` is what a node calls itself in its report: shown, and never looked up.
+        const SHOWN: [&str; 1] = ["NodeReport.node_name"];
+        fn fields(message: &DescriptorProto, found: &mut Vec<String>) {
+            found.extend(message.field.iter().map(|field| format!("{}.{}", message.name(), field.name())));
+            message.nested_type.iter().for_each(|nested| fields(nested, found));
+        }
+        let mut found = Vec::new();
+        for file in described().file.iter().filter(|file| file.package() == "muster.v1") {
+            file.message_type.iter().for_each(|message| fields(message, &mut found));
+        }
+        let names_one = |field: &&String| {
+            let name = field.split_once('.').map_or("", |(_, name)| name);
+            ["instance", "node", "provider", "claim", "address"].iter().any(|word| name.contains(word))
+        };
+        assert!(found.len() > 40);
+        assert_eq!(
+            found.iter().filter(names_one).collect::<Vec<_>>(),
+            SHOWN.map(str::to_owned).iter().collect::<Vec<_>>()
+        );
+    }
+}

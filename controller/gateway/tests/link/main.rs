@@ -1,0 +1,12 @@
+//! The gateway over real TLS and real streams, with NodeClaims, EC2 and STS in memory.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(clippy::disallowed_methods, reason = "the tests hand the clock in")]
+
+mod abuse;
+mod enrolment;
+mod health;
+mod identities;
+mod node;
+mod reports;
+mod world;

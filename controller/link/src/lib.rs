@@ -1,0 +1,36 @@
+//! Who a node is: the decision to admit it, and the readers of what it hands in. Pure: nothing here waits or asks.
+//!
+//! ```text
+//!   the agent's message ─► Evidence ─┐
+//!   its identity document ─► pkcs7 ─► Document (signed by AWS for this region) ─┐
+//!   the nonce that it names ─► Nonces ─► Given ─┐                               │
+//!   what the controller knows of the instance ─► Launch ─┐                      │
+//!                                                        ▼                      ▼
+//!                          Case ─► examine ─► Question: a request to STS, an instance to describe   or Refusal
+//!                                                        │  (the gateway asks both)
+//!                                   sts::Caller, Described, peer address
+//!                                                        ▼
+//!                          Case + Answers ─► decide ─► Admission: the identity, what to write down   or Refusal
+//! ```
+//!
+//! The key that the node enrols with is the one that its TLS handshake has proved: the caller hands in its [`KeyHash`], and
+//! nonce, proof of the role and certificate are all bound to it. What an unknown caller can make the controller ask of AWS is
+//! bounded by that: `examine` refuses all that can be refused before anybody is asked.
+
+mod decide;
+pub mod document;
+mod identity;
+mod key;
+mod launch;
+mod nonce;
+mod refusal;
+pub mod sts;
+
+pub use self::decide::{
+    Admission, Answers, Case, Evidence, Policy, PreviousKey, Proofs, Question, Unasked, decide, examine,
+};
+pub use self::identity::{NodeIdentity, UnknownIdentity};
+pub use self::key::{KeyHash, P256_POINT_BYTES, again_message, p256_point};
+pub use self::launch::{Described, Enrolled, Launch, SecretHash};
+pub use self::nonce::{Given, NONCE_BYTES, NONCE_LIFE, Nonce, Nonces, TooMany};
+pub use self::refusal::{Refusal, Remedy};

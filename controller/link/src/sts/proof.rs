@@ -1,0 +1,169 @@
+//! Judging the headers of a proof, and making the request of them.
+
+use jiff::civil::DateTime;
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::key::KeyHash;
+use crate::nonce::Nonce;
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256 ";
+/// Exactly these are signed, in the order that Signature Version 4 wants.
+const SIGNED_HEADERS: &str =
+    "content-type;host;x-amz-date;x-amz-security-token;x-muster-cluster;x-muster-key-sha256;x-muster-nonce";
+const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
+const BODY: &str = "Action=GetCallerIdentity&Version=2011-06-15";
+/// How far the instance's clock may be from the controller's. STS itself allows 15 minutes; a nonce lives for one.
+const CLOCKS: SignedDuration = SignedDuration::from_mins(5);
+/// Session tokens have no documented limit; those of instances have about 1,500 bytes.
+const LONGEST_TOKEN: usize = 8 * 1024;
+
+/// What the agent hands in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RoleProof {
+    /// `authorization`
+    pub authorization: String,
+    /// `x-amz-date`
+    pub date: String,
+    /// `x-amz-security-token`
+    pub security_token: String,
+}
+
+/// What is wrong with a proof before STS is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RoleFault {
+    /// It is no header of Signature Version 4.
+    #[error("the signature of the proof of the role is malformed")]
+    Malformed,
+    /// It is signed for another region, service or day.
+    #[error("the proof of the role is signed for another region, service or day")]
+    Scope,
+    /// It signs other headers than it has to.
+    #[error("the proof of the role does not sign the headers that it has to, and only those")]
+    Headers,
+    /// It was made at another time.
+    #[error("the proof of the role was made more than {} minutes from now", CLOCKS.as_mins())]
+    Time,
+    /// It has no usable session token: credentials of an instance have one.
+    #[error("the proof of the role has no session token")]
+    Token,
+}
+
+/// A request as it goes to STS. Redirects are not followed: `host` is who is asked, whatever its answer says.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedRequest {
+    /// Host of STS; also the header `host`.
+    pub host: String,
+    /// The other headers.
+    pub headers: [(&'static str, String); 7],
+    /// The body of the `POST` to `/`.
+    pub body: &'static str,
+}
+
+impl std::fmt::Debug for RoleProof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RoleProof").field("date", &self.date).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for SignedRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SignedRequest").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+/// The host of STS in a region, by the domain of its partition (AWS General Reference, "AWS STS endpoints").
+#[must_use]
+pub fn host(region: &str) -> String {
+    let domain = match region.split('-').next() {
+        Some("cn") => "amazonaws.com.cn",
+        Some("eusc") => "amazonaws.eu",
+        _ if region.starts_with("us-iso-") => "c2s.ic.gov",
+        _ if region.starts_with("us-isob-") => "sc2s.sgov.gov",
+        _ => "amazonaws.com",
+    };
+    format!("sts.{region}.{domain}")
+}
+
+impl RoleProof {
+    /// The request that the instance must have signed.
+    ///
+    /// # Errors
+    /// It cannot have: nobody needs to be asked.
+    pub fn request(
+        &self,
+        region: &str,
+        cluster: &str,
+        nonce: &Nonce,
+        key: &KeyHash,
+        now: Timestamp,
+    ) -> Result<SignedRequest, RoleFault> {
+        self.judge(region, now)?;
+        Ok(SignedRequest {
+            host: host(region),
+            headers: [
+                ("authorization", self.authorization.clone()),
+                ("content-type", CONTENT_TYPE.to_owned()),
+                ("x-amz-date", self.date.clone()),
+                ("x-amz-security-token", self.security_token.clone()),
+                ("x-muster-cluster", cluster.to_owned()),
+                ("x-muster-key-sha256", key.to_string()),
+                ("x-muster-nonce", nonce.to_string()),
+            ],
+            body: BODY,
+        })
+    }
+
+    fn judge(&self, region: &str, now: Timestamp) -> Result<(), RoleFault> {
+        let time = time(&self.date).ok_or(RoleFault::Malformed)?;
+        if now.duration_since(time).abs() > CLOCKS {
+            return Err(RoleFault::Time);
+        }
+        let fields = self.authorization.strip_prefix(ALGORITHM).ok_or(RoleFault::Malformed)?;
+        let mut fields = fields.split(", ");
+        let mut field =
+            |name: &str| fields.next().and_then(|field| field.strip_prefix(name)).ok_or(RoleFault::Malformed);
+        let (credential, headers, signature) = (field("Credential=")?, field("SignedHeaders=")?, field("Signature=")?);
+        if fields.next().is_some() || !is_signature(signature) {
+            return Err(RoleFault::Malformed);
+        }
+        let (access_key, scope) = credential.split_once('/').ok_or(RoleFault::Malformed)?;
+        if !is_access_key(access_key) {
+            return Err(RoleFault::Malformed);
+        }
+        let day = self.date.get(..8).ok_or(RoleFault::Malformed)?;
+        if scope != format!("{day}/{region}/sts/aws4_request") {
+            return Err(RoleFault::Scope);
+        }
+        if headers != SIGNED_HEADERS {
+            return Err(RoleFault::Headers);
+        }
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_.".contains(&byte);
+        let token = &self.security_token;
+        if token.is_empty() || token.len() > LONGEST_TOKEN || !token.bytes().all(is_token) {
+            return Err(RoleFault::Token);
+        }
+        Ok(())
+    }
+}
+
+fn is_signature(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// 16 to 128 letters, digits and `_` (API reference of IAM, AccessKey).
+fn is_access_key(text: &str) -> bool {
+    (16..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// `20261122T160018Z`, and nothing else.
+fn time(text: &str) -> Option<Timestamp> {
+    if text.len() != 16 || !text.is_ascii() {
+        return None;
+    }
+    let read: DateTime = strtime::parse("%Y%m%dT%H%M%SZ", text).ok()?.to_datetime().ok()?;
+    let time = read.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    // `strtime` also reads blanks and signs.
+    (time.strftime("%Y%m%dT%H%M%SZ").to_string() == text).then_some(time)
+}
