@@ -86,7 +86,6 @@ struct Tally {
 struct Witness<'i>(u64, usize, &'i str);
 
 impl Drop for Witness<'_> {
-    #[expect(clippy::print_stderr, reason = "a test that fails says on what")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("seed {}, case {}:\n{}", self.0, self.1, self.2);
