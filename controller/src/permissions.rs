@@ -100,6 +100,7 @@ fn needed(write: &Kind) -> &'static [Permission] {
         Kind::ClassMeta => {
             const { &[of(AWS, "ec2nodeclasses", "patch").on(For::Aws), of(KWOK, "kwoknodeclasses", "patch").on(For::Kwok)] }
         }
+        Kind::ClassStatus => const { &[of(AWS, "ec2nodeclasses/status", "patch").on(For::Aws)] },
         Kind::ClassCondition => {
             const {
                 &[
@@ -129,6 +130,7 @@ enum Kind {
     DeleteNode,
     ClassMeta,
     ClassCondition,
+    ClassStatus,
     PoolMeta,
     PoolStatus,
     Nominate,
@@ -139,7 +141,7 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::CreateClaim,
         Self::ClaimMeta,
         Self::ClaimStatus,
@@ -148,6 +150,7 @@ impl Kind {
         Self::DeleteNode,
         Self::ClassMeta,
         Self::ClassCondition,
+        Self::ClassStatus,
         Self::PoolMeta,
         Self::PoolStatus,
         Self::Nominate,
@@ -167,6 +170,7 @@ impl Kind {
             Write::DeleteNode { .. } => Self::DeleteNode,
             Write::ClassMeta(_) => Self::ClassMeta,
             Write::ClassCondition(_) => Self::ClassCondition,
+            Write::ClassStatus(_) => Self::ClassStatus,
             Write::PoolMeta { .. } => Self::PoolMeta,
             Write::PoolStatus { .. } => Self::PoolStatus,
             Write::Nominate { .. } => Self::Nominate,

@@ -17,6 +17,7 @@ use muster_api::NodeClaim;
 use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::nodepool::NodePoolStatus;
 use muster_cloud::LaunchRequest;
+use serde_json::Value;
 
 /// The next writes, and when to look again.
 ///
@@ -86,6 +87,9 @@ pub enum Write {
     ClassMeta(MetaChange),
     /// Sets one condition in the status of the NodeClass.
     ClassCondition(Condition),
+    /// Sets the status of the NodeClass, in the form of its kind: the whole of it; fields that the API server knows and we do
+    /// not are to be kept.
+    ClassStatus(Box<Value>),
     /// Changes the metadata of a NodePool.
     PoolMeta {
         /// Its name.
@@ -262,6 +266,7 @@ impl Write {
             Self::DeleteNode { .. } => "delete_node",
             Self::ClassMeta(_) => "class_meta",
             Self::ClassCondition(_) => "class_condition",
+            Self::ClassStatus(_) => "class_status",
             Self::PoolMeta { .. } => "pool_meta",
             Self::PoolStatus { .. } => "pool_status",
             Self::Nominate { .. } => "nominate",

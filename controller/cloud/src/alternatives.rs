@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use muster_scheduling::model::{Catalogue, Requirements, Resources};
+use muster_scheduling::model::{self, Catalogue, Requirements, Resources};
 
 use crate::instance::Offering;
 use crate::launch::Alternative;
@@ -23,20 +23,24 @@ pub fn alternatives(catalogue: &Catalogue, requirements: &Requirements, requests
             continue;
         }
         for offering in one.offerings.iter().filter(|offering| offering.launchable()) {
-            let bought = offering.capacity_type().and_then(|text| text.parse().ok());
-            let (Some(zone), Some(capacity_type), Some(price)) = (offering.zone(), bought, offering.price) else {
-                continue;
-            };
+            let (Some(bought), Some(price)) = (named(&one.name, offering), offering.price) else { continue };
             if offering.requirements.intersects(requirements) {
-                let reservation = offering.requirements.single(RESERVATION).map(str::to_owned);
-                let offering =
-                    Offering { instance_type: one.name.to_string(), zone: zone.to_owned(), capacity_type, reservation };
-                found.push(Alternative { offering, price });
+                found.push(Alternative { offering: bought, price });
             }
         }
     }
     found.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.offering.cmp(&b.offering)));
     found
+}
+
+/// An offering of the engine's as a cloud names it; nothing if it lacks a zone or a capacity type.
+pub(crate) fn named(instance_type: &str, offering: &model::Offering) -> Option<Offering> {
+    Some(Offering {
+        instance_type: instance_type.to_owned(),
+        zone: offering.zone()?.to_owned(),
+        capacity_type: offering.capacity_type()?.parse().ok()?,
+        reservation: offering.requirements.single(RESERVATION).map(str::to_owned),
+    })
 }
 
 /// Those of `alternatives`, cheapest first, that one request names: of one capacity type (reserved before spot before
@@ -45,19 +49,19 @@ pub fn alternatives(catalogue: &Catalogue, requirements: &Requirements, requests
 pub fn first_choice(alternatives: &[Alternative]) -> Vec<Alternative> {
     let Some(first) = alternatives.iter().map(|one| one.offering.capacity_type).min() else { return Vec::new() };
     let mut types: BTreeSet<&str> = BTreeSet::new();
-    let mut named = Vec::new();
+    let mut chosen = Vec::new();
     for one in alternatives.iter().filter(|one| one.offering.capacity_type == first) {
         let name = one.offering.instance_type.as_str();
         if types.contains(name) || types.len() < MOST_TYPES && types.insert(name) {
-            named.push(one.clone());
+            chosen.push(one.clone());
         }
     }
-    named
+    chosen
 }
 
 #[cfg(test)]
 mod tests {
-    use muster_scheduling::model::{self, InstanceType, Operator, Requirement, Resource};
+    use muster_scheduling::model::{InstanceType, Operator, Requirement, Resource};
 
     use super::*;
     use crate::CapacityType;

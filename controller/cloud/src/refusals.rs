@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use muster_scheduling::model::Catalogue;
 
+use crate::alternatives::named;
 use crate::instance::Offering;
 use crate::launch::{Alternative, Refused};
 use crate::moment::after;
@@ -54,10 +56,29 @@ impl Refusals {
     pub fn sieve(&self, alternatives: &mut Vec<Alternative>, now: Timestamp) {
         alternatives.retain(|one| self.until(&one.offering, now).is_none());
     }
+
+    /// Marks what is being left alone as not available, so that nothing is planned with it.
+    pub fn mark(&self, catalogue: &mut Catalogue, now: Timestamp) {
+        // Offerings without number are only copied if there is a reason.
+        if self.0.values().all(|memory| memory.until <= now) {
+            return;
+        }
+        catalogue.edit(|types| {
+            for one in types {
+                for offering in &mut one.offerings {
+                    let bought = named(&one.name, offering);
+                    offering.available &= bought.is_none_or(|bought| self.until(&bought, now).is_none());
+                }
+            }
+        });
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use muster_api::labels::{CAPACITY_TYPE, ZONE};
+    use muster_scheduling::model::{self, InstanceType, Operator, Requirement, Requirements, Resources};
+
     use super::*;
     use crate::{CapacityType, Refusal};
 
@@ -83,5 +104,40 @@ mod tests {
         refusals.forget(&offering);
         refusals.record(&refused, now);
         assert_eq!(refusals.until(&offering, now), Some(after(now, FIRST)), "a launch in between starts anew");
+    }
+
+    #[test]
+    fn nothing_is_planned_with_what_is_left_alone() {
+        let label = |key: &str, value: &str| (key.to_owned(), Requirement::new(Operator::In, [value]));
+        let offering = |zone: &str| model::Offering {
+            requirements: [label(ZONE, zone), label(CAPACITY_TYPE, "spot")].into_iter().collect(),
+            price: Some(0.1),
+            available: true,
+            reservation_capacity: 0,
+        };
+        let one = InstanceType {
+            name: "m7g.large".into(),
+            requirements: Requirements::new(),
+            capacity: Resources::new(),
+            overhead: Resources::new(),
+            offerings: vec![offering("a"), offering("b")],
+        };
+        let whole = Catalogue::new(vec![one]);
+        let refused = Offering {
+            instance_type: "m7g.large".to_owned(),
+            zone: "a".to_owned(),
+            capacity_type: CapacityType::Spot,
+            reservation: None,
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let mut refusals = Refusals::default();
+        refusals.record(&Refused { offering: refused, refusal: Refusal::Capacity }, now);
+        let available = |at: Timestamp| {
+            let mut catalogue = whole.clone();
+            refusals.mark(&mut catalogue, at);
+            let all: Vec<bool> = catalogue.types()[0].offerings.iter().map(|one| one.available).collect();
+            all
+        };
+        assert_eq!((available(now), available(after(now, FIRST))), (vec![false, true], vec![true, true]));
     }
 }

@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use self::iam_policy::IamPolicyArguments;
-pub(crate) use self::run::{CloudName, RunArguments};
+pub(crate) use self::run::{CloudName, Ec2Arguments, RunArguments};
 
 /// The command line of `muster`.
 #[derive(Debug, Parser)]

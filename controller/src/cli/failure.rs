@@ -63,6 +63,7 @@ impl Failure {
             | Self::Input(_)
             | Self::Run(RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))
             | Self::Cluster(ClusterError::Kubeconfig { .. }) => 2,
+            Self::Run(RunError::Ec2(error)) if error.is_usage() => 2,
             // An object that makes no sense is the cluster's, nobody's input.
             Self::Cluster(ClusterError::Server { .. } | ClusterError::Object(_)) | Self::Run(_) | Self::Output(_) => 3,
         }

@@ -8,8 +8,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use super::arguments::{CloudName, MinValuesPolicy, PreferencePolicy, RunArguments};
+use super::arguments::{CloudName, Ec2Arguments, MinValuesPolicy, PreferencePolicy, RunArguments};
 use super::failure::Failure;
+use crate::ec2;
 use crate::lifecycle::caps::Caps;
 use crate::manifest::{self, DefaultSpread};
 use crate::provision::Lengths;
@@ -20,6 +21,8 @@ use crate::snapshot::{self, FeatureGates};
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// Threads that wait for the network; decisions have threads of their own.
 const THREADS: usize = 2;
+/// How often what a class selects may be looked up: Karpenter's figure.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(60);
 /// Libraries whose debug messages say nothing about nodes.
 const QUIET: &str = "hyper=info,hyper_util=info,kube=info,kube_client=info,tower=info,rustls=info,h2=info";
 
@@ -75,6 +78,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         cloud,
         context,
         instance_types_file_path,
+        ec2,
         batch_idle_duration,
         batch_max_duration,
         wait_for_unschedulable_mark,
@@ -106,13 +110,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
     } = arguments;
     let cloud = match cloud {
         CloudName::Kwok => CloudOptions::Kwok { types: instance_types_file_path },
-        CloudName::Aws => {
-            return Err(Failure::Usage(
-                "`--cloud aws` is not built yet: nothing is launched in EC2 by this version\n\nhint: try the controller \
-                 with `--cloud kwok`"
-                    .to_owned(),
-            ));
-        }
+        CloudName::Aws => CloudOptions::Aws(Box::new(of_ec2(ec2)?)),
     };
     let gates: FeatureGates = feature_gates.join(",").parse().map_err(|reason| {
         Failure::Usage(format!("`--feature-gates`: {reason}\n\nhint: write gates as `Name=true,OtherName=false`"))
@@ -171,6 +169,85 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         Failure::Usage(format!("`--log-level`: `{log_level}`: {error}\n\nhint: use `debug`, `info`, `warn` or `error`"))
     })?;
     Ok((options, Log { filter, writer }))
+}
+
+/// What EC2 is to be.
+fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
+    let Ec2Arguments {
+        cluster_name,
+        cluster_endpoint,
+        cluster_ca_bundle,
+        isolated_vpc,
+        eks_control_plane,
+        vm_memory_overhead_percent,
+        reserved_enis,
+        disable_dry_run,
+        ami_refresh_interval,
+        subnet_refresh_interval,
+        interruption_queue,
+        enable_zonal_shift,
+    } = arguments;
+    // Before anything that would have to be typed for it.
+    if !cfg!(feature = "ec2") {
+        return Err(Failure::Run(ec2::StartError::NotBuilt.into()));
+    }
+    let usage = |message: String| Err(Failure::Usage(message));
+    let set = |text: Option<String>| text.filter(|text| !text.is_empty());
+    if !interruption_queue.is_empty() {
+        return usage(format!(
+            "`--interruption-queue`: notices of interruption are not read from `{interruption_queue}` yet\n\nhint: leave \
+             `--interruption-queue` and INTERRUPTION_QUEUE out; instances that EC2 takes back are noticed when they have ended"
+        ));
+    }
+    if enable_zonal_shift {
+        return usage(
+            "`--enable-zonal-shift`: zonal shifts are not heard of yet\n\nhint: leave `--enable-zonal-shift` and \
+             ENABLE_ZONAL_SHIFT out; take the zone out of the EC2NodeClass's subnets during a shift"
+                .to_owned(),
+        );
+    }
+    let Some(cluster) = set(cluster_name) else {
+        return usage(
+            "`--cluster-name` is required with `--cloud aws`\n\nhint: give the name of the EKS cluster, or set CLUSTER_NAME"
+                .to_owned(),
+        );
+    };
+    let endpoint = set(cluster_endpoint);
+    if let Some(url) = endpoint.as_deref().filter(|url| !is_url(url)) {
+        return usage(format!(
+            "`--cluster-endpoint`: `{url}` is not a URL\n\nhint: write it as `https://…`, as `aws eks describe-cluster` does"
+        ));
+    }
+    if !vm_memory_overhead_percent.is_finite() || !(0.0..1.0).contains(&vm_memory_overhead_percent) {
+        return usage(format!(
+            "`--vm-memory-overhead-percent`: `{vm_memory_overhead_percent}` is no part of the memory\n\nhint: write a \
+             fraction from 0 to below 1, such as `0.075`"
+        ));
+    }
+    let interval = |option: &str, text: &str| match duration(option, text)? {
+        short if short < SHORTEST_INTERVAL => {
+            Err(Failure::Usage(format!("`{option}`: `{text}` is too short\n\nhint: `1m` is the shortest")))
+        }
+        interval => Ok(interval),
+    };
+    let images = interval("--ami-refresh-interval", &ami_refresh_interval)?;
+    let subnets = interval("--subnet-refresh-interval", &subnet_refresh_interval)?;
+    Ok(ec2::Options {
+        cluster,
+        endpoint,
+        certificate_authority: set(cluster_ca_bundle),
+        is_isolated: isolated_vpc,
+        asks_eks_for_version: eks_control_plane,
+        vm_memory_overhead: vm_memory_overhead_percent,
+        reserved_enis,
+        tries_launches: !disable_dry_run,
+        look_up_every: images.min(subnets),
+    })
+}
+
+fn is_url(text: &str) -> bool {
+    let is_http = |scheme: Option<&str>| matches!(scheme, Some("http" | "https"));
+    text.parse::<http::Uri>().is_ok_and(|url| is_http(url.scheme_str()) && url.host().is_some())
 }
 
 /// The namespace that the controller runs in.
@@ -245,10 +322,84 @@ mod tests {
 
         hint: use `stdout` or `stderr`, and redirect it
         ");
-        insta::assert_snapshot!(failure(&["--cloud=aws"]), @r"
-        `--cloud aws` is not built yet: nothing is launched in EC2 by this version
+    }
 
-        hint: try the controller with `--cloud kwok`
+    #[cfg(not(feature = "ec2"))]
+    #[test]
+    fn without_ec2_it_says_where_to_get_it() {
+        let failure = settings(typed(&["--cloud=aws", "--cluster-name=shop"])).map(|_| ()).unwrap_err();
+        assert_eq!(failure.exit_code(), 2);
+        insta::assert_snapshot!(failure, @r"
+        `--cloud aws` is not part of this build of the program
+
+        hint: take the container image, or build with `cargo build --release --package muster-controller --features ec2`
+        ");
+    }
+
+    #[cfg(feature = "ec2")]
+    #[test]
+    fn options_of_ec2_are_karpenters() {
+        let (options, _) = settings(typed(&[
+            "--cluster-name=shop",
+            "--cluster-endpoint=https://shop.example.com",
+            "--isolated-vpc",
+            "--reserved-enis=1",
+            "--vm-memory-overhead-percent=0",
+            "--disable-dry-run=true",
+            "--subnet-refresh-interval=5m",
+            "--ami-refresh-interval=10m",
+        ]))
+        .unwrap();
+        let CloudOptions::Aws(of_ec2) = options.cloud else { panic!("{:?}", options.cloud) };
+        let expected = ec2::Options {
+            endpoint: Some("https://shop.example.com".to_owned()),
+            is_isolated: true,
+            reserved_enis: 1,
+            vm_memory_overhead: 0.0,
+            tries_launches: false,
+            look_up_every: Duration::from_secs(300),
+            ..ec2::Options::of("shop")
+        };
+        assert_eq!(*of_ec2, expected);
+    }
+
+    #[cfg(feature = "ec2")]
+    #[test]
+    fn what_is_wrong_about_ec2_is_named() {
+        let failure = |arguments: &[&str]| {
+            let failure = settings(typed(arguments)).map(|_| ()).unwrap_err();
+            assert_eq!(failure.exit_code(), 2);
+            failure.to_string()
+        };
+        insta::assert_snapshot!(failure(&[]), @r"
+        `--cluster-name` is required with `--cloud aws`
+
+        hint: give the name of the EKS cluster, or set CLUSTER_NAME
+        ");
+        insta::assert_snapshot!(failure(&["--interruption-queue=shop"]), @r"
+        `--interruption-queue`: notices of interruption are not read from `shop` yet
+
+        hint: leave `--interruption-queue` and INTERRUPTION_QUEUE out; instances that EC2 takes back are noticed when they have ended
+        ");
+        insta::assert_snapshot!(failure(&["--enable-zonal-shift"]), @r"
+        `--enable-zonal-shift`: zonal shifts are not heard of yet
+
+        hint: leave `--enable-zonal-shift` and ENABLE_ZONAL_SHIFT out; take the zone out of the EC2NodeClass's subnets during a shift
+        ");
+        insta::assert_snapshot!(failure(&["--cluster-name=shop", "--cluster-endpoint=shop"]), @r"
+        `--cluster-endpoint`: `shop` is not a URL
+
+        hint: write it as `https://…`, as `aws eks describe-cluster` does
+        ");
+        insta::assert_snapshot!(failure(&["--cluster-name=shop", "--vm-memory-overhead-percent=7.5"]), @r"
+        `--vm-memory-overhead-percent`: `7.5` is no part of the memory
+
+        hint: write a fraction from 0 to below 1, such as `0.075`
+        ");
+        insta::assert_snapshot!(failure(&["--cluster-name=shop", "--ami-refresh-interval=10s"]), @r"
+        `--ami-refresh-interval`: `10s` is too short
+
+        hint: `1m` is the shortest
         ");
     }
 }

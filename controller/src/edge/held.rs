@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, NodePool};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::request::Written;
@@ -39,6 +40,8 @@ pub(super) struct KeptClass {
     /// Whether that version is of our own making.
     is_ours: bool,
     pub(super) conditions: Vec<Condition>,
+    /// Null where nobody replaces it.
+    pub(super) status: Value,
 }
 
 /// The places of a kind's objects in what is held.
@@ -83,7 +86,17 @@ impl Held {
             version: version(&class.meta),
             is_ours: false,
             conditions: class.conditions.clone(),
+            status: Value::Null,
         });
+        self
+    }
+
+    /// Holds the status of that NodeClass too, in the form of its kind.
+    #[must_use]
+    pub fn class_status(mut self, status: Value) -> Self {
+        if let Some(class) = &mut self.class {
+            class.status = status;
+        }
         self
     }
 
@@ -133,9 +146,21 @@ impl Held {
                     crate::lifecycle::set_condition(&mut class.conditions, condition.clone());
                 }
             }
+            Write::ClassStatus(status) => {
+                if let Some(class) = &mut self.class {
+                    class.version = version;
+                    class.is_ours = true;
+                    class.conditions = conditions_of(status);
+                    class.status = Value::clone(status);
+                }
+            }
             _ => {}
         }
     }
+}
+
+fn conditions_of(status: &Value) -> Vec<Condition> {
+    status.get("conditions").and_then(|all| Vec::deserialize(all).ok()).unwrap_or_default()
 }
 
 fn kind_of(class: &KeptClass) -> &'static str {

@@ -86,6 +86,12 @@ pub(super) fn request(write: &Write, held: &Held) -> Result<Request<Vec<u8>>, De
             let body = json!({"metadata": {"resourceVersion": class.version}, "status": {"conditions": conditions}});
             patch(format!("{}/status", class_path(&class.reference)?), &body)
         }
+        Write::ClassStatus(status) => {
+            let class = held.its_class().ok_or_else(|| Defect::NotHeld("NodeClass".to_owned()))?;
+            let change = difference(&class.status, status);
+            let body = json!({"metadata": {"resourceVersion": class.version}, "status": change});
+            patch(format!("{}/status", class_path(&class.reference)?), &body)
+        }
         Write::PoolMeta { name, change } => {
             patch(of(POOLS, name), &meta_patch(change, &version(held, Kind::Pool, name)?))
         }

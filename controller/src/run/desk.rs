@@ -1,6 +1,6 @@
 //! What all tasks of a leader share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub(super) struct Memory {
     pub(super) outcomes: BTreeMap<String, Outcomes>,
     /// Of each claim whose Node has not registered: UID of the Node, and what holds it back.
     pub(super) holds: BTreeMap<String, (String, Option<provision::Hold>)>,
+    /// Classes that can be launched with since a moment ago.
+    pub(super) ready_classes: BTreeSet<String>,
     /// Versions that we have written and may not have seen yet, by kind and name.
     written: BTreeMap<(&'static str, String), (u64, Timestamp)>,
 }

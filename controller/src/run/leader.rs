@@ -100,7 +100,11 @@ pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>) -> JoinError {
         waiting: BTreeSet::new(),
     };
     leader.look_at_everything();
-    leader.run().await
+    let provider = leader.desk.provider.clone();
+    tokio::select! {
+        broken = leader.run() => broken,
+        never = provider.keep_up() => match never {},
+    }
 }
 
 // === impl Leader ===
@@ -161,6 +165,14 @@ impl<P: Provider> Leader<P> {
             }
         }
         let cluster = self.desk.picture.glance();
+        // A pool is as ready as its class.
+        for pool in cluster.pools() {
+            let reference = &pool.spec.template.spec.node_class_ref;
+            let is_its = |(kind, name): &(Kind, Arc<str>)| kind.name() == reference.kind && **name == *reference.name;
+            if reference.kind == P::CLASS && changed.classes.iter().any(is_its) {
+                self.agenda.want(Item::Pool(pool.metadata.name.clone().unwrap_or_default()), now);
+            }
+        }
         for path in &changed.waiting {
             if let Some(pod) = cluster.pod(path) {
                 // A pod that has been marked since is news; one that has been told of its node is not.
@@ -196,6 +208,7 @@ impl<P: Provider> Leader<P> {
             Done::Looked(item, verdict) => {
                 self.open = self.open.saturating_sub(1);
                 self.agenda.close(&item, verdict, now);
+                self.look_at_claims_of_ready_classes();
             }
             Done::Decided(step) => {
                 self.is_planning = false;
@@ -223,6 +236,27 @@ impl<P: Provider> Leader<P> {
                     self.agenda.want(Item::Claim(claim), now);
                 }
             }
+        }
+    }
+
+    /// Claims, and pods, may have waited for a class without anything of it having changed.
+    fn look_at_claims_of_ready_classes(&mut self) {
+        let ready = std::mem::take(&mut self.desk.memory().ready_classes);
+        if ready.is_empty() {
+            return;
+        }
+        let now = now();
+        let desk = Arc::clone(&self.desk);
+        let cluster = desk.picture.glance();
+        for class in cluster.classes().filter(|class| class.reference.kind == P::CLASS) {
+            if ready.contains(&class.reference.name) {
+                for claim in cluster.claims_of_class(&class.reference) {
+                    self.agenda.want(Item::Claim(claim.metadata.name.clone().unwrap_or_default()), now);
+                }
+            }
+        }
+        if cluster.unbound().next().is_some() {
+            self.window.arrive("supply", now);
         }
     }
 

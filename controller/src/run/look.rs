@@ -14,10 +14,10 @@ use super::agenda::Verdict;
 use super::desk::Desk;
 use super::now;
 use super::offers::offers;
-use super::provider::{Provider, judged};
+use super::provider::{Provider, Resolved, judged};
 use crate::classes;
 use crate::edge::{End, Held, Looked};
-use crate::lifecycle::{decide, is_true};
+use crate::lifecycle::{Readiness, decide, is_true};
 use crate::pools::{self, Edition, Outcomes};
 use crate::provision::Claimed;
 use crate::state::{self, LiveClass, Surroundings};
@@ -88,24 +88,55 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
 
 /// Keeps what a class says of itself, and lets it go when its claims have.
 pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
-    let (class, step, mut held) = {
-        let cluster = desk.picture.glance();
-        let mut classes = cluster.classes();
-        let Some(live) = classes.find(|live| live.reference.kind == P::CLASS && live.reference.name == name) else {
-            return Verdict::Rest(None);
-        };
-        let class = desk.provider.judge(live);
-        if desk.memory().is_behind(P::CLASS, name, live.meta.resource_version.as_deref(), now()) {
-            return Verdict::Rest(Some(after(now(), ASK)));
+    let Some((live, is_used)) = seen_class::<P>(desk, name) else { return Verdict::Rest(None) };
+    if desk.memory().is_behind(P::CLASS, name, live.meta.resource_version.as_deref(), now()) {
+        return Verdict::Rest(Some(after(now(), ASK)));
+    }
+    let has_finalizer = live.meta.finalizers.iter().flatten().any(|one| one == P::KIND.finalizer);
+    let is_going = live.meta.deletion_timestamp.is_some();
+    let mut has_leftovers = false;
+    let mut resolved = Resolved::default();
+    // Nothing is made for a class that could go without a word.
+    if has_finalizer && !is_going {
+        resolved = desk.provider.resolve(&live).await;
+    } else if has_finalizer && !is_used {
+        let cleared = desk.provider.clear(&live).await;
+        has_leftovers = cleared.is_err();
+        if let Err(error) = cleared {
+            tracing::warn!(class = name, %error, "what was made for a class that goes could not be removed");
         }
+    }
+    let (class, mut step, mut held) = {
+        let cluster = desk.picture.glance();
+        let class = desk.provider.judge(&live);
         let claims: Vec<_> = cluster.claims_of_class(&live.reference).collect();
         let held = claims.iter().fold(Held::default().class(&class), |held, claim| held.claim(claim));
-        let look = classes::Look { class: &class, kind: P::KIND, claims: &claims, has_leftovers: false };
+        let look = classes::Look { class: &class, kind: P::KIND, claims: &claims, has_leftovers };
         let step = classes::decide(&look, now());
         (class, step, held)
     };
+    if let Some((before, status)) = resolved.status {
+        held = held.class_status(before);
+        // First: conditions that a step sets are set over it.
+        step.writes.insert(0, Write::ClassStatus(Box::new(status)));
+    }
+    step = step.or_sooner(resolved.again);
+    if resolved.is_news {
+        desk.memory().ready_classes.insert(name.to_owned());
+    }
     let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
-    conclude(desk, P::CLASS, &class.reference.name, &held, &looked)
+    match conclude(desk, P::CLASS, &class.reference.name, &held, &looked) {
+        Verdict::Rest(_) if has_leftovers => Verdict::Failed,
+        verdict => verdict,
+    }
+}
+
+/// A class, and whether any claim uses it.
+fn seen_class<P: Provider>(desk: &Desk<P>, name: &str) -> Option<(LiveClass, bool)> {
+    let cluster = desk.picture.glance();
+    let mut classes = cluster.classes();
+    let live = classes.find(|live| live.reference.kind == P::CLASS && live.reference.name == name)?;
+    Some((live.clone(), cluster.claims_of_class(&live.reference).next().is_some()))
 }
 
 /// Keeps what a NodePool says of itself.
@@ -201,7 +232,11 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
         Err(wait) => return Start::Wait(Some(wait)),
     };
     let live = cluster.class(reference);
-    let class = judged(&desk.provider, live, reference);
+    let mut class = judged(&desk.provider, live, reference);
+    let is_judged = matches!(class.readiness, Readiness::Ready | Readiness::NotReady(_));
+    if is_judged && live.is_some_and(|live| !desk.provider.is_resolved(live)) {
+        class.readiness = Readiness::Unknown;
+    }
     let is_launched = is_true(around.claim, nodeclaim::LAUNCHED);
     let alternatives = if is_launched || around.claim.metadata.deletion_timestamp.is_some() {
         Vec::new()

@@ -41,9 +41,10 @@ pub(super) struct Metrics {
 // === impl Metrics ===
 
 impl Metrics {
-    /// For what is seen in `picture`.
-    pub(super) fn new(picture: &Picture) -> Self {
+    /// For what is seen in `picture`, and what a cloud registers.
+    pub(super) fn new(picture: &Picture, of_cloud: impl FnOnce(&mut Registry)) -> Self {
         let mut registry = Registry::default();
+        of_cloud(&mut registry);
         let claims_created = Family::default();
         let claims_disrupted = Family::default();
         let writes = Family::default();

@@ -37,7 +37,9 @@ use tokio::task::JoinSet;
 use self::desk::{Desk, Settings};
 use self::election::Candidate;
 use self::metrics::Metrics;
-pub use self::provider::Provider;
+pub(crate) use self::provider::readiness;
+pub use self::provider::{Provider, Resolved};
+use crate::ec2;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, Witness};
 use crate::kwok::{self, FileError, Kwok};
 use crate::lifecycle::caps::Caps;
@@ -89,6 +91,8 @@ pub enum CloudOptions {
         /// Karpenter's file of instance types.
         types: Option<PathBuf>,
     },
+    /// EC2.
+    Aws(Box<ec2::Options>),
 }
 
 /// Why the controller does not run. `Display` is the whole message, hint included.
@@ -100,6 +104,9 @@ pub enum RunError {
     /// The instance types cannot be read.
     #[error(transparent)]
     Types(#[from] FileError),
+    /// EC2 cannot be launched in.
+    #[error(transparent)]
+    Ec2(#[from] ec2::StartError),
     /// A port cannot be had.
     #[error("port {port} cannot be served: {reason}\n\nhint: choose another one with `{option}`")]
     Port {
@@ -141,10 +148,21 @@ pub async fn run_with(
             let cloud = Kwok::new(client.clone(), Catalogue::new(types));
             run_in(client, cloud, options, witness, stop).await
         }
+        #[cfg(feature = "ec2")]
+        CloudOptions::Aws(of_cloud) => {
+            let cloud = ec2::Ec2::connect(client.clone(), ec2::Options::clone(of_cloud)).await?;
+            run_in(client, cloud, options, witness, stop).await
+        }
+        #[cfg(not(feature = "ec2"))]
+        CloudOptions::Aws(_) => Err(ec2::StartError::NotBuilt.into()),
     }
 }
 
-async fn run_in<P: Provider>(
+/// The same in a cloud of one's own, whatever the options say of one.
+///
+/// # Errors
+/// What keeps it from starting, or from going on.
+pub async fn run_in<P: Provider>(
     client: Client,
     cloud: P,
     options: Options,
@@ -169,7 +187,7 @@ async fn run_in<P: Provider>(
     } = options;
     let identity = identity();
     let (picture, mut following) = watch::follow(&client, reads_services);
-    let metrics = Metrics::new(&picture);
+    let metrics = Metrics::new(&picture, |registry| cloud.register(registry));
     let served = serve::serve((metrics_port, health_port), metrics.clone(), picture.clone()).await?;
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
 

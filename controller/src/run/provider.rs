@@ -1,8 +1,14 @@
 //! A cloud, and what is known of it before anything is launched.
 
+use std::convert::Infallible;
+use std::future::Future;
+
+use jiff::Timestamp;
 use muster_api::{NodeClassReference, conditions::READY};
-use muster_cloud::Cloud;
+use muster_cloud::{Cloud, CloudError};
 use muster_scheduling::model::Catalogue;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::classes;
@@ -23,6 +29,43 @@ pub trait Provider: Cloud + Clone + 'static {
 
     /// What the class means for launches.
     fn judge(&self, class: &LiveClass) -> Class;
+
+    /// Whether this replica has looked up what the class, as it is now, refers to. Until then it cannot launch with it,
+    /// whatever the status says, which may be another replica's word.
+    fn is_resolved(&self, _class: &LiveClass) -> bool {
+        true
+    }
+
+    /// Looks up what the class refers to, unless that is known, so that it can be launched with. Asked at every look at a
+    /// class that has its finalizer and is not being deleted.
+    fn resolve(&self, _class: &LiveClass) -> impl Future<Output = Resolved> + Send {
+        std::future::ready(Resolved::default())
+    }
+
+    /// Removes what was made for a class that is being deleted and that no claim uses any more.
+    fn clear(&self, _class: &LiveClass) -> impl Future<Output = Result<(), CloudError>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    /// Keeps what is known of the cloud up to date, for as long as this replica leads.
+    fn keep_up(&self) -> impl Future<Output = Infallible> + Send {
+        std::future::pending()
+    }
+
+    /// Metrics of its own.
+    fn register(&self, _registry: &mut Registry) {}
+}
+
+/// What follows from what a class refers to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Resolved {
+    /// The status as it was seen, and as it should be, in the form of the class's kind; none if nothing changes.
+    pub status: Option<(Value, Value)>,
+    /// Whether the class could not be launched with a moment ago, and now can: whoever waits for that does not see it by
+    /// its status, which may be that of another replica.
+    pub is_news: bool,
+    /// When it has to be looked up again.
+    pub again: Option<Timestamp>,
 }
 
 /// The class of a claim, or that there is none.
@@ -43,7 +86,7 @@ pub(super) fn judged<P: Provider>(provider: &P, class: Option<&LiveClass>, refer
 }
 
 /// What the condition Ready and the metadata of a class say.
-fn readiness(class: &LiveClass) -> Readiness {
+pub(crate) fn readiness(class: &LiveClass) -> Readiness {
     if class.meta.deletion_timestamp.is_some() {
         return Readiness::Terminating;
     }

@@ -112,7 +112,12 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
         (Moment::of(&cluster), Supply::of(desk, &cluster))
     };
     let Supply { manifests, pools, pause, stops } = supply;
-    let types = |class: Option<&crate::manifest::NodeClass>| desk.provider.types(class);
+    let refusals = desk.memory().refusals.clone();
+    let types = |class: Option<&crate::manifest::NodeClass>| {
+        let mut types = desk.provider.types(class);
+        refusals.mark(&mut types, now);
+        types
+    };
     let assembled = snapshot::assemble(&manifests, &desk.settings.snapshot, &types);
     let snapshot = assembled.map_err(|error| error.to_string())?;
     drop(manifests);

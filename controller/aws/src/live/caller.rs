@@ -2,13 +2,14 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use jiff::Timestamp;
 use muster_cloud::CloudError;
 
+use super::witness::{Ended, Witness};
 use crate::budget::{Budgets, Family};
 use crate::refusal::{self, Meaning};
 
@@ -28,6 +29,7 @@ pub(super) struct Caller {
     pub(super) clock: Clock,
     /// Held for a few instructions, never across a wait.
     budgets: Mutex<Budgets>,
+    witness: OnceLock<Arc<dyn Witness>>,
 }
 
 /// A call that came to nothing.
@@ -84,7 +86,12 @@ fn causes(error: &dyn Error) -> String {
 
 impl Caller {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, budgets: Mutex::default() }
+        Self { clock, budgets: Mutex::default(), witness: OnceLock::new() }
+    }
+
+    /// Has every try of every call seen; the first who asks for it stays.
+    pub(super) fn seen_by(&self, witness: Arc<dyn Witness>) {
+        let _ = self.witness.set(witness);
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -117,14 +124,25 @@ impl Caller {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
-            let error = match ask().await {
+            if let Some(witness) = self.witness.get() {
+                witness.before(operation).await;
+            }
+            let asked = ask().await.map_err(|error| (Failure::of(operation, &error), error));
+            if let Some(witness) = self.witness.get() {
+                let ended = match &asked {
+                    Ok(_) => Ended::Answered,
+                    Err((Failure { code, .. }, _)) if code.is_empty() => Ended::Unanswered,
+                    Err((failure, _)) => Ended::Refused { code: &failure.code, message: &failure.message },
+                };
+                witness.after(operation, ended).await;
+            }
+            let (failure, error) = match asked {
                 Ok(answer) => {
                     self.budgets(|budgets, now| budgets.succeeded(family, now));
                     return Ok(answer);
                 }
-                Err(error) => error,
+                Err(failed) => failed,
             };
-            let failure = Failure::of(operation, &error);
             match failure.meaning() {
                 Meaning::Throttled => {
                     self.budgets(|budgets, now| budgets.throttled(family, now));

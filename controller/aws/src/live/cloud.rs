@@ -23,10 +23,11 @@ use super::fleet;
 use super::instances::{self, Describe, Terminate, instance_id};
 use super::profile::Fresh;
 use super::templates::Templates;
+use super::witness::Witness;
 use crate::budget::Family;
 use crate::class::{ClassSettings, PlacementGroup};
 use crate::inventory::Inventory;
-use crate::launch::{Addresses, Cluster, FleetAnswer, Grounds, Plan, Taken, outcome, plan};
+use crate::launch::{Addresses, Cluster, FleetAnswer, Grounds, Plan, Taken, image_for, outcome, plan};
 use crate::nature;
 use crate::refusal::Meaning;
 
@@ -85,6 +86,11 @@ impl Ec2Cloud {
         }))
     }
 
+    /// Has every try of every call seen, but for those before; the first who asks for it stays.
+    pub fn seen_by(&self, witness: Arc<dyn Witness>) {
+        self.0.caller.seen_by(witness);
+    }
+
     /// A class as the API server has it now. `group` is the placement group that it selects, `free` how many instances each
     /// of its reservations still takes.
     pub fn learn_class(&self, class: Ec2NodeClass, group: Option<PlacementGroup>, free: &BTreeMap<String, u32>) {
@@ -117,13 +123,18 @@ impl Ec2Cloud {
         Arc::clone(&self.0.inventory.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What may be launched with a class, as the engine takes it.
+    /// What may be launched with a class, as the engine takes it: types that none of its images suits are not there.
     ///
     /// # Errors
     /// If there is no such class, or a setting of it cannot be used.
     pub fn instance_types(&self, class: &str) -> Result<Vec<InstanceType>, CloudError> {
         let known = self.0.class(class)?;
-        Ok(self.inventory().instance_types(settings(&known)?))
+        let mut types = self.inventory().instance_types(settings(&known)?);
+        // What there is no image for cannot be launched.
+        if let Some(status) = known.class.status.as_ref().filter(|status| !status.amis.is_empty()) {
+            types.retain(|one| image_for(one, &status.amis).is_some());
+        }
+        Ok(types)
     }
 }
 

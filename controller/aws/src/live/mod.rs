@@ -9,7 +9,7 @@
 //!        ▼
 //!   launch::plan (pure) ─► templates (made once, by content) ─► CreateFleet ─► launch::outcome (pure)
 //!                                 │
-//!                       caller: one budget for each family of calls, retries, errors
+//!                       caller: one budget for each family of calls, retries, errors; a witness of every try
 //! ```
 //!
 //! One launch is one CreateFleet with the launch's own client token. Karpenter's batches of equal launches would save calls,
@@ -34,9 +34,11 @@ mod template_data;
 mod templates;
 mod trial;
 mod upkeep;
+mod witness;
 
 pub use self::caller::Clock;
 pub use self::classes::Options;
 pub use self::cloud::Ec2Cloud;
 pub use self::connection::{ConnectError, Connection, SdkConfig};
 pub use self::intervals::Intervals;
+pub use self::witness::{Ended, Pause, Witness};

@@ -28,6 +28,9 @@ pub(crate) struct RunArguments {
     /// With `--cloud kwok`: Karpenter's file of instance types, instead of the 144 of its rule
     #[arg(long, env = "INSTANCE_TYPES_FILE_PATH", value_name = "FILE")]
     pub(crate) instance_types_file_path: Option<PathBuf>,
+    /// EC2, with `--cloud aws`
+    #[command(flatten)]
+    pub(crate) ec2: Ec2Arguments,
     /// How long pods are waited for after the last one that came, before all are decided together
     #[arg(long, env = "BATCH_IDLE_DURATION", value_name = "DURATION", default_value = "1s")]
     pub(crate) batch_idle_duration: String,
@@ -124,4 +127,46 @@ pub(crate) struct RunArguments {
     /// Karpenter's; has no effect: what is observed of the cluster costs nothing until it is asked for
     #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) disable_cluster_state_observability: bool,
+}
+
+/// What is about EC2 alone.
+#[derive(Debug, Args)]
+pub(crate) struct Ec2Arguments {
+    /// With `--cloud aws`: name of the EKS cluster
+    #[arg(long, env = "CLUSTER_NAME", value_name = "NAME")]
+    pub(crate) cluster_name: Option<String>,
+    /// With `--cloud aws`: URL of the API server, as nodes see it [default: EKS is asked]
+    #[arg(long, env = "CLUSTER_ENDPOINT", value_name = "URL")]
+    pub(crate) cluster_endpoint: Option<String>,
+    /// With `--cloud aws`: certificate authority of the API server, base64 of PEM [default: EKS is asked]
+    #[arg(long, env = "CLUSTER_CA_BUNDLE", value_name = "BASE64")]
+    pub(crate) cluster_ca_bundle: Option<String>,
+    /// With `--cloud aws`: the VPC has no way out, so no prices are asked for and no instance profiles are removed
+    #[arg(long, env = "ISOLATED_VPC", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) isolated_vpc: bool,
+    /// With `--cloud aws`: ask EKS for the version of Kubernetes, and not the API server
+    #[arg(long, env = "EKS_CONTROL_PLANE", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) eks_control_plane: bool,
+    /// With `--cloud aws`: part of the memory of instances that their hypervisor keeps
+    #[arg(long, env = "VM_MEMORY_OVERHEAD_PERCENT", value_name = "FRACTION", default_value = "0.075")]
+    pub(crate) vm_memory_overhead_percent: f64,
+    /// With `--cloud aws`: network interfaces of each instance that pods do not get
+    #[arg(long, env = "RESERVED_ENIS", value_name = "COUNT", default_value = "0")]
+    pub(crate) reserved_enis: u32,
+    /// With `--cloud aws`: do not try a launch out before the first one with a class
+    #[arg(long, env = "DISABLE_DRY_RUN", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) disable_dry_run: bool,
+    /// With `--cloud aws`: how long images that were found are good for; whatever a class selects is looked up together, at the
+    /// shorter of the two intervals
+    #[arg(long, env = "AMI_REFRESH_INTERVAL", value_name = "DURATION", default_value = "1m")]
+    pub(crate) ami_refresh_interval: String,
+    /// With `--cloud aws`: how long subnets that were found are good for
+    #[arg(long, env = "SUBNET_REFRESH_INTERVAL", value_name = "DURATION", default_value = "1m")]
+    pub(crate) subnet_refresh_interval: String,
+    /// Karpenter's; refused if it names a queue: notices of interruption are not read yet
+    #[arg(long, env = "INTERRUPTION_QUEUE", value_name = "NAME", default_value = "")]
+    pub(crate) interruption_queue: String,
+    /// Karpenter's; refused if it is set: zonal shifts are not heard of yet
+    #[arg(long, env = "ENABLE_ZONAL_SHIFT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) enable_zonal_shift: bool,
 }

@@ -309,6 +309,7 @@ fn word(write: &Write) -> String {
         Write::DeleteNode { name, .. } => format!("delete node {name}"),
         Write::ClassMeta(change) => format!("class:{}", meta(change)),
         Write::ClassCondition(one) => format!("class condition: {}={} {}", one.type_, one.status, one.reason),
+        Write::ClassStatus(status) => format!("class status: {status}"),
         Write::Evict(pod) => format!("evict {}", pod.name),
         Write::DeletePod { pod, grace } => format!("delete pod {} within {} s", pod.name, grace.as_secs()),
         Write::Cloud(Call::Launch(request)) => {

@@ -143,6 +143,9 @@ impl Controller {
             Write::ClassCondition(condition) => {
                 self.change_class(carriage, world, |class| set_condition(&mut class.data, condition))
             }
+            Write::ClassStatus(status) => {
+                self.change_class(carriage, world, |class| class.data["status"] = Value::clone(status))
+            }
             Write::PoolMeta { name, change } => {
                 self.change(carriage, world, &Kind::NodePool, name, |pool: &mut NodePool| {
                     change.apply(&mut pool.metadata);

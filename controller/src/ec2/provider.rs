@@ -1,0 +1,239 @@
+//! EC2 as the controller asks it.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use kube::Client;
+use muster_api::Ec2NodeClass;
+use muster_api::conditions::nodeclass::BOOTSTRAP_VALID;
+use muster_aws::discovery::{HASH_VERSION, class_hash};
+use muster_aws::launch::{Cluster, family_of};
+use muster_aws::live::{self, Clock, Connection, Ec2Cloud, Witness};
+use muster_aws::{AmiFamily, ClassSettings, Inventory};
+use muster_cloud::{Cloud, CloudError, Instance, LaunchError, LaunchRequest, Launched};
+use muster_scheduling::model::Catalogue;
+use prometheus_client::registry::Registry;
+
+use super::calls::Calls;
+use super::classes::Known;
+use super::cluster;
+use super::options::{Options, StartError};
+use crate::classes::Kind;
+use crate::lifecycle::Class;
+use crate::manifest::NodeClass;
+use crate::run::{Provider, Resolved, readiness};
+use crate::state::LiveClass;
+
+/// EC2, for one cluster; clones are the same.
+#[derive(Clone)]
+pub struct Ec2(Arc<Inner>);
+
+struct Inner {
+    cloud: Ec2Cloud,
+    aws: Connection,
+    client: Client,
+    options: Options,
+    calls: Calls,
+    cluster: RwLock<Arc<Cluster>>,
+    /// By name. Held for the length of a look.
+    classes: Mutex<BTreeMap<String, Known>>,
+    /// Instance types of classes, by name, until anything about them changes. Held for the length of a look.
+    types: Mutex<BTreeMap<String, Typed>>,
+}
+
+/// The instance types of a class, and what they were made of.
+struct Typed {
+    inventory: Arc<Inventory>,
+    edition: u64,
+    types: Catalogue,
+}
+
+// === impl Ec2 ===
+
+impl Ec2 {
+    /// EC2 as the environment says where it is and who we are to it.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    pub async fn connect(client: Client, options: Options) -> Result<Self, StartError> {
+        let aws = Connection::from_environment(None).await;
+        let aws = aws.map_err(|error| StartError::NoRegion(error.to_string()))?;
+        Self::connect_through(aws, client, options, None).await
+    }
+
+    /// The same through a connection of one's own, with every call seen by `witness`.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    pub async fn connect_through(
+        aws: Connection,
+        client: Client,
+        options: Options,
+        witness: Option<Arc<dyn Witness>>,
+    ) -> Result<Self, StartError> {
+        let cluster = cluster::ask(&aws, &client, &options, clock()).await?;
+        let embedded = Inventory::embedded(&aws.region);
+        let is_embedded = embedded.is_ok();
+        let inventory = embedded.unwrap_or_else(|_| Inventory::described(&aws.region, Vec::new()));
+        let of_nodes =
+            live::Options { reserved_enis: options.reserved_enis, vm_memory_overhead: options.vm_memory_overhead };
+        let cloud = Ec2Cloud::new(aws.clone(), cluster.clone(), inventory, of_nodes, clock());
+        let calls = Calls::with(witness);
+        cloud.seen_by(Arc::new(calls.clone()));
+        if !is_embedded {
+            let asked = cloud.refresh_inventory().await;
+            let unknown =
+                |error: CloudError| StartError::Types { region: aws.region.clone(), reason: error.to_string() };
+            asked.map_err(unknown)?;
+        }
+        let inner = Inner {
+            cloud,
+            aws,
+            client,
+            options,
+            calls,
+            cluster: RwLock::new(Arc::new(cluster)),
+            classes: Mutex::default(),
+            types: Mutex::default(),
+        };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    pub(super) fn cloud(&self) -> &Ec2Cloud {
+        &self.0.cloud
+    }
+
+    pub(super) fn aws(&self) -> &Connection {
+        &self.0.aws
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    pub(super) fn cluster(&self) -> Arc<Cluster> {
+        Arc::clone(&self.0.cluster.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn note_cluster(&self, cluster: Arc<Cluster>) {
+        *self.0.cluster.write().unwrap_or_else(PoisonError::into_inner) = cluster;
+    }
+
+    pub(super) fn classes(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        lock(&self.0.classes)
+    }
+
+    /// What a class that has not been looked up yet may launch, as far as it can be told.
+    fn types_of_settings(&self, settings: &ClassSettings) -> Catalogue {
+        let Options { vm_memory_overhead, reserved_enis, .. } = self.0.options;
+        let settings = ClassSettings { vm_memory_overhead, reserved_enis, ..settings.clone() };
+        self.cloud().inventory().instance_types(&settings).into()
+    }
+}
+
+impl Provider for Ec2 {
+    const CLASS: &'static str = "EC2NodeClass";
+    const KIND: Kind = Kind::ec2(HASH_VERSION);
+
+    fn types(&self, class: Option<&NodeClass>) -> Catalogue {
+        let name = class.map(|class| class.name.to_string());
+        let edition = name.as_ref().and_then(|name| self.classes().get(name).map(|known| known.edition));
+        let Some((name, edition)) = name.as_ref().zip(edition) else {
+            let default = ClassSettings::default();
+            return self.types_of_settings(class.map_or(&default, |class| &class.settings));
+        };
+        let inventory = self.cloud().inventory();
+        let mut all = lock(&self.0.types);
+        if let Some(typed) = all.get(name)
+            && typed.edition == edition
+            && Arc::ptr_eq(&typed.inventory, &inventory)
+        {
+            return typed.types.clone();
+        }
+        // A setting that cannot be used is said by the status of the class.
+        let types: Catalogue = self.cloud().instance_types(name).unwrap_or_default().into();
+        all.insert(name.clone(), Typed { inventory, edition, types: types.clone() });
+        types
+    }
+
+    fn judge(&self, live: &LiveClass) -> Class {
+        let class: Option<Ec2NodeClass> = live.typed().ok();
+        let bootstrap = live.conditions.iter().find(|one| one.type_ == BOOTSTRAP_VALID);
+        Class {
+            reference: live.reference.clone(),
+            meta: live.meta.clone(),
+            conditions: live.conditions.clone(),
+            readiness: readiness(live),
+            hash: class.as_ref().map(class_hash).unwrap_or_default(),
+            bootstrap_fault: bootstrap.filter(|one| one.status == "False").map(|one| one.message.clone()),
+            hands_over_taints: class.as_ref().is_some_and(|class| family_of(&class.spec) != AmiFamily::Custom),
+            tags_instances: true,
+        }
+    }
+
+    fn is_resolved(&self, live: &LiveClass) -> bool {
+        self.classes().get(&live.reference.name).is_some_and(|known| known.is_of(live))
+    }
+
+    async fn resolve(&self, class: &LiveClass) -> Resolved {
+        self.resolve_class(class).await
+    }
+
+    async fn clear(&self, class: &LiveClass) -> Result<(), CloudError> {
+        self.clear_class(class).await
+    }
+
+    async fn keep_up(&self) -> Infallible {
+        self.keep_all_up().await
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        self.0.calls.register(registry);
+    }
+}
+
+impl Cloud for Ec2 {
+    async fn launch(&self, request: &LaunchRequest) -> Result<Launched, LaunchError> {
+        self.cloud().launch(request).await
+    }
+
+    async fn get(&self, provider_id: &str) -> Result<Instance, CloudError> {
+        self.cloud().get(provider_id).await
+    }
+
+    async fn list(&self) -> Result<Vec<Instance>, CloudError> {
+        self.cloud().list().await
+    }
+
+    async fn console(&self, provider_id: &str) -> Result<Option<String>, CloudError> {
+        self.cloud().console(provider_id).await
+    }
+
+    async fn terminate(&self, provider_id: &str) -> Result<(), CloudError> {
+        self.cloud().terminate(provider_id).await
+    }
+
+    async fn tag(&self, provider_id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {
+        self.cloud().tag(provider_id, tags).await
+    }
+}
+
+/// The clock of whatever asks AWS.
+pub(super) fn clock() -> Clock {
+    Arc::new(now)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the edge: decisions are given the moment")]
+pub(super) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

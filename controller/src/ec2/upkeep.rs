@@ -1,0 +1,83 @@
+//! What is asked of AWS at intervals, while this replica leads: instance types, prices, launch templates, the cluster.
+
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_aws::live::Intervals;
+use tokio::time::sleep;
+
+use super::cluster;
+use super::provider::{Ec2, clock};
+
+/// After something that was not to be had.
+const RETRY: Duration = Duration::from_secs(30);
+/// How often the cluster is asked what nodes have to know of it: Karpenter's figure.
+const CLUSTER: Duration = Duration::from_secs(5 * 60);
+
+impl Ec2 {
+    /// Asks for as long as it is not dropped.
+    pub(super) async fn keep_all_up(&self) -> Infallible {
+        let Intervals { instance_types, on_demand_prices, spot_prices, templates, .. } = Intervals::default();
+        let cloud = self.cloud();
+        let types = every(instance_types, "instance types", || cloud.refresh_inventory());
+        let templates = async {
+            // Whoever leads makes none that is there, and removes none that it does not know of.
+            until_done("launch templates", || cloud.learn_templates()).await;
+            every(templates, "launch templates", || cloud.collect_templates()).await
+        };
+        let prices = async {
+            if self.options().is_isolated {
+                return std::future::pending().await;
+            }
+            let on_demand = every(on_demand_prices, "prices on demand", || cloud.refresh_on_demand_prices());
+            let spot = every(spot_prices, "spot prices", || cloud.refresh_spot_prices());
+            tokio::select! { never = on_demand => never, never = spot => never }
+        };
+        let cluster = async {
+            sleep(CLUSTER).await;
+            every(CLUSTER, "the cluster", || self.learn_cluster()).await
+        };
+        tokio::select! {
+            never = types => never,
+            never = templates => never,
+            never = prices => never,
+            never = cluster => never,
+        }
+    }
+
+    async fn learn_cluster(&self) -> Result<(), super::StartError> {
+        let cluster = cluster::ask(self.aws(), self.client(), self.options(), clock()).await?;
+        if *self.cluster() != cluster {
+            tracing::info!(version = cluster.kubernetes, endpoint = cluster.endpoint, "the cluster has changed");
+            self.cloud().learn_cluster(cluster.clone());
+            self.note_cluster(Arc::new(cluster));
+        }
+        Ok(())
+    }
+}
+
+/// Asks now, and again at that interval; sooner after a failure.
+async fn every<T, E: Display, F: Future<Output = Result<T, E>>>(
+    interval: Duration,
+    what: &'static str,
+    ask: impl Fn() -> F,
+) -> Infallible {
+    loop {
+        until_done(what, &ask).await;
+        sleep(interval).await;
+    }
+}
+
+async fn until_done<T, E: Display, F: Future<Output = Result<T, E>>>(what: &'static str, ask: impl Fn() -> F) {
+    let mut was_told = false;
+    while let Err(error) = ask().await {
+        // What is known stays good: one line says so, however long it lasts.
+        if !std::mem::replace(&mut was_told, true) {
+            tracing::warn!(what, %error, "not up to date: asked again until it is");
+        }
+        sleep(RETRY).await;
+    }
+}

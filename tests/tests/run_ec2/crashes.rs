@@ -1,0 +1,160 @@
+//! The controller is killed before and after each of its writes, to the API server and to AWS; the end is the same.
+//!
+//! ```text
+//!   life 1: up to a write that nobody was killed at yet ──► killed ──► life 2: … ──► until no such write is left
+//! ```
+//!
+//! The points are those that writes pass, so a write that is added is covered by itself.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use kube::api::ListParams;
+use muster_aws::live::{self, Ended};
+use muster_controller::ec2;
+use muster_controller::edge::{self, Fate};
+use muster_controller::run::run_in;
+use muster_controller::step::Write;
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::ground::{CLUSTER, Ground, SOON, paired, run_options};
+
+/// Where a controller is killed: at each point once, in whichever life.
+#[derive(Default)]
+struct Points(Mutex<BTreeSet<String>>);
+
+/// One life. What goes on after its end, such as a call that a task of its own makes, waits forever.
+struct Life {
+    points: Arc<Points>,
+    is_over: AtomicBool,
+    over: Notify,
+}
+
+/// A moment to wait for, boxed.
+type Pause<'a> = edge::Pause<'a>;
+
+impl Life {
+    fn pass(&self, point: String) -> Pause<'_> {
+        if !self.is_over.load(Ordering::SeqCst) && self.points.0.lock().unwrap().insert(point) {
+            self.is_over.store(true, Ordering::SeqCst);
+            self.over.notify_one();
+        }
+        if self.is_over.load(Ordering::SeqCst) {
+            Box::pin(std::future::pending())
+        } else {
+            Box::pin(std::future::ready(()))
+        }
+    }
+}
+
+impl edge::Witness for Life {
+    fn before<'a>(&'a self, write: &'a Write) -> Pause<'a> {
+        self.pass(format!("before {}", told(write)))
+    }
+
+    fn after<'a>(&'a self, write: &'a Write, _: &'a Fate) -> Pause<'a> {
+        self.pass(format!("after {}", told(write)))
+    }
+}
+
+impl live::Witness for Life {
+    fn before<'a>(&'a self, operation: &'static str) -> live::Pause<'a> {
+        if reads(operation) { Box::pin(std::future::ready(())) } else { self.pass(format!("before {operation}")) }
+    }
+
+    fn after<'a>(&'a self, operation: &'static str, _: Ended<'a>) -> live::Pause<'a> {
+        if reads(operation) { Box::pin(std::future::ready(())) } else { self.pass(format!("after {operation}")) }
+    }
+}
+
+/// Whether a call of AWS changes nothing.
+fn reads(operation: &str) -> bool {
+    let (_, name) = operation.split_once(':').unwrap();
+    ["Describe", "Get", "List"].iter().any(|verb| name.starts_with(verb))
+}
+
+/// A write without what differs from life to life: times, and names that are drawn.
+fn told(write: &Write) -> String {
+    let detail = match write {
+        Write::ClaimMeta { change, .. } | Write::ClassMeta(change) => {
+            let keys: Vec<&String> = change.annotations.keys().chain(change.labels.keys()).collect();
+            format!("{keys:?} {:?}", change.finalizers)
+        }
+        Write::ClaimStatus { status, .. } => {
+            status.conditions.iter().map(|one| format!("{}={} ", one.type_, one.status)).collect()
+        }
+        Write::ClassStatus(status) => {
+            let conditions = status["conditions"].as_array();
+            conditions.into_iter().flatten().map(|one| format!("{}={} ", one["type"], one["status"])).collect()
+        }
+        _ => String::new(),
+    };
+    format!("{} {detail}", write.name())
+}
+
+/// A controller that is started again as often as it is killed.
+struct Lives {
+    task: JoinHandle<()>,
+    points: Arc<Points>,
+}
+
+impl Lives {
+    fn begin(ground: &Arc<Ground>) -> Self {
+        let points = Arc::new(Points::default());
+        let (ground, own) = (Arc::clone(ground), Arc::clone(&points));
+        let task = tokio::spawn(async move {
+            loop {
+                let life =
+                    Arc::new(Life { points: Arc::clone(&own), is_over: AtomicBool::new(false), over: Notify::new() });
+                let of_calls: Arc<dyn live::Witness> = Arc::clone(&life) as Arc<dyn live::Witness>;
+                let of_writes: Arc<dyn edge::Witness> = Arc::clone(&life) as Arc<dyn edge::Witness>;
+                let provider = ground.provider(ec2::Options::of(CLUSTER), Some(of_calls)).await;
+                let run = run_in(ground.kube(), provider, run_options(0), Some(of_writes), std::future::pending());
+                tokio::select! {
+                    ended = run => ended.unwrap(),
+                    () = life.over.notified() => {}
+                }
+            }
+        });
+        Self { task, points }
+    }
+
+    fn end(self) -> BTreeSet<String> {
+        self.task.abort();
+        std::mem::take(&mut self.points.0.lock().unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_leaked_or_doubled_wherever_the_controller_is_killed() {
+    let ground = Arc::new(Ground::new("run ec2 suite").await);
+    let lives = Lives::begin(&ground);
+    ground.deploy(3, json!({})).await;
+    ground.running(3, SOON * 4).await;
+    let claims = ground.claims().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(claims.len(), 3, "nothing was bought twice");
+    paired(&claims, &ground.ec2);
+    ground.clear().await;
+    let points = lives.end();
+    let of_aws: Vec<&String> = points.iter().filter(|point| point.contains(':')).collect();
+    println!("killed at {} points, of which {} are of AWS: {of_aws:?}", points.len(), of_aws.len());
+    for operation in [
+        "iam:CreateInstanceProfile",
+        "iam:AddRoleToInstanceProfile",
+        "ec2:CreateLaunchTemplate",
+        "ec2:CreateFleet",
+        "ec2:RunInstances",
+        "ec2:CreateTags",
+        "ec2:TerminateInstances",
+        "ec2:DeleteLaunchTemplate",
+        "iam:RemoveRoleFromInstanceProfile",
+        "iam:DeleteInstanceProfile",
+    ] {
+        for side in ["before", "after"] {
+            assert!(points.contains(&format!("{side} {operation}")), "{side} {operation} in {points:?}");
+        }
+    }
+}
