@@ -3,13 +3,14 @@
 use std::io;
 use std::time::Duration;
 
-use muster_scheduling::model;
+use muster_scheduling::{disrupt, model};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use super::arguments::{CloudName, MinValuesPolicy, PreferencePolicy, RunArguments};
 use super::failure::Failure;
+use crate::disruption::Tempo;
 use crate::lifecycle::caps::Caps;
 use crate::manifest::{self, DefaultSpread};
 use crate::provision::Lengths;
@@ -151,6 +152,13 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
             max: duration("--batch-max-duration", &batch_max_duration)?,
         },
         packing,
+        disruption: disrupt::Settings {
+            options: packing,
+            node_repair: gates.node_repair,
+            spot_to_spot: gates.spot_to_spot_consolidation,
+            ..disrupt::Settings::default()
+        },
+        tempo: Tempo::default(),
         snapshot: snapshot::Settings { gates, default_spread },
         reads_services: scheduler_config.is_some(),
         wait_for_unschedulable_mark,

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::{LaunchError, Launched, Refusals, after};
+use muster_scheduling::disrupt;
 
 use super::metrics::Metrics;
 use super::provider::Provider;
+use crate::disruption::Tempo;
 use crate::edge::{Edge, Held};
 use crate::lifecycle::Listing;
 use crate::pools::Outcomes;
@@ -36,6 +38,8 @@ pub(super) struct Settings {
     /// Where the annotation stands that pauses the whole cluster.
     pub(super) namespace: String,
     pub(super) provision: provision::Settings,
+    pub(super) disruption: disrupt::Settings,
+    pub(super) tempo: Tempo,
     pub(super) window: provision::Lengths,
     pub(super) snapshot: snapshot::Settings,
     /// Whether pods are told of their nodes.
@@ -54,6 +58,8 @@ pub(super) struct Memory {
     pub(super) outcomes: BTreeMap<String, Outcomes>,
     /// Of each claim whose Node has not registered: UID of the Node, and what holds it back.
     pub(super) holds: BTreeMap<String, (String, Option<provision::Hold>)>,
+    /// When pods last came to the node of a claim or left it, until that is written down on the claim.
+    pub(super) moves: BTreeMap<String, Timestamp>,
     /// Versions that we have written and may not have seen yet, by kind and name.
     written: BTreeMap<(&'static str, String), (u64, Timestamp)>,
 }

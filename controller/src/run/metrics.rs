@@ -1,12 +1,15 @@
 //! What is counted, under Karpenter's names where it has one.
 
 mod collect;
+mod disruption;
 mod expose;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use muster_api::{NodeClaim, labels};
+use muster_scheduling::disrupt::Estate;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,9 +18,11 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::collect::{Process, Scene};
+use self::disruption::Disruption;
+use crate::disruption::Home;
 use crate::edge::{Fate, Pause, Witness};
 use crate::provision::Figures;
-use crate::step::Write;
+use crate::step::{Step, Write};
 use crate::watch::Picture;
 
 /// Labels of a metric: names and values.
@@ -36,6 +41,7 @@ pub(super) struct Metrics {
     ignored: Gauge,
     cloud: Family<Labels<2>, Counter>,
     leads: Gauge,
+    disruption: Disruption,
 }
 
 // === impl Metrics ===
@@ -80,6 +86,7 @@ impl Metrics {
         registry.register("muster_writes", "Writes, and what became of them", writes.clone());
         registry.register("muster_cloud_refusals", "Offerings that could not be had, and why", cloud.clone());
         registry.register("muster_leading", "1 while this replica writes", leads.clone());
+        let disruption = Disruption::new(&mut registry);
         registry.register_collector(Box::new(Scene(picture.clone())));
         registry.register_collector(Box::new(Process));
         Self {
@@ -93,6 +100,7 @@ impl Metrics {
             ignored,
             cloud,
             leads,
+            disruption,
         }
     }
 
@@ -115,6 +123,21 @@ impl Metrics {
         self.ignored.set(gauge(figures.ignored));
     }
 
+    /// A decision about what is to go.
+    pub(super) fn deliberated(&self, estate: &Estate, now: Timestamp, took: Duration) {
+        self.disruption.deliberated(estate, now, took);
+    }
+
+    /// Commands have been begun by this step.
+    pub(super) fn opened(&self, step: &Step) {
+        self.disruption.opened(step);
+    }
+
+    /// A command has come further by this step.
+    pub(super) fn advanced(&self, step: &Step, homes: &[Home]) {
+        self.disruption.advanced(step, homes);
+    }
+
     /// An offering that could not be had.
     pub(super) fn refused(&self, offering: &str, why: &str) {
         self.cloud.get_or_create(&[("offering", offering.to_owned()), ("reason", why.to_owned())]).inc();
@@ -133,6 +156,7 @@ impl Witness for Metrics {
     fn after<'a>(&'a self, write: &'a Write, fate: &'a Fate) -> Pause<'a> {
         self.writes.get_or_create(&[("write", write.name().to_owned()), ("fate", fate.name().to_owned())]).inc();
         match (write, fate) {
+            (Write::ClaimMeta { change, .. }, Fate::Done) => self.disruption.marked(change),
             (Write::CreateClaim(claim), Fate::Done) => {
                 let relaxed = claim
                     .metadata
@@ -141,7 +165,7 @@ impl Witness for Metrics {
                     .and_then(|all| all.get(muster_api::annotations::NODECLAIM_MIN_VALUES_RELAXED).cloned());
                 let labels = [
                     ("nodepool", label(claim, labels::NODEPOOL)),
-                    ("reason", "provisioned".to_owned()),
+                    ("reason", self.disruption.reason_of(claim).to_owned()),
                     ("min_values_relaxed", relaxed.unwrap_or_else(|| "false".to_owned())),
                 ];
                 self.claims_created.get_or_create(&labels).inc();

@@ -13,6 +13,7 @@
 
 mod agenda;
 mod desk;
+mod disruption;
 mod election;
 mod garbage;
 mod leader;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::Client;
+use muster_scheduling::disrupt;
 use muster_scheduling::model::{Catalogue, Options as Packing};
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
@@ -38,6 +40,7 @@ use self::desk::{Desk, Settings};
 use self::election::Candidate;
 use self::metrics::Metrics;
 pub use self::provider::Provider;
+use crate::disruption::Tempo;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, Witness};
 use crate::kwok::{self, FileError, Kwok};
 use crate::lifecycle::caps::Caps;
@@ -69,6 +72,10 @@ pub struct Options {
     pub window: Lengths,
     /// How pods are packed.
     pub packing: Packing,
+    /// What is worth taking a node away.
+    pub disruption: disrupt::Settings,
+    /// How fast nodes are taken away.
+    pub tempo: Tempo,
     /// What shapes a snapshot.
     pub snapshot: snapshot::Settings,
     /// Whether Services decide on the default spread.
@@ -161,6 +168,8 @@ async fn run_in<P: Provider>(
         namespace,
         window,
         packing,
+        disruption,
+        tempo,
         snapshot,
         reads_services,
         wait_for_unschedulable_mark,
@@ -181,6 +190,8 @@ async fn run_in<P: Provider>(
     let settings = Settings {
         namespace: namespace.clone(),
         provision: crate::provision::Settings { packing, wait_for_unschedulable_mark, caps },
+        disruption,
+        tempo,
         window,
         snapshot,
         nominates: nominates && honours_nominations(&client).await,

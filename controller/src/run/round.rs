@@ -19,7 +19,7 @@ use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, is_true};
 use crate::manifest::Manifests;
 use crate::provision::{self, Applicant, Claimed, Outcome, Round, Scene};
-use crate::snapshot;
+use crate::snapshot::{self, Snapshot};
 use crate::state::{Cluster, LivePod};
 use crate::step::{Step, Write};
 
@@ -40,11 +40,12 @@ struct Moment {
 }
 
 /// The rest, for a decision.
-struct Supply {
-    manifests: Manifests,
-    pools: Vec<NodePool>,
-    pause: Pause,
-    stops: BTreeMap<String, String>,
+pub(super) struct Supply {
+    pub(super) manifests: Manifests,
+    pub(super) pools: Vec<NodePool>,
+    pub(super) pause: Pause,
+    /// Why nothing is launched for a pool, by its name.
+    pub(super) stops: BTreeMap<String, String>,
 }
 
 /// Decides what is launched for pods that wait, and creates it. What people are to be told of it, and when to decide again
@@ -72,7 +73,7 @@ pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
         let provision::Figures { pods, claims, unplaced, waiting, hourly_price, .. } = figures;
         tracing::info!(pods, claims, unplaced, waiting, hourly_price, "decided about pods");
     }
-    desk.memory().plan = plan;
+    desk.memory().plan.succeed(plan);
     let again = step.again;
     let (created, told): (Vec<Write>, Vec<Write>) =
         step.writes.into_iter().partition(|write| matches!(write, Write::CreateClaim(_)));
@@ -112,10 +113,7 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
         (Moment::of(&cluster), Supply::of(desk, &cluster))
     };
     let Supply { manifests, pools, pause, stops } = supply;
-    let types = |class: Option<&crate::manifest::NodeClass>| desk.provider.types(class);
-    let assembled = snapshot::assemble(&manifests, &desk.settings.snapshot, &types);
-    let snapshot = assembled.map_err(|error| error.to_string())?;
-    drop(manifests);
+    let snapshot = assemble(desk, manifests)?;
     let pools: BTreeMap<&str, &NodePool> =
         pools.iter().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
     let plan = desk.memory().plan.clone();
@@ -133,6 +131,12 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
     });
     desk.metrics.round(&outcome.figures, begun.elapsed());
     Ok(outcome)
+}
+
+/// The cluster as the engine sees it, with the instance types of this cloud.
+pub(super) fn assemble<P: Provider>(desk: &Desk<P>, manifests: Manifests) -> Result<Snapshot, String> {
+    let types = |class: Option<&crate::manifest::NodeClass>| desk.provider.types(class);
+    snapshot::assemble(&manifests, &desk.settings.snapshot, &types).map_err(|error| error.to_string())
 }
 
 /// Waits until the picture has what was created: the next decision must know of it.
@@ -219,7 +223,7 @@ fn without_void_nominations(cluster: &Cluster) -> Manifests {
 // === impl Supply ===
 
 impl Supply {
-    fn of<P: Provider>(desk: &Desk<P>, cluster: &Cluster) -> Self {
+    pub(super) fn of<P: Provider>(desk: &Desk<P>, cluster: &Cluster) -> Self {
         let mut stops = BTreeMap::new();
         for pool in cluster.pools() {
             let reference = &pool.spec.template.spec.node_class_ref;

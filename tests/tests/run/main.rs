@@ -12,8 +12,10 @@
 )]
 
 mod crashes;
+mod disruption;
 mod figures;
 mod ground;
 mod kwok;
 mod life;
 mod replicas;
+mod takeover;

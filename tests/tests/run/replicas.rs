@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use muster_tests::process::{Running, Signal};
+use muster_tests::process::Signal;
 use muster_tests::wait;
 
-use super::ground::{Ground, SOON};
+use super::ground::{Ground, Replica, SOON};
 
 const LEASE: &str = "karpenter-leader-election";
 
@@ -26,7 +26,7 @@ async fn leader(ground: &Ground, other: &str) -> String {
 }
 
 /// Starts a replica, which leads, and then another one.
-async fn two(ground: &Ground) -> (Running, String, Running) {
+async fn two(ground: &Ground) -> (Replica, String, Replica) {
     let first = ground.replica("first");
     let leads = leader(ground, "").await;
     (first, leads, ground.replica("second"))
