@@ -9,12 +9,13 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use super::arguments::{CloudName, MinValuesPolicy, PreferencePolicy, RunArguments};
+use super::dry_run;
 use super::failure::Failure;
 use crate::disruption::Tempo;
 use crate::lifecycle::caps::Caps;
 use crate::manifest::{self, DefaultSpread};
 use crate::provision::Lengths;
-use crate::run::{self, CloudOptions, Options};
+use crate::run::{self, CloudOptions, Options, Report};
 use crate::snapshot::{self, FeatureGates};
 
 /// Where a pod's own namespace stands.
@@ -33,6 +34,7 @@ struct Log {
 /// Runs the controller until a signal says to stop.
 pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     let ineffective = ineffective(&arguments);
+    let tells = arguments.dry_run.then_some(arguments.output);
     let (options, log) = settings(arguments)?;
     tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(log.filter).with_writer(log.writer).init();
     for option in ineffective {
@@ -49,7 +51,15 @@ pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
                 _ = interrupt.recv() => {}
             }
         };
-        Ok::<_, Failure>(run::run(options, stop).await?)
+        match tells {
+            None => run::run(options, stop).await?,
+            Some(format) => {
+                // Who does not listen any more needs not be told.
+                let tell = |report: &Report| drop(dry_run::write(&mut io::stdout().lock(), report, format));
+                run::observe(options, tell, stop).await?;
+            }
+        }
+        Ok::<_, Failure>(())
     });
     // A decision that is being thought about is not waited for.
     runtime.shutdown_background();
@@ -74,6 +84,8 @@ fn ineffective(arguments: &RunArguments) -> Vec<&'static str> {
 fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
     let RunArguments {
         cloud,
+        dry_run,
+        output: _,
         context,
         instance_types_file_path,
         batch_idle_duration,
@@ -166,6 +178,8 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         caps: Caps { launches_per_minute: max_launches_per_minute, hourly_price: max_hourly_price },
     };
     let writer = match log_output_paths.as_str() {
+        // What is told goes there.
+        "stdout" if dry_run => BoxMakeWriter::new(io::stderr),
         "stdout" => BoxMakeWriter::new(io::stdout),
         "stderr" => BoxMakeWriter::new(io::stderr),
         other => {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use muster_cloud::{LaunchError, Launched, Refusals, after};
 use muster_scheduling::disrupt;
 
+use super::Options;
 use super::metrics::Metrics;
 use super::provider::Provider;
 use crate::disruption::Tempo;
@@ -62,6 +63,45 @@ pub(super) struct Memory {
     pub(super) moves: BTreeMap<String, Timestamp>,
     /// Versions that we have written and may not have seen yet, by kind and name.
     written: BTreeMap<(&'static str, String), (u64, Timestamp)>,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The choices of `options`.
+    pub(super) fn of(options: &Options, nominates: bool) -> Self {
+        let Options {
+            context: _,
+            cloud: _,
+            metrics_port: _,
+            health_port: _,
+            pace: _,
+            lease: _,
+            namespace,
+            window,
+            packing,
+            disruption,
+            tempo,
+            snapshot,
+            reads_services: _,
+            wait_for_unschedulable_mark,
+            nominates: _,
+            caps,
+        } = options;
+        Self {
+            namespace: namespace.clone(),
+            provision: provision::Settings {
+                packing: *packing,
+                wait_for_unschedulable_mark: *wait_for_unschedulable_mark,
+                caps: *caps,
+            },
+            disruption: *disruption,
+            tempo: *tempo,
+            window: *window,
+            snapshot: snapshot.clone(),
+            nominates,
+        }
+    }
 }
 
 // === impl Desk ===

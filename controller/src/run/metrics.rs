@@ -21,6 +21,7 @@ use self::collect::{Process, Scene};
 use self::disruption::Disruption;
 use crate::disruption::Home;
 use crate::edge::{Fate, Pause, Witness};
+use crate::permissions::Permission;
 use crate::provision::Figures;
 use crate::step::{Step, Write};
 use crate::watch::Picture;
@@ -42,6 +43,7 @@ pub(super) struct Metrics {
     cloud: Family<Labels<2>, Counter>,
     leads: Gauge,
     disruption: Disruption,
+    missing: Family<Labels<3>, Gauge>,
 }
 
 // === impl Metrics ===
@@ -86,6 +88,12 @@ impl Metrics {
         registry.register("muster_writes", "Writes, and what became of them", writes.clone());
         registry.register("muster_cloud_refusals", "Offerings that could not be had, and why", cloud.clone());
         registry.register("muster_leading", "1 while this replica writes", leads.clone());
+        let missing = Family::default();
+        registry.register(
+            "muster_missing_permissions",
+            "1 for each permission that was missing at start",
+            missing.clone(),
+        );
         let disruption = Disruption::new(&mut registry);
         registry.register_collector(Box::new(Scene(picture.clone())));
         registry.register_collector(Box::new(Process));
@@ -101,6 +109,7 @@ impl Metrics {
             cloud,
             leads,
             disruption,
+            missing,
         }
     }
 
@@ -136,6 +145,13 @@ impl Metrics {
     /// A command has come further by this step.
     pub(super) fn advanced(&self, step: &Step, homes: &[Home]) {
         self.disruption.advanced(step, homes);
+    }
+
+    /// A permission that is missing.
+    pub(super) fn missing(&self, one: &Permission) {
+        let Permission { group, resource, verb, .. } = one;
+        let labels = [("group", *group), ("resource", *resource), ("verb", *verb)];
+        self.missing.get_or_create(&labels.map(|(name, value)| (name, value.to_owned()))).set(1);
     }
 
     /// An offering that could not be had.

@@ -51,24 +51,9 @@ pub(super) struct Supply {
 /// Decides what is launched for pods that wait, and creates it. What people are to be told of it, and when to decide again
 /// although nothing has changed.
 pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
-    let thinking = Arc::clone(&desk);
-    // Solving takes as long as it takes: not on a thread that others wait for.
-    let decided = tokio::task::spawn_blocking(move || decide(&thinking, now())).await;
-    let outcome = match decided {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(why)) => {
-            tracing::error!(why, "no decision about pods");
-            return Step::until(after(now(), RETRY));
-        }
-        Err(error) => {
-            tracing::error!(%error, "no decision about pods");
-            return Step::until(after(now(), RETRY));
-        }
+    let Some(Outcome { step, plan, figures, violations: _ }) = consider(Arc::clone(&desk)).await else {
+        return Step::until(after(now(), RETRY));
     };
-    let Outcome { step, plan, figures, violations } = outcome;
-    for violation in &violations {
-        tracing::error!(?violation, "a plan was not carried out: please report this");
-    }
     if figures.pods > 0 || figures.claims > 0 {
         let provision::Figures { pods, claims, unplaced, waiting, hourly_price, .. } = figures;
         tracing::info!(pods, claims, unplaced, waiting, hourly_price, "decided about pods");
@@ -85,6 +70,24 @@ pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
     seen(&desk, &created).await;
     let again = if end == End::Done { again } else { Some(after(now(), RETRY)) };
     Step { writes: told, again }
+}
+
+/// Decides what is to be launched for pods that wait, and nothing more.
+pub(super) async fn consider<P: Provider>(desk: Arc<Desk<P>>) -> Option<Outcome> {
+    // Solving takes as long as it takes: not on a thread that others wait for.
+    let decided = tokio::task::spawn_blocking(move || decide(&desk, now())).await;
+    let why = match decided {
+        Ok(Ok(outcome)) => {
+            for violation in &outcome.violations {
+                tracing::error!(?violation, "a plan was not carried out: please report this");
+            }
+            return Some(outcome);
+        }
+        Ok(Err(why)) => why,
+        Err(error) => error.to_string(),
+    };
+    tracing::error!(why, "no decision about pods");
+    None
 }
 
 /// Finds out which pods are to be told of their nodes, unless some are being told just now, and which nodes wait for that.

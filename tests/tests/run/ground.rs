@@ -1,7 +1,7 @@
 //! What the tests stand on: a cluster with the definitions, a class, and a pool; and replicas of `muster`.
 
 use std::ops::{Deref, DerefMut};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -136,12 +136,18 @@ impl Ground {
 
     /// Starts a replica of `muster`.
     pub(crate) fn replica(&self, name: &str) -> Replica {
+        self.replica_as(name, self.cluster().kubeconfig(), &[])
+    }
+
+    /// The same as somebody else, with these arguments.
+    pub(crate) fn replica_as(&self, name: &str, kubeconfig: &Path, arguments: &[&str]) -> Replica {
         let program = Program::new(name, muster())
             .arg("run")
+            .args(arguments)
             .flag("cloud", "kwok")
             .flag("metrics-port", "0")
             .flag("health-probe-port", "0")
-            .env("KUBECONFIG", self.cluster().kubeconfig());
+            .env("KUBECONFIG", kubeconfig);
         Replica(self.world.spawner().start(&program).unwrap())
     }
 }

@@ -18,4 +18,5 @@ mod ground;
 mod kwok;
 mod life;
 mod replicas;
+mod rights;
 mod takeover;
