@@ -52,6 +52,11 @@ impl Refusals {
         self.0.get(offering).map(|memory| memory.until).filter(|until| now < *until)
     }
 
+    /// The offerings that are left alone, in their order.
+    pub fn current(&self, now: Timestamp) -> impl Iterator<Item = &Offering> {
+        self.0.iter().filter(move |(_, memory)| now < memory.until).map(|(offering, _)| offering)
+    }
+
     /// Drops what is being left alone.
     pub fn sieve(&self, alternatives: &mut Vec<Alternative>, now: Timestamp) {
         alternatives.retain(|one| self.until(&one.offering, now).is_none());

@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use self::iam_policy::IamPolicyArguments;
-pub(crate) use self::run::{CloudName, Ec2Arguments, RunArguments};
+pub(crate) use self::run::{CloudName, Ec2Arguments, ReportFormat, RunArguments};
 
 /// The command line of `muster`.
 #[derive(Debug, Parser)]
@@ -70,9 +70,9 @@ pub(crate) enum Command {
     Convert(ConvertArguments),
     /// Run the controller
     ///
-    /// Follows the cluster, launches nodes for pods that wait, and takes nodes away that are deleted. Several replicas may
-    /// run: the one that holds the Lease writes. Options and variables of the environment are Karpenter's where it has
-    /// them.
+    /// Follows the cluster, launches nodes for pods that wait, and takes nodes away that are deleted or not worth their price.
+    /// Several replicas may run: the one that holds the Lease writes. Options and variables of the environment are Karpenter's
+    /// where it has them.
     Run(Box<RunArguments>),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArguments),

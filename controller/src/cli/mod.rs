@@ -14,6 +14,7 @@ mod arguments;
 mod convert;
 mod crds;
 mod disrupt;
+mod dry_run;
 mod explain;
 mod failure;
 mod grid;

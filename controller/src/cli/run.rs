@@ -3,18 +3,20 @@
 use std::io;
 use std::time::Duration;
 
-use muster_scheduling::model;
+use muster_scheduling::{disrupt, model};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use super::arguments::{CloudName, Ec2Arguments, MinValuesPolicy, PreferencePolicy, RunArguments};
+use super::dry_run;
 use super::failure::Failure;
+use crate::disruption::Tempo;
 use crate::ec2;
 use crate::lifecycle::caps::Caps;
 use crate::manifest::{self, DefaultSpread};
 use crate::provision::Lengths;
-use crate::run::{self, CloudOptions, Options};
+use crate::run::{self, CloudOptions, Options, Report};
 use crate::snapshot::{self, FeatureGates};
 
 /// Where a pod's own namespace stands.
@@ -35,6 +37,7 @@ struct Log {
 /// Runs the controller until a signal says to stop.
 pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     let ineffective = ineffective(&arguments);
+    let tells = arguments.dry_run.then_some(arguments.output);
     let (options, log) = settings(arguments)?;
     tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(log.filter).with_writer(log.writer).init();
     for option in ineffective {
@@ -51,7 +54,15 @@ pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
                 _ = interrupt.recv() => {}
             }
         };
-        Ok::<_, Failure>(run::run(options, stop).await?)
+        match tells {
+            None => run::run(options, stop).await?,
+            Some(format) => {
+                // Who does not listen any more needs not be told.
+                let tell = |report: &Report| drop(dry_run::write(&mut io::stdout().lock(), report, format));
+                run::observe(options, tell, stop).await?;
+            }
+        }
+        Ok::<_, Failure>(())
     });
     // A decision that is being thought about is not waited for.
     runtime.shutdown_background();
@@ -76,6 +87,8 @@ fn ineffective(arguments: &RunArguments) -> Vec<&'static str> {
 fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
     let RunArguments {
         cloud,
+        dry_run,
+        output: _,
         context,
         instance_types_file_path,
         ec2,
@@ -149,6 +162,13 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
             max: duration("--batch-max-duration", &batch_max_duration)?,
         },
         packing,
+        disruption: disrupt::Settings {
+            options: packing,
+            node_repair: gates.node_repair,
+            spot_to_spot: gates.spot_to_spot_consolidation,
+            ..disrupt::Settings::default()
+        },
+        tempo: Tempo::default(),
         snapshot: snapshot::Settings { gates, default_spread },
         reads_services: scheduler_config.is_some(),
         wait_for_unschedulable_mark,
@@ -156,6 +176,8 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         caps: Caps { launches_per_minute: max_launches_per_minute, hourly_price: max_hourly_price },
     };
     let writer = match log_output_paths.as_str() {
+        // What is told goes there.
+        "stdout" if dry_run => BoxMakeWriter::new(io::stderr),
         "stdout" => BoxMakeWriter::new(io::stdout),
         "stderr" => BoxMakeWriter::new(io::stderr),
         other => {

@@ -10,7 +10,7 @@ use super::begin::{keep_away, told};
 use super::look::{Candidate, Look, is_leaving, name};
 use super::mark::Mark;
 use super::objection::objection;
-use super::patience::{self, Otherwise, SETTLED};
+use super::patience::{self, Otherwise};
 use super::rollback::{rollback, unmark};
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, Step, Write};
@@ -113,7 +113,7 @@ fn dropped_out(look: &Look<'_>, staying: &[(&Candidate<'_>, Mark)], now: Timesta
 }
 
 fn progress(look: &Look<'_>, mark: &Mark, now: Timestamp) -> Progress {
-    let settled = after(mark.since, SETTLED);
+    let settled = after(mark.since, look.tempo.settled);
     let there = |wanted: &&String| look.replacements.iter().find(|one| name(one.claim) == wanted.as_str());
     for wanted in &mark.replacements {
         if let Some(one) = there(&wanted).filter(|one| is_leaving(one.claim)) {

@@ -9,14 +9,30 @@ use jiff::Timestamp;
 use muster_cloud::after;
 use muster_scheduling::disrupt::{Command, Decision, Estate, Settings, decide, decide_among};
 
-/// How often it is asked what is to go. Karpenter's figure.
-pub const EVERY: Duration = Duration::from_secs(10);
-/// How long a choice must have been the right one. Karpenter's figure: a rollout that has just begun shows within it.
-pub const VALIDATION_DELAY: Duration = Duration::from_secs(15);
+/// How fast everything goes. It is no option of operators: figures of its own are for tests that play a hundred rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tempo {
+    /// How often it is asked what is to go.
+    pub every: Duration,
+    /// How long a choice must have been the right one before it is begun.
+    pub validation: Duration,
+    /// How long after its beginning a command may be incomplete: until then somebody may still be writing, or our picture of
+    /// the cluster may not have all of it yet.
+    pub settled: Duration,
+}
+
+impl Default for Tempo {
+    /// Karpenter's ten seconds, and its fifteen, within which a rollout that has just begun shows. A hundred claims with as
+    /// many replacements are some four hundred writes, two seconds at Karpenter's rate: thirty are enough.
+    fn default() -> Self {
+        Self { every: Duration::from_secs(10), validation: Duration::from_secs(15), settled: Duration::from_secs(30) }
+    }
+}
 
 /// What was wanted in the last pass. It is memory and no state: who forgets it waits once more.
 #[derive(Debug, Clone, Default)]
 pub struct Deliberation {
+    tempo: Tempo,
     proposed: Option<Proposal>,
 }
 
@@ -29,6 +45,12 @@ struct Proposal {
 // === impl Deliberation ===
 
 impl Deliberation {
+    /// Nothing is wanted yet.
+    #[must_use]
+    pub const fn at(tempo: Tempo) -> Self {
+        Self { tempo, proposed: None }
+    }
+
     /// Whether something was wanted in the last pass that is to be confirmed: then it is asked again although nothing has
     /// changed.
     #[must_use]
@@ -41,13 +63,14 @@ impl Deliberation {
     ///
     /// What cannot wait is begun at once, in the pass that sees it.
     pub fn turn(&mut self, estate: &Estate, now: Timestamp, settings: &Settings) -> (Decision, Timestamp) {
+        let Tempo { every, validation, .. } = self.tempo;
         if let Some(proposal) = &self.proposed {
-            let due = after(proposal.at, VALIDATION_DELAY);
+            let due = after(proposal.at, validation);
             let nodes = if now < due { BTreeSet::new() } else { chosen(estate, &proposal.nodes) };
             if now >= due {
                 self.proposed = None;
             }
-            let again = if now < due { due.min(after(now, EVERY)) } else { after(now, EVERY) };
+            let again = if now < due { due.min(after(now, every)) } else { after(now, every) };
             return (decide_among(estate, now, settings, &nodes), again);
         }
         let mut decision = decide(estate, now, settings);
@@ -61,10 +84,10 @@ impl Deliberation {
             .collect();
         decision.commands.retain(|command| command.cause.forceful());
         if nodes.is_empty() {
-            return (decision, after(now, EVERY));
+            return (decision, after(now, every));
         }
         self.proposed = Some(Proposal { at: now, nodes });
-        (decision, after(now, EVERY.min(VALIDATION_DELAY)))
+        (decision, after(now, every.min(validation)))
     }
 }
 

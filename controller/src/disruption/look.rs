@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool, annotations};
 
+use super::deliberation::Tempo;
 use super::mark::{Mark, is_marked, mark_of};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Resident, condition, is_true};
@@ -21,6 +22,8 @@ pub struct Look<'a> {
     pub replacements: Vec<Replacement<'a>>,
     /// What an operator has paused in the whole cluster.
     pub pause: Pause,
+    /// How fast everything goes.
+    pub tempo: Tempo,
 }
 
 /// A claim whose node is to go.

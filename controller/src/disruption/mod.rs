@@ -23,8 +23,8 @@
 //!
 //! Whoever drives it (the live loop, the simulator) keeps one [`Deliberation`]:
 //!
-//! 1. [`Deliberation::turn`] on a fresh snapshot, at the moment that the turn before has named, off the threads that must not
-//!    wait. Each command of its decision becomes an [`Order`], its launches NodeClaims, and [`begin`] their first steps.
+//! 1. [`Deliberation::turn`] on a fresh snapshot, when [`Rhythm`] says so, off the threads that must not wait. Each command of
+//!    its decision becomes an [`Order`], its launches NodeClaims, and [`begin`] their first steps: [`Openings`].
 //! 2. Whenever a claim that [`running`] names changes, or its Node or a pod there: [`advance`] on that command, and what comes
 //!    of it carried out to its end before the command is looked at again.
 //! 3. [`stale`] for every other claim, now and then.
@@ -35,10 +35,13 @@
 mod advance;
 mod begin;
 mod deliberation;
+mod home;
 mod look;
 mod mark;
 mod objection;
+mod opening;
 mod patience;
+mod rhythm;
 mod rollback;
 mod stale;
 
@@ -47,8 +50,10 @@ mod tests;
 
 pub use advance::advance;
 pub use begin::{Leaver, Order, begin};
-pub use deliberation::{Deliberation, EVERY, VALIDATION_DELAY};
+pub use deliberation::{Deliberation, Tempo};
+pub use home::Home;
 pub use look::{Candidate, Look, Replacement, running};
 pub use mark::{Mark, is_marked, mark_of};
-pub use patience::SETTLED;
+pub use opening::{Launches, Opening, Openings, refused};
+pub use rhythm::Rhythm;
 pub use stale::stale;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use muster_api::annotations;
+use muster_api::{NodePool, annotations};
 use muster_scheduling::disrupt::Cause;
 
 use super::look::{Candidate, leavers};
@@ -21,7 +21,7 @@ pub(super) fn objection(
     if cause == Cause::Interrupted {
         return None;
     }
-    if (pause | paused(candidate)).disruption {
+    if (pause | paused(candidate.pool)).disruption {
         return Some(format!("an operator has set {}", annotations::PAUSE));
     }
     if cause.forceful() {
@@ -53,8 +53,9 @@ pub(super) fn objection(
     (there > planned).then(|| format!("{there} {pods} would have to move, and {planned} had to when that was decided"))
 }
 
-fn paused(candidate: &Candidate<'_>) -> Pause {
-    let annotations = candidate.pool.and_then(|pool| pool.metadata.annotations.as_ref());
+/// What an operator has paused in a NodePool.
+pub(super) fn paused(pool: Option<&NodePool>) -> Pause {
+    let annotations = pool.and_then(|pool| pool.metadata.annotations.as_ref());
     let own = annotations.and_then(|all| all.get(annotations::PAUSE));
     own.map_or(Pause::NOTHING, |text| Pause::read(text).0)
 }

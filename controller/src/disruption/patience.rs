@@ -16,11 +16,6 @@ use muster_scheduling::disrupt::Cause;
 
 use super::look::Replacement;
 
-/// How long after its beginning a command may be incomplete: until then somebody may still be writing, or our picture of the
-/// cluster may not have all of it yet. A hundred claims with as many replacements are some four hundred writes, two seconds
-/// at Karpenter's rate.
-pub const SETTLED: Duration = Duration::from_secs(30);
-
 /// Karpenter's least wait for replacements.
 const READY: Duration = Duration::from_secs(10 * 60);
 /// Karpenter's longest.

@@ -60,6 +60,12 @@ pub enum StartError {
         /// Why.
         reason: String,
     },
+    /// What a class of EC2 refers to cannot be looked up without making some of it.
+    #[error(
+        "`--dry-run` is for `--cloud kwok` only\n\nhint: ask `muster plan --cluster` what would be launched, and \
+         `muster disrupt -f` what would be taken away: neither writes anything"
+    )]
+    WritesNothing,
 }
 
 // === impl Options ===
@@ -88,6 +94,6 @@ impl StartError {
     /// Whether it is the operator who has to say something else.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::NotBuilt | Self::NoRegion(_))
+        matches!(self, Self::NotBuilt | Self::NoRegion(_) | Self::WritesNothing)
     }
 }

@@ -55,6 +55,7 @@ pub use self::applicant::Applicant;
 pub use self::claims::{claim, name};
 use self::plan::Failure;
 pub use self::plan::{Claimed, Hold, Plan, SETTLING, Scene, TELLING};
+pub use self::spending::spent;
 pub use self::window::{IDLE, Lengths, MAX, Window};
 use crate::lifecycle::Class;
 use crate::lifecycle::breaker::Breaker;
@@ -203,7 +204,7 @@ impl Decided<'_, '_> {
 
     /// Creates the claims of new nodes, as far as the caps go.
     fn launch(&mut self, solution: &Solution, figures: &mut Figures, now: Timestamp) {
-        let mut spent = spending::spent(self.problem, self.round.scene.claims);
+        let mut spent = spent(self.problem, self.round.scene.claims);
         let mut names = claims::Names::new(self.round.scene.claims);
         for (number, node) in solution.new_nodes.iter().enumerate() {
             let broken = self.violations.iter().find(|one| one.place == Place::New(number));

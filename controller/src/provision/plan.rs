@@ -162,10 +162,22 @@ impl Plan {
         next
     }
 
+    /// Takes over what a round has decided. Pods may have been told of their nodes since it began: that is kept.
+    pub fn succeed(&mut self, decided: Self) {
+        let Self { placed, hinted: _, told } = decided;
+        self.placed = placed;
+        self.told = told;
+    }
+
     /// Whether pods are to run on the node of the NodeClaim.
     #[must_use]
     pub fn has_places(&self, claim: &str) -> bool {
         self.placed.contains_key(claim)
+    }
+
+    /// The pods that are to run on the node of the NodeClaim, by `namespace/name`.
+    pub fn placed_on(&self, claim: &str) -> impl Iterator<Item = &str> {
+        self.placed.get(claim).into_iter().flatten().map(|pod| &*pod.path)
     }
 
     /// Where the pod is to run: the name of its NodeClaim.

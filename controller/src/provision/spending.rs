@@ -8,7 +8,8 @@ use super::plan::Claimed;
 use crate::lifecycle::caps::Spent;
 
 /// What has been launched, for [`crate::lifecycle::caps::Caps::admit`].
-pub(super) fn spent(problem: &Problem, claims: &[Claimed<'_>]) -> Spent {
+#[must_use]
+pub fn spent(problem: &Problem, claims: &[Claimed<'_>]) -> Spent {
     let created = |one: &Claimed<'_>| one.claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let mut made_at: Vec<Timestamp> = claims.iter().filter_map(created).collect();
     made_at.sort_unstable();

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::{LaunchError, Launched, Refusals, after};
+use muster_scheduling::disrupt;
 
+use super::Options;
 use super::metrics::Metrics;
 use super::provider::Provider;
+use crate::disruption::Tempo;
 use crate::edge::{Edge, Held};
 use crate::lifecycle::Listing;
 use crate::pools::Outcomes;
@@ -36,6 +39,8 @@ pub(super) struct Settings {
     /// Where the annotation stands that pauses the whole cluster.
     pub(super) namespace: String,
     pub(super) provision: provision::Settings,
+    pub(super) disruption: disrupt::Settings,
+    pub(super) tempo: Tempo,
     pub(super) window: provision::Lengths,
     pub(super) snapshot: snapshot::Settings,
     /// Whether pods are told of their nodes.
@@ -56,8 +61,49 @@ pub(super) struct Memory {
     pub(super) holds: BTreeMap<String, (String, Option<provision::Hold>)>,
     /// Classes that can be launched with since a moment ago.
     pub(super) ready_classes: BTreeSet<String>,
+    /// When pods last came to the node of a claim or left it, until that is written down on the claim.
+    pub(super) moves: BTreeMap<String, Timestamp>,
     /// Versions that we have written and may not have seen yet, by kind and name.
     written: BTreeMap<(&'static str, String), (u64, Timestamp)>,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The choices of `options`.
+    pub(super) fn of(options: &Options, nominates: bool) -> Self {
+        let Options {
+            context: _,
+            cloud: _,
+            metrics_port: _,
+            health_port: _,
+            pace: _,
+            lease: _,
+            namespace,
+            window,
+            packing,
+            disruption,
+            tempo,
+            snapshot,
+            reads_services: _,
+            wait_for_unschedulable_mark,
+            nominates: _,
+            caps,
+        } = options;
+        Self {
+            namespace: namespace.clone(),
+            provision: provision::Settings {
+                packing: *packing,
+                wait_for_unschedulable_mark: *wait_for_unschedulable_mark,
+                caps: *caps,
+            },
+            disruption: *disruption,
+            tempo: *tempo,
+            window: *window,
+            snapshot: snapshot.clone(),
+            nominates,
+        }
+    }
 }
 
 // === impl Desk ===

@@ -3,7 +3,9 @@
 //! ```text
 //!   Picture::changed ──┬─► agenda: claims, classes ──► looks, many at once, one for each object
 //!                      ├─► Window ── due ──► round: decide (on a thread of its own), create      one at a time
-//!                      └─► a Node came, a pod was told ──► nominate                              with it
+//!                      ├─► a Node came, a pod was told ──► nominate                              beside it
+//!                      ├─► Rhythm ── due ──► deliberate (likewise), open                         one at a time
+//!                      └─► commands: what goes, and what was launched for it ──► looks, one for each command
 //!   every two minutes ───► tidy
 //! ```
 //!
@@ -21,7 +23,8 @@ use tokio::time::sleep;
 use super::agenda::{Agenda, Verdict};
 use super::desk::Desk;
 use super::provider::Provider;
-use super::{garbage, look, now, round};
+use super::{disruption, garbage, look, now, round};
+use crate::disruption::{Deliberation, Opening, Rhythm};
 use crate::edge::Held;
 use crate::lifecycle::Answers;
 use crate::provision::Window;
@@ -49,6 +52,12 @@ enum Item {
 /// What a task has come to.
 enum Done {
     Looked(Item, Verdict),
+    /// A look at what disruption concerns.
+    Advanced(disruption::Item, Verdict),
+    /// What is to go.
+    Deliberated(disruption::Deliberated),
+    /// It has been begun.
+    Opened,
     /// What people are to be told, and when to decide again although nothing has changed.
     Decided(Step),
     /// Which pods are to be told of their nodes.
@@ -71,8 +80,17 @@ struct Leader<P> {
     window: Window,
     tasks: JoinSet<Done>,
     open: usize,
-    /// Whether pods are being decided about, or told: one at a time, both write the plan.
+    /// What disruption concerns: commands under way, and taints that nothing explains.
+    commands: Agenda<disruption::Item>,
+    rhythm: Rhythm,
+    deliberation: Deliberation,
+    is_deliberating: bool,
+    /// Whether commands are being begun. They are left alone until that is done: who looks at half a command mends it.
+    is_opening: bool,
+    /// Whether pods are being decided about.
     is_planning: bool,
+    /// Whether it is being found out who is to be told.
+    is_nominating: bool,
     /// Whether pods are being told of their nodes: what is on its way is not said a second time.
     is_telling: bool,
     decide_at: Option<Timestamp>,
@@ -86,17 +104,27 @@ struct Leader<P> {
 /// Leads until it is dropped, or a task breaks.
 pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>) -> JoinError {
     desk.picture.synced().await;
+    // Everything is looked at; what pods did before is nothing that happened on our watch.
+    drop(desk.picture.take_changed());
+    let (begun, tempo) = (now(), desk.settings.tempo);
     let mut leader = Leader {
         desk,
+        commands: Agenda::default(),
+        // Whoever has just begun has told no pod of its node: a node that waits for its pods would seem empty.
+        rhythm: Rhythm::from(after(begun, tempo.every)),
+        deliberation: Deliberation::at(tempo),
+        is_deliberating: false,
+        is_opening: false,
         agenda: Agenda::default(),
         window: Window::default(),
         tasks: JoinSet::new(),
         open: 0,
         is_planning: false,
+        is_nominating: false,
         is_telling: false,
         decide_at: None,
         nominate_at: None,
-        tidy_at: Some(now()),
+        tidy_at: Some(begun),
         waiting: BTreeSet::new(),
     };
     leader.look_at_everything();
@@ -133,7 +161,11 @@ impl<P: Provider> Leader<P> {
         let now = now();
         let cluster = self.desk.picture.glance();
         for claim in cluster.claims() {
-            self.agenda.want(Item::Claim(claim.metadata.name.clone().unwrap_or_default()), now);
+            let name = claim.metadata.name.clone().unwrap_or_default();
+            for item in disruption::concern(&cluster, &name) {
+                self.commands.want(item, now);
+            }
+            self.agenda.want(Item::Claim(name), now);
         }
         for pool in cluster.pools() {
             self.agenda.want(Item::Pool(pool.metadata.name.clone().unwrap_or_default()), now);
@@ -153,6 +185,7 @@ impl<P: Provider> Leader<P> {
 
     fn take_in(&mut self, changed: &Changed) {
         let now = now();
+        self.rhythm.stir();
         for claim in &changed.claims {
             self.agenda.want(Item::Claim(claim.to_string()), now);
         }
@@ -173,6 +206,10 @@ impl<P: Provider> Leader<P> {
                 self.agenda.want(Item::Pool(pool.metadata.name.clone().unwrap_or_default()), now);
             }
         }
+        for item in changed.claims.iter().flat_map(|claim| disruption::concern(&cluster, claim)) {
+            self.commands.want(item, now);
+        }
+        look::remember_moves(&self.desk, &cluster, &changed.moved, now);
         for path in &changed.waiting {
             if let Some(pod) = cluster.pod(path) {
                 // A pod that has been marked since is news; one that has been told of its node is not.
@@ -210,6 +247,18 @@ impl<P: Provider> Leader<P> {
                 self.agenda.close(&item, verdict, now);
                 self.look_at_claims_of_ready_classes();
             }
+            Done::Advanced(item, verdict) => {
+                self.open = self.open.saturating_sub(1);
+                self.commands.close(&item, verdict, now);
+            }
+            Done::Deliberated(disruption::Deliberated { deliberation, openings, again }) => {
+                self.is_deliberating = false;
+                self.deliberation = deliberation;
+                let is_open = self.deliberation.is_open();
+                self.rhythm.answer(again, is_open, &self.desk.picture.glance(), now);
+                self.begin(openings);
+            }
+            Done::Opened => self.is_opening = false,
             Done::Decided(step) => {
                 self.is_planning = false;
                 // The room of a pod may go to another one, of which nobody is told.
@@ -219,7 +268,7 @@ impl<P: Provider> Leader<P> {
                 self.tell(step, Audience::People);
             }
             Done::Nominated(step) => {
-                self.is_planning = false;
+                self.is_nominating = false;
                 self.nominate_at = [self.nominate_at, step.again].into_iter().flatten().min();
                 self.release_holds();
                 self.is_telling |= !step.writes.is_empty();
@@ -260,6 +309,19 @@ impl<P: Provider> Leader<P> {
         }
     }
 
+    /// Begins what was decided to go.
+    fn begin(&mut self, openings: Vec<Opening>) {
+        if openings.is_empty() {
+            return;
+        }
+        self.is_opening = true;
+        let desk = Arc::clone(&self.desk);
+        self.tasks.spawn(async move {
+            disruption::open(desk, openings).await;
+            Done::Opened
+        });
+    }
+
     /// Thousands of pods, or their owners, may be told for seconds: nobody waits for that.
     fn tell(&mut self, step: Step, audience: Audience) {
         if step.writes.is_empty() {
@@ -287,14 +349,24 @@ impl<P: Provider> Leader<P> {
     }
 
     fn next_moment(&self) -> Option<Timestamp> {
-        let looks = self.agenda.next().filter(|_| self.open < AT_ONCE);
-        let planning = if self.is_planning {
-            None
-        } else {
-            let due = self.window.due(&self.desk.settings.window);
-            [due, self.decide_at, self.nominate_at].into_iter().flatten().min()
-        };
-        [looks, planning, self.tidy_at].into_iter().flatten().min()
+        let is_free = self.open < AT_ONCE;
+        [
+            self.agenda.next().filter(|_| is_free),
+            self.commands.next().filter(|_| is_free && !self.is_opening),
+            self.window.due(&self.desk.settings.window).filter(|_| !self.is_planning),
+            self.decide_at.filter(|_| !self.is_planning),
+            self.nominate_at.filter(|_| !self.is_nominating),
+            self.can_deliberate().then(|| self.rhythm.next()),
+            self.tidy_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Pods that wait come first, and what was decided is begun before the next decision.
+    const fn can_deliberate(&self) -> bool {
+        !self.is_deliberating && !self.is_opening && !self.is_planning
     }
 
     /// Starts whatever is due.
@@ -313,8 +385,22 @@ impl<P: Provider> Leader<P> {
                 Done::Looked(item, verdict)
             });
         }
-        if !self.is_planning {
-            self.plan(now);
+        while self.open < AT_ONCE && !self.is_opening {
+            let Some(item) = self.commands.take(now) else { break };
+            self.open += 1;
+            let desk = Arc::clone(&self.desk);
+            self.tasks.spawn(async move {
+                let verdict = disruption::look(&desk, &item).await;
+                Done::Advanced(item, verdict)
+            });
+        }
+        self.nominate(now);
+        self.plan(now);
+        if self.can_deliberate() && self.rhythm.is_due(now) {
+            self.rhythm.ask();
+            self.is_deliberating = true;
+            let (desk, deliberation) = (Arc::clone(&self.desk), self.deliberation.clone());
+            self.tasks.spawn(async move { Done::Deliberated(disruption::deliberate(desk, deliberation).await) });
         }
         if self.tidy_at.is_some_and(|moment| moment <= now) {
             self.tidy_at = None;
@@ -326,23 +412,32 @@ impl<P: Provider> Leader<P> {
         }
     }
 
-    /// Decides about pods, or tells them, if one of these is due.
+    /// Decides about pods, if that is due.
     fn plan(&mut self, now: Timestamp) {
-        let is_due = |moment: Option<Timestamp>| moment.is_some_and(|moment| moment <= now);
+        let is_due =
+            self.window.is_due(&self.desk.settings.window, now) || self.decide_at.is_some_and(|moment| moment <= now);
+        if self.is_planning || !is_due {
+            return;
+        }
+        self.window.close();
+        self.decide_at = None;
+        self.is_planning = true;
+        self.forget_gone();
         let desk = Arc::clone(&self.desk);
-        if self.window.is_due(&self.desk.settings.window, now) || is_due(self.decide_at) {
-            self.window.close();
-            self.decide_at = None;
-            self.is_planning = true;
-            self.forget_gone();
-            self.tasks.spawn(async move { Done::Decided(round::provision(desk).await) });
-        } else if is_due(self.nominate_at) {
-            self.nominate_at = None;
-            if desk.settings.nominates {
-                self.is_planning = true;
-                let is_telling = self.is_telling;
-                self.tasks.spawn(async move { Done::Nominated(round::nominate(&desk, is_telling)) });
-            }
+        self.tasks.spawn(async move { Done::Decided(round::provision(desk).await) });
+    }
+
+    /// Finds out which pods are to be told of their nodes, if that is due. It does not wait for the next plan: a node that
+    /// comes up meanwhile is held back until its pods know.
+    fn nominate(&mut self, now: Timestamp) {
+        if self.is_nominating || self.nominate_at.is_none_or(|moment| moment > now) {
+            return;
+        }
+        self.nominate_at = None;
+        if self.desk.settings.nominates {
+            self.is_nominating = true;
+            let (desk, is_telling) = (Arc::clone(&self.desk), self.is_telling);
+            self.tasks.spawn(async move { Done::Nominated(round::nominate(&desk, is_telling)) });
         }
     }
 

@@ -1,6 +1,7 @@
 //! One look at one claim, one NodePool, or one class.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,16 +18,14 @@ use super::offers::offers;
 use super::provider::{Provider, Resolved, judged};
 use crate::classes;
 use crate::edge::{End, Held, Looked};
-use crate::lifecycle::{Readiness, decide, is_true};
+use crate::lifecycle::{Readiness, decide, is_true, pod_events};
 use crate::pools::{self, Edition, Outcomes};
-use crate::provision::Claimed;
-use crate::state::{self, LiveClass, Surroundings};
+use crate::provision::{Claimed, TELLING};
+use crate::state::{self, Cluster, LiveClass, Surroundings};
 use crate::step::{Step, Write};
 
 /// How long pods are told of their node before anybody is told that they are being told.
 const QUIETLY: Duration = Duration::from_secs(3);
-/// How long a decision about who is to be told is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to ask whether they have been.
 const ASK: Duration = Duration::from_millis(250);
 /// After a write the picture changes, which is a reason to look. If it does not, this is.
@@ -48,8 +47,53 @@ struct Begun {
     hold: Option<String>,
 }
 
+/// Remembers that pods came to these Nodes or left them, until that is written down on their claims.
+pub(super) fn remember_moves<P: Provider>(
+    desk: &Desk<P>,
+    cluster: &Cluster,
+    nodes: &BTreeSet<Arc<str>>,
+    now: Timestamp,
+) {
+    let ids = nodes.iter().filter_map(|node| cluster.node(node)?.spec.as_ref()?.provider_id.as_deref());
+    let claims = ids.flat_map(|id| cluster.claims_of(id)).filter_map(|claim| claim.metadata.name.clone());
+    let mut memory = desk.memory();
+    memory.moves.extend(claims.map(|claim| (claim, now)));
+}
+
+/// Writes down on a claim that pods came to its node or left it; none if there is nothing to write.
+async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Option<Verdict> {
+    let (step, mut held) = {
+        let cluster = desk.picture.glance();
+        let mut memory = desk.memory();
+        let at = *memory.moves.get(name)?;
+        let claim = cluster.claim(name).filter(|claim| claim.spec.node_class_ref.kind == P::CLASS);
+        let step = claim.map(|claim| (pod_events::touch(claim, at), Held::default().claim(claim)));
+        let Some((step, held)) = step.filter(|(step, _)| !step.writes.is_empty()) else {
+            memory.moves.remove(name);
+            return None;
+        };
+        let version = claim.and_then(|claim| claim.metadata.resource_version.as_deref());
+        if memory.is_behind("NodeClaim", name, version, now()) {
+            return Some(Verdict::Rest(Some(after(now(), ASK))));
+        }
+        (step, held)
+    };
+    let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
+    if looked.end == End::Done {
+        desk.memory().moves.remove(name);
+    }
+    match conclude(desk, "NodeClaim", name, &held, &looked) {
+        // There is more to be seen to about it.
+        Verdict::Rest(_) => Some(Verdict::Again),
+        verdict => Some(verdict),
+    }
+}
+
 /// Decides what becomes of a claim, and does it.
 pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
+    if let Some(verdict) = note_moves(desk, name).await {
+        return verdict;
+    }
     let mut begun = match begin(desk, name, now()) {
         Start::Wait(moment) => return Verdict::Rest(moment),
         Start::Look(begun) => begun,
@@ -270,7 +314,7 @@ fn hold_of<P: Provider>(
         Some((_, None)) => Ok(None),
         Some((_, Some(hold))) if now < after(made_at, QUIETLY) && now < hold.until => Err(after(now, ASK)),
         Some((_, Some(hold))) => Ok((now < hold.until).then(|| hold.why.clone())),
-        None if memory.plan.has_places(name) && now < after(made_at, PATIENCE) => Err(after(now, ASK)),
+        None if memory.plan.has_places(name) && now < after(made_at, TELLING) => Err(after(now, ASK)),
         None => Ok(None),
     }
 }

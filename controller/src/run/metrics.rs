@@ -1,12 +1,15 @@
 //! What is counted, under Karpenter's names where it has one.
 
 mod collect;
+mod disruption;
 mod expose;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use muster_api::{NodeClaim, labels};
+use muster_scheduling::disrupt::Estate;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,9 +18,12 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::collect::{Process, Scene};
+use self::disruption::Disruption;
+use crate::disruption::Home;
 use crate::edge::{Fate, Pause, Witness};
+use crate::permissions::Permission;
 use crate::provision::Figures;
-use crate::step::Write;
+use crate::step::{Step, Write};
 use crate::watch::Picture;
 
 /// Labels of a metric: names and values.
@@ -36,6 +42,8 @@ pub(super) struct Metrics {
     ignored: Gauge,
     cloud: Family<Labels<2>, Counter>,
     leads: Gauge,
+    disruption: Disruption,
+    missing: Family<Labels<3>, Gauge>,
 }
 
 // === impl Metrics ===
@@ -81,6 +89,13 @@ impl Metrics {
         registry.register("muster_writes", "Writes, and what became of them", writes.clone());
         registry.register("muster_cloud_refusals", "Offerings that could not be had, and why", cloud.clone());
         registry.register("muster_leading", "1 while this replica writes", leads.clone());
+        let missing = Family::default();
+        registry.register(
+            "muster_missing_permissions",
+            "1 for each permission that was missing at start",
+            missing.clone(),
+        );
+        let disruption = Disruption::new(&mut registry);
         registry.register_collector(Box::new(Scene(picture.clone())));
         registry.register_collector(Box::new(Process));
         Self {
@@ -94,6 +109,8 @@ impl Metrics {
             ignored,
             cloud,
             leads,
+            disruption,
+            missing,
         }
     }
 
@@ -116,6 +133,28 @@ impl Metrics {
         self.ignored.set(gauge(figures.ignored));
     }
 
+    /// A decision about what is to go.
+    pub(super) fn deliberated(&self, estate: &Estate, now: Timestamp, took: Duration) {
+        self.disruption.deliberated(estate, now, took);
+    }
+
+    /// Commands have been begun by this step.
+    pub(super) fn opened(&self, step: &Step) {
+        self.disruption.opened(step);
+    }
+
+    /// A command has come further by this step.
+    pub(super) fn advanced(&self, step: &Step, homes: &[Home]) {
+        self.disruption.advanced(step, homes);
+    }
+
+    /// A permission that is missing.
+    pub(super) fn missing(&self, one: &Permission) {
+        let Permission { group, resource, verb, .. } = one;
+        let labels = [("group", *group), ("resource", *resource), ("verb", *verb)];
+        self.missing.get_or_create(&labels.map(|(name, value)| (name, value.to_owned()))).set(1);
+    }
+
     /// An offering that could not be had.
     pub(super) fn refused(&self, offering: &str, why: &str) {
         self.cloud.get_or_create(&[("offering", offering.to_owned()), ("reason", why.to_owned())]).inc();
@@ -134,6 +173,7 @@ impl Witness for Metrics {
     fn after<'a>(&'a self, write: &'a Write, fate: &'a Fate) -> Pause<'a> {
         self.writes.get_or_create(&[("write", write.name().to_owned()), ("fate", fate.name().to_owned())]).inc();
         match (write, fate) {
+            (Write::ClaimMeta { change, .. }, Fate::Done) => self.disruption.marked(change),
             (Write::CreateClaim(claim), Fate::Done) => {
                 let relaxed = claim
                     .metadata
@@ -142,7 +182,7 @@ impl Witness for Metrics {
                     .and_then(|all| all.get(muster_api::annotations::NODECLAIM_MIN_VALUES_RELAXED).cloned());
                 let labels = [
                     ("nodepool", label(claim, labels::NODEPOOL)),
-                    ("reason", "provisioned".to_owned()),
+                    ("reason", self.disruption.reason_of(claim).to_owned()),
                     ("min_values_relaxed", relaxed.unwrap_or_else(|| "false".to_owned())),
                 ];
                 self.claims_created.get_or_create(&labels).inc();

@@ -13,12 +13,15 @@
 
 mod agenda;
 mod desk;
+mod disruption;
+mod dry_run;
 mod election;
 mod garbage;
 mod leader;
 mod look;
 mod metrics;
 mod offers;
+mod permissions;
 mod provider;
 mod round;
 mod serve;
@@ -30,15 +33,18 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::Client;
+use muster_scheduling::disrupt;
 use muster_scheduling::model::{Catalogue, Options as Packing};
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 
 use self::desk::{Desk, Settings};
+pub use self::dry_run::{Disruption, Launch, Report, Unplaced};
 use self::election::Candidate;
 use self::metrics::Metrics;
 pub(crate) use self::provider::readiness;
 pub use self::provider::{Provider, Resolved};
+use crate::disruption::Tempo;
 use crate::ec2;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, Witness};
 use crate::kwok::{self, FileError, Kwok};
@@ -71,6 +77,10 @@ pub struct Options {
     pub window: Lengths,
     /// How pods are packed.
     pub packing: Packing,
+    /// What is worth taking a node away.
+    pub disruption: disrupt::Settings,
+    /// How fast nodes are taken away.
+    pub tempo: Tempo,
     /// What shapes a snapshot.
     pub snapshot: snapshot::Settings,
     /// Whether Services decide on the default spread.
@@ -158,6 +168,51 @@ pub async fn run_with(
     }
 }
 
+/// Tells what [`run`] would do, until `stop`: it takes no Lease, writes nothing, and needs no right but to read.
+///
+/// # Errors
+/// What keeps it from starting, or from going on.
+pub async fn observe(
+    options: Options,
+    tell: impl FnMut(&Report) + Send,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), RunError> {
+    let client = watch::connect_to_follow(options.context.as_deref()).await?;
+    match &options.cloud {
+        CloudOptions::Kwok { types } => {
+            let types = types.as_deref().map(kwok::read).transpose()?.unwrap_or_else(kwok::instance_types);
+            let cloud = Kwok::new(client.clone(), Catalogue::new(types));
+            observe_in(client, cloud, options, tell, stop).await
+        }
+        // Its classes are resolved, and profiles and templates made, on the way to the first launch.
+        CloudOptions::Aws(_) => Err(ec2::StartError::WritesNothing.into()),
+    }
+}
+
+async fn observe_in<P: Provider>(
+    client: Client,
+    cloud: P,
+    options: Options,
+    tell: impl FnMut(&Report) + Send,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), RunError> {
+    let (picture, mut following) = watch::follow(&client, options.reads_services);
+    let metrics = Metrics::new(&picture, |registry| cloud.register(registry));
+    // Nobody holds the gate: whatever tried to write would be stopped there.
+    let (_, fence) = Fence::closed();
+    let (qps, burst) = options.pace;
+    let recorder = Recorder::new(client.clone(), Pace::new(qps, burst), "dry run");
+    let edge = Edge::new(client, cloud.clone(), fence, Pace::new(qps, burst), recorder);
+    let desk = Desk::new(picture, cloud, edge, Settings::of(&options, false), metrics);
+    tokio::select! {
+        () = stop => Ok(()),
+        () = dry_run::observe(desk, tell) => Ok(()),
+        broken = following.ended() => {
+            Err(RunError::Broken(broken.map_or_else(|| "nothing is followed".to_owned(), |it| it.to_string())))
+        }
+    }
+}
+
 /// The same in a cloud of one's own, whatever the options say of one.
 ///
 /// # Errors
@@ -169,26 +224,11 @@ pub async fn run_in<P: Provider>(
     witness: Option<Arc<dyn Witness>>,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
-    let Options {
-        context: _,
-        cloud: _,
-        metrics_port,
-        health_port,
-        pace: (qps, burst),
-        lease,
-        namespace,
-        window,
-        packing,
-        snapshot,
-        reads_services,
-        wait_for_unschedulable_mark,
-        nominates,
-        caps,
-    } = options;
+    let ((qps, burst), namespace, lease) = (options.pace, options.namespace.clone(), options.lease.clone());
     let identity = identity();
-    let (picture, mut following) = watch::follow(&client, reads_services);
+    let (picture, mut following) = watch::follow(&client, options.reads_services);
     let metrics = Metrics::new(&picture, |registry| cloud.register(registry));
-    let served = serve::serve((metrics_port, health_port), metrics.clone(), picture.clone()).await?;
+    let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), picture.clone()).await?;
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
 
     let (gate, mut fence) = Fence::closed();
@@ -196,18 +236,15 @@ pub async fn run_in<P: Provider>(
     let recorder = Recorder::new(client.clone(), Pace::new(qps.div_ceil(4), burst.div_ceil(4)), &identity);
     let edge = Edge::new(client.clone(), cloud.clone(), fence.clone(), Pace::new(qps, burst), recorder);
     let witnesses = Arc::new(Both(metrics.clone(), witness));
-    let settings = Settings {
-        namespace: namespace.clone(),
-        provision: crate::provision::Settings { packing, wait_for_unschedulable_mark, caps },
-        window,
-        snapshot,
-        nominates: nominates && honours_nominations(&client).await,
-    };
+    let nominates = options.nominates && honours_nominations(&client).await;
+    let settings = Settings::of(&options, nominates);
     let desk = Desk::new(picture, cloud, edge.seen_by(witnesses), settings, metrics.clone());
 
     let (stopping, stopped) = channel::channel(false);
     // A set, so that it ends with us if we are dropped.
     let mut candidate = JoinSet::new();
+    let mut asking = JoinSet::new();
+    asking.spawn(permissions::check(client.clone(), P::CLOUD, lease.clone(), namespace.clone(), metrics.clone()));
     match lease {
         Some(name) => drop(candidate.spawn(Candidate::new(client, &namespace, &name, &identity).stand(gate, stopped))),
         None => {

@@ -15,12 +15,15 @@ use crate::classes;
 use crate::kwok::Kwok;
 use crate::lifecycle::{Class, Readiness};
 use crate::manifest::NodeClass;
+use crate::permissions::For;
 use crate::state::LiveClass;
 
 /// A cloud that NodeClasses of one kind belong to.
 pub trait Provider: Cloud + Clone + 'static {
     /// Kind of its NodeClasses.
     const CLASS: &'static str;
+    /// Whose permissions it needs.
+    const CLOUD: For;
     /// What is the same in all of them.
     const KIND: classes::Kind;
 
@@ -104,6 +107,7 @@ pub(crate) fn readiness(class: &LiveClass) -> Readiness {
 
 impl Provider for Kwok {
     const CLASS: &'static str = "KWOKNodeClass";
+    const CLOUD: For = For::Kwok;
     const KIND: classes::Kind = classes::Kind::KWOK;
 
     fn types(&self, _: Option<&NodeClass>) -> Catalogue {

@@ -19,7 +19,7 @@ use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, is_true};
 use crate::manifest::Manifests;
 use crate::provision::{self, Applicant, Claimed, Outcome, Round, Scene};
-use crate::snapshot;
+use crate::snapshot::{self, Snapshot};
 use crate::state::{Cluster, LivePod};
 use crate::step::{Step, Write};
 
@@ -40,39 +40,25 @@ struct Moment {
 }
 
 /// The rest, for a decision.
-struct Supply {
-    manifests: Manifests,
-    pools: Vec<NodePool>,
-    pause: Pause,
-    stops: BTreeMap<String, String>,
+pub(super) struct Supply {
+    pub(super) manifests: Manifests,
+    pub(super) pools: Vec<NodePool>,
+    pub(super) pause: Pause,
+    /// Why nothing is launched for a pool, by its name.
+    pub(super) stops: BTreeMap<String, String>,
 }
 
 /// Decides what is launched for pods that wait, and creates it. What people are to be told of it, and when to decide again
 /// although nothing has changed.
 pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
-    let thinking = Arc::clone(&desk);
-    // Solving takes as long as it takes: not on a thread that others wait for.
-    let decided = tokio::task::spawn_blocking(move || decide(&thinking, now())).await;
-    let outcome = match decided {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(why)) => {
-            tracing::error!(why, "no decision about pods");
-            return Step::until(after(now(), RETRY));
-        }
-        Err(error) => {
-            tracing::error!(%error, "no decision about pods");
-            return Step::until(after(now(), RETRY));
-        }
+    let Some(Outcome { step, plan, figures, violations: _ }) = consider(Arc::clone(&desk)).await else {
+        return Step::until(after(now(), RETRY));
     };
-    let Outcome { step, plan, figures, violations } = outcome;
-    for violation in &violations {
-        tracing::error!(?violation, "a plan was not carried out: please report this");
-    }
     if figures.pods > 0 || figures.claims > 0 {
         let provision::Figures { pods, claims, unplaced, waiting, hourly_price, .. } = figures;
         tracing::info!(pods, claims, unplaced, waiting, hourly_price, "decided about pods");
     }
-    desk.memory().plan = plan;
+    desk.memory().plan.succeed(plan);
     let again = step.again;
     let (created, told): (Vec<Write>, Vec<Write>) =
         step.writes.into_iter().partition(|write| matches!(write, Write::CreateClaim(_)));
@@ -84,6 +70,24 @@ pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
     seen(&desk, &created).await;
     let again = if end == End::Done { again } else { Some(after(now(), RETRY)) };
     Step { writes: told, again }
+}
+
+/// Decides what is to be launched for pods that wait, and nothing more.
+pub(super) async fn consider<P: Provider>(desk: Arc<Desk<P>>) -> Option<Outcome> {
+    // Solving takes as long as it takes: not on a thread that others wait for.
+    let decided = tokio::task::spawn_blocking(move || decide(&desk, now())).await;
+    let why = match decided {
+        Ok(Ok(outcome)) => {
+            for violation in &outcome.violations {
+                tracing::error!(?violation, "a plan was not carried out: please report this");
+            }
+            return Some(outcome);
+        }
+        Ok(Err(why)) => why,
+        Err(error) => error.to_string(),
+    };
+    tracing::error!(why, "no decision about pods");
+    None
 }
 
 /// Finds out which pods are to be told of their nodes, unless some are being told just now, and which nodes wait for that.
@@ -112,15 +116,7 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
         (Moment::of(&cluster), Supply::of(desk, &cluster))
     };
     let Supply { manifests, pools, pause, stops } = supply;
-    let refusals = desk.memory().refusals.clone();
-    let types = |class: Option<&crate::manifest::NodeClass>| {
-        let mut types = desk.provider.types(class);
-        refusals.mark(&mut types, now);
-        types
-    };
-    let assembled = snapshot::assemble(&manifests, &desk.settings.snapshot, &types);
-    let snapshot = assembled.map_err(|error| error.to_string())?;
-    drop(manifests);
+    let snapshot = assemble(desk, manifests)?;
     let pools: BTreeMap<&str, &NodePool> =
         pools.iter().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
     let plan = desk.memory().plan.clone();
@@ -138,6 +134,12 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
     });
     desk.metrics.round(&outcome.figures, begun.elapsed());
     Ok(outcome)
+}
+
+/// The cluster as the engine sees it, with the instance types of this cloud.
+pub(super) fn assemble<P: Provider>(desk: &Desk<P>, manifests: Manifests) -> Result<Snapshot, String> {
+    let types = |class: Option<&crate::manifest::NodeClass>| desk.provider.types(class);
+    snapshot::assemble(&manifests, &desk.settings.snapshot, &types).map_err(|error| error.to_string())
 }
 
 /// Waits until the picture has what was created: the next decision must know of it.
@@ -224,7 +226,7 @@ fn without_void_nominations(cluster: &Cluster) -> Manifests {
 // === impl Supply ===
 
 impl Supply {
-    fn of<P: Provider>(desk: &Desk<P>, cluster: &Cluster) -> Self {
+    pub(super) fn of<P: Provider>(desk: &Desk<P>, cluster: &Cluster) -> Self {
         let mut stops = BTreeMap::new();
         for pool in cluster.pools() {
             let reference = &pool.spec.template.spec.node_class_ref;

@@ -17,6 +17,9 @@ pub struct Changed {
     pub classes: BTreeSet<(Kind, Arc<str>)>,
     /// Pods (`namespace/name`) that wait for a node, and are new or changed.
     pub waiting: BTreeSet<Arc<str>>,
+    /// Nodes that a pod came to, ended on, or began to leave: what Karpenter counts. Daemons and mirror pods come and go
+    /// with their node. The first look at a pod is among it, so whoever begins to look forgets what is in here.
+    pub moved: BTreeSet<Arc<str>>,
     /// Kinds of which an object came, changed or went.
     pub kinds: Kinds,
 }
@@ -36,11 +39,12 @@ impl Changed {
 
     /// Adds what `other` touches.
     pub fn merge(&mut self, other: Self) {
-        let Self { mut claims, mut pools, mut classes, mut waiting, kinds } = other;
+        let Self { mut claims, mut pools, mut classes, mut waiting, mut moved, kinds } = other;
         self.claims.append(&mut claims);
         self.pools.append(&mut pools);
         self.classes.append(&mut classes);
         self.waiting.append(&mut waiting);
+        self.moved.append(&mut moved);
         self.kinds.0 |= kinds.0;
     }
 }

@@ -12,6 +12,7 @@ use super::class::LiveClass;
 use super::cluster::{Cluster, LiveClaim, LiveNode, LivePool, class_key};
 use super::devices::Slice;
 use super::kind::Kind;
+use super::moved::note_move;
 use super::pod::LivePod;
 use super::read::Word;
 use crate::manifest::{self, Meta, Object, PodTemplate, VolumeAttachment};
@@ -83,6 +84,7 @@ impl Cluster {
         names.owner(&mut pod.pod.owner);
         let old = self.pods.remove(&path);
         let is_news = old.as_ref().is_none_or(|old| !old.is_same(&pod));
+        note_move(old.as_deref(), Some(&pod), changed);
         let old_node = old.as_ref().and_then(|old| old.pod.node.clone());
         let node = pod.pod.node.clone();
         self.pods_by_node.shift(old_node.as_ref(), node.as_ref(), &path);
@@ -106,6 +108,7 @@ impl Cluster {
         let Some((path, pod)) = self.pods.remove_entry(path) else { return };
         self.pods_by_node.shift(pod.pod.node.as_ref(), None, &path);
         self.unbound.remove(&path);
+        note_move(Some(&pod), None, changed);
         changed.kinds.insert(Kind::Pod);
         self.touch_node(pod.pod.node.as_deref(), changed);
     }

@@ -24,6 +24,7 @@ mod index;
 mod keep;
 mod kind;
 mod manifests;
+mod moved;
 mod names;
 mod pod;
 mod read;

@@ -62,12 +62,18 @@ impl Picture {
     pub async fn changed(&self) -> Changed {
         loop {
             let news = self.shared.news.notified();
-            let changed = std::mem::take(&mut *lock(&self.shared.changed));
+            let changed = self.take_changed();
             if !changed.is_empty() {
                 return changed;
             }
             news.await;
         }
+    }
+
+    /// What [`Picture::changed`] would hand out now, if anything.
+    #[must_use]
+    pub fn take_changed(&self) -> Changed {
+        std::mem::take(&mut *lock(&self.shared.changed))
     }
 
     /// Whether every kind has been listed, or is known not to exist. From then on the picture is never less than whole,

@@ -7,7 +7,7 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodeClaimSpec, labels};
 use muster_cloud::{Memory, after};
 use muster_controller::disruption::{
-    Candidate, EVERY, Leaver, Look, Order, Replacement, advance, begin, is_marked, running, stale,
+    Candidate, Leaver, Look, Order, Replacement, Tempo, advance, begin, is_marked, running, stale,
 };
 use muster_controller::lifecycle::{Answers, Resident, Step, is_true};
 use muster_scheduling::disrupt::{Cause, Method};
@@ -71,6 +71,7 @@ impl Edge {
                 candidates: candidates.iter().map(Sight::candidate).collect(),
                 replacements: replacements.iter().map(Sight::replacement).collect(),
                 pause: self.pause,
+                tempo: Tempo::default(),
             };
             let step = advance(&look, now);
             assert_eq!(step, advance(&look, now), "the same look gives the same step: {command}");
@@ -78,13 +79,13 @@ impl Edge {
         }
         for claim in &claims {
             let Some(sight) = Sight::of(api, claim.metadata.name.as_deref().unwrap_or_default()) else { continue };
-            let step = stale(&sight.candidate(), now);
+            let step = stale(&sight.candidate(), Tempo::default(), now);
             self.carry_step(&step, api, cloud, now)?;
         }
         for wish in self.wishes.clone() {
             // As the loop decides: every ten seconds.
             let (from, until) = wish.seconds;
-            let due = after(self.remembered.decided.unwrap_or(at(0)), EVERY).max(at(from));
+            let due = after(self.remembered.decided.unwrap_or(at(0)), Tempo::default().every).max(at(from));
             if now < due {
                 self.wake(due);
                 continue;

@@ -36,6 +36,9 @@ pub(super) struct Up {
     /// Check so often, and print the median and the longest of each time
     #[arg(long, requires = "check", default_value_t = 1, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) repeat: u32,
+    /// Show Muster at work on `examples/shop`: pods get nodes, nodes go with their pods, everything is taken down
+    #[arg(long, conflicts_with_all = ["check", "machines", "output"])]
+    pub(super) demo: bool,
     /// Launch so many machines, which join the cluster; needs root
     #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=100))]
     pub(super) machines: u32,

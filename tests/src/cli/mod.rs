@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  arguments ──► up ──────► parts ──► picture, kubeconfig ──► waits for Ctrl-C ──► close
+//!            ├─► up --demo ──► Muster on examples/shop: pods, nodes, nothing
 //!            ├─► up --check ► parts ──► one real use of each ──► table of times
 //!            ├─► status, down ──► ledgers of this machine
 //!            └─► doctor ──► what the machine lacks, and the command that mends it
@@ -13,6 +14,7 @@
 mod arguments;
 mod check;
 mod cloud;
+mod demo;
 mod doctor;
 mod machines;
 mod parts;
@@ -65,7 +67,9 @@ fn run(command: Command) -> Result<Verdict, Error> {
         Command::Up(arguments) => {
             let runtime = runtime()?;
             let format = arguments.output.resolve();
-            if arguments.check {
+            if arguments.demo {
+                runtime.block_on(demo::run(&mut out))
+            } else if arguments.check {
                 runtime.block_on(check::run(&mut out, format, arguments.repeat, arguments.machines))
             } else {
                 runtime.block_on(up::run(&mut out, format, arguments.machines)).map(|()| Verdict::Yes)

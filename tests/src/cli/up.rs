@@ -21,15 +21,15 @@ pub(super) const OWNER: &str = "up";
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Ctrl-C, `down`, a terminal that was closed.
-struct Told([Signal; 3]);
+pub(super) struct Told([Signal; 3]);
 
 impl Told {
-    fn listen() -> Result<Self> {
+    pub(super) fn listen() -> Result<Self> {
         Ok(Self([signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?]))
     }
 
     /// Waits until we are told to end.
-    async fn come(&mut self) {
+    pub(super) async fn come(&mut self) {
         let [interrupt, terminate, hang_up] = &mut self.0;
         tokio::select! {
             _ = interrupt.recv() => {}

@@ -1,6 +1,7 @@
 //! What the tests stand on: a cluster with the definitions, a class, and a pool; and replicas of `muster`.
 
-use std::path::PathBuf;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -70,16 +71,15 @@ impl Ground {
         let class = json!({
             "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"},
         });
-        let requirements = json!([
-            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-            {"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["32"]},
-        ]);
-        let reference = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
-        let pool = json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
-            "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": requirements}}},
-        });
+        let cpus = json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["32"]});
+        let pool = pool(&cpus, &json!({}), &json!({"consolidateAfter": "Never"}));
         self.apply(&[class, pool]).await;
+    }
+
+    /// The pool, of nodes with 4 CPUs and these labels, and what it says about disruption.
+    pub(crate) async fn small_nodes(&self, labels: &Value, disruption: &Value) {
+        let cpus = json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["4"]});
+        self.apply(&[pool(&cpus, labels, disruption)]).await;
     }
 
     pub(crate) async fn apply(&self, objects: &[Value]) {
@@ -91,8 +91,16 @@ impl Ground {
 
     /// A Deployment `web`, of whose pods seventeen fit on the cheapest node for many.
     pub(crate) async fn deploy(&self, replicas: usize) {
+        self.deploy_of(replicas, &json!({"cpu": "900m", "memory": "3100Mi"})).await;
+    }
+
+    /// The same, of pods of which two fit on a node with 4 CPUs.
+    pub(crate) async fn deploy_pairs(&self, replicas: usize) {
+        self.deploy_of(replicas, &json!({"cpu": "1800m", "memory": "100Mi"})).await;
+    }
+
+    async fn deploy_of(&self, replicas: usize, requests: &Value) {
         let labels = json!({"app": "web"});
-        let requests = json!({"cpu": "900m", "memory": "3100Mi"});
         let containers = json!([{"name": "main", "image": "none", "resources": {"requests": requests}}]);
         let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
         self.apply(&[json!({
@@ -127,15 +135,63 @@ impl Ground {
     }
 
     /// Starts a replica of `muster`.
-    pub(crate) fn replica(&self, name: &str) -> Running {
+    pub(crate) fn replica(&self, name: &str) -> Replica {
+        self.replica_as(name, self.cluster().kubeconfig(), &[])
+    }
+
+    /// The same as somebody else, with these arguments.
+    pub(crate) fn replica_as(&self, name: &str, kubeconfig: &Path, arguments: &[&str]) -> Replica {
         let program = Program::new(name, muster())
             .arg("run")
+            .args(arguments)
             .flag("cloud", "kwok")
             .flag("metrics-port", "0")
             .flag("health-probe-port", "0")
-            .env("KUBECONFIG", self.cluster().kubeconfig());
-        self.world.spawner().start(&program).unwrap()
+            .env("KUBECONFIG", kubeconfig);
+        Replica(self.world.spawner().start(&program).unwrap())
     }
+}
+
+/// A replica of `muster`. Where a test fails, what it has said last is printed with it.
+pub(crate) struct Replica(Running);
+
+/// As many lines tell of the last minute.
+const LAST_WORDS: usize = 80;
+
+impl Deref for Replica {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.0
+    }
+}
+
+impl DerefMut for Replica {
+    fn deref_mut(&mut self) -> &mut Running {
+        &mut self.0
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LAST_WORDS)..];
+            println!("the last words of `{}`:\n{}", self.name(), last.join("\n"));
+        }
+    }
+}
+
+/// The pool `general` of on-demand types.
+fn pool(cpus: &Value, labels: &Value, disruption: &Value) -> Value {
+    let requirements = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}, cpus]);
+    let reference = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+    let spec = json!({"nodeClassRef": reference, "requirements": requirements});
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
+        "spec": {"template": {"metadata": {"labels": labels}, "spec": spec}, "disruption": disruption},
+    })
 }
 
 /// A kind of `karpenter.sh/v1`.

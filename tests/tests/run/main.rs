@@ -12,8 +12,12 @@
 )]
 
 mod crashes;
+mod disruption;
 mod figures;
 mod ground;
 mod kwok;
 mod life;
+mod nominations;
 mod replicas;
+mod rights;
+mod takeover;

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use muster_tests::process::{Running, Signal};
+use muster_tests::process::Signal;
 use muster_tests::wait;
 
-use super::ground::{Ground, SOON};
+use super::ground::{Ground, Replica, SOON};
 
 const LEASE: &str = "karpenter-leader-election";
 
@@ -26,7 +26,7 @@ async fn leader(ground: &Ground, other: &str) -> String {
 }
 
 /// Starts a replica, which leads, and then another one.
-async fn two(ground: &Ground) -> (Running, String, Running) {
+async fn two(ground: &Ground) -> (Replica, String, Replica) {
     let first = ground.replica("first");
     let leads = leader(ground, "").await;
     (first, leads, ground.replica("second"))
@@ -67,6 +67,33 @@ async fn a_leader_that_is_killed_is_followed_within_twenty_seconds() {
     let took = killed.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
     ground.running(3, SOON).await;
+    ground.scale(0).await;
+    ground.clear(SOON).await;
+    drop((first, second));
+}
+
+#[tokio::test]
+async fn a_leader_that_was_starved_stands_for_election_again() {
+    let ground = Ground::new("run suite").await;
+    let (mut first, leads, second) = two(&ground).await;
+    assert!(first.signal(Signal::STOP));
+    let next = leader(&ground, &leads).await;
+    // Its lease is somebody else's by now: what it was about to write is not written, and it does not end as Karpenter does.
+    assert!(first.signal(Signal::CONT));
+    let log = first.log().to_owned();
+    let stands_back = wait::until_some("it does not lead any more", SOON, || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        async move { Ok(text.contains("not leading any more").then_some(())) }
+    });
+    stands_back.await.unwrap();
+    ground.deploy(3).await;
+    ground.running(3, SOON).await;
+    first.check().unwrap();
+    let leases: Api<Lease> = Api::namespaced(ground.client(), "kube-system");
+    assert_eq!(holder(&leases.get(LEASE).await.unwrap()), next, "one leads");
+
+    assert!(second.signal(Signal::KILL));
+    assert_eq!(leader(&ground, &next).await, leads, "it is elected again");
     ground.scale(0).await;
     ground.clear(SOON).await;
     drop((first, second));

@@ -92,6 +92,14 @@ impl Ledger {
     }
 }
 
+/// How many nodes of each pool budgets allow to be away for each cause that they hold for, less those that are away: by index
+/// of the pool.
+pub fn allowed_disruptions(estate: &Estate, now: Timestamp) -> Vec<(usize, Cause, u64)> {
+    let ledger = Ledger::new(estate, now);
+    let pools = 0..estate.problem.pools.len();
+    pools.flat_map(|pool| VOLUNTARY.map(|cause| (pool, cause, ledger.left(pool, cause)))).collect()
+}
+
 /// How many pods of a node each budget guards.
 fn guarded(estate: &Estate, node: usize) -> BTreeMap<usize, u32> {
     let mut counts = BTreeMap::new();

@@ -31,6 +31,7 @@ mod split;
 mod world;
 mod worth;
 
+pub use budgets::allowed_disruptions;
 pub use carried_out::{carried_out, populated};
 pub use decision::{Block, Blocked, Command, Decision, Method};
 pub use estate::{

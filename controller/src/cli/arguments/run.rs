@@ -16,12 +16,36 @@ pub(crate) enum CloudName {
     Kwok,
 }
 
+/// How `--dry-run` tells what would be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people
+    Text,
+    /// For programs: a document a line
+    Json,
+}
+
 /// `muster run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
     /// Where nodes are launched
     #[arg(long, env = "MUSTER_CLOUD", value_enum, ignore_case = true, value_name = "CLOUD", default_value = "aws")]
     pub(crate) cloud: CloudName,
+    /// Tell what would be done, and do nothing: beside Karpenter, with no Lease and no right but to read. The log goes to
+    /// stderr
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// With `--dry-run`: how it is told
+    #[arg(
+        short,
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "FORMAT",
+        default_value = "text",
+        requires = "dry_run"
+    )]
+    pub(crate) output: ReportFormat,
     /// The context of the kubeconfig [default: its current one; in a pod, the service account]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,

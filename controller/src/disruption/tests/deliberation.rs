@@ -7,7 +7,7 @@ use muster_aws::catalogue;
 use muster_scheduling::disrupt::{Cause, Decision, Estate, Interruption, Settings};
 use muster_scheduling::model::Catalogue;
 
-use super::super::{Deliberation, EVERY, VALIDATION_DELAY};
+use super::super::{Deliberation, Tempo};
 use crate::manifest;
 use crate::snapshot::{Settings as SnapshotSettings, assemble};
 
@@ -40,7 +40,8 @@ fn what_is_still_right_after_a_while_is_begun() {
         let (decision, next) = deliberation.turn(&estate, at(seconds), &settings);
         assert_eq!((going(&estate, &decision).len(), next), (expected, at(again)), "at {seconds} s");
     }
-    assert_eq!((EVERY.as_secs(), VALIDATION_DELAY.as_secs()), (10, 15));
+    let Tempo { every, validation, .. } = Tempo::default();
+    assert_eq!((every.as_secs(), validation.as_secs()), (10, 15));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use muster_api::{NodeClaim, NodePool, annotations, labels, taints};
 use muster_scheduling::disrupt::{Cause, Method};
 
-use super::super::{Candidate, Leaver, Look, Mark, Order, Replacement};
+use super::super::{Candidate, Leaver, Look, Mark, Order, Replacement, Tempo};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::tests::fixture::{Fixture as Claim, at};
 use crate::lifecycle::{Resident, Status, judged, set_condition};
@@ -166,6 +166,7 @@ impl Fixture {
                 .map(|(claim, residents)| Replacement { claim, pool: Some(&self.pool), residents, promised_to: None })
                 .collect(),
             pause: self.pause,
+            tempo: Tempo::default(),
         };
         see(&look)
     }

@@ -10,7 +10,7 @@ use muster_api::{annotations, labels};
 use muster_scheduling::disrupt::Cause;
 
 use self::fixture::{Fixture, claim};
-use super::{advance, begin, running, stale};
+use super::{Tempo, advance, begin, running, stale};
 use crate::lifecycle::Hold;
 use crate::lifecycle::tests::fixture::{at, in_words, resident};
 
@@ -358,7 +358,7 @@ fn marks_that_nobody_can_read_are_taken_off() {
 fn a_taint_that_nothing_explains_is_taken_off() {
     let mut fixture = Fixture::waiting();
     fixture.claims[0].claim.metadata.annotations = None;
-    let step = |fixture: &Fixture, second: i64| stale(&fixture.candidate(0), at(second));
+    let step = |fixture: &Fixture, second: i64| stale(&fixture.candidate(0), Tempo::default(), at(second));
     assert_eq!(in_words(&step(&fixture, 1010)), ["look again at 1030"], "its mark may be on its way");
     let words = in_words(&step(&fixture, 1030));
     assert_eq!(words[0], "node node-x: taints []");
@@ -368,7 +368,7 @@ fn a_taint_that_nothing_explains_is_taken_off() {
     // Whoever is leaving keeps it.
     fixture.claims[0].claim.metadata.deletion_timestamp = Some(Time(at(1000)));
     assert_eq!(in_words(&step(&fixture, 1030)), [""; 0]);
-    assert_eq!(in_words(&stale(&fixture.candidate(1), at(1030))), [""; 0], "it has its mark");
+    assert_eq!(in_words(&stale(&fixture.candidate(1), Tempo::default(), at(1030))), [""; 0], "it has its mark");
 }
 
 #[test]
@@ -395,5 +395,5 @@ fn commands_are_told_apart() {
         (vec!["x".to_owned(), "y".to_owned()], vec!["x-new".to_owned()])
     );
     assert_eq!(running.len(), 1, "what was launched for a command that is over is a claim like any other");
-    assert_eq!(super::SETTLED, Duration::from_secs(30));
+    assert_eq!(Tempo::default().settled, Duration::from_secs(30));
 }

@@ -231,7 +231,6 @@ impl Controller {
                 };
                 for one in refused {
                     self.refusals.record(one, now);
-                    self.refused.insert(one.offering.clone());
                 }
                 answers.launch = Some(answer);
             }

@@ -18,17 +18,15 @@ mod upkeep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_cloud::{Offering, Refusals, after};
+use muster_cloud::Refusals;
 
 use super::api::{Api, Key, Kind};
 use super::policy::Policy;
 use super::world::World;
-use crate::disruption::Deliberation;
+use crate::disruption::{Deliberation, Rhythm};
 use crate::lifecycle::Listing;
-use crate::lifecycle::pod_events::PodEvents;
 use crate::manifest::InputError;
 use crate::pools::Outcomes;
 use crate::provision::{Lengths, Plan, Window};
@@ -58,8 +56,6 @@ pub(crate) struct Controller {
     /// What has changed and was not looked at.
     changed: Changed,
     refusals: Refusals,
-    /// Offerings that were refused at some time.
-    refused: BTreeSet<Offering>,
     listings: BTreeMap<String, Listing>,
     /// When a claim is looked at again though nothing has changed.
     again: BTreeMap<String, Timestamp>,
@@ -68,10 +64,8 @@ pub(crate) struct Controller {
     round_again: Option<Timestamp>,
     nominate_again: Option<Timestamp>,
     deliberation: Deliberation,
-    /// When disruption is decided again, and whether anything has changed since it last was.
-    deliberate_at: Timestamp,
-    is_stirred: bool,
-    rest_until: Timestamp,
+    /// When disruption is decided again.
+    rhythm: Rhythm,
     /// When commands under way are looked at again.
     advance_at: Option<Timestamp>,
     collect_at: Timestamp,
@@ -80,13 +74,9 @@ pub(crate) struct Controller {
     pools_at: Timestamp,
     /// How the last launches of each pool have ended.
     outcomes: BTreeMap<String, Outcomes>,
-    pod_events: PodEvents,
     /// Whether a pod has come or gone since it was last asked what runs.
     has_moved: bool,
 }
-
-/// How long at most nothing is decided about disruption though nothing has changed: windows of budgets open and close.
-const STILL: Duration = Duration::from_secs(300);
 
 // === impl Controller ===
 
@@ -98,7 +88,6 @@ impl Controller {
             cluster: Cluster::default(),
             changed: Changed::default(),
             refusals: Refusals::default(),
-            refused: BTreeSet::new(),
             listings: BTreeMap::new(),
             again: BTreeMap::new(),
             window: Window::default(),
@@ -106,20 +95,17 @@ impl Controller {
             round_again: None,
             nominate_again: None,
             deliberation: Deliberation::default(),
-            deliberate_at: now,
-            is_stirred: true,
-            rest_until: now,
+            rhythm: Rhythm::from(now),
             advance_at: None,
             collect_at: now,
             pools_due: BTreeSet::new(),
             pools_at: now,
             outcomes: BTreeMap::new(),
-            pod_events: PodEvents::default(),
             has_moved: true,
         };
         controller.see(api, &api.keys(), now);
         // What was there before is nothing that happened.
-        let _there_already = controller.pod_events.take();
+        controller.changed.moved.clear();
         controller
     }
 
@@ -133,7 +119,6 @@ impl Controller {
                 None => self.cluster.remove(kind, &path),
             };
             if kind == state::Kind::Pod {
-                self.pod_events.see(&path, self.cluster.pod(&path));
                 self.has_moved |= !changed.is_empty();
             }
             for path in &changed.waiting {
@@ -144,7 +129,9 @@ impl Controller {
             for pool in &changed.pools {
                 self.window.arrive(&format!("pool {pool}"), now);
             }
-            self.is_stirred |= !changed.is_empty();
+            if !changed.is_empty() {
+                self.rhythm.stir();
+            }
             self.changed.merge(changed);
         }
     }
@@ -179,7 +166,7 @@ impl Controller {
             if self.round_is_due(world.clock.now()) {
                 self.round(world)?;
             }
-            if self.deliberation_is_due(world.clock.now()) {
+            if self.rhythm.is_due(world.clock.now()) {
                 self.deliberate(world)?;
             }
             if world.clock.now() >= self.collect_at {
@@ -195,7 +182,6 @@ impl Controller {
     /// When it looks again though nothing happens.
     pub(crate) fn next_look(&self) -> Option<Timestamp> {
         let lengths = Lengths::default();
-        let rest = if self.is_stirred { self.deliberate_at } else { self.rest_until.max(self.deliberate_at) };
         let has_nodes = self.cluster.claims().len() > 0;
         [
             self.again.values().min().copied(),
@@ -203,23 +189,13 @@ impl Controller {
             self.round_again,
             self.nominate_again,
             self.advance_at,
-            has_nodes.then_some(rest),
+            has_nodes.then_some(self.rhythm.next()),
             has_nodes.then_some(self.collect_at),
             (!self.pools_due.is_empty()).then_some(self.pools_at),
         ]
         .into_iter()
         .flatten()
         .min()
-    }
-
-    fn deliberation_is_due(&self, now: Timestamp) -> bool {
-        now >= self.deliberate_at && (self.is_stirred || now >= self.rest_until)
-    }
-
-    fn rest(&mut self, until: Timestamp, now: Timestamp) {
-        self.deliberate_at = until;
-        self.is_stirred = false;
-        self.rest_until = after(now, STILL).min(self.next_quiet(now));
     }
 }
 

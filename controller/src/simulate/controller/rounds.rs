@@ -78,6 +78,15 @@ impl Controller {
         self.cluster.pause(NAMESPACE)
     }
 
+    /// Why nothing is launched for a pool, by its name.
+    pub(super) fn stops(&self) -> BTreeMap<String, String> {
+        let stop = |pool: &NodePool| {
+            let class = self.class(&pool.spec.template.spec.node_class_ref);
+            Some((pool.metadata.name.clone()?, provision::stop(&class)?))
+        };
+        self.cluster.pools().filter_map(stop).collect()
+    }
+
     pub(super) fn round_is_due(&self, now: Timestamp) -> bool {
         self.window.is_due(&Lengths::default(), now) || self.round_again.is_some_and(|again| again <= now)
     }
@@ -123,11 +132,7 @@ impl Controller {
             let claims = stage.claims();
             let pools: BTreeMap<&str, &NodePool> =
                 self.cluster.pools().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
-            let stop = |pool: &&NodePool| {
-                let class = self.class(&pool.spec.template.spec.node_class_ref);
-                Some((pool.metadata.name.clone()?, provision::stop(&class)?))
-            };
-            let stops: BTreeMap<String, String> = pools.values().filter_map(stop).collect();
+            let stops = self.stops();
             let round = Round {
                 problem: &snapshot.problem,
                 scene: stage.scene(&claims),

@@ -46,7 +46,7 @@ impl Controller {
     /// Writes down on the claims that pods came to their nodes, or left.
     pub(super) fn touch_claims(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        for node in self.pod_events.take() {
+        for node in std::mem::take(&mut self.changed.moved) {
             let id = self.cluster.node(&node).and_then(|node| node.spec.as_ref()?.provider_id.clone());
             let claim = id.and_then(|id| self.cluster.claims_of(&id).next().cloned());
             let Some(claim) = claim else { continue };

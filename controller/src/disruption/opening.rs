@@ -1,0 +1,155 @@
+//! From the commands of a decision to their first steps, as far as what they launch may be launched.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use muster_api::NodeClaim;
+use muster_cloud::Refusals;
+use muster_scheduling::disrupt::{Cause, Command, Decision, Estate, Refused};
+use muster_scheduling::model::Problem;
+
+use super::begin::{Leaver, Order, begin};
+use super::home::Home;
+use super::objection::paused;
+use crate::lifecycle::caps::{Admission, Caps, Spent};
+use crate::lifecycle::pause::Pause;
+use crate::provision::{self, Claimed, Plan};
+use crate::state::Cluster;
+use crate::step::Step;
+
+/// What the commands of one decision have in common.
+#[derive(Debug)]
+pub struct Openings<'a> {
+    decision: &'a Decision,
+    estate: &'a Estate,
+    /// That of the estate with the pods of the decision, by which launches count theirs.
+    problem: Problem,
+    launches: Launches<'a>,
+}
+
+/// What may be launched.
+#[derive(Debug, Clone, Copy)]
+pub struct Launches<'a> {
+    /// What an operator has paused in the whole cluster.
+    pub pause: Pause,
+    /// Why nothing is launched for a pool though it is ready, by its name.
+    pub stops: &'a BTreeMap<String, String>,
+    /// How much may be launched.
+    pub caps: Caps,
+}
+
+/// A command that is begun.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// Why.
+    pub cause: Cause,
+    /// USD per hour less than before.
+    pub savings: f64,
+    /// What goes.
+    pub homes: Vec<Home>,
+    /// The first steps, each of which stands for itself ([`begin`]).
+    pub steps: Vec<Step>,
+}
+
+/// What was refused lately, as the engine leaves it out.
+#[must_use]
+pub fn refused(refusals: &Refusals, now: Timestamp) -> Vec<Refused> {
+    let current = refusals.current(now).map(|offering| Refused {
+        instance_type: offering.instance_type.as_str().into(),
+        zone: Some(offering.zone.as_str().into()),
+        capacity_type: Some(offering.capacity_type.name().into()),
+    });
+    current.collect()
+}
+
+// === impl Openings ===
+
+impl<'a> Openings<'a> {
+    /// Of `decision` about `estate`.
+    #[must_use]
+    pub fn new(decision: &'a Decision, estate: &'a Estate, launches: Launches<'a>) -> Self {
+        let mut problem = Problem::default();
+        if decision.commands.iter().any(Command::replaces) {
+            problem.clone_from(&estate.problem);
+            problem.pods.clone_from(&decision.pods);
+        }
+        Self { decision, estate, problem, launches }
+    }
+
+    /// The commands that are begun in the cluster as it is by now, in their order.
+    pub fn all(&self, cluster: &Cluster, plan: &Plan, now: Timestamp) -> Vec<Opening> {
+        let mut spent = self.spent(cluster);
+        self.decision.commands.iter().filter_map(|command| self.one(command, cluster, plan, &mut spent, now)).collect()
+    }
+
+    fn one(
+        &self,
+        command: &Command,
+        cluster: &Cluster,
+        plan: &Plan,
+        spent: &mut Spent,
+        now: Timestamp,
+    ) -> Option<Opening> {
+        let names: Vec<Arc<str>> =
+            command.candidates.iter().map(|node| Arc::clone(&self.estate.problem.nodes[*node].name)).collect();
+        let homes: Vec<Home> = names.iter().map(|node| Home::of_node(cluster, plan, node)).collect::<Option<_>>()?;
+        let launches = match self.launches(command, cluster, spent, now) {
+            Some(launches) => launches,
+            // What cannot wait goes, and its pods want a node like any others.
+            None if matches!(command.cause, Cause::Interrupted | Cause::Unhealthy) => Vec::new(),
+            None => return None,
+        };
+        let priced = homes.iter().zip(command.candidates.iter().map(|node| self.estate.price(*node).unwrap_or(0.0)));
+        let order = Order {
+            cause: command.cause,
+            method: command.method,
+            leavers: priced.map(|(home, price)| Leaver { candidate: home.candidate(), price }).collect(),
+            cost: if launches.is_empty() { 0.0 } else { cost(command) },
+            launches,
+            pause: self.launches.pause,
+        };
+        let launched = order.launches.len();
+        let steps = begin(&order, now);
+        if steps.is_empty() {
+            return None;
+        }
+        spent.made_at.extend(std::iter::repeat_n(now, launched));
+        spent.hourly_price += if launched > 0 { cost(command) } else { 0.0 };
+        Some(Opening { cause: command.cause, savings: command.savings, homes, steps })
+    }
+
+    /// The claims of what is launched; none if something of it may not be.
+    fn launches(&self, command: &Command, cluster: &Cluster, spent: &Spent, now: Timestamp) -> Option<Vec<NodeClaim>> {
+        let Launches { pause, stops, caps } = self.launches;
+        let mut spent = spent.clone();
+        let mut claims = Vec::new();
+        for node in &command.replacements {
+            let pool = cluster.pool(&self.problem.pools[node.pool].name)?;
+            let name = pool.metadata.name.as_deref().unwrap_or_default();
+            if (pause | paused(Some(pool))).launches || stops.contains_key(name) {
+                return None;
+            }
+            if caps.admit(&spent, node.price, now) != Admission::Now {
+                return None;
+            }
+            spent.made_at.push(now);
+            spent.hourly_price += node.price;
+            claims.push(provision::claim(&self.problem, node, pool, String::new()));
+        }
+        Some(claims)
+    }
+
+    /// What has been launched so far. Where nothing is capped it is of no interest.
+    fn spent(&self, cluster: &Cluster) -> Spent {
+        if self.launches.caps == Caps::default() {
+            return Spent::default();
+        }
+        let claims: Vec<Claimed<'_>> = cluster.claims().map(|claim| Claimed { claim, node: None }).collect();
+        provision::spent(&self.estate.problem, &claims)
+    }
+}
+
+fn cost(command: &Command) -> f64 {
+    command.replacements.iter().map(|node| node.price).sum()
+}

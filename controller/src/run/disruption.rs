@@ -1,0 +1,224 @@
+//! Disruption, carried out: what is to go, the first steps of it, and one look at one command under way.
+//!
+//! ```text
+//!   Rhythm ── due ──► deliberate: Deliberation::turn, on a thread of its own ──► openings ──► open, one after the other
+//!   a claim with a mark, or launched for one, changes ──► look: advance ──► edge
+//!   a taint that no mark explains ──────────────────────► clear: stale ───► edge
+//! ```
+//!
+//! What is under way is known from the claims alone ([`crate::disruption`]), so a leader that takes over goes on with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::conditions::nodeclaim;
+use muster_api::{NodeClaim, annotations, taints};
+use muster_cloud::after;
+use tokio::time::Instant;
+
+use super::agenda::Verdict;
+use super::desk::{Desk, Memory};
+use super::now;
+use super::provider::Provider;
+use super::round::{Supply, assemble};
+use crate::disruption::{
+    Deliberation, Home, Launches, Look, Opening, Openings, advance, is_marked, mark_of, refused, running, stale,
+};
+use crate::edge::{End, Held};
+use crate::lifecycle::{Answers, condition};
+use crate::state::Cluster;
+use crate::step::Step;
+
+/// How often to ask whether the picture has what we have written.
+const ASK: Duration = Duration::from_millis(250);
+/// After a write the picture changes, which is a reason to look. If it does not, this is.
+const LOST: Duration = Duration::from_secs(10);
+
+/// What a turn has come to.
+pub(super) struct Deliberated {
+    /// What is to be confirmed by the next one.
+    pub(super) deliberation: Deliberation,
+    /// What is begun.
+    pub(super) openings: Vec<Opening>,
+    /// When to ask again.
+    pub(super) again: Timestamp,
+}
+
+/// What is to be looked at, of all that disruption concerns.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Item {
+    /// The command of this name.
+    Command(String),
+    /// The claim of this name, which says that it is to go and has no mark.
+    Stale(String),
+}
+
+/// Why a claim is to be looked at, if it is.
+pub(super) fn concern(cluster: &Cluster, name: &str) -> Vec<Item> {
+    let Some(claim) = cluster.claim(name) else { return Vec::new() };
+    let mut items = Vec::new();
+    let replaces = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::REPLACES));
+    items.extend(replaces.cloned().map(Item::Command));
+    if is_marked(claim) {
+        // What nobody can read is a command of its own.
+        items.push(Item::Command(mark_of(claim).map_or_else(|| name.to_owned(), |mark| mark.command)));
+    } else if says_it_goes(cluster, claim) {
+        items.push(Item::Stale(name.to_owned()));
+    }
+    items
+}
+
+fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
+    let taint = taints::disrupted();
+    let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
+    let mut taints = cluster.nodes_of(id).flat_map(|node| node.spec.iter().flat_map(|spec| &spec.taints).flatten());
+    taints.any(|one| one.key == taint.key && one.effect == taint.effect)
+        || condition(claim, nodeclaim::DISRUPTION_REASON).is_some()
+}
+
+/// Decides what is to go.
+pub(super) async fn deliberate<P: Provider>(desk: Arc<Desk<P>>, deliberation: Deliberation) -> Deliberated {
+    let before = deliberation.clone();
+    let thinking = Arc::clone(&desk);
+    // It takes as long as it takes: not on a thread that others wait for.
+    let decided = tokio::task::spawn_blocking(move || think(&thinking, deliberation, now())).await;
+    let why = match decided {
+        Ok(Ok(deliberated)) => return deliberated,
+        Ok(Err(why)) => why,
+        Err(error) => error.to_string(),
+    };
+    tracing::error!(why, "no decision about nodes");
+    let again = after(now(), desk.settings.tempo.every);
+    Deliberated { deliberation: before, openings: Vec::new(), again }
+}
+
+fn think<P: Provider>(desk: &Desk<P>, mut deliberation: Deliberation, now: Timestamp) -> Result<Deliberated, String> {
+    let begun = Instant::now();
+    let (Supply { manifests, pools: _, pause, stops }, foreign) = {
+        let cluster = desk.picture.glance();
+        if cluster.claims().len() == 0 {
+            let again = after(now, desk.settings.tempo.every);
+            return Ok(Deliberated { deliberation, openings: Vec::new(), again });
+        }
+        (Supply::of(desk, &cluster), foreign::<P>(&cluster))
+    };
+    let snapshot = assemble(desk, manifests)?;
+    let mut estate = snapshot.custody.estate(&snapshot.problem);
+    for (node, member) in estate.problem.nodes.iter().zip(&mut estate.members) {
+        if foreign.contains(&*node.name) {
+            *member = None;
+        }
+    }
+    estate.refused = refused(&desk.memory().refusals, now);
+    let (decision, again) = deliberation.turn(&estate, now, &desk.settings.disruption);
+    desk.metrics.deliberated(&estate, now, begun.elapsed());
+    let openings = if pause.disruption {
+        Vec::new()
+    } else {
+        let launches = Launches { pause, stops: &stops, caps: desk.settings.provision.caps };
+        let plan = desk.memory().plan.clone();
+        Openings::new(&decision, &estate, launches).all(&desk.picture.glance(), &plan, now)
+    };
+    Ok(Deliberated { deliberation, openings, again })
+}
+
+/// Nodes of claims of another cloud's classes: they are somebody else's.
+fn foreign<P: Provider>(cluster: &Cluster) -> BTreeSet<String> {
+    let others = cluster.claims().filter(|claim| claim.spec.node_class_ref.kind != P::CLASS);
+    let ids = others.filter_map(|claim| claim.status.as_ref()?.provider_id.as_deref());
+    ids.flat_map(|id| cluster.nodes_of(id)).filter_map(|node| node.metadata.name.clone()).collect()
+}
+
+/// Begins what was decided. What cannot be written now is continued, or taken back, by whoever looks at its marks.
+pub(super) async fn open<P: Provider>(desk: Arc<Desk<P>>, openings: Vec<Opening>) {
+    for Opening { cause, savings, homes, steps } in openings {
+        let nodes: Vec<&str> = homes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.as_deref()).collect();
+        tracing::info!(cause = cause.name(), ?nodes, hourly_savings = savings, "disrupting");
+        for step in &steps {
+            let mut held = held(&homes);
+            let end = desk.edge.carry_out(step, &mut held, &mut Answers::default()).await;
+            desk.memory().note_written(&held, now());
+            match end {
+                End::Done => desk.metrics.opened(step),
+                End::Stale => tracing::info!(cause = cause.name(), "a node has changed since it was decided about"),
+                End::Failed(why) => tracing::warn!(cause = cause.name(), why, "a disruption was not begun to its end"),
+                End::Fenced => return,
+            }
+        }
+    }
+}
+
+/// Brings a command under way to its next step.
+pub(super) async fn look<P: Provider>(desk: &Desk<P>, item: &Item) -> Verdict {
+    let (now, tempo) = (now(), desk.settings.tempo);
+    let (step, homes) = {
+        let cluster = desk.picture.glance();
+        let memory = desk.memory();
+        let homes = |claims: &[&NodeClaim]| -> Vec<Home> {
+            let ours = claims.iter().filter(|claim| claim.spec.node_class_ref.kind == P::CLASS);
+            let names = ours.filter_map(|claim| claim.metadata.name.as_deref());
+            names.filter_map(|name| Home::of_claim(&cluster, &memory.plan, name)).collect()
+        };
+        match item {
+            Item::Command(command) => {
+                let mut commands = running(cluster.claims());
+                let Some((candidates, launched)) = commands.remove(command) else { return Verdict::Rest(None) };
+                let (mut homes, launched) = (homes(&candidates), homes(&launched));
+                if is_behind(&memory, homes.iter().chain(&launched), now) {
+                    return Verdict::Rest(Some(after(now, ASK)));
+                }
+                let look = Look {
+                    candidates: homes.iter().map(Home::candidate).collect(),
+                    replacements: launched.iter().map(Home::replacement).collect(),
+                    pause: cluster.pause(&desk.settings.namespace),
+                    tempo,
+                };
+                let step = advance(&look, now);
+                homes.extend(launched);
+                (step, homes)
+            }
+            Item::Stale(claim) => {
+                let homes: Vec<Home> = homes(&cluster.claim(claim).into_iter().collect::<Vec<_>>());
+                if is_behind(&memory, homes.iter(), now) {
+                    return Verdict::Rest(Some(after(now, ASK)));
+                }
+                (homes.first().map_or_else(Step::rest, |home| stale(&home.candidate(), tempo, now)), homes)
+            }
+        }
+    };
+    if step.writes.is_empty() {
+        return Verdict::Rest(step.again);
+    }
+    let mut held = held(&homes);
+    let end = desk.edge.carry_out(&step, &mut held, &mut Answers::default()).await;
+    desk.memory().note_written(&held, self::now());
+    desk.metrics.advanced(&step, &homes);
+    match end {
+        End::Done => Verdict::Rest(Some(step.again.unwrap_or_else(|| after(self::now(), LOST)))),
+        End::Stale => Verdict::Again,
+        End::Failed(why) => {
+            tracing::warn!(?item, why, "will be tried again");
+            Verdict::Failed
+        }
+        // Whoever leads next begins anew.
+        End::Fenced => Verdict::Rest(None),
+    }
+}
+
+/// Whether the picture shows any of them as it was before we wrote it.
+fn is_behind<'h>(memory: &Memory, homes: impl IntoIterator<Item = &'h Home>, now: Timestamp) -> bool {
+    homes.into_iter().any(|home| {
+        let of = |kind, meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| {
+            let name = meta.name.as_deref().unwrap_or_default();
+            memory.is_behind(kind, name, meta.resource_version.as_deref(), now)
+        };
+        of("NodeClaim", &home.claim.metadata) || home.node.as_ref().is_some_and(|node| of("Node", &node.metadata))
+    })
+}
+
+fn held(homes: &[Home]) -> Held {
+    let with_claims = homes.iter().fold(Held::default(), |held, home| held.claim(&home.claim));
+    homes.iter().filter_map(|home| home.node.as_ref()).fold(with_claims, Held::node)
+}

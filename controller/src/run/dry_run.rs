@@ -1,0 +1,215 @@
+//! `muster run --dry-run`: what the leader would do now, told to people and written nowhere.
+//!
+//! ```text
+//!   Picture::changed ──┬─► Window ── due ──► round: decide ────────┬─► Report, if it says something new
+//!                      └─► Rhythm ── due ──► disruption: deliberate┘
+//! ```
+//!
+//! It watches beside whoever runs the cluster, Karpenter or another Muster, so what it tells is about the cluster as they
+//! leave it: pods that they launch for are nobody's to launch for any more.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::{NodeClaim, labels};
+use muster_cloud::after;
+use serde::Serialize;
+use tokio::time::sleep;
+
+use super::desk::Desk;
+use super::provider::Provider;
+use super::{disruption, now, round};
+use crate::disruption::{Deliberation, Opening, Rhythm};
+use crate::provision::{Outcome, Plan, Window};
+use crate::step::{Event, EventType, Write};
+
+/// For as long as a pod has no node, what would be done about it is asked again: the leader's figure.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Longest wait without looking at the clock.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What would be done now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// When.
+    pub at: Timestamp,
+    /// NodeClaims that would be created for pods that wait.
+    pub launches: Vec<Launch>,
+    /// USD per hour of all of these.
+    pub hourly_price: f64,
+    /// Pods that would get no place.
+    pub unplaced: Vec<Unplaced>,
+    /// Nodes that would be taken away.
+    pub disruptions: Vec<Disruption>,
+    /// USD per hour that taking them away would save.
+    pub hourly_savings: f64,
+}
+
+/// A NodeClaim that would be created.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Launch {
+    /// Its NodePool.
+    pub node_pool: String,
+    /// Types that it might be launched as.
+    pub instance_types: Vec<String>,
+    /// The pods that it would be for, by `namespace/name`.
+    pub pods: Vec<String>,
+}
+
+/// A pod that would get no place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unplaced {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Why.
+    pub message: String,
+}
+
+/// Nodes that would go together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Disruption {
+    /// Why.
+    pub cause: String,
+    /// Names of the Nodes.
+    pub nodes: Vec<String>,
+    /// What would be launched, and up, before they go.
+    pub replacements: Vec<Launch>,
+    /// USD per hour less than before.
+    pub hourly_savings: f64,
+}
+
+/// What has been told.
+#[derive(Default)]
+struct Told {
+    launches: Vec<Launch>,
+    nodes: BTreeSet<Vec<String>>,
+}
+
+/// Tells what would be done, for as long as it is not dropped.
+pub(super) async fn observe<P: Provider>(desk: Arc<Desk<P>>, mut tell: impl FnMut(&Report) + Send) {
+    desk.picture.synced().await;
+    drop(desk.picture.take_changed());
+    let mut told = Told::default();
+    let mut window = Window::default();
+    let mut decide_at = Some(now());
+    let mut rhythm = Rhythm::from(now());
+    let mut deliberation = Deliberation::at(desk.settings.tempo);
+    loop {
+        let moments = [window.due(&desk.settings.window), decide_at, Some(rhythm.next())];
+        let wait = moments
+            .into_iter()
+            .flatten()
+            .min()
+            .map_or(IDLE, |moment| Duration::try_from(moment.duration_since(now())).unwrap_or_default().min(IDLE));
+        tokio::select! {
+            changed = desk.picture.changed() => {
+                rhythm.stir();
+                for path in &changed.waiting {
+                    window.arrive(path, now());
+                }
+            }
+            () = sleep(wait) => {}
+        }
+        let moment = now();
+        if window.is_due(&desk.settings.window, moment) || decide_at.is_some_and(|at| at <= moment) {
+            window.close();
+            if let Some(outcome) = round::consider(Arc::clone(&desk)).await {
+                desk.memory().plan.succeed(outcome.plan.clone());
+                if let Some(report) = told.about_pods(&outcome, moment) {
+                    tell(&report);
+                }
+            }
+            let waits = desk.picture.glance().unbound().next().is_some();
+            decide_at = waits.then(|| after(moment, AGAIN));
+        }
+        if rhythm.is_due(moment) {
+            rhythm.ask();
+            let was_open = deliberation.is_open();
+            let thought = disruption::deliberate(Arc::clone(&desk), deliberation).await;
+            deliberation = thought.deliberation;
+            rhythm.answer(thought.again, deliberation.is_open(), &desk.picture.glance(), now());
+            // What is proposed is told when it has been confirmed, what cannot wait at once.
+            let is_confirmed = was_open && !deliberation.is_open();
+            if let Some(report) = told.about_nodes(&thought.openings, is_confirmed, moment) {
+                tell(&report);
+            }
+        }
+    }
+}
+
+// === impl Told ===
+
+impl Told {
+    /// What would be done about pods that wait, unless it has been told.
+    fn about_pods(&mut self, outcome: &Outcome, at: Timestamp) -> Option<Report> {
+        let Outcome { step, plan, figures, violations: _ } = outcome;
+        let created = |write: &Write| match write {
+            Write::CreateClaim(claim) => Some(launch(claim, plan)),
+            _ => None,
+        };
+        let launches: Vec<Launch> = step.writes.iter().filter_map(created).collect();
+        // The plan remembers who has been told why: these are news.
+        let failed = |write: &Write| match write {
+            Write::Event(Event { about, kind: EventType::Warning, message, .. }) => {
+                let pod = format!("{}/{}", about.namespace.as_deref().unwrap_or_default(), about.name);
+                Some(Unplaced { pod, message: message.clone() })
+            }
+            _ => None,
+        };
+        let unplaced: Vec<Unplaced> = step.writes.iter().filter_map(failed).collect();
+        let is_news = launches != self.launches || !unplaced.is_empty();
+        self.launches.clone_from(&launches);
+        let hourly_price = figures.hourly_price;
+        let report = Report { at, launches, hourly_price, unplaced, disruptions: Vec::new(), hourly_savings: 0.0 };
+        (is_news && (!report.launches.is_empty() || !report.unplaced.is_empty())).then_some(report)
+    }
+
+    /// What would be done about nodes, unless it has been told.
+    fn about_nodes(&mut self, openings: &[Opening], is_confirmed: bool, at: Timestamp) -> Option<Report> {
+        let disruptions: Vec<Disruption> = openings.iter().map(disruption_of).collect();
+        let nodes: BTreeSet<Vec<String>> = disruptions.iter().map(|one| one.nodes.clone()).collect();
+        let is_news = !nodes.is_subset(&self.nodes);
+        // As long as something is to be confirmed, what was told before is not known to be otherwise.
+        if is_confirmed {
+            self.nodes = nodes;
+        } else {
+            self.nodes.extend(nodes);
+        }
+        let hourly_savings = disruptions.iter().map(|one| one.hourly_savings).sum();
+        let report =
+            Report { at, launches: Vec::new(), hourly_price: 0.0, unplaced: Vec::new(), disruptions, hourly_savings };
+        is_news.then_some(report)
+    }
+}
+
+fn disruption_of(opening: &Opening) -> Disruption {
+    let Opening { cause, savings, homes, steps } = opening;
+    let names = homes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.clone());
+    let launched = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
+        Write::CreateClaim(claim) => Some(launch(claim, &Plan::default())),
+        _ => None,
+    });
+    Disruption {
+        cause: cause.name().to_owned(),
+        nodes: names.collect(),
+        replacements: launched.collect(),
+        hourly_savings: *savings,
+    }
+}
+
+fn launch(claim: &NodeClaim, plan: &Plan) -> Launch {
+    let label = |key: &str| claim.metadata.labels.as_ref().and_then(|all| all.get(key)).cloned();
+    let types = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
+    let types = types.map(|one| one.values.clone()).or_else(|| label(labels::INSTANCE_TYPE).map(|one| vec![one]));
+    Launch {
+        node_pool: label(labels::NODEPOOL).unwrap_or_default(),
+        instance_types: types.unwrap_or_default(),
+        pods: plan.placed_on(claim.metadata.name.as_deref().unwrap_or_default()).map(str::to_owned).collect(),
+    }
+}

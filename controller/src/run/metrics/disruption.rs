@@ -1,0 +1,185 @@
+//! What is counted of disruption.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::{NodeClaim, annotations, events};
+use muster_scheduling::disrupt::{Cause, Estate, allowed_disruptions};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use super::Labels;
+use crate::disruption::{Home, Mark, mark_of};
+use crate::step::{MetaChange, Step, Write};
+
+/// Clones count together.
+#[derive(Clone)]
+pub(super) struct Disruption {
+    evaluations: Histogram,
+    decisions: Family<Labels<3>, Counter>,
+    failures: Family<Labels<3>, Counter>,
+    allowed: Family<Labels<2>, Gauge>,
+    pods: Family<Labels<2>, Counter>,
+    /// The last command that was begun, and why: its replacements are created right after its marks.
+    last: Arc<Mutex<Option<(String, Cause)>>>,
+}
+
+// === impl Disruption ===
+
+impl Disruption {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let evaluations = Histogram::new(exponential_buckets(0.001, 2.0, 18));
+        let (decisions, failures) = (Family::default(), Family::default());
+        let (allowed, pods) = (Family::default(), Family::default());
+        let voluntary = "karpenter_voluntary_disruption";
+        registry.register(
+            format!("{voluntary}_decision_evaluation_duration_seconds"),
+            "Time from the picture of the cluster to the decision what is to go",
+            evaluations.clone(),
+        );
+        registry.register(
+            format!("{voluntary}_decisions"),
+            "Commands that were begun: what they do, why, and how they were found",
+            decisions.clone(),
+        );
+        registry.register(
+            format!("{voluntary}_queue_failures"),
+            "Commands that were taken back, as a whole or in part",
+            failures.clone(),
+        );
+        registry.register(
+            "karpenter_nodepools_allowed_disruptions",
+            "Nodes that may go now by the budgets of a NodePool, for each reason",
+            allowed.clone(),
+        );
+        registry.register(
+            "karpenter_pods_disruption_initiated",
+            "Pods on nodes of commands that were begun",
+            pods.clone(),
+        );
+        Self { evaluations, decisions, failures, allowed, pods, last: Arc::default() }
+    }
+
+    /// A decision about what is to go, and what budgets left to it.
+    pub(super) fn deliberated(&self, estate: &Estate, now: Timestamp, took: Duration) {
+        self.evaluations.observe(took.as_secs_f64());
+        self.allowed.clear();
+        for (pool, cause, nodes) in allowed_disruptions(estate, now) {
+            let labels = [("nodepool", estate.problem.pools[pool].name.to_string()), ("reason", reason(cause))];
+            self.allowed.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// A claim may have got the mark of a command.
+    pub(super) fn marked(&self, change: &MetaChange) {
+        let mark = change.annotations.get(annotations::DISRUPTION).and_then(Option::as_deref).and_then(Mark::read);
+        if let Some(mark) = mark {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((mark.command, mark.cause));
+        }
+    }
+
+    /// Why a claim was created, as Karpenter names it.
+    pub(super) fn reason_of(&self, claim: &NodeClaim) -> String {
+        let command = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::REPLACES));
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match (command, &*last) {
+            (Some(command), Some((last, cause))) if command == last => reason(*cause),
+            _ => "provisioned".to_owned(),
+        }
+    }
+
+    /// The first step of a command has been carried out.
+    pub(super) fn opened(&self, step: &Step) {
+        let marks: Vec<Mark> = step.writes.iter().filter_map(mark_in).collect();
+        let Some(mark) = marks.first() else { return };
+        self.decisions.get_or_create(&labels(mark)).inc();
+        let pods: usize = marks.iter().map(|mark| mark.pods).sum();
+        let labels = [("nodepool", pool_of(step)), ("reason", reason(mark.cause))];
+        self.pods.get_or_create(&labels).inc_by(u64::try_from(pods).unwrap_or(u64::MAX));
+    }
+
+    /// A step of a command has been carried out, which may have taken it back.
+    pub(super) fn advanced(&self, step: &Step, homes: &[Home]) {
+        let is_told =
+            |write: &Write| matches!(write, Write::Event(event) if event.reason == events::DISRUPTION_TAKEN_BACK);
+        if let Some(mark) =
+            homes.iter().find_map(|home| mark_of(&home.claim)).filter(|_| step.writes.iter().any(is_told))
+        {
+            self.failures.get_or_create(&labels(&mark)).inc();
+        }
+    }
+}
+
+fn labels(mark: &Mark) -> Labels<3> {
+    let decision = if mark.replacements.is_empty() { "delete" } else { "replace" };
+    [("decision", decision.to_owned()), ("reason", reason(mark.cause)), ("consolidation_type", kind(mark).to_owned())]
+}
+
+/// Karpenter's names of the methods that consolidate; others have none.
+fn kind(mark: &Mark) -> &'static str {
+    match mark.method.as_str() {
+        "emptiness" => "empty",
+        "multi-node" => "multi",
+        "single-node" => "single",
+        _ => "",
+    }
+}
+
+fn mark_in(write: &Write) -> Option<Mark> {
+    let Write::ClaimMeta { change, .. } = write else { return None };
+    Mark::read(change.annotations.get(annotations::DISRUPTION)?.as_deref()?)
+}
+
+/// The NodePool that the first claim's name begins with.
+fn pool_of(step: &Step) -> String {
+    let name = step.writes.iter().find_map(|write| match write {
+        Write::ClaimMeta { name, .. } => Some(super::pool_of(name)),
+        _ => None,
+    });
+    name.unwrap_or_default().to_owned()
+}
+
+fn reason(cause: Cause) -> String {
+    cause.name().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_begun_is_counted_by_what_its_mark_says() {
+        let mark = Mark {
+            command: "c1".to_owned(),
+            cause: Cause::Underutilized,
+            method: "multi-node".to_owned(),
+            since: Timestamp::UNIX_EPOCH,
+            candidates: 2,
+            pods: 3,
+            price: 0.1,
+            cost: 0.05,
+            replacements: vec!["general-b2".to_owned()],
+        };
+        let change = MetaChange::default().annotation(annotations::DISRUPTION, mark.write());
+        let marking = |name: &str| Write::ClaimMeta { name: name.to_owned(), change: change.clone() };
+        let mut registry = Registry::default();
+        let metrics = Disruption::new(&mut registry);
+        metrics.opened(&Step::act([marking("general-a1"), marking("general-a2")]));
+        metrics.marked(&change);
+        let mut claim = NodeClaim::default();
+        assert_eq!(metrics.reason_of(&claim), "provisioned");
+        claim.metadata.annotations = Some([(annotations::REPLACES.to_owned(), "c1".to_owned())].into());
+        assert_eq!(metrics.reason_of(&claim), "underutilized");
+        let text = super::super::expose::text(&registry);
+        let samples: Vec<&str> =
+            text.lines().filter(|line| !line.starts_with('#') && line.contains("_total")).collect();
+        insta::assert_snapshot!(samples.join("\n"), @r#"
+        karpenter_voluntary_disruption_decisions_total{decision="replace",reason="underutilized",consolidation_type="multi"} 1
+        karpenter_pods_disruption_initiated_total{nodepool="general",reason="underutilized"} 6
+        "#);
+    }
+}
