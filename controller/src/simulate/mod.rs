@@ -20,6 +20,7 @@ mod checks;
 mod clock;
 mod controller;
 mod dice;
+mod editions;
 mod ledger;
 mod outcome;
 mod policy;
@@ -30,7 +31,7 @@ mod tests;
 pub mod trace;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -82,6 +83,9 @@ pub(crate) struct Setting<'a> {
 /// Kinds that a day begins without: it makes its own.
 const LEFT_OUT: [&str; 5] = ["Node", "NodeClaim", "CSINode", "VolumeAttachment", "ReplicaSet"];
 
+/// Where the controller runs.
+const NAMESPACE: &str = "karpenter";
+
 /// A day being played.
 struct Simulation<'w> {
     world: World,
@@ -91,6 +95,8 @@ struct Simulation<'w> {
     back_at: Timestamp,
     deeds: Vec<Deed>,
     ledger: Ledger,
+    /// Machines that were paid for at the last look, by provider ID.
+    paid: BTreeSet<String>,
     checks: Checks,
     told: usize,
     watch: &'w mut dyn FnMut(&Entry, &Glance),
@@ -132,7 +138,7 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
         world.clock.at(after(start, *at), Happening::Deed(deeds.len()));
         deeds.push(deed.clone());
     }
-    let is_emptied = deeds.contains(&Deed::DeleteAll);
+    let emptied_at = emptied_at(&script);
     let mut simulation = Simulation {
         world,
         controller: None,
@@ -140,6 +146,7 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
         back_at: start,
         deeds,
         ledger: Ledger::default(),
+        paid: BTreeSet::new(),
         checks: Checks::default(),
         told: 0,
         watch,
@@ -148,11 +155,18 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
         simulation.apply(object);
     }
     simulation.run(end)?;
-    if is_emptied {
+    if emptied_at.is_some_and(|at| end >= after(after(start, at), checks::CLEARED)) {
         Checks::end(&mut simulation.world);
     }
     simulation.tell();
     simulation.outcome(&script)
+}
+
+/// When everything is deleted for good: nothing is made any more.
+fn emptied_at(script: &Script) -> Option<Duration> {
+    let last = script.deeds.iter().rposition(|(_, deed)| *deed == Deed::DeleteAll)?;
+    let makes = |(_, deed): &(Duration, Deed)| matches!(deed, Deed::Apply(_));
+    (!script.deeds[last..].iter().any(makes)).then(|| script.deeds[last].0)
 }
 
 // === impl Simulation ===
@@ -165,7 +179,8 @@ impl Simulation<'_> {
         }
         loop {
             self.settle()?;
-            self.checks.look(&mut self.world);
+            self.note_running()?;
+            self.checks.look(&mut self.world, self.controller.as_mut())?;
             self.tell();
             let now = self.world.clock.now();
             let rate = self.rate();
@@ -202,7 +217,7 @@ impl Simulation<'_> {
             return Ok(());
         };
         match controller.tick(&mut self.world) {
-            Ok(()) => self.note_running()?,
+            Ok(()) => {}
             Err(Stop::Failed(error)) => return Err(error),
             Err(Stop::Killed) => {
                 self.controller = None;
@@ -217,9 +232,24 @@ impl Simulation<'_> {
     /// Notes, for the bound, what runs on nodes of ours.
     fn note_running(&mut self) -> Result<(), InputError> {
         let now = self.world.clock.now();
-        let running = self.controller.as_mut().map(|controller| controller.running(&self.world)).transpose()?;
-        if let Some(problem) = running.flatten() {
-            self.ledger.run(problem, now);
+        let Some(controller) = &mut self.controller else {
+            // Nobody knows what runs: for so long nothing had to be paid.
+            self.ledger.close(now);
+            self.paid.clear();
+            return Ok(());
+        };
+        let mut paid = BTreeSet::new();
+        self.world.cloud.each(now, |instance, state| {
+            if !state.is_ending() {
+                paid.insert(instance.provider_id.clone());
+            }
+        });
+        if paid != self.paid {
+            controller.stir_running();
+            self.paid = paid;
+        }
+        if let Some(running) = controller.running(&self.paid, &self.world)? {
+            self.ledger.run(running, now);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use muster_api::{NodeClaim, NodePool};
 use muster_cloud::after;
-use muster_scheduling::disrupt::{Command, Decision, Estate, Refused};
+use muster_scheduling::disrupt::{Command, Decision, Estate};
 use muster_scheduling::model::Problem;
 
 use super::edge::Carriage;
@@ -30,9 +30,8 @@ impl Controller {
             self.rest(after(now, crate::disruption::EVERY), now);
             return Ok(());
         }
-        let snapshot = self.snapshot(world)?;
-        let mut estate = snapshot.custody.estate(&snapshot.problem);
-        estate.refused = self.refused_now(now);
+        let snapshot = self.snapshot(&self.cluster.manifests(), world).map_err(Stop::Failed)?;
+        let estate = snapshot.custody.estate(&snapshot.problem);
         let settings = self.choices.policy.disruption(&self.choices.disruption);
         let (decision, again) = self.deliberation.turn(&estate, now, &settings);
         self.rest(again, now);
@@ -46,17 +45,6 @@ impl Controller {
             self.begin(command, &decision, &estate, world)?;
         }
         Ok(())
-    }
-
-    fn refused_now(&self, now: Timestamp) -> Vec<Refused> {
-        let current = self.refused.iter().filter(|offering| self.refusals.until(offering, now).is_some());
-        current
-            .map(|offering| Refused {
-                instance_type: offering.instance_type.as_str().into(),
-                zone: Some(offering.zone.as_str().into()),
-                capacity_type: Some(offering.capacity_type.name().into()),
-            })
-            .collect()
     }
 
     fn begin(

@@ -13,6 +13,7 @@
 mod claims;
 mod disruption;
 mod edge;
+mod offers;
 mod rounds;
 mod upkeep;
 
@@ -21,8 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_cloud::{Offering, Refusals, after};
+use muster_cloud::{Refusals, after};
 
+use self::offers::Offers;
 use super::api::{Api, Key, Kind};
 use super::policy::Policy;
 use super::world::World;
@@ -58,8 +60,7 @@ pub(crate) struct Controller {
     /// What has changed and was not looked at.
     changed: Changed,
     refusals: Refusals,
-    /// Offerings that were refused at some time.
-    refused: BTreeSet<Offering>,
+    offers: Offers,
     listings: BTreeMap<String, Listing>,
     /// When a claim is looked at again though nothing has changed.
     again: BTreeMap<String, Timestamp>,
@@ -98,7 +99,7 @@ impl Controller {
             cluster: Cluster::default(),
             changed: Changed::default(),
             refusals: Refusals::default(),
-            refused: BTreeSet::new(),
+            offers: Offers::default(),
             listings: BTreeMap::new(),
             again: BTreeMap::new(),
             window: Window::default(),
