@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_scheduling::model::Catalogue;
+use muster_scheduling::model;
 
-use crate::alternatives::named;
+use crate::error::LaunchError;
 use crate::instance::Offering;
-use crate::launch::{Alternative, Refused};
+use crate::launch::{Alternative, Launched, Refused};
 use crate::moment::after;
 
 /// How long an offering is left alone after its first refusal: Karpenter's figure.
@@ -30,6 +30,18 @@ struct Memory {
 // === impl Refusals ===
 
 impl Refusals {
+    /// Takes note of what came of a launch: what was refused on the way, and what was had.
+    pub fn heed(&mut self, answer: &Result<Launched, LaunchError>, now: Timestamp) {
+        let refused = match answer {
+            Ok(launched) => launched.refused.as_slice(),
+            Err(failed) => failed.error.refused(),
+        };
+        refused.iter().for_each(|one| self.record(one, now));
+        if let Ok(launched) = answer {
+            self.forget(&launched.instance.offering);
+        }
+    }
+
     /// Takes note of a refusal. The time doubles with each that comes after the former has run out: one that comes
     /// earlier is of a request that was on its way already, and teaches nothing new.
     pub fn record(&mut self, refused: &Refused, now: Timestamp) {
@@ -52,30 +64,23 @@ impl Refusals {
         self.0.get(offering).map(|memory| memory.until).filter(|until| now < *until)
     }
 
-    /// The offerings that are left alone, in their order.
-    pub fn current(&self, now: Timestamp) -> impl Iterator<Item = &Offering> {
-        self.0.iter().filter(move |(_, memory)| now < memory.until).map(|(offering, _)| offering)
+    /// What is being left alone at `now`, as the engine has it; in order.
+    #[must_use]
+    pub fn current(&self, now: Timestamp) -> Vec<model::Refused> {
+        let current = self.0.iter().filter(|(_, memory)| now < memory.until).map(|(offering, _)| offering);
+        current
+            .map(|Offering { instance_type, zone, capacity_type, reservation }| model::Refused {
+                instance_type: instance_type.as_str().into(),
+                zone: Some(zone.as_str().into()),
+                capacity_type: Some(capacity_type.name().into()),
+                reservation: reservation.as_deref().map(Into::into),
+            })
+            .collect()
     }
 
     /// Drops what is being left alone.
     pub fn sieve(&self, alternatives: &mut Vec<Alternative>, now: Timestamp) {
         alternatives.retain(|one| self.until(&one.offering, now).is_none());
-    }
-
-    /// Marks what is being left alone as not available, so that nothing is planned with it.
-    pub fn mark(&self, catalogue: &mut Catalogue, now: Timestamp) {
-        // Offerings without number are only copied if there is a reason.
-        if self.0.values().all(|memory| memory.until <= now) {
-            return;
-        }
-        catalogue.edit(|types| {
-            for one in types {
-                for offering in &mut one.offerings {
-                    let bought = named(&one.name, offering);
-                    offering.available &= bought.is_none_or(|bought| self.until(&bought, now).is_none());
-                }
-            }
-        });
     }
 }
 
@@ -104,6 +109,7 @@ mod tests {
             let until = refusals.until(&offering, now).unwrap();
             assert_eq!(until.duration_since(now).as_mins(), minutes);
             assert_eq!(refusals.until(&offering, until), None, "then it may be tried again");
+            assert_eq!((refusals.current(now).len(), refusals.current(until).len()), (1, 0));
             now = until;
         }
         refusals.forget(&offering);
@@ -139,7 +145,7 @@ mod tests {
         refusals.record(&Refused { offering: refused, refusal: Refusal::Capacity }, now);
         let available = |at: Timestamp| {
             let mut catalogue = whole.clone();
-            refusals.mark(&mut catalogue, at);
+            catalogue.refuse(&refusals.current(at));
             let all: Vec<bool> = catalogue.types()[0].offerings.iter().map(|one| one.available).collect();
             all
         };

@@ -38,7 +38,7 @@ pub(crate) fn print(
 ) -> Result<(), Failure> {
     let DisruptSettings { sources: _, packing, first, move_price, refused, now, format } = settings;
     let mut estate = inputs.custody.estate(&inputs.problem);
-    estate.refused = refused::read(refused, &inputs.problem)?;
+    estate.problem.refuse(&refused::read(refused, &inputs.problem)?);
     let choices = Settings { move_price: *move_price, ..packing.disruption(*first) };
     let verdict = judge(&estate, *now, &choices, progress)?;
     let document = DisruptionDocument::new(&estate, &verdict, *now);

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_api::likeness;
-use muster_scheduling::disrupt::Refused;
-use muster_scheduling::model::Problem;
+use muster_scheduling::model::{Problem, Refused};
 
 use super::failure::Failure;
 
@@ -77,7 +76,8 @@ fn parse(text: &str) -> Result<Refused, String> {
     if let Some(other) = capacity_type.as_deref().filter(|one| !CAPACITY_TYPES.contains(one)) {
         return Err(format!("`{other}` is not a capacity type (`{}`)", CAPACITY_TYPES.join("`, `")));
     }
-    Ok(Refused { instance_type: parts[0].to_ascii_lowercase().into(), zone: any(parts.get(1)), capacity_type })
+    let instance_type = parts[0].to_ascii_lowercase().into();
+    Ok(Refused { instance_type, zone: any(parts.get(1)), capacity_type, reservation: None })
 }
 
 /// The same, if there is such a type: a slip of the pen would be without effect and without a word.
@@ -104,6 +104,7 @@ mod tests {
             instance_type: instance_type.into(),
             zone: zone.map(Into::into),
             capacity_type: capacity_type.map(Into::into),
+            reservation: None,
         };
         for (text, expected) in [
             ("m7g.large", refused("m7g.large", None, None)),

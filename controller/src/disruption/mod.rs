@@ -54,6 +54,6 @@ pub use deliberation::{Deliberation, Tempo};
 pub use home::Home;
 pub use look::{Candidate, Look, Replacement, running};
 pub use mark::{Mark, is_marked, mark_of};
-pub use opening::{Launches, Opening, Openings, refused};
+pub use opening::{Launches, Opening, Openings};
 pub use rhythm::Rhythm;
 pub use stale::stale;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use muster_api::NodeClaim;
-use muster_cloud::Refusals;
-use muster_scheduling::disrupt::{Cause, Command, Decision, Estate, Refused};
+use muster_scheduling::disrupt::{Cause, Command, Decision, Estate};
 use muster_scheduling::model::Problem;
 
 use super::begin::{Leaver, Order, begin};
@@ -14,7 +13,7 @@ use super::home::Home;
 use super::objection::paused;
 use crate::lifecycle::caps::{Admission, Caps, Spent};
 use crate::lifecycle::pause::Pause;
-use crate::provision::{self, Claimed, Plan};
+use crate::provision::{self, Claimed, Plan, Stop};
 use crate::state::Cluster;
 use crate::step::Step;
 
@@ -33,8 +32,8 @@ pub struct Openings<'a> {
 pub struct Launches<'a> {
     /// What an operator has paused in the whole cluster.
     pub pause: Pause,
-    /// Why nothing is launched for a pool though it is ready, by its name.
-    pub stops: &'a BTreeMap<String, String>,
+    /// What keeps launches for a pool back though it is ready, by its name: what is only tried out replaces nothing.
+    pub stops: &'a BTreeMap<String, Stop>,
     /// How much may be launched.
     pub caps: Caps,
 }
@@ -50,17 +49,6 @@ pub struct Opening {
     pub homes: Vec<Home>,
     /// The first steps, each of which stands for itself ([`begin`]).
     pub steps: Vec<Step>,
-}
-
-/// What was refused lately, as the engine leaves it out.
-#[must_use]
-pub fn refused(refusals: &Refusals, now: Timestamp) -> Vec<Refused> {
-    let current = refusals.current(now).map(|offering| Refused {
-        instance_type: offering.instance_type.as_str().into(),
-        zone: Some(offering.zone.as_str().into()),
-        capacity_type: Some(offering.capacity_type.name().into()),
-    });
-    current.collect()
 }
 
 // === impl Openings ===

@@ -1,24 +1,38 @@
-//! A class with which launches fail for one reason is not launched with any more, until it or somebody's mind changes.
+//! A class with which launches fail for one reason is not launched with any more, until it or somebody's mind changes, or a trial succeeds.
 //!
 //! ```text
-//!   failure of a claim ──► count: annotation muster.dev/launch-failures {hash, reason, claims}  ──► 3 claims: open
+//!   failure of a claim ──► count: annotation muster.dev/launch-failures {hash, reason, claims, at}  ──► 3 claims: open
+//!   15, 30, 60, 60 … minutes after the last failure ──► half open: one launch is tried
+//!                                                         fails ──► count: annotation {.., at, trials + 1} ──► open
 //!   initialized node ────► succeed: annotation gone                                             ──► closed
 //!   class changed, annotation muster.dev/reset-breaker ──► judge: annotation gone               ──► closed
 //! ```
 //!
-//! What is counted are claims, by UID: a failure that is counted again after a crash counts once.
+//! Without the trial a class whose fault was elsewhere (a registry, an endpoint, a quota) would stay closed forever: no
+//! node can come that would show that it is mended. A trial costs one instance for as long as it takes to fail.
+//!
+//! What is counted are claims, by UID: a failure that is counted again after a crash counts once. A failure counts as that
+//! of the trial if its launch was begun once trials were allowed, which no failure after it can say of itself: what was on
+//! its way when launches stopped makes no wait longer.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::conditions::nodeclass;
-use muster_api::{annotations, events};
+use muster_api::conditions::{nodeclaim, nodeclass};
+use muster_api::{NodeClaim, annotations, events};
+use muster_cloud::after;
 use serde::{Deserialize, Serialize};
 
-use super::conditions::{Status, at};
+use super::conditions::{Status, at, is_true, true_since, whole_seconds};
 use super::seen::{Class, Seen};
 use crate::step::{Event, EventType, MetaChange, Step, Subject, Write};
 
 /// Claims in a row after which nothing more is launched.
 pub const MOST_FAILURES: usize = 3;
+
+/// Shortest and longest wait until one launch is tried with a class that fails; it doubles with each trial. The shortest is
+/// as long as a node may take to register: sooner it would not be known how the launches before have ended.
+const WAIT: (Duration, Duration) = (Duration::from_secs(15 * 60), Duration::from_secs(60 * 60));
 
 /// Longest message that is kept: annotations are for machines, and all of them together may have 256 KiB.
 const LONGEST_MESSAGE: usize = 1000;
@@ -34,6 +48,17 @@ pub enum Breaker {
         reason: String,
         /// What was said of the last one.
         message: String,
+        /// When one launch is tried.
+        until: Timestamp,
+    },
+    /// One launch is tried.
+    HalfOpen {
+        /// Since when that is allowed.
+        since: Timestamp,
+        /// What all the failures have in common.
+        reason: String,
+        /// What was said of the last one.
+        message: String,
     },
 }
 
@@ -45,6 +70,11 @@ struct Failures {
     message: String,
     /// UIDs of the claims, in the order in which they failed.
     claims: Vec<String>,
+    /// When the last of them did.
+    at: Timestamp,
+    /// Launches that were tried since, and failed.
+    #[serde(default)]
+    trials: u32,
 }
 
 /// What is to be done about a class: a reset that was asked for, and the condition that says how it stands.
@@ -76,11 +106,12 @@ pub fn judge(class: &Class, now: Timestamp) -> Step {
     let generation = class.meta.generation;
     let kind = nodeclass::LAUNCHES_SUCCEED;
     let before = class.conditions.iter().find(|one| one.type_ == kind);
-    let wanted = match Breaker::of(class) {
-        Breaker::Closed => at(kind, Status::True, kind, "", generation, now),
-        Breaker::Open { reason, message } => {
-            let message = stopped(&class.reference.name, &reason, &message);
-            at(kind, Status::False, &reason, &message, generation, now)
+    // How it stands with the class is the same while a launch is tried.
+    let wanted = match Failures::of(class).filter(Failures::are_enough) {
+        None => at(kind, Status::True, kind, "", generation, now),
+        Some(failures) => {
+            let message = stopped(&class.reference.name, &failures.reason, &failures.message, failures.until());
+            at(kind, Status::False, &failures.reason, &message, generation, now)
         }
     };
     // A class with which nothing ever failed says nothing.
@@ -98,23 +129,39 @@ pub fn judge(class: &Class, now: Timestamp) -> Step {
     Step::act(writes)
 }
 
-/// Takes note that a claim failed, if that is new.
-pub(super) fn count(seen: &Seen<'_>, reason: &str, message: &str) -> Option<Write> {
+/// Takes note that a claim failed at `now`, if that is new.
+pub(super) fn count(seen: &Seen<'_>, reason: &str, message: &str, now: Timestamp) -> Option<Write> {
     let class = seen.class;
     if is_of_another_hash(seen) {
         return None;
     }
-    let uid = seen.uid();
-    let mut failures = Failures::of(class).filter(|there| there.reason == reason).unwrap_or_else(|| Failures {
-        hash: class.hash.clone(),
-        reason: reason.to_owned(),
-        message: String::new(),
-        claims: Vec::new(),
-    });
-    if failures.claims.len() >= MOST_FAILURES || failures.claims.contains(&uid) {
-        return None;
-    }
-    failures.claims.push(uid);
+    let there = Failures::of(class);
+    let mut failures = match there {
+        Some(there) if there.are_enough() => {
+            let begun_at = true_since(seen.claim, nodeclaim::LAUNCHED).unwrap_or(now);
+            if begun_at < there.until() {
+                return None;
+            }
+            let trials = there.trials.saturating_add(1);
+            Failures { reason: reason.to_owned(), trials, ..there }
+        }
+        Some(there) if there.reason == reason => {
+            let uid = seen.uid();
+            if there.claims.contains(&uid) {
+                return None;
+            }
+            Failures { claims: there.claims.into_iter().chain([uid]).collect(), ..there }
+        }
+        _ => Failures {
+            hash: class.hash.clone(),
+            reason: reason.to_owned(),
+            message: String::new(),
+            claims: vec![seen.uid()],
+            at: now,
+            trials: 0,
+        },
+    };
+    failures.at = whole_seconds(now);
     failures.message = message.chars().take(LONGEST_MESSAGE).collect();
     let text = serde_json::to_string(&failures).ok()?;
     Some(Write::ClassMeta(MetaChange::default().annotation(annotations::LAUNCH_FAILURES, text)))
@@ -134,11 +181,20 @@ fn is_of_another_hash(seen: &Seen<'_>) -> bool {
     seen.annotation(annotations::EC2NODECLASS_HASH).is_some_and(|hash| hash != seen.class.hash)
 }
 
+/// Whether it is not known yet how the launch of the claim ends, of one that has been tried `since` then or is about to be.
+#[must_use]
+pub fn is_trial(claim: &NodeClaim, since: Timestamp) -> bool {
+    claim.metadata.deletion_timestamp.is_none()
+        && !is_true(claim, nodeclaim::INITIALIZED)
+        && true_since(claim, nodeclaim::LAUNCHED).is_none_or(|launched_at| launched_at >= since)
+}
+
 /// What is said wherever launches do not happen because of this.
-pub(super) fn stopped(class: &str, reason: &str, message: &str) -> String {
+pub(super) fn stopped(class: &str, reason: &str, message: &str, until: Timestamp) -> String {
     format!(
         "nothing is launched with NodeClass `{class}`: the last {MOST_FAILURES} launches failed with {reason}, the last \
-         one with: {message}\n\nhint: change the class, or `kubectl annotate` it with {}=true",
+         one with: {message}; one node is tried at {until}\n\nhint: change the class, or `kubectl annotate` it with \
+         {}=true",
         annotations::RESET_BREAKER
     )
 }
@@ -156,20 +212,20 @@ fn told(class: &Class, kind: EventType, reason: &'static str, message: &str) -> 
 // === impl Breaker ===
 
 impl Breaker {
-    /// How it stands with the class as it is now.
+    /// How it stands with the class as it is at `now`.
     #[must_use]
-    pub fn of(class: &Class) -> Self {
+    pub fn of(class: &Class, now: Timestamp) -> Self {
         let is_reset = class.annotation(annotations::RESET_BREAKER).is_some();
-        match Failures::of(class).filter(|failures| failures.claims.len() >= MOST_FAILURES && !is_reset) {
-            Some(failures) => Self::Open { reason: failures.reason, message: failures.message },
-            None => Self::Closed,
+        let Some(failures) = Failures::of(class).filter(|failures| failures.are_enough() && !is_reset) else {
+            return Self::Closed;
+        };
+        let until = failures.until();
+        let Failures { reason, message, .. } = failures;
+        if now < until {
+            Self::Open { reason, message, until }
+        } else {
+            Self::HalfOpen { since: until, reason, message }
         }
-    }
-
-    /// Whether nothing may be launched.
-    #[must_use]
-    pub const fn is_open(&self) -> bool {
-        matches!(self, Self::Open { .. })
     }
 }
 
@@ -181,5 +237,16 @@ impl Failures {
         let text = class.annotation(annotations::LAUNCH_FAILURES)?;
         let failures: Self = serde_json::from_str(text).ok()?;
         (failures.hash == class.hash).then_some(failures)
+    }
+
+    /// Whether they stop launches.
+    fn are_enough(&self) -> bool {
+        self.claims.len() >= MOST_FAILURES
+    }
+
+    /// When one launch is tried.
+    fn until(&self) -> Timestamp {
+        let factor = 1_u32.checked_shl(self.trials).unwrap_or(u32::MAX);
+        after(self.at, WAIT.0.saturating_mul(factor).min(WAIT.1))
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
         Readiness::NotReady(why) => return give_up(seen, events::NODE_CLASS_NOT_READY, why),
         Readiness::Unknown | Readiness::Ready => {}
     }
-    if let Some((reason, message)) = obstacle(seen) {
+    if let Some((reason, message)) = obstacle(seen, now) {
         let mut draft = Draft::of(seen, now);
         draft.set(nodeclaim::LAUNCHED, Status::Unknown, reason, &message);
         return Step::act(draft.write());
@@ -111,7 +111,7 @@ fn begin(seen: &Seen<'_>) -> Step {
 }
 
 /// What keeps a launch back until somebody does something, and the reason of the condition that says so.
-fn obstacle(seen: &Seen<'_>) -> Option<(&'static str, String)> {
+fn obstacle(seen: &Seen<'_>, now: Timestamp) -> Option<(&'static str, String)> {
     let class = &seen.class;
     let name = &class.reference.name;
     if seen.paused().launches {
@@ -125,11 +125,11 @@ fn obstacle(seen: &Seen<'_>) -> Option<(&'static str, String)> {
     if let Some(fault) = &class.bootstrap_fault {
         return Some((reason::BOOTSTRAP_INVALID, fault.clone()));
     }
-    match Breaker::of(class) {
-        Breaker::Open { reason, message } => {
-            Some((reason::LAUNCHES_STOPPED, breaker::stopped(name, &reason, &message)))
+    match Breaker::of(class, now) {
+        Breaker::Open { reason, message, until } => {
+            Some((reason::LAUNCHES_STOPPED, breaker::stopped(name, &reason, &message, until)))
         }
-        Breaker::Closed => None,
+        Breaker::HalfOpen { .. } | Breaker::Closed => None,
     }
 }
 
@@ -192,7 +192,7 @@ fn failed(seen: &Seen<'_>, failed: &LaunchError, attempt: u32, now: Timestamp) -
     let reaction = error.reaction();
     let mut writes = Vec::new();
     if reaction.blames_class {
-        writes.extend(breaker::count(seen, error.reason(), &error.to_string()));
+        writes.extend(breaker::count(seen, error.reason(), &error.to_string(), now));
     }
     let next = if failed.is_outcome { attempt.saturating_add(1) } else { attempt };
     let mut change = MetaChange::default().annotation(annotations::LAUNCH_ATTEMPT, next.to_string());

@@ -161,7 +161,8 @@ impl Timeout {
 
 /// Counts it against the class, says it, and deletes the claim.
 fn end(seen: &Seen<'_>, timeout: Timeout, message: &str, blame: Option<&str>, now: Timestamp) -> Step {
-    let mut writes: Vec<Write> = blame.and_then(|blame| breaker::count(seen, blame, message)).into_iter().collect();
+    let mut writes: Vec<Write> =
+        blame.and_then(|blame| breaker::count(seen, blame, message, now)).into_iter().collect();
     let mut draft = Draft::of(seen, now);
     draft.set(timeout.condition, Status::False, timeout.reason, message);
     writes.push(seen.event(EventType::Warning, timeout.event, message));

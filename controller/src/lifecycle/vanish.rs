@@ -39,7 +39,7 @@ pub(super) fn vanish(seen: &Seen<'_>, now: Timestamp) -> Step {
     let is_registered = is_true(seen.claim, nodeclaim::REGISTERED);
     // A node that has served is not its class's fault, whatever became of it.
     if !is_registered {
-        writes.extend(breaker::count(seen, reason::INSTANCE_ENDED, &message));
+        writes.extend(breaker::count(seen, reason::INSTANCE_ENDED, &message, now));
         let mut draft = Draft::of(seen, now);
         draft.set(nodeclaim::REGISTERED, Status::False, reason::INSTANCE_ENDED, &message);
         writes.extend(draft.write());

@@ -45,7 +45,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::{NodePool, conditions::reason};
+use muster_api::{NodeClaim, NodePool, conditions::reason};
 use muster_cloud::after;
 use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{self, Problem};
@@ -58,7 +58,7 @@ pub use self::plan::{Claimed, Hold, Plan, SETTLING, Scene, TELLING};
 pub use self::spending::spent;
 pub use self::window::{IDLE, Lengths, MAX, Window};
 use crate::lifecycle::Class;
-use crate::lifecycle::breaker::Breaker;
+use crate::lifecycle::breaker::{self, Breaker};
 use crate::lifecycle::caps::{Admission, Caps};
 use crate::lifecycle::pause::Pause;
 use crate::step::{Step, Write};
@@ -91,8 +91,8 @@ pub struct Round<'a> {
     pub pools: &'a BTreeMap<&'a str, &'a NodePool>,
     /// What an operator has paused in the whole cluster.
     pub pause: Pause,
-    /// Why nothing is launched for a pool though it is ready, by its name: [`stop`] of its class.
-    pub stops: &'a BTreeMap<String, String>,
+    /// What keeps launches for a pool back though it is ready, by its name: [`stop`] of its class.
+    pub stops: &'a BTreeMap<String, Stop>,
     /// The operator's choices.
     pub settings: &'a Settings,
     /// What the rounds before have said.
@@ -130,16 +130,39 @@ pub struct Figures {
     pub hourly_price: f64,
 }
 
-/// Why nothing is launched with a class though it is ready, if that is so.
+/// What keeps launches with a class back though it is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// Nothing is launched.
+    All {
+        /// Why.
+        why: String,
+        /// When that is over, if it is known.
+        until: Option<Timestamp>,
+    },
+    /// One node is launched, to see whether it comes.
+    ButOne {
+        /// Why not more.
+        why: String,
+    },
+}
+
+/// What keeps launches with a class back though it is ready, if anything does; `claims` are those of the class.
 #[must_use]
-pub fn stop(class: &Class) -> Option<String> {
+pub fn stop<'c>(class: &Class, claims: impl IntoIterator<Item = &'c NodeClaim>, now: Timestamp) -> Option<Stop> {
     let name = &class.reference.name;
     if let Some(fault) = &class.bootstrap_fault {
-        return Some(format!("{}: {fault}", reason::BOOTSTRAP_INVALID));
+        return Some(Stop::All { why: format!("{}: {fault}", reason::BOOTSTRAP_INVALID), until: None });
     }
-    match Breaker::of(class) {
-        Breaker::Open { reason, message } => {
-            Some(format!("launches with `{name}` have failed with {reason}, the last one with: {message}"))
+    let why = |reason: &str, message: &str| {
+        format!("launches with `{name}` have failed with {reason}, the last one with: {message}")
+    };
+    match Breaker::of(class, now) {
+        Breaker::Open { reason, message, until } => Some(Stop::All { why: why(&reason, &message), until: Some(until) }),
+        Breaker::HalfOpen { since, reason, message } => {
+            let is_tried = claims.into_iter().any(|claim| breaker::is_trial(claim, since));
+            let why = format!("{}; one node is being tried", why(&reason, &message));
+            Some(if is_tried { Stop::All { why, until: None } } else { Stop::ButOne { why } })
         }
         Breaker::Closed => None,
     }
@@ -206,6 +229,7 @@ impl Decided<'_, '_> {
     fn launch(&mut self, solution: &Solution, figures: &mut Figures, now: Timestamp) {
         let mut spent = spent(self.problem, self.round.scene.claims);
         let mut names = claims::Names::new(self.round.scene.claims);
+        let mut tried: BTreeSet<(&str, &str)> = BTreeSet::new();
         for (number, node) in solution.new_nodes.iter().enumerate() {
             let broken = self.violations.iter().find(|one| one.place == Place::New(number));
             if let Some(message) = broken.map(ToString::to_string) {
@@ -221,6 +245,14 @@ impl Decided<'_, '_> {
                 self.remember(name.name, &node.pods);
                 continue;
             };
+            let class = &pool.spec.template.spec.node_class_ref;
+            if let Some(Stop::ButOne { why }) = self.round.stops.get(pool_name)
+                && !tried.insert((&class.kind, &class.name))
+            {
+                let failure = Failure { reason: reason::LAUNCHES_STOPPED, message: why.clone() };
+                self.failures.extend(node.pods.iter().map(|pod| (*pod, failure.clone())));
+                continue;
+            }
             let admission = self.round.settings.caps.admit(&spent, node.price, now);
             if let Some(why) = self.refused(admission) {
                 self.failures.extend(node.pods.iter().map(|pod| (*pod, why.clone())));
@@ -272,6 +304,11 @@ impl Decided<'_, '_> {
         if !self.failures.is_empty() {
             self.again = [self.again, Some(after(now, RETRY))].into_iter().flatten().min();
         }
+        let resumes = self.round.stops.values().filter_map(|stop| match stop {
+            Stop::All { until, .. } => *until,
+            Stop::ButOne { .. } => None,
+        });
+        self.again = self.again.into_iter().chain(resumes).min();
         let failures = self.failures.iter().map(|(pod, why)| (&*self.problem.pods[*pod].name, why));
         let events = told::events(&mut self.plan, &self.round.scene, failures.collect(), now);
         self.writes.extend(events);

@@ -11,7 +11,7 @@ use muster_scheduling::solve;
 
 use super::applicant::{Turn, turn};
 use super::plan::{Claimed, Placed, Plan};
-use super::{Round, Settings};
+use super::{Round, Settings, Stop};
 use crate::lifecycle::pause::Pause;
 
 /// A problem and what has been left out of it.
@@ -110,7 +110,10 @@ fn planned(pod: &Pod) -> BoundPod {
 /// Pools with which nothing is launched now are as if they were not ready: their pods may go to others.
 fn close_pools(round: &Round<'_>, problem: &mut Problem) {
     for pool in &mut problem.pools {
-        let stop = round.stops.get(&*pool.name).cloned();
+        let stop = round.stops.get(&*pool.name).and_then(|stop| match stop {
+            Stop::All { why, .. } => Some(why.clone()),
+            Stop::ButOne { .. } => None,
+        });
         let paused = round.pools.get(&*pool.name).map_or(round.pause, |one| {
             let own = one.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PAUSE));
             round.pause | own.map_or(Pause::NOTHING, |text| Pause::read(text).0)

@@ -123,14 +123,10 @@ impl<P: Provider> Desk<P> {
             Ok(launched) => launched.refused.as_slice(),
             Err(failed) => failed.error.refused(),
         };
-        let mut memory = self.memory();
         for one in refused {
-            memory.refusals.record(one, now);
             self.metrics.refused(&one.offering.to_string(), &one.refusal.to_string());
         }
-        if let Ok(launched) = answer {
-            memory.refusals.forget(&launched.instance.offering);
-        }
+        self.memory().refusals.heed(answer, now);
     }
 }
 

@@ -24,7 +24,7 @@ use super::now;
 use super::provider::Provider;
 use super::round::{Supply, assemble};
 use crate::disruption::{
-    Deliberation, Home, Launches, Look, Opening, Openings, advance, is_marked, mark_of, refused, running, stale,
+    Deliberation, Home, Launches, Look, Opening, Openings, advance, is_marked, mark_of, running, stale,
 };
 use crate::edge::{End, Held};
 use crate::lifecycle::{Answers, condition};
@@ -102,16 +102,15 @@ fn think<P: Provider>(desk: &Desk<P>, mut deliberation: Deliberation, now: Times
             let again = after(now, desk.settings.tempo.every);
             return Ok(Deliberated { deliberation, openings: Vec::new(), again });
         }
-        (Supply::of(desk, &cluster), foreign::<P>(&cluster))
+        (Supply::of(desk, &cluster, now), foreign::<P>(&cluster))
     };
-    let snapshot = assemble(desk, manifests)?;
+    let snapshot = assemble(desk, manifests, now)?;
     let mut estate = snapshot.custody.estate(&snapshot.problem);
     for (node, member) in estate.problem.nodes.iter().zip(&mut estate.members) {
         if foreign.contains(&*node.name) {
             *member = None;
         }
     }
-    estate.refused = refused(&desk.memory().refusals, now);
     let (decision, again) = deliberation.turn(&estate, now, &desk.settings.disruption);
     desk.metrics.deliberated(&estate, now, begun.elapsed());
     let openings = if pause.disruption {

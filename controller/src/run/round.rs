@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
-use muster_api::{NodeClaim, NodePool, labels};
+use muster_api::{NodeClaim, NodePool};
 use muster_cloud::after;
 use tokio::time::{Instant, sleep};
 
@@ -18,9 +18,9 @@ use crate::edge::{End, Held};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, is_true};
 use crate::manifest::Manifests;
-use crate::provision::{self, Applicant, Claimed, Outcome, Round, Scene};
+use crate::provision::{self, Applicant, Claimed, Outcome, Round, Scene, Stop};
 use crate::snapshot::{self, Snapshot};
-use crate::state::{Cluster, LivePod};
+use crate::state::{Cluster, Moment};
 use crate::step::{Step, Write};
 
 /// How long what was created is waited for in the picture, before the next decision.
@@ -29,11 +29,9 @@ const SEEN: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 /// After a decision that was not carried out.
 const RETRY: Duration = Duration::from_secs(1);
-/// kube-scheduler's default profile.
-const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// The cluster, as far as pods without a node are concerned, at one moment.
-struct Moment {
+/// A copy of a moment: the cluster goes on while it is being thought about.
+struct Still {
     claims: Vec<(NodeClaim, Option<Node>)>,
     applicants: BTreeMap<Arc<str>, Applicant>,
     nodes: Vec<String>,
@@ -44,8 +42,8 @@ pub(super) struct Supply {
     pub(super) manifests: Manifests,
     pub(super) pools: Vec<NodePool>,
     pub(super) pause: Pause,
-    /// Why nothing is launched for a pool, by its name.
-    pub(super) stops: BTreeMap<String, String>,
+    /// What keeps launches for a pool back, by its name.
+    pub(super) stops: BTreeMap<String, Stop>,
 }
 
 /// Decides what is launched for pods that wait, and creates it. What people are to be told of it, and when to decide again
@@ -93,7 +91,7 @@ pub(super) async fn consider<P: Provider>(desk: Arc<Desk<P>>) -> Option<Outcome>
 /// Finds out which pods are to be told of their nodes, unless some are being told just now, and which nodes wait for that.
 pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
     let now = now();
-    let moment = Moment::of(&desk.picture.glance());
+    let moment = Still::of(&desk.picture.glance());
     moment.scene(|scene| {
         let mut memory = desk.memory();
         let step = if is_telling { Step::rest() } else { memory.plan.nominate(scene, now) };
@@ -113,10 +111,10 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
     let begun = Instant::now();
     let (moment, supply) = {
         let cluster = desk.picture.glance();
-        (Moment::of(&cluster), Supply::of(desk, &cluster))
+        (Still::of(&cluster), Supply::of(desk, &cluster, now))
     };
     let Supply { manifests, pools, pause, stops } = supply;
-    let snapshot = assemble(desk, manifests)?;
+    let snapshot = assemble(desk, manifests, now)?;
     let pools: BTreeMap<&str, &NodePool> =
         pools.iter().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
     let plan = desk.memory().plan.clone();
@@ -137,8 +135,15 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
 }
 
 /// The cluster as the engine sees it, with the instance types of this cloud.
-pub(super) fn assemble<P: Provider>(desk: &Desk<P>, manifests: Manifests) -> Result<Snapshot, String> {
-    let types = |class: Option<&crate::manifest::NodeClass>| desk.provider.types(class);
+///
+/// What was refused lately is left out, or the same would be planned, and refused, again and again.
+pub(super) fn assemble<P: Provider>(desk: &Desk<P>, manifests: Manifests, now: Timestamp) -> Result<Snapshot, String> {
+    let refused = desk.memory().refusals.current(now);
+    let types = |class: Option<&crate::manifest::NodeClass>| {
+        let mut types = desk.provider.types(class);
+        types.refuse(&refused);
+        types
+    };
     snapshot::assemble(&manifests, &desk.settings.snapshot, &types).map_err(|error| error.to_string())
 }
 
@@ -162,23 +167,16 @@ async fn seen<P: Provider>(desk: &Desk<P>, step: &Step) {
     }
 }
 
-// === impl Moment ===
+// === impl Still ===
 
-impl Moment {
+impl Still {
     fn of(cluster: &Cluster) -> Self {
-        let claims: Vec<(NodeClaim, Option<Node>)> = cluster
-            .claims()
-            .map(|claim| {
-                let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-                (claim.clone(), id.and_then(|id| cluster.nodes_of(id).next()).cloned())
-            })
-            .collect();
-        let leaving = claims.iter().filter(|(claim, node)| Claimed { claim, node: node.as_ref() }.is_leaving());
-        let leaving = leaving.filter_map(|(_, node)| node.as_ref()?.metadata.name.as_deref());
-        let displaced = leaving.flat_map(|node| cluster.pods_on(node));
-        let applicants = cluster.unbound().chain(displaced).map(|pod| (path(pod), applicant(pod))).collect();
-        let nodes = cluster.nodes().filter_map(|node| node.metadata.name.clone()).collect();
-        Self { claims, applicants, nodes }
+        let Moment { claims, applicants, nodes } = cluster.moment();
+        Self {
+            claims: claims.iter().map(|Claimed { claim, node }| ((*claim).clone(), node.cloned())).collect(),
+            applicants,
+            nodes: nodes.into_iter().map(str::to_owned).collect(),
+        }
     }
 
     fn scene<T>(&self, look: impl FnOnce(&Scene<'_>) -> T) -> T {
@@ -189,59 +187,26 @@ impl Moment {
     }
 }
 
-fn path(pod: &LivePod) -> Arc<str> {
-    format!("{}/{}", pod.pod.namespace, pod.pod.name).into()
-}
-
-fn applicant(pod: &LivePod) -> Applicant {
-    Applicant {
-        pod: pod.subject(),
-        is_of_default_scheduler: &*pod.scheduler == DEFAULT_SCHEDULER,
-        is_marked: pod.is_marked,
-        node: pod.pod.node.clone(),
-        nominated: pod.pod.nominated_node.clone(),
-    }
-}
-
-/// All objects, in which a pod holds no room on a node that it was told of and does not fit on: its scheduler has said so,
-/// the node takes pods, and nobody leaves it, as somebody would for a preemption. Whoever told it so may have been killed,
-/// and the room gone to another pod; it would wait forever.
-fn without_void_nominations(cluster: &Cluster) -> Manifests {
-    let mut manifests = cluster.manifests();
-    for pod in manifests.pods.iter_mut().filter(|pod| pod.node.is_none()) {
-        let Some(name) = &pod.nominated_node else { continue };
-        let is_marked = cluster.pod(&format!("{}/{}", pod.namespace, pod.name)).is_some_and(|live| live.is_marked);
-        let takes_pods = cluster.node(name).is_some_and(|node| {
-            let labels = node.metadata.labels.as_ref();
-            labels.and_then(|all| all.get(labels::INITIALIZED)).is_some_and(|value| value == "true")
-        });
-        let is_preempted = cluster.pods_on(name).any(|other| other.deleted_at.is_some());
-        if is_marked && takes_pods && !is_preempted {
-            pod.nominated_node = None;
-        }
-    }
-    manifests
-}
-
 // === impl Supply ===
 
 impl Supply {
-    pub(super) fn of<P: Provider>(desk: &Desk<P>, cluster: &Cluster) -> Self {
+    pub(super) fn of<P: Provider>(desk: &Desk<P>, cluster: &Cluster, now: Timestamp) -> Self {
         let mut stops = BTreeMap::new();
         for pool in cluster.pools() {
             let reference = &pool.spec.template.spec.node_class_ref;
             let class = judged(&desk.provider, cluster.class(reference), reference);
             let stop = if reference.kind == P::CLASS {
-                provision::stop(&class)
+                provision::stop(&class, cluster.claims_of_class(reference), now)
             } else {
-                Some(format!("this replica does not launch with the kind `{}`", reference.kind))
+                let why = format!("this replica does not launch with the kind `{}`", reference.kind);
+                Some(Stop::All { why, until: None })
             };
             if let (Some(name), Some(stop)) = (&pool.metadata.name, stop) {
                 stops.insert(name.clone(), stop);
             }
         }
         Self {
-            manifests: without_void_nominations(cluster),
+            manifests: cluster.without_void_nominations(),
             pools: cluster.pools().cloned().collect(),
             pause: cluster.pause(&desk.settings.namespace),
             stops,

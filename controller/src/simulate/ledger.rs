@@ -9,6 +9,8 @@ use muster_scheduling::lower_bound_of;
 use muster_scheduling::model::{Options, Problem};
 use rustc_hash::FxBuildHasher;
 
+use super::editions::Editions;
+
 /// States that last shorter than this count as if they needed nothing: a burst of pods passes through a hundred of them,
 /// and the bound stays a bound.
 const SHORTEST: Duration = Duration::from_secs(30);
@@ -28,7 +30,9 @@ pub(crate) struct Ledger {
     pub(crate) dearest_hour: f64,
     /// Seconds that pods waited for a node, all together.
     pub(crate) waited: f64,
-    /// Bounds by the pods that they are of.
+    /// What could be bought, and what may run yet of what was bought before.
+    editions: Editions,
+    /// Bounds of this edition by the pods that they are of.
     known: BTreeMap<Kinds, f64>,
     /// What has run since when, and the problem that it would be to place it anew.
     running: Option<(Timestamp, Kinds, Problem)>,
@@ -48,6 +52,14 @@ pub(crate) struct Rate {
     pub(crate) waiting: usize,
 }
 
+/// Pods that run on nodes that are paid for, at one moment.
+pub(crate) struct Running {
+    /// They, as if they were to be placed anew; there are no nodes.
+    pub(crate) problem: Problem,
+    /// When the oldest NodeClaim was made: what runs may be what could be bought since then.
+    pub(crate) oldest: Option<Timestamp>,
+}
+
 // === impl Ledger ===
 
 impl Ledger {
@@ -61,16 +73,21 @@ impl Ledger {
         self.dearest_hour = self.dearest_hour.max(rate.price);
     }
 
-    /// Takes note of what runs from now on: the pods of `problem`, which has no nodes.
-    pub(crate) fn run(&mut self, problem: Problem, now: Timestamp) {
+    /// Takes note of what runs from now on.
+    pub(crate) fn run(&mut self, running: Running, now: Timestamp) {
+        let Running { mut problem, oldest } = running;
+        let is_another = self.editions.turn(&mut problem, oldest, now);
         let mut kinds = Kinds::new();
         for pod in &problem.pods {
             *kinds.entry(FxBuildHasher.hash_one(&problem.specs[pod.spec])).or_default() += 1;
         }
-        if self.running.as_ref().is_some_and(|(_, before, _)| *before == kinds) {
+        if !is_another && self.running.as_ref().is_some_and(|(_, before, _)| *before == kinds) {
             return;
         }
         self.close(now);
+        if is_another {
+            self.known.clear();
+        }
         self.running = Some((now, kinds, problem));
     }
 

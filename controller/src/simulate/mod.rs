@@ -21,6 +21,7 @@ mod clock;
 mod controller;
 mod deeds;
 mod dice;
+mod editions;
 mod ledger;
 pub(crate) mod objects;
 mod outcome;
@@ -32,7 +33,7 @@ mod tests;
 pub mod trace;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -88,6 +89,8 @@ struct Simulation<'w> {
     deeds: Vec<Deed>,
     author: Author,
     ledger: Ledger,
+    /// Machines that were paid for at the last look, by provider ID.
+    paid: BTreeSet<String>,
     checks: Checks,
     told: usize,
     watch: &'w mut dyn FnMut(&Entry, &Glance),
@@ -129,7 +132,7 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
         world.clock.at(after(start, *at), Happening::Deed(deeds.len()));
         deeds.push(deed.clone());
     }
-    let is_emptied = deeds.contains(&Deed::DeleteAll);
+    let emptied_at = emptied_at(&script);
     let mut simulation = Simulation {
         world,
         controller: None,
@@ -138,6 +141,7 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
         deeds,
         author: Author::default(),
         ledger: Ledger::default(),
+        paid: BTreeSet::new(),
         checks: Checks::default(),
         told: 0,
         watch,
@@ -146,11 +150,18 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
         simulation.author.apply(&mut simulation.world.api, object, start)?;
     }
     simulation.run(end)?;
-    if is_emptied {
+    if emptied_at.is_some_and(|at| end >= after(after(start, at), checks::CLEARED)) {
         Checks::end(&mut simulation.world);
     }
     simulation.tell();
     simulation.outcome(&script)
+}
+
+/// When everything is deleted for good: nothing is made any more.
+fn emptied_at(script: &Script) -> Option<Duration> {
+    let last = script.deeds.iter().rposition(|(_, deed)| *deed == Deed::DeleteAll)?;
+    let makes = |(_, deed): &(Duration, Deed)| matches!(deed, Deed::Apply(_));
+    (!script.deeds[last..].iter().any(makes)).then(|| script.deeds[last].0)
 }
 
 // === impl Simulation ===
@@ -163,7 +174,8 @@ impl Simulation<'_> {
         }
         loop {
             self.settle()?;
-            self.checks.look(&mut self.world);
+            self.note_running()?;
+            self.checks.look(&mut self.world, self.controller.as_mut())?;
             self.tell();
             let now = self.world.clock.now();
             let rate = self.rate();
@@ -200,7 +212,7 @@ impl Simulation<'_> {
             return Ok(());
         };
         match controller.tick(&mut self.world) {
-            Ok(()) => self.note_running()?,
+            Ok(()) => {}
             Err(Stop::Failed(error)) => return Err(error),
             Err(Stop::Killed) => {
                 self.controller = None;
@@ -215,9 +227,24 @@ impl Simulation<'_> {
     /// Notes, for the bound, what runs on nodes of ours.
     fn note_running(&mut self) -> Result<(), InputError> {
         let now = self.world.clock.now();
-        let running = self.controller.as_mut().map(|controller| controller.running(&self.world)).transpose()?;
-        if let Some(problem) = running.flatten() {
-            self.ledger.run(problem, now);
+        let Some(controller) = &mut self.controller else {
+            // Nobody knows what runs: for so long nothing had to be paid.
+            self.ledger.close(now);
+            self.paid.clear();
+            return Ok(());
+        };
+        let mut paid = BTreeSet::new();
+        self.world.cloud.each(now, |instance, state| {
+            if !state.is_ending() {
+                paid.insert(instance.provider_id.clone());
+            }
+        });
+        if paid != self.paid {
+            controller.stir_running();
+            self.paid = paid;
+        }
+        if let Some(running) = controller.running(&self.paid, &self.world)? {
+            self.ledger.run(running, now);
         }
         Ok(())
     }

@@ -51,7 +51,6 @@ impl Custody {
             members: self.members.clone(),
             policies: self.policies.clone(),
             pod_budgets: self.pod_budgets.clone(),
-            refused: Vec::new(),
         }
     }
 }

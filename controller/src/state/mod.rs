@@ -3,7 +3,8 @@
 //! ```text
 //!  text of an object ──► read ──► cluster ──┬─► manifests() ──► snapshot::assemble ──► engine
 //!  (watch, simulate)     once     indexes   ├─► around(claim) ─► Seen ──► lifecycle::decide
-//!                                    │      └─► claims(), pools(), unbound() … ──► provision, pools, classes
+//!                                    │      ├─► moment() ──► Scene ──► provision
+//!                                    │      └─► claims(), pools(), unbound() … ──► pools, classes
 //!                                    └─► Changed: what is to be looked at again
 //! ```
 //!
@@ -24,6 +25,7 @@ mod index;
 mod keep;
 mod kind;
 mod manifests;
+mod moment;
 mod moved;
 mod names;
 mod pod;
@@ -36,4 +38,5 @@ pub use changed::{Changed, Kinds};
 pub use class::LiveClass;
 pub use cluster::Cluster;
 pub use kind::Kind;
+pub use moment::Moment;
 pub use pod::LivePod;

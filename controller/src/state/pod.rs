@@ -54,6 +54,12 @@ impl LivePod {
         self.pod.node.is_none() && !self.pod.terminal && !self.pod.deleting
     }
 
+    /// Whether kube-scheduler's default profile is to bind it.
+    #[must_use]
+    pub fn is_of_default_scheduler(&self) -> bool {
+        matches!(&*self.scheduler, "" | DEFAULT_SCHEDULER)
+    }
+
     /// Whether both say the same, in whatever version of the object.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let Self {

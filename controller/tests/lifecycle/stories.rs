@@ -1,9 +1,11 @@
 //! What happens to a claim, from end to end.
 
+use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{annotations, events};
 use muster_cloud::memory::{Call, Fault, Operation};
 use muster_cloud::{CapacityType, CloudError};
+use serde_json::Value;
 
 use super::world::{Deed, Habits, RESET, World, offering};
 
@@ -139,6 +141,41 @@ fn three_failures_for_one_reason_stop_launches_until_somebody_says_otherwise() {
     let class = world.api.class.as_ref().unwrap();
     assert_eq!(class.conditions[0].status, "True");
     assert!(!class.meta.annotations.as_ref().unwrap().contains_key(annotations::RESET_BREAKER));
+}
+
+/// Whoever mends what is outside of the class (a registry, an endpoint) has not to tell anybody.
+#[test]
+fn one_launch_is_tried_after_a_growing_while() {
+    // Claims that nobody launches end after five minutes, as in a cluster whose pods wait on.
+    let deeds = [(0, "a"), (10, "b"), (20, "c"), (1700, "d"), (2000, "e"), (4400, "f"), (4800, "g"), (8200, "h")];
+    let mut world =
+        with(Habits { joins: None, ..Habits::default() }, deeds.map(|(at, name)| (at, Deed::Create(name))).to_vec());
+    world.run(1690);
+    let failures = |world: &World| {
+        let class = world.api.class.as_ref().unwrap();
+        let text = class.meta.annotations.as_ref().and_then(|all| all.get(annotations::LAUNCH_FAILURES)).cloned();
+        let value: Value = serde_json::from_str(&text.unwrap()).unwrap();
+        (value["trials"].as_u64().unwrap(), value["at"].as_str().unwrap().parse::<Timestamp>().unwrap().as_second())
+    };
+    let (trials, closed_at) = failures(&world);
+    assert_eq!((trials, launches(&world)), (0, 3));
+    assert!((900..1000).contains(&closed_at), "{closed_at}");
+    world.run(1750);
+    assert_eq!(launches(&world), 3, "it is not time: {}", world.diary());
+    // `e` is the trial: it is launched a quarter of an hour after the last failure, and fails a quarter of an hour later.
+    world.run(4300);
+    assert_eq!(launches(&world), 4, "{}", world.diary());
+    let (trials, failed_at) = failures(&world);
+    assert!(trials == 1 && (2900..3000).contains(&failed_at), "{trials} {failed_at}");
+    // Half an hour after that comes the next, and then an hour.
+    world.run(4750);
+    assert_eq!(launches(&world), 4, "{}", world.diary());
+    world.run(8000);
+    assert_eq!(launches(&world), 5, "{}", world.diary());
+    let (trials, failed_at) = failures(&world);
+    assert!(trials == 2 && (5600..5800).contains(&failed_at), "{trials} {failed_at}");
+    world.run(8400);
+    assert_eq!(launches(&world), 5, "{}", world.diary());
 }
 
 #[test]

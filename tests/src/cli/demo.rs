@@ -62,7 +62,10 @@ async fn play(out: &mut dyn Write) -> Result<Verdict> {
 /// Pods get their nodes, and nodes go with their pods.
 async fn acts(out: &mut dyn Write, cluster: &Cluster) -> Result<()> {
     let begun = Instant::now();
-    cluster.kubectl(&["apply", "-f", &in_repository("examples/shop")]).await?;
+    // The namespace first: kubectl takes the files of a folder by their names.
+    for path in ["examples/shop/cluster.yaml", "examples/shop"] {
+        cluster.kubectl(&["apply", "-f", &in_repository(path)]).await?;
+    }
     writeln!(out, "\nexamples/shop is applied. The real kube-scheduler finds no node for it:\n")?;
     let bound = bound(out, cluster, begun).await?;
     let nodes: BTreeSet<&str> = bound.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();

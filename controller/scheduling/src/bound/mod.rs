@@ -13,7 +13,7 @@ use fixedbitset::FixedBitSet;
 use crate::compile::{Compiled, FREE, fits};
 use crate::model::{MinValuesPolicy, Options, Problem};
 use crate::pack::ground::Ground;
-use crate::pack::groups::{Grouped, Reading};
+use crate::pack::groups::{Group, Grouped, Reading};
 use crate::pack::stock::Stock;
 use crate::solution::Solution;
 
@@ -32,8 +32,14 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, false);
     let mut on_new = FixedBitSet::with_capacity(problem.pods.len());
     pods.into_iter().for_each(|pod| on_new.insert(pod));
-    for group in &mut grouped.groups {
-        group.units.retain(|&pod| on_new.contains(pod as usize));
+    // A pod that fits nothing on sale is on no new node: rules about how many may share one say nothing of it.
+    let fits_somewhere = |group: &Group| {
+        let mut offered = grouped.offered(&compiled, group.signature).ones();
+        offered.any(|shape| fits(&group.sizes, &compiled.shapes[shape].room))
+    };
+    let are_placed: Vec<bool> = grouped.groups.iter().map(fits_somewhere).collect();
+    for (group, is_placed) in grouped.groups.iter_mut().zip(are_placed) {
+        group.units.retain(|&pod| is_placed && on_new.contains(pod as usize));
     }
     let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
     if stock.left == 0 {

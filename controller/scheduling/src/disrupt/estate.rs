@@ -19,8 +19,6 @@ pub struct Estate {
     pub policies: Vec<Policy>,
     /// PodDisruptionBudgets.
     pub pod_budgets: Vec<PodBudget>,
-    /// Offerings that the cloud refused lately: nothing is moved into them.
-    pub refused: Vec<Refused>,
 }
 
 /// A node with a NodeClaim.
@@ -178,17 +176,6 @@ pub enum Window {
     After(Schedule, SignedDuration),
     /// Nobody knows: the schedule cannot be read, so nothing is allowed.
     Unreadable(Arc<str>),
-}
-
-/// An offering that the cloud refused lately.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// Name of the type.
-    pub instance_type: Arc<str>,
-    /// Zone; `None`: in any.
-    pub zone: Option<Arc<str>>,
-    /// Capacity type; `None`: of any.
-    pub capacity_type: Option<Arc<str>>,
 }
 
 /// Why a node is disrupted; the names are part of the command-line contract.

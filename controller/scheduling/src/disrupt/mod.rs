@@ -36,7 +36,7 @@ pub use carried_out::{carried_out, populated};
 pub use decision::{Block, Blocked, Command, Decision, Method};
 pub use estate::{
     Ailment, Cause, Consolidation, Drift, Estate, Hold, Interruption, Member, NodeBudget, Occupant, PodBudget, Policy,
-    Refused, Share, Window,
+    Share, Window,
 };
 pub use removal::{Removal, if_removed};
 pub use schedule::Schedule;

@@ -9,7 +9,7 @@ use super::Settings;
 use super::decision::{Command, Method};
 use super::estate::{Cause, Estate};
 use crate::labels;
-use crate::model::{BoundPod, Offering, Pod, Problem, Resource, Resources, draw};
+use crate::model::{BoundPod, Pod, Problem, Resource, Resources, draw};
 use crate::pack;
 use crate::second_round::node_when_up;
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
@@ -41,8 +41,7 @@ pub(super) struct Trial {
 
 impl<'a> World<'a> {
     pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp) -> Self {
-        let mut problem = estate.problem.clone();
-        refuse(&mut problem, estate);
+        let problem = estate.problem.clone();
         let prices = (0..problem.nodes.len()).map(|node| estate.price(node)).collect();
         let received = vec![0; problem.nodes.len()];
         Self { estate, settings, now, problem, moved: Vec::new(), prices, received }
@@ -175,28 +174,6 @@ impl<'a> World<'a> {
             self.problem.nodes.push(up);
         }
         self.problem.pods.clear();
-    }
-}
-
-/// Takes what the cloud refused lately off the offers.
-fn refuse(problem: &mut Problem, estate: &Estate) {
-    if estate.refused.is_empty() {
-        return;
-    }
-    for catalogue in &mut problem.catalogues {
-        catalogue.edit(|types| {
-            for one in types {
-                let refused = estate.refused.iter().filter(|refused| refused.instance_type == one.name);
-                for refused in refused {
-                    let meant = |offering: &&mut Offering| {
-                        let zone = refused.zone.as_deref().is_none_or(|zone| offering.zone() == Some(zone));
-                        let kind = refused.capacity_type.as_deref();
-                        zone && kind.is_none_or(|kind| offering.capacity_type() == Some(kind))
-                    };
-                    one.offerings.iter_mut().filter(meant).for_each(|offering| offering.available = false);
-                }
-            }
-        });
     }
 }
 

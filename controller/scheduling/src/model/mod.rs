@@ -5,6 +5,7 @@ mod instance_type;
 mod node;
 mod pod;
 mod pool;
+mod refused;
 mod requirement;
 mod requirements;
 mod reservation;
@@ -20,6 +21,7 @@ pub use pod::{
     WeightedAffinityTerm, WeightedNodeTerm,
 };
 pub use pool::{DaemonSet, NodePool, PoolState};
+pub use refused::Refused;
 pub use requirement::{Operator, Requirement};
 pub use requirements::{Conflict, Requirements};
 pub(crate) use reservation::{Reservation, draw, reservations_left};

@@ -1,5 +1,6 @@
-//! Instance types as columns: what is equal between types is compared once.
+//! Instance types as columns: what is equal between types is compared once, and types that nobody asks about are not read.
 
+use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::specs::{Placement, Specs, add_row, fits, intern, joined};
@@ -14,8 +15,10 @@ struct Column<'a> {
 
 /// A set of instance types.
 pub(crate) struct Catalogue<'a> {
-    /// The types.
+    /// All types.
     pub(crate) types: &'a [InstanceType],
+    /// Those that a plan names: what is said by type in here, and in what comes of it, is said of these only.
+    named: Vec<usize>,
     allocatable: Vec<i64>,
     columns: FxHashMap<&'a str, Column<'a>>,
     /// Distinct requirements of offerings.
@@ -57,19 +60,27 @@ pub(crate) struct Overheads {
 }
 
 impl<'a> Catalogue<'a> {
-    /// Reads every type once.
-    pub(crate) fn new(types: &'a [InstanceType], specs: &Specs<'a>, reserved_allowed: bool) -> Self {
-        let mut allocatable = Vec::with_capacity(types.len() * specs.resources.len());
+    /// Reads every type that is named once.
+    pub(crate) fn new(
+        types: &'a [InstanceType],
+        named: &FixedBitSet,
+        specs: &Specs<'a>,
+        reserved_allowed: bool,
+    ) -> Self {
+        let width = specs.resources.len();
+        let mut allocatable = vec![0; types.len() * width];
         let mut ids = FxHashMap::default();
         let mut terms = Vec::new();
-        let mut offers = Vec::with_capacity(types.len());
-        for kind in types {
+        let mut offers = vec![Vec::new(); types.len()];
+        for at in named.ones() {
+            let kind = &types[at];
             let of_resource = |resource: &&_| {
                 let overhead = if kind.capacity.contains(resource) { kind.overhead.get(resource) } else { 0 };
                 kind.capacity.get(resource).saturating_sub(overhead)
             };
-            allocatable.extend(specs.resources.iter().map(of_resource));
-            let mut launchable = Vec::with_capacity(kind.offerings.len());
+            let row = &mut allocatable[at * width..(at + 1) * width];
+            row.iter_mut().zip(specs.resources.iter().map(of_resource)).for_each(|(room, amount)| *room = amount);
+            let launchable: &mut Vec<Offer> = &mut offers[at];
             for (index, offering) in kind.offerings.iter().enumerate() {
                 let reserved = offering.capacity_type() == Some("reserved");
                 if !offering.launchable() || reserved && !(reserved_allowed && offering.reservation_capacity > 0) {
@@ -78,9 +89,8 @@ impl<'a> Catalogue<'a> {
                 let term = intern(&mut ids, &mut terms, &offering.requirements);
                 launchable.push(Offer { index, term, price: offering.price.unwrap_or(f64::INFINITY), reserved });
             }
-            offers.push(launchable);
         }
-        Self { types, allocatable, columns: FxHashMap::default(), terms, offers }
+        Self { types, named: named.ones().collect(), allocatable, columns: FxHashMap::default(), terms, offers }
     }
 
     /// Whether a launch defines `key` although no pool lists it.
@@ -89,14 +99,23 @@ impl<'a> Catalogue<'a> {
     }
 
     fn column(&mut self, key: &'a str) -> &Column<'a> {
-        let types = self.types;
+        let (types, named) = (self.types, &self.named);
         self.columns.entry(key).or_insert_with(|| {
             let mut ids = FxHashMap::default();
             let mut distinct = Vec::new();
-            let of_type =
-                types.iter().map(|kind| intern(&mut ids, &mut distinct, kind.requirements.get(key))).collect();
+            let mut of_type = vec![0; types.len()];
+            for &at in named {
+                of_type[at] = intern(&mut ids, &mut distinct, types[at].requirements.get(key));
+            }
             Column { distinct, of_type }
         })
+    }
+
+    /// By type: whether it is named.
+    fn is_named(&self) -> Vec<bool> {
+        let mut named = vec![false; self.types.len()];
+        self.named.iter().for_each(|&at| named[at] = true);
+        named
     }
 
     /// What each distinct label of `key` gives, and which one a type has.
@@ -111,13 +130,13 @@ impl<'a> Catalogue<'a> {
 
     /// What can be launched under `requirements`.
     pub(crate) fn launches(&mut self, requirements: &'a Requirements) -> Launches {
-        let mut admitted = vec![true; self.types.len()];
+        let mut admitted = self.is_named();
         for (key, wanted) in requirements.iter() {
             let (meets, of_type) = self.judged(key, |there| {
                 there.is_none_or(|there| wanted.overlaps(there) || (wanted.allows_absence() && there.allows_absence()))
             });
             for (admitted, &label) in admitted.iter_mut().zip(of_type) {
-                *admitted &= meets[label as usize];
+                *admitted = *admitted && meets[label as usize];
             }
         }
         let meets: Vec<bool> = self.terms.iter().map(|term| requirements.intersects(term)).collect();
@@ -145,7 +164,7 @@ impl<'a> Catalogue<'a> {
 
     /// Types on whose nodes in `pool` a daemon of this placement runs.
     fn hosts(&mut self, pool: &'a NodePool, choice: &'a Requirements) -> Vec<bool> {
-        let mut hosts = vec![true; self.types.len()];
+        let mut hosts = self.is_named();
         for (key, wanted) in choice.iter() {
             let of_pool = pool.requirements.get(key);
             let known = of_pool.is_some()
@@ -162,7 +181,7 @@ impl<'a> Catalogue<'a> {
                         .is_none_or(|both| wanted.overlaps(&both) || (wanted.allows_absence() && both.allows_absence()))
             });
             for (hosts, &label) in hosts.iter_mut().zip(of_type) {
-                *hosts &= meets[label as usize];
+                *hosts = *hosts && meets[label as usize];
             }
         }
         hosts

@@ -303,24 +303,6 @@ fn as_plan(estate: &Estate, decision: &Decision) -> (Problem, Solution) {
     for &node in decision.commands.iter().flat_map(|command| &command.candidates) {
         problem.nodes[node].deleting = true;
     }
-    for refused in &estate.refused {
-        for catalogue in &mut problem.catalogues {
-            catalogue.edit(|types| {
-                for one in types.iter_mut().filter(|one| one.name == refused.instance_type) {
-                    for offering in &mut one.offerings {
-                        let same = |wanted: &Option<std::sync::Arc<str>>, have: Option<&str>| {
-                            wanted.is_none() || wanted.as_deref() == have
-                        };
-                        if same(&refused.zone, offering.zone())
-                            && same(&refused.capacity_type, offering.capacity_type())
-                        {
-                            offering.available = false;
-                        }
-                    }
-                }
-            });
-        }
-    }
     let replacements = || decision.commands.iter().flat_map(|command| &command.replacements);
     // A static pool's replacement takes its pods along, which no plan does: the pool is looked at as another one.
     for node in replacements() {

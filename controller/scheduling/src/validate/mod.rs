@@ -37,7 +37,7 @@ pub fn validate(problem: &Problem, options: &Options, solution: &Solution) -> Ve
     let specs = Specs::new(problem);
     existing::check(&specs, solution, &mut findings);
     let choices = catalogue::daemon_choices(problem);
-    let mut launch = nodes::Launch::new(&specs, options, &choices);
+    let mut launch = nodes::Launch::new(&specs, options, &choices, &solution.new_nodes);
     let nodes = solution.new_nodes.iter().enumerate();
     let launches: Vec<usize> = nodes.map(|(number, node)| launch.check(number, node, &mut findings)).collect();
     capacity::check(&mut launch, solution, &launches, &mut findings);

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use super::catalogue::{Catalogue, Launches, Overheads};
+use super::catalogue::{Catalogue, Launches, Overheads, opens_for_pods};
 use super::existing::taken_twice;
 use super::specs::{Placement, Specs, add_row, fits, implies};
 use super::violation::{Findings, Place, Promise};
 use crate::labels::HOSTNAME;
-use crate::model::{InstanceType, MinValuesPolicy, NodePool, Options, PoolState, Requirements};
+use crate::model::{InstanceType, MinValuesPolicy, NodePool, Options, PoolState, Problem, Requirements};
 use crate::solution::NewNode;
 
 /// A launch may name at most this many types.
@@ -22,6 +23,8 @@ pub(crate) struct Launch<'a> {
     /// The operator's choices.
     pub(crate) options: &'a Options,
     choices: &'a [Vec<Requirements>],
+    /// By catalogue: the types that have to be looked at.
+    named: Vec<FixedBitSet>,
     catalogues: Vec<Option<Catalogue<'a>>>,
     overheads: Vec<Option<Overheads>>,
     ids: FxHashMap<(usize, &'a Requirements), usize>,
@@ -45,13 +48,19 @@ struct List {
 }
 
 impl<'a> Launch<'a> {
-    /// Nothing known yet.
-    pub(crate) fn new(specs: &'a Specs<'a>, options: &'a Options, choices: &'a [Vec<Requirements>]) -> Self {
+    /// Nothing known yet. `nodes` are all that there will be to check.
+    pub(crate) fn new(
+        specs: &'a Specs<'a>,
+        options: &'a Options,
+        choices: &'a [Vec<Requirements>],
+        nodes: &[NewNode],
+    ) -> Self {
         let problem = specs.problem;
         Self {
             specs,
             options,
             choices,
+            named: named(problem, nodes),
             catalogues: problem.catalogues.iter().map(|_| None).collect(),
             overheads: problem.pools.iter().map(|_| None).collect(),
             ids: FxHashMap::default(),
@@ -69,7 +78,9 @@ impl<'a> Launch<'a> {
         let about = &problem.pools[pool];
         let (specs, reserved) = (self.specs, self.options.reserved_capacity);
         let types = &problem.catalogues[about.catalogue];
-        let catalogue = self.catalogues[about.catalogue].get_or_insert_with(|| Catalogue::new(types, specs, reserved));
+        let named = &self.named[about.catalogue];
+        let catalogue =
+            self.catalogues[about.catalogue].get_or_insert_with(|| Catalogue::new(types, named, specs, reserved));
         let choices = self.choices;
         let overheads = self.overheads[pool].get_or_insert_with(|| catalogue.overheads(specs, about, choices));
         (about, catalogue, overheads)
@@ -273,6 +284,22 @@ impl List {
         }
         list
     }
+}
+
+/// By catalogue: the types that the nodes may be, and all where a pod's turn to a heavier pool is asked about.
+fn named(problem: &Problem, nodes: &[NewNode]) -> Vec<FixedBitSet> {
+    let mut named: Vec<FixedBitSet> =
+        problem.catalogues.iter().map(|types| FixedBitSet::with_capacity(types.len())).collect();
+    for node in nodes {
+        let types = &mut named[problem.pools[node.pool].catalogue];
+        node.alternatives.iter().chain([&node.instance_type]).for_each(|&kind| types.insert(kind));
+    }
+    let lightest = nodes.iter().map(|node| problem.pools[node.pool].weight).min();
+    let heavier = |pool: &&NodePool| lightest.is_some_and(|least| pool.weight > least) && opens_for_pods(pool);
+    for pool in problem.pools.iter().filter(heavier) {
+        named[pool.catalogue].insert_range(..);
+    }
+    named
 }
 
 /// Which promise to a pod of `wanted` the node's requirements do not keep, if any.

@@ -2,6 +2,7 @@
 //! `MUSTER_ORACLE_SEED=17 cargo test -p muster-scheduling --test oracle`.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+mod bounds;
 mod brute_force;
 mod cases;
 mod crowds;

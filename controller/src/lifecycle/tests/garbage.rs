@@ -62,8 +62,10 @@ fn the_condition_of_a_class_follows_its_failures() {
     let mut fixture = Fixture::new();
     let judged = |fixture: &Fixture| in_words(&breaker::judge(&fixture.class, at(0)));
     let nothing: [&str; 0] = [];
-    let failures =
-        |hash: &str, claims: &str| format!(r#"{{"hash":"{hash}","reason":"R","message":"m","claims":[{claims}]}}"#);
+    let failures = |hash: &str, claims: &str| {
+        let at = "1970-01-01T00:00:00Z";
+        format!(r#"{{"hash":"{hash}","reason":"R","message":"m","claims":[{claims}],"at":"{at}"}}"#)
+    };
     assert_eq!(judged(&fixture), nothing, "nothing ever failed");
     fixture.annotate_class(annotations::LAUNCH_FAILURES, &failures("1", r#""1","2""#));
     assert_eq!(judged(&fixture), nothing, "two are no rule");

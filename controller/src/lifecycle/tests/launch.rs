@@ -18,7 +18,8 @@ fn fails(it: &mut Fixture, error: LaunchError) {
 }
 
 fn failures(hash: &str, reason: &str, claims: &str) -> String {
-    format!(r#"{{"hash":"{hash}","reason":"{reason}","message":"m","claims":[{claims}]}}"#)
+    let at = "1970-01-01T00:00:00Z";
+    format!(r#"{{"hash":"{hash}","reason":"{reason}","message":"m","claims":[{claims}],"at":"{at}","trials":0}}"#)
 }
 
 #[test]
@@ -123,8 +124,18 @@ fn what_keeps_a_launch_back() {
             |it| it.annotate_class(annotations::LAUNCH_FAILURES, &failures("1", "R", r#""1","2","3""#)),
             0,
             &["status: Launched=Unknown LaunchesStopped: nothing is launched with NodeClass `default`: the last 3 \
-               launches failed with R, the last one with: m\n\nhint: change the class, or `kubectl annotate` it with \
+               launches failed with R, the last one with: m; one node is tried at 1970-01-01T00:15:00Z\n\nhint: change the class, or `kubectl annotate` it with \
                muster.dev/reset-breaker=true"],
+        ),
+        (
+            "A quarter of an hour after the last failure one launch is tried.",
+            |it| {
+                it.claim.metadata.creation_timestamp =
+                    Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(super::fixture::at(900)));
+                it.annotate_class(annotations::LAUNCH_FAILURES, &failures("1", "R", r#""1","2","3""#));
+            },
+            900,
+            &["launch uid-x.1 as a/eu-west-1a/spot"],
         ),
     ]);
 }
@@ -209,7 +220,7 @@ fn what_came_of_it() {
             },
             0,
             &[
-                r#"class: muster.dev/launch-failures={"hash":"1","reason":"Unauthorized","message":"not authorized to perform ec2:RunInstances: explicit deny","claims":["uid-x"]}"#,
+                r#"class: muster.dev/launch-failures={"hash":"1","reason":"Unauthorized","message":"not authorized to perform ec2:RunInstances: explicit deny","claims":["uid-x"],"at":"1970-01-01T00:00:00Z","trials":0}"#,
                 "event LaunchFailed about x: not authorized to perform ec2:RunInstances: explicit deny",
                 "claim x: muster.dev/launch-not-before=1970-01-01T00:00:01Z",
                 "status: Launched=Unknown Unauthorized: not authorized to perform ec2:RunInstances: explicit deny",

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::lifecycle::pause::Pause;
 use crate::manifest::read_text;
-use crate::provision::{Applicant, Claimed, Hold, Outcome, Plan, Round, Scene, Settings, provision};
+use crate::provision::{Applicant, Claimed, Hold, Outcome, Plan, Round, Scene, Settings, Stop, provision};
 use crate::snapshot::{self, assemble};
 use crate::step::{Step, Write};
 
@@ -28,7 +28,7 @@ pub(super) struct Cluster {
     pub(super) plan: Plan,
     pub(super) settings: Settings,
     pub(super) pause: Pause,
-    pub(super) stops: BTreeMap<String, String>,
+    pub(super) stops: BTreeMap<String, Stop>,
 }
 
 /// What is looked at of a cluster.

@@ -1,10 +1,12 @@
 //! Who is decided, what is launched, and what is said about it.
 
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::fixture::{Cluster, at, marked, node, pod, pool};
 use crate::lifecycle::caps::Caps;
 use crate::lifecycle::pause::Pause;
+use crate::provision::Stop;
 
 fn reasons(words: &[String]) -> Vec<&str> {
     words.iter().map(|word| word.split(':').next().unwrap()).collect()
@@ -105,11 +107,37 @@ fn pods_move_before_their_node_has_gone() {
     assert_eq!(cluster.round(1), [""; 0]);
 }
 
+/// Of a class with which launches fail one node is tried, in whichever pool, and the other pods hear why they wait.
+#[test]
+fn a_trial_is_one_node() {
+    let mut cluster = Cluster::new();
+    cluster.add(pool("other"));
+    for name in ["a", "b", "c"] {
+        let mut pod = marked(name, name);
+        pod["spec"]["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]}});
+        cluster.add(pod);
+    }
+    let all = cluster.stops.clone();
+    for pool in ["general", "other"] {
+        cluster.stops.insert(pool.to_owned(), Stop::ButOne { why: "one node is being tried".to_owned() });
+    }
+    let words = cluster.round(0);
+    assert_eq!(words.iter().filter(|word| word.starts_with("create")).count(), 1, "{words:?}");
+    assert_eq!(words.iter().filter(|word| word.contains("one node is being tried")).count(), 2, "{words:?}");
+    let until = Some(Timestamp::from_second(600).unwrap());
+    cluster.stops = all;
+    cluster.stops.insert("general".to_owned(), Stop::All { why: "it fails".to_owned(), until });
+    cluster.stops.insert("other".to_owned(), Stop::All { why: "it fails".to_owned(), until });
+    assert!(!cluster.round(10).iter().any(|word| word.starts_with("create")));
+}
+
 #[test]
 fn what_is_paused_or_stopped_sends_pods_elsewhere() {
     let mut cluster = Cluster::new();
     cluster.add(marked("a", "1"));
-    cluster.stops.insert("general".to_owned(), "BootstrapInvalid: EB01".to_owned());
+    let why = "BootstrapInvalid: EB01".to_owned();
+    cluster.stops.insert("general".to_owned(), Stop::All { why, until: None });
     let words = cluster.round(0);
     assert!(words[0].contains("BootstrapInvalid: EB01"), "{words:?}");
     cluster.stops.clear();

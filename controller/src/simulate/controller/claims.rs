@@ -9,7 +9,6 @@ use muster_cloud::{Alternative, alternatives};
 use muster_scheduling::model::{Requirement, Requirements, Resource, Resources};
 
 use super::edge::Carriage;
-use super::rounds::Stage;
 use super::{Controller, Stop};
 use crate::lifecycle::{Class, Readiness, decide, is_true};
 use crate::simulate::api::Kind;
@@ -98,10 +97,9 @@ impl Controller {
 
     /// What keeps the Node of a claim from registering: pods that are meant for it and do not know.
     fn hold(&self, name: &str, now: Timestamp) -> Option<String> {
-        let stage = Stage::of(&self.cluster);
-        let claims = stage.claims();
-        let claimed = claims.iter().find(|one| one.name() == name)?;
-        self.plan.hold(claimed, &stage.scene(&claims), now).map(|hold| hold.why)
+        let moment = self.cluster.moment();
+        let claimed = moment.claims.iter().find(|one| one.name() == name)?;
+        self.plan.hold(claimed, &moment.scene(), now).map(|hold| hold.why)
     }
 
     /// What the claim may be launched as; nothing for one that has been launched.

@@ -8,7 +8,7 @@ use muster_cloud::after;
 
 use super::edge::Carriage;
 use super::{Controller, Stop};
-use crate::disruption::{Home, Launches, Look, Opening, Openings, Tempo, advance, refused, running, stale};
+use crate::disruption::{Home, Launches, Look, Opening, Openings, Tempo, advance, running, stale};
 use crate::simulate::api::Kind;
 use crate::simulate::trace::Event;
 use crate::simulate::world::World;
@@ -25,9 +25,8 @@ impl Controller {
             self.rhythm.answer(after(now, Tempo::default().every), false, &self.cluster, now);
             return Ok(());
         }
-        let snapshot = self.snapshot(world)?;
-        let mut estate = snapshot.custody.estate(&snapshot.problem);
-        estate.refused = refused(&self.refusals, now);
+        let snapshot = self.snapshot(&self.cluster.manifests(), world).map_err(Stop::Failed)?;
+        let estate = snapshot.custody.estate(&snapshot.problem);
         let settings = self.choices.policy.disruption(&self.choices.disruption);
         let (decision, again) = self.deliberation.turn(&estate, now, &settings);
         self.rhythm.answer(again, self.deliberation.is_open(), &self.cluster, now);
@@ -35,7 +34,7 @@ impl Controller {
         if pause.disruption {
             return Ok(());
         }
-        let stops = self.stops();
+        let stops = self.stops(now);
         let launches = Launches { pause, stops: &stops, caps: self.choices.provision.caps };
         for opening in Openings::new(&decision, &estate, launches).all(&self.cluster, &self.plan, now) {
             self.open(&opening, world)?;

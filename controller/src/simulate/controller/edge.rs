@@ -225,13 +225,7 @@ impl Controller {
         match call {
             Call::Launch(request) => {
                 let answer = world.launch(request);
-                let refused = match &answer {
-                    Ok(launched) => launched.refused.as_slice(),
-                    Err(failed) => failed.error.refused(),
-                };
-                for one in refused {
-                    self.refusals.record(one, now);
-                }
+                self.refusals.heed(&answer, now);
                 answers.launch = Some(answer);
             }
             Call::Get(id) => answers.instance = Some(world.cloud.get(id, now)),

@@ -13,6 +13,7 @@
 mod claims;
 mod disruption;
 mod edge;
+mod offers;
 mod rounds;
 mod upkeep;
 
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use muster_cloud::Refusals;
 
+use self::offers::Offers;
 use super::api::{Api, Key, Kind};
 use super::policy::Policy;
 use super::world::World;
@@ -56,6 +58,7 @@ pub(crate) struct Controller {
     /// What has changed and was not looked at.
     changed: Changed,
     refusals: Refusals,
+    offers: Offers,
     listings: BTreeMap<String, Listing>,
     /// When a claim is looked at again though nothing has changed.
     again: BTreeMap<String, Timestamp>,
@@ -88,6 +91,7 @@ impl Controller {
             cluster: Cluster::default(),
             changed: Changed::default(),
             refusals: Refusals::default(),
+            offers: Offers::default(),
             listings: BTreeMap::new(),
             again: BTreeMap::new(),
             window: Window::default(),

@@ -8,12 +8,13 @@ use muster_cloud::after;
 
 use super::claims;
 use super::edge::Carriage;
-use super::rounds::{Stage, pool_of};
+use super::rounds::pool_of;
 use super::{Controller, Stop};
 use crate::classes;
 use crate::lifecycle::garbage::{self, Yard};
 use crate::lifecycle::{Listing, interruption};
 use crate::pools::{self, Edition, Outcomes};
+use crate::provision::Claimed;
 use crate::simulate::api::Kind;
 use crate::simulate::supply::HASH_VERSION;
 use crate::simulate::world::World;
@@ -91,9 +92,8 @@ impl Controller {
             let class = self.cluster.class(reference).map(claims::class_of);
             let outcomes = self.outcomes.entry(name.to_string()).or_insert_with(|| Outcomes::of(&pool, class.as_ref()));
             let step = {
-                let stage = Stage::of(&self.cluster);
-                let mut all = stage.claims();
-                all.retain(|one| pool_of(one.claim) == Some(&*name));
+                let claims = self.cluster.claims_of_pool(&name);
+                let all: Vec<Claimed<'_>> = claims.map(|claim| self.cluster.claimed(claim)).collect();
                 let look = pools::Look { pool: &pool, class: class.as_ref(), claims: &all, unclaimed: &[], outcomes };
                 pools::decide(&look, now)
             };

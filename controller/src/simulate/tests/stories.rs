@@ -87,3 +87,65 @@ fn what_is_wrong_with_a_script_is_named() {
     let all: Vec<String> = cases.iter().map(|text| refused(text)).collect();
     insta::assert_snapshot!(all.join("\n\n---\n"));
 }
+
+fn claims(outcome: &super::super::Outcome) -> usize {
+    outcome.trace.iter().filter(|entry| matches!(entry.event, Event::Claimed { .. })).count()
+}
+
+/// What was refused is not planned with again before its time: one NodeClaim for each that is needed, and one for each time
+/// that something is tried anew.
+#[test]
+fn where_capacity_is_short_nobody_claims_it_each_second() {
+    let all_but_one = "  length: 1h\n  events:\n  - {at: 0s, runOut: {instanceType: 'a.*', for: 1h}}\n  \
+                       - {at: 0s, runOut: {instanceType: b.xlarge, for: 1h}}\n  \
+                       - {at: 0s, runOut: {instanceType: b.2xlarge, for: 1h}}\n  \
+                       - {at: 0s, runOut: {instanceType: b.large, zone: z1, for: 1h}}\n  \
+                       - {at: 0s, runOut: {instanceType: b.large, zone: z2, capacityType: spot, for: 1h}}\n";
+    let outcome = day(script(all_but_one), 0);
+    assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(claims(&outcome) <= 80, "{} claims", claims(&outcome));
+    let nothing = "  length: 2h\n  events:\n  - {at: 0s, runOut: {for: 2h}}\n";
+    let outcome = day(script(nothing), 0);
+    assert_eq!(outcome.nodes, []);
+    // Three minutes, six, twelve, twenty-four and forty-eight later it is tried again.
+    assert!(claims(&outcome) <= 80, "{} claims", claims(&outcome));
+}
+
+#[test]
+fn a_class_whose_machines_do_not_join_is_tried_again_later() {
+    let text = "  length: 4h\n  events:\n  - {at: 0s, misregister: {launches: 12, code: KA07}}\n";
+    let outcome = day(script(text), 0);
+    assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
+    assert_eq!((outcome.glance.waiting, outcome.glance.placed > 0), (0, true), "{:?}", outcome.glance);
+}
+
+#[test]
+fn who_has_no_room_by_his_own_limits_waits_without_a_broken_rule() {
+    let limits = "  length: 3h\n  events:\n  - {at: 0s, patch: {kind: NodePool, name: general, set: {spec: {limits: {cpu: '1'}}}}}\n";
+    let outcome = day(script(limits), 0);
+    assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(outcome.glance.waiting > 0, "{:?}", outcome.glance);
+    let gone = "  length: 3h\n  events:\n  - {at: 1h, delete: {kind: NodePool, name: general}}\n";
+    let outcome = day(script(gone), 0);
+    assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(outcome.bound <= outcome.paid, "{} and {}", outcome.bound, outcome.paid);
+}
+
+#[test]
+fn what_is_deleted_at_the_end_of_the_day_may_be_left() {
+    let outcome = day(script("  length: 1h\n  events:\n  - {at: 59m, deleteAll: true}\n"), 0);
+    assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+/// Nodes of before are cheaper than what the pool allows now.
+#[test]
+fn the_least_is_of_what_could_be_bought_at_some_time() {
+    let requirement = "{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}";
+    let text = format!(
+        "  length: 2h\n  events:\n  - {{at: 30m, patch: {{kind: NodePool, name: general, set: {{metadata: {{annotations: \
+         {{muster.dev/pause: disruption}}}}, spec: {{template: {{spec: {{requirements: [{requirement}]}}}}}}}}}}}}\n"
+    );
+    let outcome = day(script(&text), 0);
+    assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(outcome.bound > 0.0 && outcome.bound <= outcome.paid, "{} and {}", outcome.bound, outcome.paid);
+}

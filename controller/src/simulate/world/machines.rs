@@ -26,6 +26,8 @@ pub(crate) struct Machine {
     pub(crate) claim: String,
     /// USD per hour.
     pub(crate) price: f64,
+    /// Whether it will ever be a Node.
+    joins: bool,
     labels: BTreeMap<String, String>,
     taints: Vec<Taint>,
 }
@@ -46,6 +48,7 @@ impl World {
         let machine = Machine {
             claim: name.clone(),
             price,
+            joins,
             labels: own,
             taints: spec.taints.iter().chain(&spec.startup_taints).cloned().collect(),
         };
@@ -55,6 +58,16 @@ impl World {
             self.clock.at(moment, Happening::Joins(id.clone()));
         }
         self.machines.insert(id, machine);
+    }
+
+    /// Whether a machine runs that never becomes a Node.
+    pub(crate) fn has_misfits(&self) -> bool {
+        let mut has_some = false;
+        self.cloud.each(self.clock.now(), |instance, state| {
+            let joins = self.machines.get(&instance.provider_id).is_none_or(|machine| machine.joins);
+            has_some |= !state.is_ending() && !joins;
+        });
+        has_some
     }
 
     /// The kubelet of an instance makes its Node.

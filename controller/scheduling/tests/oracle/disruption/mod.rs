@@ -36,7 +36,7 @@ fn estate(seed: u64, calm: bool) -> Estate {
     let policies = problem.pools.iter().map(|_| policy(&mut random, calm)).collect();
     let members = problem.nodes.iter().map(|_| None).collect();
     let solution = solve(&problem, &Options::default());
-    let empty = Estate { problem, members, policies, pod_budgets, refused: Vec::new() };
+    let empty = Estate { problem, members, policies, pod_budgets };
     let since = now() - SignedDuration::from_hours(2);
     let mut estate = populated(empty, &solution, since, |_| occupant(&mut random, calm));
     estate.problem.pods.clear();

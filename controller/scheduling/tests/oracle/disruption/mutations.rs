@@ -6,8 +6,9 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use muster_scheduling::Promise;
 use muster_scheduling::disrupt::{
-    Block, Blocked, Cause, Command, Consolidation, Decision, Estate, Hold, Refused, Settings, Share, decide,
+    Block, Blocked, Cause, Command, Consolidation, Decision, Estate, Hold, Settings, Share, decide,
 };
+use muster_scheduling::model::Refused;
 use muster_scheduling::validate_disruption;
 
 use super::{estate, now};
@@ -272,6 +273,6 @@ fn capacity_that_was_refused() {
     assert_eq!(promises(&estate, &decision), []);
     let catalogue = estate.problem.pools[launch.pool].catalogue;
     let instance_type = estate.problem.catalogues[catalogue].types()[launch.instance_type].name.clone();
-    estate.refused.push(Refused { instance_type, zone: None, capacity_type: None });
+    estate.problem.refuse(&[Refused { instance_type, zone: None, capacity_type: None, reservation: None }]);
     assert!(promises(&estate, &decision).contains(&Promise::Launchable));
 }

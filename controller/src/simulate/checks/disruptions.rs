@@ -1,0 +1,142 @@
+//! Budgets of NodePools, pauses, and nodes that are given back before they had the time to be of use: each when a disruption
+//! begins, by what its pool says then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use croner::parser::CronParser;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use muster_api::conditions::nodeclaim;
+use muster_api::nodepool::{Budget, BudgetNodes, DisruptionReason};
+use muster_api::{NodeClaim, NodePool, annotations, labels};
+use muster_cloud::after;
+
+use super::Checks;
+use crate::lifecycle::pause::Pause;
+use crate::lifecycle::{condition, is_true};
+use crate::simulate::api::Path;
+use crate::simulate::world::World;
+
+/// Reasons for which nodes are taken away by our own choice.
+const VOLUNTARY: [DisruptionReason; 3] =
+    [DisruptionReason::Empty, DisruptionReason::Underutilized, DisruptionReason::Drifted];
+
+/// What is remembered of claims from one moment to the next, by name.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    /// Those that were to be disrupted.
+    marked: BTreeSet<String>,
+    /// Those that budgets count as away.
+    away: BTreeSet<String>,
+}
+
+// === impl Checks ===
+
+impl Checks {
+    /// Looks at disruptions that have begun since the last look.
+    pub(super) fn disruptions(&mut self, world: &World, broken: &mut Vec<String>) {
+        let mut begun: BTreeMap<(&str, DisruptionReason), Vec<&str>> = BTreeMap::new();
+        let (mut marked, mut away) = (BTreeSet::new(), BTreeSet::new());
+        for (path, claim) in world.api.claims.iter() {
+            let reason = condition(claim, nodeclaim::DISRUPTION_REASON).filter(|one| one.status == "True");
+            let is_leaving = claim.metadata.deletion_timestamp.is_some() || reason.is_some();
+            if is_true(claim, nodeclaim::INITIALIZED) && (is_leaving || !is_ready(node_of(claim, world))) {
+                away.insert(path.name.clone());
+            }
+            let Some(reason) = reason.map(|one| one.reason.as_str()) else { continue };
+            marked.insert(path.name.clone());
+            let voluntary = VOLUNTARY.into_iter().find(|one| format!("{one:?}") == reason);
+            let Some(reason) = voluntary.filter(|_| !self.leaving.marked.contains(&path.name)) else { continue };
+            begun.entry((pool_of(claim), reason)).or_default().push(path.name.as_str());
+            broken.extend(early(claim, reason, world));
+        }
+        for ((pool, reason), claims) in &begun {
+            let Some(there) = world.api.pools.get(&Path::bare(*pool)) else { continue };
+            if paused(there, world).disruption {
+                broken
+                    .push(format!("{} are disrupted ({reason:?}) though NodePool {pool} is paused", claims.join(", ")));
+            }
+            // What was away before, and is yet, with all that has begun since: whatever was forced on us at this very moment
+            // may have come after the choice.
+            let mine = |name: &&String| {
+                world.api.claims.get(&Path::bare(name.as_str())).is_some_and(|claim| pool_of(claim) == *pool)
+            };
+            let still = self.leaving.away.intersection(&away).filter(mine).count();
+            let new: usize = begun.iter().filter(|((other, _), _)| other == pool).map(|(_, claims)| claims.len()).sum();
+            let total = world.api.claims.values().filter(|claim| pool_of(claim) == *pool && counts(claim)).count();
+            let most = allowed(there, *reason, total, world.clock.now());
+            if still + new > most {
+                broken.push(format!(
+                    "{} nodes of NodePool {pool} are away with {} ({reason:?}), and its budgets allow {most} of {total}",
+                    still + new,
+                    claims.join(", ")
+                ));
+            }
+        }
+        self.leaving = Leaving { marked, away };
+    }
+}
+
+/// What is wrong if a node is given back before its `consolidateAfter` has passed.
+fn early(claim: &NodeClaim, reason: DisruptionReason, world: &World) -> Option<String> {
+    let there = world.api.pools.get(&Path::bare(pool_of(claim)));
+    let wait = there.and_then(|pool| pool.spec.disruption.consolidate_after.duration()).unwrap_or_default();
+    let since = condition(claim, nodeclaim::INITIALIZED)?.last_transition_time.0;
+    let is_early = reason != DisruptionReason::Drifted && world.clock.now() < after(since, wait);
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    is_early.then(|| {
+        format!("NodeClaim {name} is up since {since}, and is given back ({reason:?}) before its consolidateAfter")
+    })
+}
+
+/// How many nodes may be away for a reason, as Karpenter counts: the least of the budgets that are about the reason and in
+/// force; of `total`, those that are initialized and not being terminated.
+fn allowed(pool: &NodePool, reason: DisruptionReason, total: usize, now: Timestamp) -> usize {
+    let budgets = pool.spec.disruption.budgets.iter();
+    let concerned = budgets.filter(|one| one.reasons.is_empty() || one.reasons.contains(&reason));
+    let shares = concerned.filter(|one| is_in_force(one, now)).filter_map(Budget::parsed_nodes);
+    let counts = shares.map(|nodes| match nodes {
+        BudgetNodes::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
+        BudgetNodes::Percent(percent) => (total * usize::from(percent)).div_ceil(100),
+    });
+    counts.min().unwrap_or(usize::MAX)
+}
+
+/// Whether the schedule has hit within the budget's duration.
+fn is_in_force(budget: &Budget, now: Timestamp) -> bool {
+    let Some(schedule) = &budget.schedule else { return true };
+    let Ok(schedule) = CronParser::builder().build().parse(schedule) else { return true };
+    let duration = budget.duration.and_then(|span| SignedDuration::try_from(span.0).ok()).unwrap_or_default();
+    let Ok(from) = now.checked_sub(duration) else { return true };
+    let hit = schedule.find_next_occurrence(&from.to_zoned(TimeZone::UTC), false);
+    hit.is_ok_and(|hit| hit.timestamp() <= now)
+}
+
+fn counts(claim: &NodeClaim) -> bool {
+    is_true(claim, nodeclaim::INITIALIZED) && !is_true(claim, nodeclaim::INSTANCE_TERMINATING)
+}
+
+fn node_of<'w>(claim: &NodeClaim, world: &'w World) -> Option<&'w Node> {
+    let name = claim.status.as_ref()?.node_name.as_deref()?;
+    world.api.nodes.get(&Path::bare(name))
+}
+
+fn is_ready(node: Option<&Node>) -> bool {
+    let conditions = node.and_then(|node| node.status.as_ref()?.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// What is paused of the pool.
+fn paused(pool: &NodePool, world: &World) -> Pause {
+    let own = pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PAUSE));
+    let namespace =
+        world.api.others.get("Namespace").and_then(|shelf| shelf.get(&Path::bare(crate::simulate::NAMESPACE)));
+    let all = namespace.and_then(|it| it.metadata.annotations.as_ref()?.get(annotations::PAUSE));
+    [own, all].into_iter().flatten().fold(Pause::NOTHING, |pause, text| pause | Pause::read(text).0)
+}
+
+fn pool_of(claim: &NodeClaim) -> &str {
+    let labels = claim.metadata.labels.as_ref();
+    labels.and_then(|all| all.get(labels::NODEPOOL)).map_or("", String::as_str)
+}

@@ -1,0 +1,36 @@
+//! What the controller takes for launchable: what there is without what was refused lately.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use muster_scheduling::model::{Catalogue, Refused};
+
+use crate::simulate::supply::Supply;
+
+/// Catalogues by the name of their class, made once for as long as the same is refused.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    refused: Vec<Refused>,
+    made: RefCell<BTreeMap<String, Catalogue>>,
+}
+
+// === impl Offers ===
+
+impl Offers {
+    /// Takes note of what is refused now.
+    pub(super) fn renew(&mut self, refused: Vec<Refused>) {
+        if refused != self.refused {
+            *self = Self { refused, made: RefCell::default() };
+        }
+    }
+
+    /// The types of a class.
+    pub(super) fn of(&self, class: &str, supply: &Supply) -> Catalogue {
+        let make = || {
+            let mut types = supply.of(class).cloned().unwrap_or_default();
+            types.refuse(&self.refused);
+            types
+        };
+        self.made.borrow_mut().entry(class.to_owned()).or_insert_with(make).clone()
+    }
+}

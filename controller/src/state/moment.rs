@@ -1,0 +1,86 @@
+//! What a round of provisioning looks at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use muster_api::{NodeClaim, labels};
+
+use super::cluster::Cluster;
+use super::pod::LivePod;
+use crate::manifest::Manifests;
+use crate::provision::{Applicant, Claimed, Scene};
+
+/// NodeClaims, pods that want a node, and Nodes: what placements are looked at against.
+#[derive(Debug)]
+pub struct Moment<'c> {
+    /// Every NodeClaim with its Node, by name.
+    pub claims: Vec<Claimed<'c>>,
+    /// Pods without a node, and pods on nodes that go away, by path.
+    pub applicants: BTreeMap<Arc<str>, Applicant>,
+    /// Names of all Nodes.
+    pub nodes: BTreeSet<&'c str>,
+}
+
+// === impl Moment ===
+
+impl Moment<'_> {
+    /// The same, for the stages of provisioning.
+    #[must_use]
+    pub fn scene(&self) -> Scene<'_> {
+        Scene { claims: &self.claims, applicants: &self.applicants, nodes: &self.nodes }
+    }
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// A NodeClaim of this picture with its Node.
+    #[must_use]
+    pub fn claimed<'c>(&'c self, claim: &'c NodeClaim) -> Claimed<'c> {
+        let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+        Claimed { claim, node: id.and_then(|id| self.nodes_of(id).next()) }
+    }
+
+    /// What a round of provisioning looks at, beside the problem.
+    #[must_use]
+    pub fn moment(&self) -> Moment<'_> {
+        let claims: Vec<Claimed<'_>> = self.claims().map(|claim| self.claimed(claim)).collect();
+        let leaving = claims.iter().filter(|claimed| claimed.is_leaving());
+        let leaving = leaving.filter_map(|claimed| claimed.node?.metadata.name.as_deref());
+        let pods = self.unbound().chain(leaving.flat_map(|node| self.pods_on(node)));
+        let applicants = pods.map(|pod| (Arc::clone(&pod.pod.path), applicant(pod))).collect();
+        let nodes = self.nodes().filter_map(|node| node.metadata.name.as_deref()).collect();
+        Moment { claims, applicants, nodes }
+    }
+
+    /// All objects, in which a pod holds no room on a node that it was told of and does not fit on: its scheduler has said
+    /// so, the node takes pods, and nobody leaves it, as somebody would for a preemption. Whoever told it so may have been
+    /// killed, and the room gone to another pod; it would wait forever.
+    #[must_use]
+    pub fn without_void_nominations(&self) -> Manifests {
+        let mut manifests = self.manifests();
+        for pod in manifests.pods.iter_mut().filter(|pod| pod.node.is_none()) {
+            let Some(name) = &pod.nominated_node else { continue };
+            let is_marked = self.pod(&pod.path).is_some_and(|live| live.is_marked);
+            let takes_pods = self.node(name).is_some_and(|node| {
+                let labels = node.metadata.labels.as_ref();
+                labels.and_then(|all| all.get(labels::INITIALIZED)).is_some_and(|value| value == "true")
+            });
+            let is_preempted = self.pods_on(name).any(|other| other.deleted_at.is_some());
+            if is_marked && takes_pods && !is_preempted {
+                pod.nominated_node = None;
+            }
+        }
+        manifests
+    }
+}
+
+fn applicant(pod: &LivePod) -> Applicant {
+    Applicant {
+        pod: pod.subject(),
+        is_of_default_scheduler: pod.is_of_default_scheduler(),
+        is_marked: pod.is_marked,
+        node: pod.pod.node.clone(),
+        nominated: pod.pod.nominated_node.clone(),
+    }
+}
