@@ -58,7 +58,7 @@ fn timeouts() {
             },
             910,
             &[
-                r#"class: muster.dev/launch-failures={"hash":"1","reason":"RegistrationTimeout","message":"no Node registered within 15m of the launch; instance `aws:///eu-west-1a/i-1` is stopped (Server.InternalError); Node `node-1` has its name but no provider ID; its console ends with: password=[hidden] / no route to host","claims":["uid-x"]}"#,
+                r#"class: muster.dev/launch-failures={"hash":"1","reason":"RegistrationTimeout","message":"no Node registered within 15m of the launch; instance `aws:///eu-west-1a/i-1` is stopped (Server.InternalError); Node `node-1` has its name but no provider ID; its console ends with: password=[hidden] / no route to host","claims":["uid-x"],"at":"1970-01-01T00:15:10Z","trials":0}"#,
                 "event RegistrationTimeout about x: no Node registered within 15m of the launch; instance \
                  `aws:///eu-west-1a/i-1` is stopped (Server.InternalError); Node `node-1` has its name but no provider ID; \
                  its console ends with: password=[hidden] / no route to host",
@@ -99,7 +99,7 @@ fn initialization_timeout() {
             },
             960,
             &[
-                r#"class: muster.dev/launch-failures={"hash":"1","reason":"NodeNotReady","message":"not initialized within 15m of its registration: Node status is NotReady: KubeletNotReady: runtime network not ready","claims":["uid-x"]}"#,
+                r#"class: muster.dev/launch-failures={"hash":"1","reason":"NodeNotReady","message":"not initialized within 15m of its registration: Node status is NotReady: KubeletNotReady: runtime network not ready","claims":["uid-x"],"at":"1970-01-01T00:16:00Z","trials":0}"#,
                 "event InitializationTimeout about x: not initialized within 15m of its registration: Node status is \
                  NotReady: KubeletNotReady: runtime network not ready",
                 "status: Initialized=False InitializationTimeout: not initialized within 15m of its registration: Node \
@@ -250,7 +250,7 @@ fn instances_that_end_by_themselves() {
             },
             70,
             &[
-                r#"class: muster.dev/launch-failures={"hash":"1","reason":"InstanceEnded","message":"instance `aws:///eu-west-1a/i-1` has ended: Client.InvalidKMSKey.InvalidState","claims":["uid-x"]}"#,
+                r#"class: muster.dev/launch-failures={"hash":"1","reason":"InstanceEnded","message":"instance `aws:///eu-west-1a/i-1` has ended: Client.InvalidKMSKey.InvalidState","claims":["uid-x"],"at":"1970-01-01T00:01:10Z","trials":0}"#,
                 "status: Launched=True, Registered=False InstanceEnded: instance `aws:///eu-west-1a/i-1` has ended: \
                  Client.InvalidKMSKey.InvalidState",
                 "event InstanceEnded about x: instance `aws:///eu-west-1a/i-1` has ended: Client.InvalidKMSKey.InvalidState",

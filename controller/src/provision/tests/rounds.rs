@@ -113,7 +113,7 @@ fn a_trial_is_one_node() {
     let mut cluster = Cluster::new();
     cluster.add(pool("other"));
     for name in ["a", "b", "c"] {
-        let mut pod = marked(name, name);
+        let mut pod = marked(name, "1");
         pod["spec"]["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]}});
         cluster.add(pod);

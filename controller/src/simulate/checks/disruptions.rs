@@ -13,6 +13,7 @@ use muster_api::{NodeClaim, NodePool, annotations, labels};
 use muster_cloud::after;
 
 use super::Checks;
+use crate::disruption::mark_of;
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{condition, is_true};
 use crate::simulate::api::Path;
@@ -25,8 +26,10 @@ const VOLUNTARY: [DisruptionReason; 3] =
 /// What is remembered of claims from one moment to the next, by name.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
-    /// Those that were to be disrupted.
+    /// Those that a command was to take away.
     marked: BTreeSet<String>,
+    /// Commands under way.
+    commands: BTreeSet<String>,
     /// Those that budgets count as away.
     away: BTreeSet<String>,
 }
@@ -38,16 +41,23 @@ impl Checks {
     pub(super) fn disruptions(&mut self, world: &World, broken: &mut Vec<String>) {
         let mut begun: BTreeMap<(&str, DisruptionReason), Vec<&str>> = BTreeMap::new();
         let (mut marked, mut away) = (BTreeSet::new(), BTreeSet::new());
+        let (mut commands, mut begun_commands) = (BTreeSet::new(), BTreeSet::new());
         for (path, claim) in world.api.claims.iter() {
-            let reason = condition(claim, nodeclaim::DISRUPTION_REASON).filter(|one| one.status == "True");
-            let is_leaving = claim.metadata.deletion_timestamp.is_some() || reason.is_some();
+            let mark = mark_of(claim);
+            let is_leaving = claim.metadata.deletion_timestamp.is_some() || mark.is_some();
             if is_true(claim, nodeclaim::INITIALIZED) && (is_leaving || !is_ready(node_of(claim, world))) {
                 away.insert(path.name.clone());
             }
-            let Some(reason) = reason.map(|one| one.reason.as_str()) else { continue };
+            let Some(mark) = mark else { continue };
             marked.insert(path.name.clone());
-            let voluntary = VOLUNTARY.into_iter().find(|one| format!("{one:?}") == reason);
-            let Some(reason) = voluntary.filter(|_| !self.leaving.marked.contains(&path.name)) else { continue };
+            let voluntary = VOLUNTARY.into_iter().find(|one| format!("{one:?}") == mark.cause.name());
+            // A command that was cut short by a crash goes on: it was chosen when its first claim was marked.
+            let is_new = commands.insert(mark.command.clone()) && !self.leaving.commands.contains(&mark.command)
+                || begun_commands.contains(&mark.command);
+            let Some(reason) = voluntary.filter(|_| is_new && !self.leaving.marked.contains(&path.name)) else {
+                continue;
+            };
+            begun_commands.insert(mark.command);
             begun.entry((pool_of(claim), reason)).or_default().push(path.name.as_str());
             broken.extend(early(claim, reason, world));
         }
@@ -62,19 +72,20 @@ impl Checks {
             let mine = |name: &&String| {
                 world.api.claims.get(&Path::bare(name.as_str())).is_some_and(|claim| pool_of(claim) == *pool)
             };
-            let still = self.leaving.away.intersection(&away).filter(mine).count();
-            let new: usize = begun.iter().filter(|((other, _), _)| other == pool).map(|(_, claims)| claims.len()).sum();
+            let before = self.leaving.away.intersection(&away).filter(mine).map(String::as_str);
+            let new =
+                begun.iter().filter(|((other, _), _)| other == pool).flat_map(|(_, claims)| claims.iter().copied());
+            let count = before.chain(new).collect::<BTreeSet<&str>>().len();
             let total = world.api.claims.values().filter(|claim| pool_of(claim) == *pool && counts(claim)).count();
             let most = allowed(there, *reason, total, world.clock.now());
-            if still + new > most {
+            if count > most {
                 broken.push(format!(
-                    "{} nodes of NodePool {pool} are away with {} ({reason:?}), and its budgets allow {most} of {total}",
-                    still + new,
+                    "{count} nodes of NodePool {pool} are away with {} ({reason:?}), and its budgets allow {most} of {total}",
                     claims.join(", ")
                 ));
             }
         }
-        self.leaving = Leaving { marked, away };
+        self.leaving = Leaving { marked, commands, away };
     }
 }
 

@@ -113,7 +113,7 @@ fn where_capacity_is_short_nobody_claims_it_each_second() {
 
 #[test]
 fn a_class_whose_machines_do_not_join_is_tried_again_later() {
-    let text = "  length: 4h\n  events:\n  - {at: 0s, misregister: {launches: 12, code: KA07}}\n";
+    let text = "  length: 4h\n  events:\n  - {at: 0s, misregister: {launches: 5, code: KA07}}\n";
     let outcome = day(script(text), 0);
     assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
     assert_eq!((outcome.glance.waiting, outcome.glance.placed > 0), (0, true), "{:?}", outcome.glance);
