@@ -87,7 +87,7 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use muster_api::labels::{CAPACITY_TYPE, ZONE};
-    use muster_scheduling::model::{self, InstanceType, Operator, Requirement, Requirements, Resources};
+    use muster_scheduling::model::{self, Catalogue, InstanceType, Operator, Requirement, Requirements, Resources};
 
     use super::*;
     use crate::{CapacityType, Refusal};

@@ -23,6 +23,7 @@ use super::options::{Options, StartError};
 use crate::classes::Kind;
 use crate::lifecycle::Class;
 use crate::manifest::NodeClass;
+use crate::permissions::For;
 use crate::run::{Provider, Resolved, readiness};
 use crate::state::LiveClass;
 
@@ -138,6 +139,7 @@ impl Ec2 {
 }
 
 impl Provider for Ec2 {
+    const CLOUD: For = For::Aws;
     const CLASS: &'static str = "EC2NodeClass";
     const KIND: Kind = Kind::ec2(HASH_VERSION);
 

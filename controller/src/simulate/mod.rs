@@ -34,6 +34,7 @@ pub mod trace;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -78,6 +79,9 @@ pub(crate) struct Setting<'a> {
     /// What is not said by the script.
     pub(crate) seed: u64,
 }
+
+/// Where the controller runs.
+const NAMESPACE: &str = "karpenter";
 
 /// A day being played.
 struct Simulation<'w> {
