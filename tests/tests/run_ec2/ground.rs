@@ -285,6 +285,8 @@ pub(crate) fn run_options(metrics_port: u16) -> Options {
         namespace: "kube-system".to_owned(),
         window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
         packing: muster_scheduling::model::Options::default(),
+        disruption: muster_scheduling::disrupt::Settings::default(),
+        tempo: muster_controller::disruption::Tempo::default(),
         snapshot: muster_controller::snapshot::Settings::default(),
         reads_services: false,
         wait_for_unschedulable_mark: false,
