@@ -147,7 +147,7 @@ fn three_failures_for_one_reason_stop_launches_until_somebody_says_otherwise() {
 #[test]
 fn one_launch_is_tried_after_a_growing_while() {
     // Claims that nobody launches end after five minutes, as in a cluster whose pods wait on.
-    let deeds = [(0, "a"), (10, "b"), (20, "c"), (1700, "d"), (2000, "e"), (4400, "f"), (4800, "g"), (8200, "h")];
+    let deeds = [(0, "a"), (10, "b"), (20, "c"), (1400, "d"), (2000, "e"), (4300, "f"), (4800, "g"), (8200, "h")];
     let mut world =
         with(Habits { joins: None, ..Habits::default() }, deeds.map(|(at, name)| (at, Deed::Create(name))).to_vec());
     world.run(1690);

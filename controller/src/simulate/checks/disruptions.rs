@@ -45,7 +45,7 @@ impl Checks {
         for (path, claim) in world.api.claims.iter() {
             let mark = mark_of(claim);
             let is_leaving = claim.metadata.deletion_timestamp.is_some() || mark.is_some();
-            if is_true(claim, nodeclaim::INITIALIZED) && (is_leaving || !is_ready(node_of(claim, world))) {
+            if counts(claim) && (is_leaving || !is_ready(node_of(claim, world))) {
                 away.insert(path.name.clone());
             }
             let Some(mark) = mark else { continue };
