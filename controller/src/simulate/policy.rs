@@ -1,15 +1,15 @@
 //! Who decides: Muster, or something like Karpenter, so that a day can be paid for twice and compared.
 
 use muster_scheduling::disrupt;
-use muster_scheduling::model::Options;
+use muster_scheduling::model::{Options, Packing};
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     /// What the live controller decides.
     Muster,
-    /// Each node grows to whatever type still holds more pods, and is priced last; and there is one voluntary command in each
-    /// pass, in the order of Karpenter's methods: the first that finds anything.
+    /// Pods go to the first node that may still take them, and its type and price are looked at last; and there is one
+    /// voluntary command in each pass, in the order of Karpenter's methods: the first that finds anything.
     KarpenterLike,
 }
 
@@ -18,7 +18,8 @@ pub(crate) enum Policy {
 impl Policy {
     /// How pods are packed, as this policy packs them.
     pub(crate) fn packing(self, chosen: &Options) -> Options {
-        Options { grows_nodes: self == Self::KarpenterLike || chosen.grows_nodes, ..*chosen }
+        let packing = if self == Self::KarpenterLike { Packing::FirstFit } else { chosen.packing };
+        Options { packing, ..*chosen }
     }
 
     /// The operator's choices about disruption, as this policy takes them.

@@ -43,7 +43,7 @@ impl Pass<'_> {
                 if self.pool_for_drift(node).is_none() {
                     continue;
                 }
-                let trial = self.world.attempt(&[node]);
+                let trial = self.world.attempt_anyway(&[node]);
                 if trial.places_all() {
                     let launches = trial.solution.new_nodes.clone();
                     return self.accept(why, &trial, launches);
@@ -60,7 +60,7 @@ impl Pass<'_> {
             if going.is_empty() {
                 break;
             }
-            let trial = self.world.attempt(&going);
+            let trial = self.world.attempt_anyway(&going);
             waiting.retain(|node| !going.contains(node));
             for part in trial.parts() {
                 if part.places_all() {
@@ -70,7 +70,7 @@ impl Pass<'_> {
                 }
                 // Of nodes that would share a launch, those whose pods have places need not wait for the others.
                 for node in part.nodes {
-                    let alone = self.world.attempt(&[node]);
+                    let alone = self.world.attempt_anyway(&[node]);
                     if alone.places_all() {
                         let launches = alone.solution.new_nodes.clone();
                         self.accept(why, &alone, launches);

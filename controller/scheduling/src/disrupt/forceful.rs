@@ -48,7 +48,7 @@ impl Pass<'_> {
                 self.accept(why, &trial, launches);
             }
             for company in others.chunks(MOST_TOGETHER) {
-                for part in self.world.attempt(company).parts() {
+                for part in self.world.attempt_anyway(company).parts() {
                     let launches = part.solution.new_nodes.clone();
                     self.accept(why, &part, launches);
                 }

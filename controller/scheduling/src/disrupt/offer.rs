@@ -6,6 +6,7 @@ use super::pass::Pass;
 use super::world::Trial;
 use super::worth;
 use crate::labels;
+use crate::model::Packing;
 use crate::solution::NewNode;
 
 /// A replacement must save this share of what it replaces, lest rounding of prices makes nodes flap.
@@ -30,6 +31,11 @@ impl Pass<'_> {
         let world = &self.world;
         if !trial.places_all() {
             return Err((Block::PodsWouldNotFit, self.who_is_stuck(trial)));
+        }
+        let launched = trial.solution.new_nodes.len();
+        if launched > 1 && world.settings.options.packing == Packing::FirstFit {
+            // What plans are compared with replaces nodes by one, or not at all.
+            return Err((Block::NoCheaperReplacement, format!("its pods would need {launched} new nodes")));
         }
         let cost = world.prices(&trial.nodes);
         let launches = if trial.launches() { self.cheaper(trial, cost)? } else { Vec::new() };

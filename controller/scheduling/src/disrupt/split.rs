@@ -15,6 +15,11 @@ impl Trial {
         !self.solution.new_nodes.is_empty()
     }
 
+    /// USD per hour of what has to be launched.
+    pub(super) fn price(&self) -> f64 {
+        self.solution.new_nodes.iter().map(|node| node.price).sum()
+    }
+
     /// The nodes whose pods find no place.
     pub(super) fn stuck(&self) -> Vec<usize> {
         let mut nodes: Vec<usize> = self.solution.unschedulable.iter().map(|pod| self.pods[pod.pod].0).collect();

@@ -9,7 +9,7 @@ use super::Settings;
 use super::decision::{Command, Method};
 use super::estate::{Cause, Estate};
 use crate::labels;
-use crate::model::{BoundPod, Pod, Problem, Resource, Resources, draw};
+use crate::model::{BoundPod, Options, Packing, Pod, PreferencePolicy, Problem, Resource, Resources, draw};
 use crate::pack;
 use crate::second_round::node_when_up;
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
@@ -92,11 +92,30 @@ impl<'a> World<'a> {
 
     /// Where the pods of `nodes` would go if these were gone.
     pub(super) fn attempt(&mut self, nodes: &[usize]) -> Trial {
+        let settings = self.settings;
+        self.attempt_with(nodes, &settings.options)
+    }
+
+    /// The same of nodes that go whatever that costs. What their pods prefer and did without where they were is not worth
+    /// more than these nodes: replicas that shared one may share the next.
+    pub(super) fn attempt_anyway(&mut self, nodes: &[usize]) -> Trial {
+        let trial = self.attempt(nodes);
+        let settings = self.settings;
+        let options = &settings.options;
+        let asks = options.preferences == PreferencePolicy::Respect && options.packing == Packing::Priced;
+        if !asks || trial.price() <= self.prices(nodes) {
+            return trial;
+        }
+        let other = self.attempt_with(nodes, &Options { preferences: PreferencePolicy::Ignore, ..*options });
+        let left = |trial: &Trial| trial.solution.unschedulable.len();
+        if left(&other) <= left(&trial) && other.price() < trial.price() { other } else { trial }
+    }
+
+    fn attempt_with(&mut self, nodes: &[usize], options: &Options) -> Trial {
         let pods: Vec<(usize, usize)> = nodes.iter().flat_map(|&node| self.leavers(node)).collect();
         nodes.iter().for_each(|&node| self.problem.nodes[node].deleting = true);
         self.problem.pods = pods.iter().map(|&place| self.pod(place)).collect();
-        let solution =
-            if pods.is_empty() { Solution::default() } else { pack::plan(&self.problem, &self.settings.options) };
+        let solution = if pods.is_empty() { Solution::default() } else { pack::plan(&self.problem, options) };
         self.problem.pods.clear();
         nodes.iter().for_each(|&node| self.problem.nodes[node].deleting = false);
         Trial { nodes: nodes.to_vec(), pods, solution }

@@ -95,6 +95,16 @@ pub enum MinValuesPolicy {
     BestEffort,
 }
 
+/// How nodes are filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Packing {
+    /// So that they are worth most for their price.
+    #[default]
+    Priced,
+    /// One pod after the other, and priced last: what Karpenter's first fit comes to. For comparison only.
+    FirstFit,
+}
+
 /// The operator's choices for one solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -106,9 +116,8 @@ pub struct Options {
     pub reserved_capacity: bool,
     /// Construction passes at most; the first is always run. Counted, never timed, so that a plan does not depend on load.
     pub passes: usize,
-    /// Whether nodes grow to the largest type that holds more pods, and are priced last: what Karpenter's first fit comes
-    /// to. For comparison only.
-    pub grows_nodes: bool,
+    /// How nodes are filled.
+    pub packing: Packing,
 }
 
 impl Default for Options {
@@ -118,7 +127,7 @@ impl Default for Options {
             min_values: MinValuesPolicy::Strict,
             reserved_capacity: true,
             passes: 3,
-            grows_nodes: false,
+            packing: Packing::Priced,
         }
     }
 }

@@ -52,7 +52,8 @@ pub(crate) struct Grouped {
 pub(crate) struct Reading {
     /// `ScheduleAnyway` spreads over domains take part.
     pub(crate) spreads: bool,
-    /// Preferred anti-affinity on hostnames: a node holds at most `⌈replicas / hosts⌉` of a workload; 0 ignores it.
+    /// Preferred anti-affinity on hostnames: a node holds at most `⌈replicas / hosts⌉` of a workload; 0 ignores it, and
+    /// [`EACH`] takes it, and spreads over hosts, at their word.
     pub(crate) hosts: u32,
 }
 
@@ -218,6 +219,9 @@ impl Grouped {
     }
 }
 
+/// As many hosts as there are replicas: what is preferred about them counts as if it were required.
+pub(crate) const EACH: u32 = u32::MAX;
+
 /// Whether some pending pod prefers its workload to be on several hosts.
 pub(crate) fn prefers_hosts(compiled: &Compiled<'_>) -> bool {
     compiled.classes.iter().any(|class| own_host_preferences(&compiled.problem.specs[class.spec]).next().is_some())
@@ -231,16 +235,19 @@ pub(crate) fn prefers_spread(compiled: &Compiled<'_>) -> bool {
 }
 
 /// What a pod prefers about hosts and its own workload: preferred anti-affinity, and spreads over hosts that only ask.
-fn own_host_preferences(spec: &PodSpec) -> impl Iterator<Item = AffinityTerm> {
+/// With each, how many of the workload it lets be on one host.
+fn own_host_preferences(spec: &PodSpec) -> impl Iterator<Item = (AffinityTerm, i32)> {
     let apart = spec.preferred_anti_affinity.iter().map(|one| &one.term);
-    let apart = apart.filter(|term| &*term.topology_key == labels::HOSTNAME).cloned();
+    let apart = apart.filter(|term| &*term.topology_key == labels::HOSTNAME).map(|term| (term.clone(), 1));
     let asking = spec.spread.iter().filter(|spread| !spread.required && &*spread.topology_key == labels::HOSTNAME);
-    let spread = asking.map(|spread| AffinityTerm {
-        topology_key: Arc::clone(&spread.topology_key),
-        selector: spread.selector.clone(),
-        namespaces: NamespaceScope::Only(BTreeSet::from([Arc::clone(&spec.namespace)])),
+    let spread = asking.map(|spread| {
+        let namespaces = NamespaceScope::Only(BTreeSet::from([Arc::clone(&spec.namespace)]));
+        let (topology_key, selector) = (Arc::clone(&spread.topology_key), spread.selector.clone());
+        (AffinityTerm { topology_key, selector, namespaces }, spread.max_skew.max(1))
     });
-    let own = |term: &AffinityTerm| term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels);
+    let own = |(term, _): &(AffinityTerm, i32)| {
+        term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels)
+    };
     apart.chain(spread).filter(own)
 }
 
@@ -249,15 +256,15 @@ fn soften_hosts(compiled: &Compiled<'_>, hosts: u32, rules: &mut Rules, parts: &
     let mut replicas: FxHashMap<AffinityTerm, u32> = FxHashMap::default();
     let owners: Vec<(usize, SpecId)> = compiled.classes.iter().map(|class| class.spec).enumerate().collect();
     for &(class, spec) in &owners {
-        for term in own_host_preferences(&compiled.problem.specs[spec]) {
+        for (term, _) in own_host_preferences(&compiled.problem.specs[spec]) {
             *replicas.entry(term).or_default() += compiled.classes[class].pods.len() as u32;
         }
     }
     for &(class, spec) in &owners {
-        for term in own_host_preferences(&compiled.problem.specs[spec]) {
+        for (term, most) in own_host_preferences(&compiled.problem.specs[spec]) {
             let count = replicas.get(&term).copied().unwrap_or(1);
-            let limit = count.div_ceil(hosts).max(1);
-            let rule = rules.soften(&term, limit as i32);
+            let limit = if hosts == EACH { most } else { count.div_ceil(hosts).max(1) as i32 };
+            let rule = rules.soften(&term, limit);
             if !parts[class].owns_host.contains(&rule) {
                 parts[class].owns_host.push(rule);
             }

@@ -75,6 +75,23 @@ impl Headroom {
             left.iter_mut().zip(uses).for_each(|(left, &each)| *left = left.saturating_sub(spent(each)));
         }
     }
+
+    /// Counts the most of each resource that a node of one of `shapes`, all of one pool, may take.
+    pub(crate) fn spend_most(&mut self, compiled: &Compiled<'_>, shapes: impl Iterator<Item = usize>) {
+        let mut most: Option<(usize, Vec<i64>)> = None;
+        for shape in shapes {
+            let uses = &self.uses[shape];
+            match &mut most {
+                Some((_, most)) => most.iter_mut().zip(uses).for_each(|(most, &each)| *most = each.max(*most)),
+                None => most = Some((compiled.shapes[shape].pool, uses.clone())),
+            }
+        }
+        if let Some((pool, most)) = most
+            && let Some(left) = &mut self.left[pool]
+        {
+            left.iter_mut().zip(most).for_each(|(left, each)| *left = left.saturating_sub(each));
+        }
+    }
 }
 
 fn use_of(compiled: &Compiled<'_>, shape: usize, resource: &Resource) -> i64 {

@@ -19,12 +19,13 @@ mod exact;
 mod existing;
 mod fill;
 mod finish;
+mod first_fit;
 mod glue;
 pub(crate) mod ground;
 pub(crate) mod groups;
-mod grown;
 mod headroom;
 mod leftovers;
+mod local_search;
 pub(crate) mod pricing;
 mod recombine;
 pub(crate) mod replicas;
@@ -42,13 +43,14 @@ use rustc_hash::FxHashSet;
 
 use crate::compile::{Compiled, DomainRule};
 use crate::explain::Explainer;
-use crate::model::{Options, PreferencePolicy, Problem};
+use crate::model::{Options, Packing, PreferencePolicy, Problem};
 use crate::solution::{Reason, Solution};
 
 use construct::Opened;
 use drafts::draft;
 use ground::{Ground, Headroom};
 use groups::{Grouped, Reading};
+use local_search::Effort;
 use reserved::Reservations;
 use stock::Stock;
 use zones::Taste;
@@ -118,25 +120,30 @@ const ALIKE: f64 = 1.005;
 /// Packs the pending pods of `problem`.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
-    let (grouped, mut draft) = decide(&compiled, Taste::Cheapest, true);
-    let mut solution = finish::write(&compiled, &grouped, &mut draft);
-    if !solution.unschedulable.is_empty() {
-        solution = scarce::place(&compiled, grouped, draft, solution);
-    }
+    let mut solution = match options.packing {
+        Packing::Priced => packed(&compiled),
+        Packing::FirstFit => first_fit::plan(&compiled),
+    };
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution);
-    }
-    if options.grows_nodes {
-        grown::grow(problem, options, &mut solution);
     }
     let replicas = replicas::missing(problem, options, &solution.new_nodes);
     solution.new_nodes.extend(replicas);
     solution
 }
 
+fn packed(compiled: &Compiled<'_>) -> Solution {
+    let (grouped, mut draft) = decide(compiled, Taste::Cheapest, true);
+    let solution = finish::write(compiled, &grouped, &mut draft);
+    if solution.unschedulable.is_empty() { solution } else { scarce::place(compiled, grouped, draft, solution) }
+}
+
 /// The same in one go and without explanations.
 pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
+    if options.packing == Packing::FirstFit {
+        return first_fit::plan(&compiled);
+    }
     let (mut grouped, mut draft) = decide(&compiled, Taste::Cheapest, false);
     if draft.tasted && !draft.left.is_empty() {
         let (others, other) = decide(&compiled, Taste::Emptiest, false);
@@ -144,11 +151,7 @@ pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
             (grouped, draft) = (others, other);
         }
     }
-    let mut solution = finish::write(&compiled, &grouped, &mut draft);
-    if options.grows_nodes {
-        grown::grow(problem, options, &mut solution);
-    }
-    solution
+    finish::write(&compiled, &grouped, &mut draft)
 }
 
 /// With `compares`, what honouring preferred terms costs is looked at.
@@ -157,19 +160,20 @@ fn decide(compiled: &Compiled<'_>, taste: Taste, compares: bool) -> (Grouped, Dr
     let hosts = if respects && groups::prefers_hosts(compiled) { REPLICA_HOSTS } else { 0 };
     let nothing = Reading { spreads: false, hosts: 0 };
     let first = Reading { spreads: respects && groups::prefers_spread(compiled), hosts };
-    let (mut grouped, mut best) = read(compiled, &first, taste);
+    let effort = if compares { Effort::FULL } else { Effort::LITTLE };
+    let (mut grouped, mut best) = read(compiled, &first, taste, effort);
     if !compares {
         return (grouped, best);
     }
     if first.spreads && (best.opened.len() <= COMPARED_NODES || terrain::prices_differ_by_zone(compiled)) {
-        let (plain, other) = read(compiled, &Reading { spreads: false, hosts }, taste);
+        let (plain, other) = read(compiled, &Reading { spreads: false, hosts }, taste, effort);
         if (other.pods_left(&plain), other.price() * ALIKE) < (best.pods_left(&grouped), best.price()) {
             (grouped, best) = (plain, other);
         }
     }
     // What is only asked for keeps no pod pending.
     if first != nothing && !best.left.is_empty() {
-        let (plain, other) = read(compiled, &nothing, taste);
+        let (plain, other) = read(compiled, &nothing, taste, effort);
         if other.pods_left(&plain) < best.pods_left(&grouped) {
             (grouped, best) = (plain, other);
         }
@@ -177,9 +181,10 @@ fn decide(compiled: &Compiled<'_>, taste: Taste, compares: bool) -> (Grouped, Dr
     (grouped, best)
 }
 
-fn read(compiled: &Compiled<'_>, reading: &Reading, taste: Taste) -> (Grouped, Draft) {
+fn read(compiled: &Compiled<'_>, reading: &Reading, taste: Taste, effort: Effort) -> (Grouped, Draft) {
     let grouped = Grouped::new(compiled, reading, true);
-    let draft = settled(compiled, &grouped, taste);
+    let mut draft = settled(compiled, &grouped, taste);
+    local_search::improve(compiled, &grouped, &mut draft, effort);
     if compiled.problem.pods.len() <= search::MOST_PODS
         && let Some(found) = search_small(compiled, reading, &grouped, &draft)
     {

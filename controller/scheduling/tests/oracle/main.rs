@@ -7,6 +7,7 @@ mod brute_force;
 mod cases;
 mod crowds;
 mod disruption;
+mod first_fit;
 mod many_domains;
 mod mutations;
 mod order;
@@ -15,6 +16,7 @@ mod refused;
 mod replays;
 mod room;
 mod rules_hold;
+mod small_sets;
 
 use muster_scheduling::model::{Options, Problem};
 use muster_scheduling::{Solution, lower_bound, solve, validate};

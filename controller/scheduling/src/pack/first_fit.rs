@@ -1,0 +1,363 @@
+//! First fit, as Karpenter packs: not what anybody should launch, but what a plan is compared with.
+//!
+//! The large pods first, by cores and then memory. Each goes to the first existing node that takes it, else to the first
+//! planned one, those with the fewest pods first, else to a new one of the heaviest pool that allows it, whatever that
+//! costs. A planned node may become whatever type still holds its pods, in any cell that they leave, and a spread takes the
+//! emptiest domain; types and prices are looked at when all is placed.
+//!
+//! Where Karpenter is at a loss it is spared that here: a zone is decided, not left open, once anti-affinity asks, and of
+//! preferred terms all give way at once where a pod would stay pending.
+
+use std::cmp::Reverse;
+
+use fixedbitset::FixedBitSet;
+
+use super::construct::Opened;
+use super::groups::{EACH, Grouped, Reading};
+use super::headroom::Headroom;
+use super::reserved::Reservations;
+use super::terrain::{self, Standing};
+use super::zones::{self, Counts};
+use super::{Draft, finish, groups};
+use crate::compile::{CPU, Compiled, Demand, MEMORY, Part, fits};
+use crate::model::{PoolState, PreferencePolicy};
+use crate::solution::{Reason, Solution};
+
+/// Plans as Karpenter would.
+pub(super) fn plan(compiled: &Compiled<'_>) -> Solution {
+    let respects = compiled.options.preferences == PreferencePolicy::Respect;
+    let nothing = Reading { spreads: false, hosts: 0 };
+    let asks = respects && (groups::prefers_spread(compiled) || groups::prefers_hosts(compiled));
+    let first = if asks { Reading { spreads: groups::prefers_spread(compiled), hosts: EACH } } else { nothing.clone() };
+    let mut grouped = Grouped::new(compiled, &first, true);
+    let mut draft = Fitting::new(compiled, &grouped).run();
+    if asks && !draft.left.is_empty() {
+        let plain = Grouped::new(compiled, &nothing, true);
+        let other = Fitting::new(compiled, &plain).run();
+        if other.pods_left(&plain) < draft.pods_left(&grouped) {
+            (grouped, draft) = (plain, other);
+        }
+    }
+    Reservations::reclaim(compiled, &grouped, &mut draft.opened);
+    finish::write(compiled, &grouped, &mut draft)
+}
+
+/// What a node holds, as far as others have to know.
+#[derive(Clone)]
+struct Content {
+    units: Vec<u32>,
+    /// Groups of the units.
+    groups: Vec<u32>,
+    sizes: Vec<i32>,
+    /// Owners and targets by host rule.
+    owners: Vec<i32>,
+    targets: Vec<i32>,
+}
+
+/// A node that is planned.
+struct Claim {
+    content: Content,
+    /// By cell: what it may still become.
+    options: Vec<FixedBitSet>,
+    /// By dimension: the value that was decided.
+    decided: Vec<Option<usize>>,
+}
+
+struct Fitting<'a> {
+    compiled: &'a Compiled<'a>,
+    grouped: &'a Grouped,
+    standing: Vec<Standing>,
+    standing_admits: Vec<FixedBitSet>,
+    /// By position among the standing nodes.
+    on_standing: Vec<Content>,
+    claims: Vec<Claim>,
+    headroom: Headroom,
+    counts: Counts,
+    counting: Vec<FixedBitSet>,
+    /// By domain rule.
+    dimension_of: Vec<usize>,
+    /// Heaviest first, then by name, the last one first.
+    pools: Vec<usize>,
+}
+
+// === impl Content ===
+
+impl Content {
+    fn new(width: usize, rules: usize) -> Self {
+        let zeros = vec![0; rules];
+        Self { units: Vec::new(), groups: Vec::new(), sizes: vec![0; width], owners: zeros.clone(), targets: zeros }
+    }
+
+    fn count(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
+        owns.iter().for_each(|&rule| self.owners[rule as usize] += 1);
+        targets.iter().for_each(|&(rule, count)| self.targets[rule as usize] += count);
+    }
+
+    fn put(&mut self, unit: u32, group: u32, sizes: &[i32], part: &Part) {
+        self.units.push(unit);
+        self.groups.push(group);
+        self.sizes.iter_mut().zip(sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
+        self.count(&part.owns_host, &part.targets_host);
+    }
+
+    fn with(&self, sizes: &[i32]) -> Vec<i32> {
+        self.sizes.iter().zip(sizes).map(|(&sum, &size)| sum.saturating_add(size)).collect()
+    }
+}
+
+// === impl Fitting ===
+
+impl<'a> Fitting<'a> {
+    fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped) -> Self {
+        let standing = terrain::standing(compiled);
+        let standing_admits = terrain::standing_admits(compiled, &standing);
+        let (width, rules) = (compiled.columns.width(), grouped.rules.host.len());
+        let preloaded = |one: &Standing| {
+            let mut content = Content::new(width, rules);
+            for bound in &compiled.problem.nodes[one.node].bound {
+                let (owns, targets) = grouped.bound_on_host(bound);
+                content.count(&owns, &targets);
+            }
+            content
+        };
+        let problem = compiled.problem;
+        let open = |pool: &usize| {
+            let one = &problem.pools[*pool];
+            one.state == PoolState::Ready && one.missing_replicas.is_none()
+        };
+        let mut pools: Vec<usize> = (0..problem.pools.len()).filter(open).collect();
+        pools.sort_by_key(|&pool| Reverse((problem.pools[pool].weight, problem.pools[pool].name.clone())));
+        Self {
+            compiled,
+            grouped,
+            on_standing: standing.iter().map(preloaded).collect(),
+            counts: zones::bound_counts(compiled, grouped, &standing),
+            counting: terrain::counting_values(compiled, grouped, &standing),
+            standing,
+            standing_admits,
+            claims: Vec::new(),
+            headroom: Headroom::new(compiled),
+            dimension_of: zones::dimensions(compiled, grouped),
+            pools,
+        }
+    }
+
+    /// Places everything; what found no place is tried again as long as others find one.
+    fn run(mut self) -> Draft {
+        let groups = self.grouped.groups.iter().enumerate();
+        let units = groups.flat_map(|(number, group)| group.units.iter().map(move |&unit| (unit, number as u32)));
+        let mut queue: Vec<(u32, u32)> = units.collect();
+        queue.sort_by_key(|&(unit, group)| {
+            let sizes = &self.grouped.groups[group as usize].sizes;
+            (Reverse((sizes[CPU], sizes[MEMORY])), unit)
+        });
+        loop {
+            let waiting = queue.len();
+            queue.retain(|&(unit, group)| !self.place(unit, group));
+            if queue.is_empty() || queue.len() == waiting {
+                break;
+            }
+        }
+        let existing = self.standing.iter().zip(&self.on_standing).filter(|(_, content)| !content.units.is_empty());
+        let existing = existing.map(|(one, content)| (one.node, content.units.clone())).collect();
+        let left = queue.iter().map(|&(unit, _)| (unit, None::<Reason>)).collect();
+        let opened = self.claims.iter().filter_map(|claim| self.launched(claim)).collect();
+        Draft { opened, existing, left, tasted: false }
+    }
+
+    fn place(&mut self, unit: u32, group: u32) -> bool {
+        let of = &self.grouped.groups[group as usize];
+        if !of.part.joins.is_empty() {
+            return false;
+        }
+        if let Some(position) = (0..self.standing.len()).find(|&position| self.standing_takes(position, group)) {
+            self.on_standing[position].put(unit, group, &of.sizes, &of.part);
+            let cell = self.standing[position].cell;
+            self.count(&of.part, |dimension| self.compiled.cells.value_index(cell, dimension));
+            return true;
+        }
+        let mut order: Vec<usize> = (0..self.claims.len()).collect();
+        order.sort_by_key(|&claim| self.claims[claim].content.units.len());
+        for claim in order {
+            if let Some(narrowed) = self.narrowed(&self.claims[claim], group) {
+                self.put(claim, narrowed, unit, group);
+                return true;
+            }
+        }
+        for number in 0..self.pools.len() {
+            let claim = self.fresh(self.pools[number]);
+            if let Some(narrowed) = self.narrowed(&claim, group) {
+                self.claims.push(claim);
+                let last = self.claims.len() - 1;
+                self.put(last, narrowed, unit, group);
+                // Karpenter counts the largest of what the node may become.
+                let mut shapes = FixedBitSet::with_capacity(self.compiled.shapes.len());
+                self.claims[last].options.iter().for_each(|set| shapes.union_with(set));
+                self.headroom.spend_most(self.compiled, shapes.ones());
+                return true;
+            }
+        }
+        false
+    }
+
+    fn standing_takes(&self, position: usize, group: u32) -> bool {
+        let of = &self.grouped.groups[group as usize];
+        let (one, content) = (&self.standing[position], &self.on_standing[position]);
+        let parts = &self.grouped.signature_parts[of.signature as usize];
+        let value = |dimension: usize| self.compiled.cells.value_index(one.cell, dimension);
+        parts.iter().all(|&part| self.standing_admits[part as usize].contains(position))
+            && self.grouped.confines(of.signature, one.node)
+            && fits(&content.with(&of.sizes), &one.room)
+            && !self.is_blocked(&of.part, content)
+            && self.ruled(&of.part).into_iter().all(|dimension| match value(dimension) {
+                Some(value) => self.chosen(&of.part, dimension, &[value]).contains(&value),
+                None => false,
+            })
+    }
+
+    /// A node of a pool that may become everything that its limits leave.
+    fn fresh(&self, pool: usize) -> Claim {
+        let compiled = self.compiled;
+        let mut shapes = FixedBitSet::with_capacity(compiled.shapes.len());
+        let own = |shape: &usize| compiled.shapes[*shape].pool == pool && self.headroom.allows(compiled, *shape);
+        shapes.extend((0..compiled.shapes.len()).filter(own));
+        let at = |offered: &FixedBitSet| {
+            let mut set = offered.clone();
+            set.intersect_with(&shapes);
+            set
+        };
+        Claim {
+            content: Content::new(compiled.columns.width(), self.grouped.rules.host.len()),
+            options: compiled.bought().iter().map(at).collect(),
+            decided: vec![None; compiled.cells.dimensions.len()],
+        }
+    }
+
+    /// What a claim may become with a unit of `group` on it, and what that decides; `None` if nothing.
+    fn narrowed(&self, claim: &Claim, group: u32) -> Option<(Vec<FixedBitSet>, Vec<Option<usize>>)> {
+        let of = &self.grouped.groups[group as usize];
+        if self.is_blocked(&of.part, &claim.content) {
+            return None;
+        }
+        let sizes = claim.content.with(&of.sizes);
+        let compiled = self.compiled;
+        let admits = &self.grouped.admits[of.signature as usize];
+        let mut options: Vec<FixedBitSet> = claim.options.clone();
+        for (set, admitted) in options.iter_mut().zip(&**admits) {
+            set.intersect_with(admitted);
+            let small: Vec<usize> = set.ones().filter(|&shape| !fits(&sizes, &compiled.shapes[shape].room)).collect();
+            small.into_iter().for_each(|shape| set.remove(shape));
+        }
+        let mut decided = claim.decided.clone();
+        for dimension in self.ruled(&of.part) {
+            let values = compiled.cells.dimensions[dimension].values.len();
+            let cells = compiled.cells.by_value(dimension);
+            let possible = (0..values).filter(|&value| cells[value].ones().any(|cell| !options[cell].is_clear()));
+            let possible: Vec<usize> = possible.collect();
+            let &value = self.chosen(&of.part, dimension, &possible).first()?;
+            decided[dimension] = Some(value);
+            let inside = &cells[value];
+            let outside = options.iter_mut().enumerate().filter(|(cell, _)| !inside.contains(*cell));
+            outside.for_each(|(_, set)| set.clear());
+        }
+        options.iter().any(|set| !set.is_clear()).then_some((options, decided))
+    }
+
+    fn put(&mut self, claim: usize, narrowed: (Vec<FixedBitSet>, Vec<Option<usize>>), unit: u32, group: u32) {
+        let grouped = self.grouped;
+        let before = std::mem::replace(&mut self.claims[claim].decided, narrowed.1);
+        self.claims[claim].options = narrowed.0;
+        let decided = self.claims[claim].decided.clone();
+        // Those that came before count from the moment on in which the domain is known.
+        for other in self.claims[claim].content.groups.clone() {
+            let fresh = |dimension: usize| decided[dimension].filter(|_| before[dimension].is_none());
+            self.count(&grouped.groups[other as usize].part, fresh);
+        }
+        let of = &grouped.groups[group as usize];
+        self.claims[claim].content.put(unit, group, &of.sizes, &of.part);
+        self.count(&of.part, |dimension| decided[dimension]);
+    }
+
+    /// Dimensions that rules of a unit are about: those it owns, and anti-affinity of others.
+    fn ruled(&self, part: &Part) -> Vec<usize> {
+        let keeps_off = |rule: &u32| matches!(self.grouped.rules.domain[*rule as usize].demand, Demand::AtMost(_));
+        let targeted = part.targets_domain.iter().map(|&(rule, _)| rule).filter(keeps_off);
+        let mut dimensions: Vec<usize> = part
+            .owns_domain
+            .iter()
+            .copied()
+            .chain(targeted)
+            .map(|rule| self.dimension_of[rule as usize])
+            .filter(|&dimension| dimension != usize::MAX)
+            .collect();
+        dimensions.sort_unstable();
+        dimensions.dedup();
+        dimensions
+    }
+
+    /// The values among `possible` that the rules allow a unit, the one with the fewest targets first.
+    fn chosen(&self, part: &Part, dimension: usize, possible: &[usize]) -> Vec<usize> {
+        let here = |rule: &&u32| self.dimension_of[**rule as usize] == dimension;
+        let own = |rule: u32| part.targets_domain.iter().find(|(one, _)| *one == rule).map_or(0, |&(_, count)| count);
+        let targets = |rule: u32, value: usize| self.counts.targets[rule as usize][value];
+        let demand = |rule: u32| &self.grouped.rules.domain[rule as usize].demand;
+        let allows = |rule: u32, value: usize| match *demand(rule) {
+            Demand::Spread { max_skew, min_domains, .. } => {
+                let (all, counting) = (&self.counts.targets[rule as usize], &self.counting[rule as usize]);
+                targets(rule, value) + own(rule) - zones::fewest(all, counting, min_domains) <= max_skew
+            }
+            Demand::AtMost(limit) => targets(rule, value) + own(rule) <= limit,
+            Demand::Company => targets(rule, value) > 0 || own(rule) > 0 && self.counts.total[rule as usize] == 0,
+        };
+        let kept_off = |value: usize| {
+            part.targets_domain.iter().any(|&(rule, count)| match *demand(rule) {
+                Demand::AtMost(limit) if self.dimension_of[rule as usize] == dimension => {
+                    self.counts.owners[rule as usize][value] > 0 && targets(rule, value) + count > limit
+                }
+                _ => false,
+            })
+        };
+        let owned: Vec<u32> = part.owns_domain.iter().filter(here).copied().collect();
+        let suits = |value: &usize| owned.iter().all(|&rule| allows(rule, *value)) && !kept_off(*value);
+        let mut values: Vec<usize> = possible.iter().copied().filter(suits).collect();
+        let spread = |rule: &&u32| matches!(demand(**rule), Demand::Spread { .. });
+        values.sort_by_key(|&value| owned.iter().filter(spread).map(|&rule| targets(rule, value)).sum::<i32>());
+        values
+    }
+
+    fn is_blocked(&self, part: &Part, content: &Content) -> bool {
+        let limit = |rule: u32| self.grouped.rules.host[rule as usize].limit;
+        let own = |rule: u32| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
+        part.owns_host.iter().any(|&rule| content.targets[rule as usize] + own(rule) > limit(rule))
+            || part.targets_host.iter().any(|&(rule, count)| {
+                content.owners[rule as usize] > 0 && content.targets[rule as usize] + count > limit(rule)
+            })
+    }
+
+    /// Counts a unit in the domains that are known.
+    fn count(&mut self, part: &Part, value: impl Fn(usize) -> Option<usize>) {
+        let dimension_of = &self.dimension_of;
+        let value_of = |rule: u32| Some(dimension_of[rule as usize]).filter(|&at| at != usize::MAX).and_then(&value);
+        for &(rule, count) in &part.targets_domain {
+            if let Some(value) = value_of(rule) {
+                self.counts.total[rule as usize] += count;
+                self.counts.targets[rule as usize][value] += count;
+            }
+        }
+        for &rule in &part.owns_domain {
+            if let Some(value) = value_of(rule) {
+                self.counts.owners[rule as usize][value] += 1;
+            }
+        }
+    }
+
+    /// The cheapest that a claim may be.
+    fn launched(&self, claim: &Claim) -> Option<Opened> {
+        let compiled = self.compiled;
+        let options = claim.options.iter().enumerate();
+        let all = options
+            .flat_map(|(cell, set)| set.ones().map(move |shape| (compiled.shapes[shape].price[cell], shape, cell)));
+        let (price, shape, cell) = all.min_by(|a, b| a.0.total_cmp(&b.0).then((a.2, a.1).cmp(&(b.2, b.1))))?;
+        Some(Opened { shape, cell, price, units: claim.content.units.clone(), reserved: None })
+    }
+}

@@ -1,0 +1,135 @@
+//! What can be launched where, as far as the rules between pods tell cells apart.
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use crate::compile::{Compiled, fits};
+use crate::pack::ground::Ground;
+use crate::pack::groups::Grouped;
+
+/// A way to launch a node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offer {
+    /// USD per hour.
+    pub(super) price: f64,
+    pub(super) shape: usize,
+    pub(super) cell: usize,
+}
+
+/// Cells in which the rules about domains see no difference. What else they differ in (the capacity type, mostly) is
+/// decided by the price when the content of a node is known.
+pub(super) struct Place {
+    /// One of its cells.
+    pub(super) cell: usize,
+    /// Cheapest first.
+    pub(super) offers: Vec<Offer>,
+}
+
+/// All places.
+pub(super) struct Market<'a> {
+    compiled: &'a Compiled<'a>,
+    grouped: &'a Grouped,
+    ground: &'a Ground<'a>,
+    pub(super) places: Vec<Place>,
+    /// By cell.
+    pub(super) place_of: Vec<usize>,
+    /// By place and group: the weight of the heaviest pool that can hold a unit; empty if all pools weigh the same.
+    tiers: Vec<Vec<i32>>,
+}
+
+impl<'a> Market<'a> {
+    pub(super) fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped, ground: &'a Ground<'a>) -> Self {
+        let mut ruled = FixedBitSet::with_capacity(compiled.cells.dimensions.len());
+        ruled.extend(grouped.rules.domain.iter().filter_map(|rule| compiled.cells.dimension(&rule.key)));
+        let mut ids: FxHashMap<Vec<Option<usize>>, usize> = FxHashMap::default();
+        let mut places: Vec<Place> = Vec::new();
+        let mut place_of = Vec::with_capacity(compiled.cells.len());
+        for cell in 0..compiled.cells.len() {
+            let values = ruled.ones().map(|dimension| compiled.cells.value_index(cell, dimension)).collect();
+            let place = *ids.entry(values).or_insert_with(|| {
+                places.push(Place { cell, offers: Vec::new() });
+                places.len() - 1
+            });
+            place_of.push(place);
+            let shapes = ground.by_price[cell].iter();
+            places[place].offers.extend(shapes.map(|&shape| Offer {
+                price: compiled.shapes[shape].price[cell],
+                shape,
+                cell,
+            }));
+        }
+        for place in &mut places {
+            place.offers.sort_by(|a, b| a.price.total_cmp(&b.price).then((a.shape, a.cell).cmp(&(b.shape, b.cell))));
+        }
+        let mut market = Self { compiled, grouped, ground, places, place_of, tiers: Vec::new() };
+        let mut weights = compiled.problem.pools.iter().map(|pool| pool.weight);
+        let first = weights.next();
+        if weights.any(|weight| Some(weight) != first) {
+            market.tiers = market.heaviest();
+        }
+        market
+    }
+
+    /// By place and group. A unit that no rule about domains looks at may go to any place, so a heavier pool anywhere counts.
+    fn heaviest(&self) -> Vec<Vec<i32>> {
+        let groups = self.grouped.groups.iter();
+        let by_group: Vec<Vec<i32>> = groups
+            .map(|group| {
+                let admits = &self.grouped.admits[group.signature as usize];
+                let holds = |offer: &&Offer| {
+                    admits[offer.cell].contains(offer.shape)
+                        && fits(&group.sizes, &self.compiled.shapes[offer.shape].room)
+                };
+                let weight = |offer: &Offer| self.ground.weight_of(offer.shape);
+                let of_place = |place: &Place| place.offers.iter().filter(holds).map(weight).max().unwrap_or(i32::MIN);
+                let mut tiers: Vec<i32> = self.places.iter().map(of_place).collect();
+                if group.part.owns_domain.is_empty() && group.part.targets_domain.is_empty() {
+                    let most = tiers.iter().copied().max().unwrap_or(i32::MIN);
+                    tiers.fill(most);
+                }
+                tiers
+            })
+            .collect();
+        (0..self.places.len()).map(|place| by_group.iter().map(|tiers| tiers[place]).collect()).collect()
+    }
+
+    /// The cheapest offer of a place, number `from` or after it, that is opened for units of `groups`, which take `sizes`
+    /// together; below this price.
+    pub(super) fn cheapest(
+        &self,
+        place: usize,
+        from: usize,
+        sizes: &[i32],
+        groups: impl Iterator<Item = u32> + Clone,
+        below: f64,
+    ) -> Option<usize> {
+        let offers = self.places[place].offers.get(from..)?;
+        for (offset, offer) in offers.iter().enumerate() {
+            if offer.price >= below {
+                return None;
+            }
+            if fits(sizes, &self.compiled.shapes[offer.shape].room)
+                && self.admits(offer, groups.clone())
+                && groups.clone().all(|group| self.is_for(place, offer, group))
+            {
+                return Some(from + offset);
+            }
+        }
+        None
+    }
+
+    /// Whether the signatures of `groups` admit an offer.
+    pub(super) fn admits(&self, offer: &Offer, mut groups: impl Iterator<Item = u32>) -> bool {
+        groups.all(|group| {
+            let signature = self.grouped.groups[group as usize].signature as usize;
+            self.grouped.admits[signature][offer.cell].contains(offer.shape)
+        })
+    }
+
+    /// Whether no pool is heavier that could hold a unit of `group`. Where one is, the unit may use what room is left, but
+    /// no node is opened or grows for it.
+    pub(super) fn is_for(&self, place: usize, offer: &Offer, group: u32) -> bool {
+        let tiers = self.tiers.get(place);
+        tiers.is_none_or(|tiers| tiers[group as usize] <= self.ground.weight_of(offer.shape))
+    }
+}

@@ -1,0 +1,239 @@
+//! Nodes of a plan while it is changed: what may be bought anew, what is reserved, and what stands already.
+
+use smallvec::SmallVec;
+
+use super::market::Market;
+use super::tally::Tally;
+use crate::compile::{Compiled, Part, fits};
+use crate::pack::construct::Opened;
+use crate::pack::groups::Grouped;
+use crate::pack::terrain::Standing;
+
+/// A unit, and its group.
+pub(super) type Member = (u32, u32);
+
+/// What a seat is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// Bought for what it holds: number of the offer in its place.
+    Bought(usize),
+    /// Of one shape, whatever it holds: shape, cell, offering, USD per hour.
+    Reserved(usize, usize, usize, f64),
+    /// Position among the standing nodes.
+    Standing(usize),
+}
+
+/// A node of the plan.
+#[derive(Debug, Clone)]
+pub(super) struct Seat {
+    pub(super) kind: Kind,
+    pub(super) place: usize,
+    /// Of the units, not of bound pods.
+    pub(super) sizes: Vec<i32>,
+    pub(super) members: SmallVec<[Member; 8]>,
+    /// Units of host rules on it: owners and targets.
+    owners: Vec<i32>,
+    targets: Vec<i32>,
+    /// What the seat was called when it was last changed: combinations are tried once.
+    pub(super) name: u32,
+}
+
+/// All seats, and what the rules count.
+pub(super) struct Table<'a> {
+    pub(super) compiled: &'a Compiled<'a>,
+    pub(super) grouped: &'a Grouped,
+    pub(super) market: &'a Market<'a>,
+    pub(super) standing: &'a [Standing],
+    pub(super) standing_admits: &'a [fixedbitset::FixedBitSet],
+    pub(super) tally: Tally<'a>,
+    pub(super) seats: Vec<Seat>,
+    /// USD per hour of what is bought.
+    pub(super) price: f64,
+    /// Nothing is on it.
+    pub(super) blank: Seat,
+}
+
+// === impl Seat ===
+
+impl Seat {
+    pub(super) fn new(kind: Kind, place: usize, width: usize, rules: usize) -> Self {
+        Self {
+            kind,
+            place,
+            sizes: vec![0; width],
+            members: SmallVec::new(),
+            owners: vec![0; rules],
+            targets: vec![0; rules],
+            name: 0,
+        }
+    }
+
+    /// Counts pods that are on the node and stay there.
+    pub(super) fn preload(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
+        owns.iter().for_each(|&rule| self.owners[rule as usize] += 1);
+        targets.iter().for_each(|&(rule, count)| self.targets[rule as usize] += count);
+    }
+
+    /// Whether it is bought, and has units that could be somewhere else.
+    pub(super) fn can_be_emptied(&self) -> bool {
+        matches!(self.kind, Kind::Bought(_)) && !self.members.is_empty()
+    }
+
+    fn change(&mut self, part: &Part, sizes: &[i32], times: i32) {
+        self.sizes.iter_mut().zip(sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size * times));
+        part.owns_host.iter().for_each(|&rule| self.owners[rule as usize] += times);
+        part.targets_host.iter().for_each(|&(rule, count)| self.targets[rule as usize] += count * times);
+    }
+}
+
+// === impl Table ===
+
+impl Table<'_> {
+    /// USD per hour of a seat; 0 if it is not bought.
+    pub(super) fn price_of(&self, seat: &Seat) -> f64 {
+        if seat.members.is_empty() { 0.0 } else { self.price_at(seat.place, seat.kind) }
+    }
+
+    /// The same of one that is `kind` and not empty.
+    pub(super) fn price_at(&self, place: usize, kind: Kind) -> f64 {
+        match kind {
+            Kind::Bought(offer) => self.market.places[place].offers[offer].price,
+            Kind::Reserved(..) | Kind::Standing(_) => 0.0,
+        }
+    }
+
+    /// What a seat that is `kind` has room for.
+    pub(super) fn room_at(&self, place: usize, kind: Kind) -> &[i32] {
+        match kind {
+            Kind::Bought(offer) => {
+                let offer = self.market.places[place].offers[offer];
+                &self.compiled.shapes[offer.shape].room
+            }
+            Kind::Reserved(shape, ..) => &self.compiled.shapes[shape].room,
+            Kind::Standing(position) => &self.standing[position].room,
+        }
+    }
+
+    /// What the seat is with a unit of `group` on it too, if that is possible for less than `below` USD per hour more.
+    pub(super) fn with_one_more(&self, seat: &Seat, place: usize, group: u32, below: f64) -> Option<Kind> {
+        let of = &self.grouped.groups[group as usize];
+        if self.is_blocked(&of.part, seat) || !self.tally.admits(&of.part, place) {
+            return None;
+        }
+        let mut sizes: SmallVec<[i32; 8]> = SmallVec::from_slice(&seat.sizes);
+        sizes.iter_mut().zip(&*of.sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
+        let held = match seat.kind {
+            Kind::Bought(offer) => {
+                let present = &self.market.places[place].offers[offer];
+                let stays = !seat.members.is_empty()
+                    && fits(&sizes, &self.compiled.shapes[present.shape].room)
+                    && self.market.admits(present, std::iter::once(group));
+                if stays {
+                    return Some(seat.kind);
+                }
+                let groups = seat.members.iter().map(|&(_, group)| group).chain([group]);
+                let most = self.price_of(seat) + below;
+                return self.market.cheapest(place, offer, &sizes, groups, most).map(Kind::Bought);
+            }
+            Kind::Reserved(shape, cell, ..) => {
+                self.grouped.admits[of.signature as usize][cell].contains(shape)
+                    && fits(&sizes, &self.compiled.shapes[shape].room)
+            }
+            Kind::Standing(position) => {
+                let one = &self.standing[position];
+                let parts = &self.grouped.signature_parts[of.signature as usize];
+                parts.iter().all(|&part| self.standing_admits[part as usize].contains(position))
+                    && self.grouped.confines(of.signature, one.node)
+                    && fits(&sizes, &one.room)
+            }
+        };
+        held.then_some(seat.kind)
+    }
+
+    fn is_blocked(&self, part: &Part, seat: &Seat) -> bool {
+        let limit = |rule: u32| self.grouped.rules.host[rule as usize].limit;
+        let own = |rule: u32| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
+        part.owns_host.iter().any(|&rule| seat.targets[rule as usize] + own(rule) > limit(rule))
+            || part.targets_host.iter().any(|&(rule, count)| {
+                seat.owners[rule as usize] > 0 && seat.targets[rule as usize] + count > limit(rule)
+            })
+    }
+
+    /// Puts a unit on a seat that is then `kind`.
+    pub(super) fn put(&mut self, at: usize, (unit, group): Member, kind: Kind) {
+        let of = &self.grouped.groups[group as usize];
+        self.price -= self.price_of(&self.seats[at]);
+        let seat = &mut self.seats[at];
+        seat.kind = kind;
+        seat.members.push((unit, group));
+        seat.change(&of.part, &of.sizes, 1);
+        self.tally.count(&of.part, self.seats[at].place, 1);
+        self.price += self.price_of(&self.seats[at]);
+    }
+
+    /// Takes the last unit of a seat away, which is then `kind` again.
+    pub(super) fn take_back(&mut self, at: usize, kind: Kind) {
+        self.price -= self.price_of(&self.seats[at]);
+        let seat = &mut self.seats[at];
+        seat.kind = kind;
+        if let Some((_, group)) = seat.members.pop() {
+            let of = &self.grouped.groups[group as usize];
+            seat.change(&of.part, &of.sizes, -1);
+            self.tally.count(&of.part, self.seats[at].place, -1);
+        }
+        self.price += self.price_of(&self.seats[at]);
+    }
+
+    /// Empties a seat; returns what it was.
+    pub(super) fn clear(&mut self, at: usize) -> Seat {
+        let old = &self.seats[at];
+        let price = self.price_of(old);
+        let empty = Seat::new(old.kind, old.place, old.sizes.len(), old.owners.len());
+        self.price -= price;
+        let old = std::mem::replace(&mut self.seats[at], empty);
+        for &(_, group) in &old.members {
+            self.tally.count(&self.grouped.groups[group as usize].part, old.place, -1);
+        }
+        old
+    }
+
+    /// Gives a seat back what was cleared.
+    pub(super) fn restore(&mut self, at: usize, old: Seat) {
+        for &(_, group) in &old.members {
+            self.tally.count(&self.grouped.groups[group as usize].part, old.place, 1);
+        }
+        self.price += self.price_of(&old);
+        self.seats[at] = old;
+    }
+
+    /// The nodes of `seats` that are launched, in their order.
+    pub(super) fn opened(&self, seats: &[Seat]) -> Vec<Opened> {
+        let full = seats.iter().filter(|seat| !seat.members.is_empty());
+        full.filter_map(|seat| {
+            let units = seat.members.iter().map(|&(unit, _)| unit).collect();
+            match seat.kind {
+                Kind::Bought(offer) => {
+                    let offer = self.market.places[seat.place].offers[offer];
+                    Some(Opened { shape: offer.shape, cell: offer.cell, price: offer.price, units, reserved: None })
+                }
+                Kind::Reserved(shape, cell, offering, price) => {
+                    Some(Opened { shape, cell, price, units, reserved: Some(offering) })
+                }
+                Kind::Standing(_) => None,
+            }
+        })
+        .collect()
+    }
+
+    /// The nodes of `seats` that stand already and get units.
+    pub(super) fn standing_of(&self, seats: &[Seat]) -> Vec<(usize, Vec<u32>)> {
+        let full = seats.iter().filter(|seat| !seat.members.is_empty());
+        full.filter_map(|seat| match seat.kind {
+            Kind::Standing(position) => {
+                Some((self.standing[position].node, seat.members.iter().map(|&(unit, _)| unit).collect()))
+            }
+            Kind::Bought(_) | Kind::Reserved(..) => None,
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,150 @@
+//! What the rules about domains count, while units come and go.
+
+use fixedbitset::FixedBitSet;
+
+use super::market::Market;
+use crate::compile::{Compiled, Demand, Part};
+use crate::pack::groups::Grouped;
+use crate::pack::terrain::{self, Standing};
+use crate::pack::zones::{self, Counts};
+
+/// No value: nodes of the place lack the label.
+const NONE: usize = usize::MAX;
+
+/// Counts by rule and value, and what is still to come.
+pub(super) struct Tally<'a> {
+    grouped: &'a Grouped,
+    counts: Counts,
+    /// Pending units, owners or targets, by rule and value: what bound pods do to each other is not judged.
+    touched: Vec<Vec<i32>>,
+    /// Targets that are lifted, by rule.
+    lifted: Vec<i32>,
+    /// Values that count for the minimum of a spread.
+    counting: Vec<FixedBitSet>,
+    /// By rule and place.
+    value_of: Vec<Vec<usize>>,
+    /// By rule: the skew that is allowed.
+    most_skew: Vec<i32>,
+}
+
+impl<'a> Tally<'a> {
+    pub(super) fn new(
+        compiled: &'a Compiled<'a>,
+        grouped: &'a Grouped,
+        standing: &[Standing],
+        market: &Market<'_>,
+    ) -> Self {
+        let counts = zones::bound_counts(compiled, grouped, standing);
+        let value_in = |dimension: usize, cell: usize| {
+            if dimension == NONE { NONE } else { compiled.cells.value_index(cell, dimension).unwrap_or(NONE) }
+        };
+        let by_place = |&dimension: &usize| market.places.iter().map(|place| value_in(dimension, place.cell)).collect();
+        Self {
+            grouped,
+            touched: counts.targets.iter().map(|values| vec![0; values.len()]).collect(),
+            counts,
+            lifted: vec![0; grouped.rules.domain.len()],
+            counting: terrain::counting_values(compiled, grouped, standing),
+            value_of: zones::dimensions(compiled, grouped).iter().map(by_place).collect(),
+            most_skew: Vec::new(),
+        }
+    }
+
+    /// Takes the skews that there are as allowed where they are above what is asked: preferred spreads.
+    pub(super) fn allow_what_is(&mut self) {
+        let rules = self.grouped.rules.domain.iter().enumerate();
+        self.most_skew = rules
+            .map(|(rule, one)| match one.demand {
+                Demand::Spread { max_skew, min_domains, .. } => {
+                    let fewest = zones::fewest(&self.counts.targets[rule], &self.counting[rule], min_domains);
+                    self.most_judged(rule).map_or(max_skew, |most| max_skew.max(most - fewest))
+                }
+                Demand::AtMost(_) | Demand::Company => 0,
+            })
+            .collect();
+    }
+
+    /// Counts a unit that a place gets (`times` 1) or loses (-1).
+    pub(super) fn count(&mut self, part: &Part, place: usize, times: i32) {
+        for &rule in &part.owns_domain {
+            let value = self.value_of[rule as usize][place];
+            if value != NONE {
+                self.counts.owners[rule as usize][value] += times;
+                self.touched[rule as usize][value] += times;
+            }
+        }
+        for &(rule, count) in &part.targets_domain {
+            let value = self.value_of[rule as usize][place];
+            if value != NONE {
+                self.counts.targets[rule as usize][value] += count * times;
+                self.touched[rule as usize][value] += times;
+            }
+        }
+    }
+
+    /// Notes that a unit is to be placed (`times` 1), or no longer (-1).
+    pub(super) fn lift(&mut self, part: &Part, times: i32) {
+        part.targets_domain.iter().for_each(|&(rule, count)| self.lifted[rule as usize] += count * times);
+    }
+
+    /// Whether a unit may go to a place, balance aside.
+    pub(super) fn admits(&self, part: &Part, place: usize) -> bool {
+        let value = |rule: u32| self.value_of[rule as usize][place];
+        let demand = |rule: u32| &self.grouped.rules.domain[rule as usize].demand;
+        let owned = part.owns_domain.iter().all(|&rule| match *demand(rule) {
+            _ if value(rule) == NONE => false,
+            Demand::AtMost(limit) => {
+                let own = part.targets_domain.iter().find(|(target, _)| *target == rule).map_or(0, |&(_, count)| count);
+                self.counts.targets[rule as usize][value(rule)] + own <= limit
+            }
+            Demand::Spread { .. } | Demand::Company => true,
+        });
+        owned
+            && part.targets_domain.iter().all(|&(rule, count)| match *demand(rule) {
+                Demand::AtMost(limit) if value(rule) != NONE => {
+                    let (rule, value) = (rule as usize, value(rule));
+                    self.counts.owners[rule][value] == 0 || self.counts.targets[rule][value] + count <= limit
+                }
+                _ => true,
+            })
+    }
+
+    /// Whether the spreads that `part` is about can still be had with what is lifted; once nothing is, whether they hold.
+    pub(super) fn is_balanced(&self, part: &Part) -> bool {
+        let targets = part.targets_domain.iter().map(|&(rule, _)| rule);
+        part.owns_domain.iter().copied().chain(targets).all(|rule| self.can_balance(rule as usize))
+    }
+
+    /// Where the emptiest domains need more than is left to come, no balance is possible.
+    fn can_balance(&self, rule: usize) -> bool {
+        let Demand::Spread { min_domains, .. } = self.grouped.rules.domain[rule].demand else { return true };
+        let Some(most) = self.most_judged(rule) else { return true };
+        let counting = &self.counting[rule];
+        let least = most - self.most_skew[rule];
+        if (counting.count_ones(..) as i32) < min_domains {
+            return least <= 0;
+        }
+        let lacks = counting.ones().map(|value| (least - self.counts.targets[rule][value]).max(0));
+        lacks.sum::<i32>() <= self.lifted[rule]
+    }
+
+    /// Targets in the fullest value that has an owner and got a pending unit.
+    fn most_judged(&self, rule: usize) -> Option<i32> {
+        let values = self.counts.targets[rule].iter().zip(&self.counts.owners[rule]).zip(&self.touched[rule]);
+        let judged = values.filter(|&((_, &owners), &touched)| owners > 0 && touched > 0);
+        judged.map(|((&targets, _), _)| targets).max()
+    }
+
+    /// Places that a unit now in `place` can be in without leaving company, or company leaving others.
+    pub(super) fn in_company(&self, part: &Part, place: usize) -> u64 {
+        let places = self.value_of.first().map_or(64, Vec::len).min(64);
+        let all = if places == 64 { u64::MAX } else { (1 << places) - 1 };
+        let involved = part.owns_domain.iter().copied().chain(part.targets_domain.iter().map(|&(rule, _)| rule));
+        let company = involved.filter(|&rule| self.grouped.rules.domain[rule as usize].demand == Demand::Company);
+        company.fold(all, |mask, rule| {
+            let values = &self.value_of[rule as usize];
+            let same = (0..places).filter(|&other| values[other] == values[place]);
+            mask & same.fold(0, |mask, place| mask | 1 << place)
+        })
+    }
+}
