@@ -42,6 +42,7 @@ use self::desk::{Desk, Settings};
 pub use self::dry_run::{Disruption, Launch, Report, Unplaced};
 use self::election::Candidate;
 use self::metrics::Metrics;
+#[cfg(feature = "ec2")]
 pub(crate) use self::provider::readiness;
 pub use self::provider::{Provider, Resolved};
 use crate::disruption::Tempo;
