@@ -89,6 +89,8 @@ async fn user_data_that_makes_no_node_launches_nothing() {
     let conditions = class.data["status"]["conditions"].as_array().unwrap();
     let valid = conditions.iter().find(|one| one["type"] == "BootstrapValid").unwrap();
     assert_eq!(valid["status"], "False", "{valid}");
+    // Or the pod hears first that its pool is not ready, and of the next reason only after a while.
+    ground.pool_is_ready().await;
     ground.deploy(1, json!({})).await;
     ground.event("Pod", "FailedScheduling", valid["reason"].as_str().unwrap()).await;
     assert!(ground.claims().list(&ListParams::default()).await.unwrap().items.is_empty());

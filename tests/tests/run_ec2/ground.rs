@@ -229,6 +229,13 @@ impl Ground {
         text(condition(&found.await.unwrap(), kind).unwrap(), "message")
     }
 
+    /// Waits until the pool may launch.
+    pub(crate) async fn pool_is_ready(&self) {
+        let pools = self.of_kind("karpenter.sh", "NodePool");
+        let is = |one: &DynamicObject| condition(one, "Ready").is_some_and(|found| found["status"] == "True");
+        wait::until(pools, "general", SOON, "the pool is ready", is).await.unwrap();
+    }
+
     /// Deletes pods, claims, pool and class, and waits until nothing is left of them, here and in EC2.
     pub(crate) async fn clear(&self) {
         self.cluster().kubectl(&["delete", "deployment", "web", "--ignore-not-found"]).await.unwrap();
