@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::market::Market;
+use super::market::{Market, Offer};
 use super::tally::Tally;
 use crate::compile::{Compiled, Part, fits};
 use crate::pack::construct::Opened;
@@ -124,11 +124,13 @@ impl Table<'_> {
         sizes.iter_mut().zip(&*of.sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
         let held = match seat.kind {
             Kind::Bought(offer) => {
-                let present = &self.market.places[place].offers[offer];
-                let stays = !seat.members.is_empty()
-                    && fits(&sizes, &self.compiled.shapes[present.shape].room)
-                    && self.market.admits(present, std::iter::once(group));
-                if stays {
+                // A seat that is empty is nothing yet, and there may be nothing on sale at its place.
+                let present = self.market.places[place].offers.get(offer).filter(|_| !seat.members.is_empty());
+                let stays = |present: &Offer| {
+                    fits(&sizes, &self.compiled.shapes[present.shape].room)
+                        && self.market.admits(present, std::iter::once(group))
+                };
+                if present.is_some_and(stays) {
                     return Some(seat.kind);
                 }
                 let groups = seat.members.iter().map(|&(_, group)| group).chain([group]);
