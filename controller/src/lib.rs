@@ -20,7 +20,7 @@
 //! [`watch`] keeps [`state`] up, object by object. [`provision`] decides which NodeClaims are made for pods that wait,
 //! [`lifecycle`] what becomes of a NodeClaim from its launch to its end, [`disruption`] what becomes of a command that
 //! takes nodes away, [`pools`] and [`classes`] what NodePools and NodeClasses say of themselves. Each gives a [`step`].
-//! [`edge`] carries it out, [`ec2`] and [`kwok`] are clouds, and [`run`] is the controller that drives them, but for [`disruption`].
+//! [`edge`] carries it out, [`ec2`] and [`kwok`] are clouds, and [`run`] is the controller that drives all of them.
 //!
 //! [`simulate`] plays a cluster in virtual time with all of these stages, and an edge in memory.
 //!

@@ -1,11 +1,11 @@
 //! `muster run`: the controller, from its options to its last write.
 //!
 //! ```text
-//!   Options ──► run ──┬─► watch::follow ──► Picture ─────────────────────────────┐
-//!                     ├─► serve: /metrics, /healthz, /readyz                     │
-//!                     ├─► election: the Lease ──► Gate ─► Fence                  ▼
-//!                     │                                    └─ open ──► leader: agenda, looks, rounds ──► edge ──► API server
-//!                     └─ SIGTERM: stop looking, give the lease up, end                                    └────► cloud
+//!   Options ──► run ──┬─► watch::follow ──► Picture ──────────────────────────────────┐
+//!                     ├─► serve: /metrics, /healthz, /readyz                          │
+//!                     ├─► election: the Lease ──► Gate ─► Fence                       ▼
+//!                     │                                    └─ open ──► leader: looks, rounds, disruption ──► edge ──► API server
+//!                     └─ SIGTERM: stop looking, give the lease up, end                                         └────► cloud
 //! ```
 //!
 //! Every replica follows the cluster, so that whoever is elected leads at once. Only the leader writes, and only while

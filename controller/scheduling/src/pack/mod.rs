@@ -5,10 +5,12 @@
 //!   groups ─► glue ─► zones ─► stock ─► existing ─► reserved ─► construct (prices, fill, exact) ─► draft
 //!                       ▲                                        once per settings                  │
 //!                       └── again without what was left over ◄── balance ◄──────────────────────────┤
+//!              local_search (few nodes: some are emptied, and their pods choose anew, zones too) ◄──┤
 //!                                                        search (a few pods: every placement) ◄─────┘
 //!   (where prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
 //! then:
 //!   draft ─► finish (launches, limits) ─► scarce (pods left: leftovers, other ways, priorities) ─► replicas ─► Solution
+//! and as Karpenter packs, for comparison only: first_fit ─► Solution
 //! ```
 
 mod balance;
