@@ -1,5 +1,7 @@
 //! Days drawn by lot.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use muster_api::nodepool::DisruptionReason;
@@ -143,27 +145,42 @@ fn shrink(mut script: Script, seed: u64) -> Script {
     script
 }
 
-/// Plays the days of these seeds; the first that breaks a rule fails the test, as small as it can be made.
-fn play_all(seeds: impl Iterator<Item = u64>) {
-    for seed in seeds {
-        let script = lot(seed);
-        if broken(&script, seed).is_empty() {
-            continue;
+/// Plays the days of these seeds on all cores; each core's first that breaks a rule fails the test, as small as it can be made.
+fn play_all(seeds: Range<u64>) {
+    let next = AtomicU64::new(seeds.start);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if !seeds.contains(&seed) {
+                        break;
+                    }
+                    play(seed);
+                }
+            });
         }
-        let small = shrink(script, seed);
-        let text = serde_saphyr::to_string(&small.document()).unwrap();
-        let folder = std::env::temp_dir().join("muster-simulation");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(format!("{seed}.yaml")), &text).unwrap();
-        std::fs::write(folder.join("cluster.yaml"), CLUSTER).unwrap();
-        std::fs::write(folder.join("catalogue.yaml"), super::CATALOGUE).unwrap();
-        panic!(
-            "seed {seed} breaks:\n{}\n\nPlay it again: muster simulate -f {folder}/cluster.yaml --catalog \
-             {folder}/catalogue.yaml --script {folder}/{seed}.yaml --seed {seed}\n\n{text}",
-            broken(&small, seed).join("\n"),
-            folder = folder.display()
-        );
+    });
+}
+
+fn play(seed: u64) {
+    let script = lot(seed);
+    if broken(&script, seed).is_empty() {
+        return;
     }
+    let small = shrink(script, seed);
+    let text = serde_saphyr::to_string(&small.document()).unwrap();
+    let folder = std::env::temp_dir().join("muster-simulation");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(format!("{seed}.yaml")), &text).unwrap();
+    std::fs::write(folder.join("cluster.yaml"), CLUSTER).unwrap();
+    std::fs::write(folder.join("catalogue.yaml"), super::CATALOGUE).unwrap();
+    panic!(
+        "seed {seed} breaks:\n{}\n\nPlay it again: muster simulate -f {folder}/cluster.yaml --catalog \
+         {folder}/catalogue.yaml --script {folder}/{seed}.yaml --seed {seed}\n\n{text}",
+        broken(&small, seed).join("\n"),
+        folder = folder.display()
+    );
 }
 
 #[test]

@@ -21,6 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::edge::Gate;
@@ -42,6 +43,8 @@ pub(super) struct Candidate {
     name: String,
     identity: String,
     seen: Option<Observed>,
+    /// What is on its way to the API server.
+    writing: Option<JoinHandle<kube::Result<Lease>>>,
 }
 
 /// The Lease as it was last seen.
@@ -56,7 +59,7 @@ struct Observed {
 impl Candidate {
     pub(super) fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
         let leases = Api::namespaced(client, namespace);
-        Self { leases, name: name.to_owned(), identity: identity.to_owned(), seen: None }
+        Self { leases, name: name.to_owned(), identity: identity.to_owned(), seen: None, writing: None }
     }
 
     /// Stands for election again and again, and opens the gate while it leads; until `stop`, when it gives the lease up.
@@ -67,7 +70,7 @@ impl Candidate {
             () = stopped => {}
         }
         gate.close();
-        if self.is_holder() && timeout(RELEASE, self.release()).await.is_err() {
+        if timeout(RELEASE, self.give_up()).await.is_err() {
             tracing::warn!("the lease was not given up in time: others take it when it runs out");
         }
     }
@@ -115,12 +118,7 @@ impl Candidate {
     /// Takes the lease if it is to be had.
     async fn take(&mut self) -> kube::Result<bool> {
         let Some(lease) = self.leases.get_opt(&self.name).await? else {
-            let lease = self.ours(None);
-            return match self.leases.create(&PostParams::default(), &lease).await {
-                Ok(made) => Ok(self.note(made)),
-                Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-                Err(error) => Err(error),
-            };
+            return self.write(self.ours(None)).await;
         };
         self.note(lease.clone());
         if self.is_free(Instant::now()) { self.write(self.ours(Some(&lease))).await } else { Ok(false) }
@@ -140,15 +138,20 @@ impl Candidate {
         self.write(self.ours(Some(&lease))).await
     }
 
-    /// Gives it up: who looks next may take it at once.
-    async fn release(&mut self) {
-        loop {
-            match self.release_once().await {
+    /// Gives it up, also where we are about to get it: who looks next may take it at once.
+    async fn give_up(&mut self) {
+        if let Some(writing) = self.writing.take()
+            && let Ok(Ok(written)) = writing.await
+        {
+            self.note(written);
+        }
+        while self.is_holder() {
+            match self.release().await {
                 Ok(true) => return tracing::info!(lease = %self.name, "the lease was given up"),
-                // A renewal was on its way when we were told to stop, and has been done: once more, on top of it.
+                // Somebody has written it, perhaps only its metadata: once more, on top of it.
                 Ok(false) => match self.leases.get_opt(&self.name).await {
-                    Ok(Some(lease)) if self.note(lease.clone()) => {}
-                    Ok(_) => return,
+                    Ok(Some(lease)) => _ = self.note(lease),
+                    Ok(None) => return,
                     Err(error) => return tracing::warn!(lease = %self.name, %error, "the lease was not given up"),
                 },
                 Err(error) => return tracing::warn!(lease = %self.name, %error, "the lease was not given up"),
@@ -156,7 +159,7 @@ impl Candidate {
         }
     }
 
-    async fn release_once(&mut self) -> kube::Result<bool> {
+    async fn release(&mut self) -> kube::Result<bool> {
         let Some(seen) = &self.seen else { return Ok(true) };
         let mut lease = seen.lease.clone();
         let now = MicroTime(now());
@@ -168,15 +171,27 @@ impl Candidate {
         self.write(lease).await
     }
 
-    /// Replaces the lease as it was seen; whether that was done.
+    /// Replaces the lease as it was seen, or makes the first; whether that was done.
     async fn write(&mut self, lease: Lease) -> kube::Result<bool> {
-        match self.leases.replace(&self.name, &PostParams::default(), &lease).await {
-            Ok(written) => {
+        let (leases, name) = (self.leases.clone(), self.name.clone());
+        // A write that was sent is done whether its answer is waited for or not. Who stops has to know.
+        let writing = self.writing.insert(tokio::spawn(async move {
+            match lease.metadata.resource_version {
+                Some(_) => leases.replace(&name, &PostParams::default(), &lease).await,
+                None => leases.create(&PostParams::default(), &lease).await,
+            }
+        }));
+        let written = writing.await;
+        self.writing = None;
+        match written {
+            Ok(Ok(written)) => {
                 self.note(written);
                 Ok(true)
             }
-            Err(kube::Error::Api(status)) if status.code == 409 || status.code == 404 => Ok(false),
-            Err(error) => Err(error),
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 || status.code == 404 => Ok(false),
+            Ok(Err(error)) => Err(error),
+            // The runtime ends.
+            Err(_) => Ok(false),
         }
     }
 
@@ -236,3 +251,6 @@ fn word(lease: &Lease) -> Option<&LeaseSpec> {
 fn now() -> Timestamp {
     Timestamp::now()
 }
+
+#[cfg(test)]
+mod tests;
