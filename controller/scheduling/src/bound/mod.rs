@@ -27,7 +27,7 @@ pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) ->
 pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoIterator<Item = usize>) -> f64 {
     // Room held back for `minValues` is a choice of ours; the offerings have it.
     let options = &Options { min_values: MinValuesPolicy::BestEffort, ..*options };
-    let compiled = Compiled::new(problem, options);
+    let compiled = Compiled::relaxed(problem, options);
     // Pods one by one: a plan may also part those that construction glues into one.
     let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, false);
     let mut on_new = FixedBitSet::with_capacity(problem.pods.len());

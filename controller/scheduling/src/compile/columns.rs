@@ -2,13 +2,16 @@
 //!
 //! A column counts in the greatest common divisor of all requests in it (5 m of cpu, 64 Mi of memory), so that 32 bits
 //! hold every amount exactly; room is rounded down, which loses nothing since requests are multiples.
+//!
+//! Requests without a useful one (VerticalPodAutoscaler recommends single bytes) are counted in a billionth of the largest
+//! node: a plan rounds them up, so that what fits here fits there; a bound rounds them down, so that it holds for every plan.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use std::sync::Arc;
 
-use crate::model::{Node, PodSpec, Resource, Resources};
+use crate::model::{PodSpec, Problem, Resource, Resources};
 
 /// The resources that some pod asks for. Column 0 is cpu, 1 memory, 2 pods; the rest follow in the order of their names.
 /// Behind them, the CSI drivers of which some existing node can attach only so many volumes.
@@ -22,11 +25,25 @@ pub(crate) struct Columns {
 pub(crate) const CPU: usize = 0;
 pub(crate) const MEMORY: usize = 1;
 
-/// The largest amount of a column. Sums of a node's requests stay below twice this.
+/// The most room in a column. Sums of a node's requests stay below twice this.
 const LARGEST: i64 = 1 << 30;
+/// What is larger than any room.
+const TOO_LARGE: i64 = LARGEST + 1;
+
+/// Where requests go that are no multiple of a column's unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    /// What fits then fits.
+    Up,
+    /// What does not fit then does not fit.
+    Down,
+}
 
 impl Columns {
-    pub(crate) fn new<'a>(specs: impl Iterator<Item = &'a PodSpec> + Clone, nodes: &[Node]) -> Self {
+    /// The columns of `problem`, of whose specs the `used` ones have so many pending pods.
+    pub(crate) fn new<'a>(problem: &Problem, used: impl Iterator<Item = (&'a PodSpec, usize)> + Clone) -> Self {
+        let nodes = &problem.nodes;
+        let specs = used.clone().map(|(spec, _)| spec);
         let requests = specs.clone().map(|spec| &spec.requests);
         let attached = specs.flat_map(|spec| &spec.attachments).map(|attachment| &attachment.driver);
         let limited =
@@ -45,19 +62,7 @@ impl Columns {
         }
         others.sort();
         resources.append(&mut others);
-        let mut units = vec![0; resources.len()];
-        let mut largest = vec![0; resources.len()];
-        for request in requests {
-            for (column, resource) in resources.iter().enumerate() {
-                let amount = request.get(resource).max(0);
-                units[column] = gcd(units[column], amount);
-                largest[column] = amount.max(largest[column]);
-            }
-        }
-        for (unit, &largest) in units.iter_mut().zip(&largest) {
-            // Amounts without a useful common divisor are rounded up to a billionth of the largest.
-            *unit = (*unit).max(1).max(largest / LARGEST + 1);
-        }
+        let units = resources.iter().map(|resource| unit(problem, resource, used.clone())).collect();
         Self { resources, units, drivers }
     }
 
@@ -71,10 +76,17 @@ impl Columns {
         self.drivers.iter().zip(self.resources.len()..)
     }
 
-    /// What a pod takes, rounded up. A volume that pods share is counted for each of them.
-    pub(crate) fn sizes(&self, spec: &PodSpec) -> Vec<i32> {
+    /// What a pod takes. A volume that pods share is counted for each of them.
+    pub(crate) fn sizes(&self, spec: &PodSpec, rounding: Rounding) -> Vec<i32> {
         let amounts = self.resources.iter().zip(&self.units);
-        let amounts = amounts.map(|(resource, &unit)| clamp(-(-spec.requests.get(resource).max(0)).div_euclid(unit)));
+        let amounts = amounts.map(|(resource, &unit)| {
+            let asked = spec.requests.get(resource).max(0);
+            let size = match rounding {
+                Rounding::Up => -(-asked).div_euclid(unit),
+                Rounding::Down => asked.div_euclid(unit),
+            };
+            size.min(TOO_LARGE) as i32
+        });
         let volumes = |driver: &Arc<str>| spec.attachments.iter().filter(|one| one.driver == *driver).count() as i32;
         amounts.chain(self.drivers.iter().map(volumes)).collect()
     }
@@ -122,6 +134,24 @@ impl Places {
     pub(crate) fn pick(&self, row: &[i64]) -> SmallVec<[i64; 8]> {
         self.0.iter().map(|place| place.map_or(0, |at| row[at])).collect()
     }
+}
+
+/// In what amounts of `resource` are counted.
+fn unit<'a>(problem: &Problem, resource: &Resource, used: impl Iterator<Item = (&'a PodSpec, usize)>) -> i64 {
+    let of_types = problem.pools.iter().filter_map(|pool| problem.catalogues.get(pool.catalogue));
+    let of_types = of_types.map(|types| types.most(resource));
+    let of_nodes = problem.nodes.iter().map(|node| node.allocatable.get(resource));
+    let most = of_types.chain(of_nodes).max().unwrap_or(0);
+    let (mut divisor, mut all) = (0, 0_i64);
+    // What fits nowhere must not make the others inexact.
+    for (amount, pods) in used.map(|(spec, pods)| (spec.requests.get(resource), pods)) {
+        if (1..=most).contains(&amount) {
+            divisor = gcd(divisor, amount);
+            all = all.saturating_add(amount.saturating_mul(i64::try_from(pods).unwrap_or(i64::MAX)));
+        }
+    }
+    // Room beyond what all pods ask for together need not be told apart.
+    divisor.max(most.min(all) / LARGEST + 1)
 }
 
 fn clamp(amount: i64) -> i32 {

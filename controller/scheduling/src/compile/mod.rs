@@ -20,7 +20,7 @@ use std::cell::OnceCell;
 use fixedbitset::FixedBitSet;
 
 pub(crate) use cells::Cells;
-pub(crate) use columns::{CPU, Columns, MEMORY, Vectors, fits};
+pub(crate) use columns::{CPU, Columns, MEMORY, Rounding, Vectors, fits};
 pub(crate) use rules::{Demand, DomainRule, Filter, HostRule, Part, Rules, Softness, Subject};
 pub(crate) use shapes::{FREE, PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};
@@ -68,8 +68,17 @@ pub(crate) struct Compiled<'a> {
 }
 
 impl<'a> Compiled<'a> {
-    /// Compiles `problem`.
+    /// Compiles `problem` for plans.
     pub(crate) fn new(problem: &'a Problem, options: &'a Options) -> Self {
+        Self::rounded(problem, options, Rounding::Up)
+    }
+
+    /// Compiles `problem` for what no plan can undercut.
+    pub(crate) fn relaxed(problem: &'a Problem, options: &'a Options) -> Self {
+        Self::rounded(problem, options, Rounding::Down)
+    }
+
+    fn rounded(problem: &'a Problem, options: &'a Options, rounding: Rounding) -> Self {
         let mut signatures = Signatures::default();
         let mut class_of_spec = vec![u32::MAX; problem.specs.len()];
         let mut used_specs: Vec<SpecId> = Vec::new();
@@ -83,12 +92,13 @@ impl<'a> Compiled<'a> {
             }
             classes[*slot as usize].pods.push(pod as u32);
         }
-        let columns = Columns::new(used_specs.iter().map(|&spec| &problem.specs[spec]), &problem.nodes);
+        let used = classes.iter().map(|class| (&problem.specs[class.spec], class.pods.len()));
+        let columns = Columns::new(problem, used);
         let mut vectors = Vectors::default();
         for class in &mut classes {
             let spec = &problem.specs[class.spec];
             class.signature = signatures.intern(spec);
-            class.request = vectors.intern(columns.sizes(spec));
+            class.request = vectors.intern(columns.sizes(spec, rounding));
         }
         let signatures = signatures.all;
         let amounts = classes.iter().flat_map(|class| columns.amounts(&problem.specs[class.spec].requests)).collect();

@@ -30,6 +30,8 @@ struct Ingested {
     first_offer: Vec<u32>,
     resources: Vec<Resource>,
     allocatable: Vec<i64>,
+    /// By resource: the most that a type has.
+    most: Vec<i64>,
 }
 
 /// One label of all types: the distinct requirements on it, and which type has which.
@@ -82,10 +84,12 @@ impl Catalogue {
             types.iter().flat_map(|one| one.capacity.iter()).map(|(resource, _)| resource).collect();
         let resources: Vec<Resource> = resources.into_iter().cloned().collect();
         let mut allocatable = vec![0; types.len() * resources.len()];
+        let mut most = vec![0; resources.len()];
         for (row, one) in allocatable.chunks_mut(resources.len().max(1)).zip(&types) {
             for (resource, amount) in one.capacity.iter() {
                 if let Ok(at) = resources.binary_search(resource) {
                     row[at] = amount.saturating_sub(one.overhead.get(resource));
+                    most[at] = row[at].max(most[at]);
                 }
             }
         }
@@ -98,6 +102,7 @@ impl Catalogue {
             first_offer,
             resources,
             allocatable,
+            most,
         }))
     }
 
@@ -184,6 +189,11 @@ impl Catalogue {
     pub(crate) fn allocatable(&self, instance_type: usize) -> &[i64] {
         let width = self.0.resources.len();
         &self.0.allocatable[instance_type * width..][..width]
+    }
+
+    /// The most that pods and daemons may use of `resource` on one node of some type: millicores or base units.
+    pub(crate) fn most(&self, resource: &Resource) -> i64 {
+        self.resources().binary_search(resource).map_or(0, |at| self.0.most[at])
     }
 }
 

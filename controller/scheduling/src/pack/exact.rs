@@ -46,7 +46,7 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) ->
         let rest = set & !(1 << last);
         for column in 0..width {
             let size = stock.kinds[stock.lots[lots[last] as usize].kind as usize].sizes[column];
-            sums[set * width + column] = sums[rest * width + column] + size;
+            sums[set * width + column] = sums[rest * width + column].saturating_add(size);
         }
         // What a part does not fit into, the whole does not either.
         let mut from = cheapest[rest].max(cheapest[1 << last]);

@@ -1,13 +1,14 @@
 //! What no plan can undercut, where there is little or nothing to plan with.
 
 use muster_scheduling::labels::HOSTNAME;
-use muster_scheduling::lower_bound_of;
 use muster_scheduling::model::{
     AffinityTerm, Catalogue, LabelSelector, Labels, NamespaceScope, Pod, PodSpec, Problem, Resource, Resources,
     SelectorOperator, SelectorTerm,
 };
+use muster_scheduling::{lower_bound_of, solve, validate};
 
 use crate::cases::crowd;
+use crate::mutations::{kind, pool};
 use crate::options;
 
 const CROWDS: u64 = 200;
@@ -71,10 +72,53 @@ fn pods_that_fit_nothing_cost_nothing() {
         let spec = problem.specs.len() - 1;
         problem.pods.extend((0..40).map(|number| Pod { name: format!("default/giant-{number}").into(), spec }));
         let after = least(&problem);
-        // Sizes are rounded by the largest: the same pods are bounded a little less sharply.
-        // Sizes are counted in what all of them are multiples of: with the giants another price is found, hardly higher.
+        // Prices of resources are searched for with numbers: with the giants others are found, hardly different ones.
         assert!(after <= 1.001 * before && (after > 0.0 || before == 0.0), "{before} and {after}");
         dear += usize::from(before > 0.0);
     }
     assert!(dear > 100, "{dear}");
+}
+
+/// VerticalPodAutoscaler recommends single bytes: what pods ask for has no common divisor then.
+#[test]
+fn single_bytes_cost_what_round_numbers_do() {
+    let mut compared = 0;
+    for round in crowds() {
+        let mut odd = round.clone();
+        for (spare, spec) in (1..).zip(&mut odd.specs) {
+            let asked = spec.requests.get(&Resource::Memory);
+            spec.requests.set(Resource::Memory, asked - (2 * spare + 1).min(asked));
+        }
+        let plan = solve(&odd, &options());
+        assert_eq!(validate(&odd, &options(), &plan), []);
+        let pods: Vec<usize> = plan.new_nodes.iter().flat_map(|node| &node.pods).copied().collect();
+        let bound = lower_bound_of(&odd, &options(), pods.iter().copied());
+        let paid = plan.new_nodes.iter().map(|node| node.price).sum::<f64>();
+        assert!(bound <= paid + 1e-9, "{bound} for {paid}");
+        // Pods that ask for a few bytes more pay the same.
+        let same = solve(&round, &options());
+        if same.unschedulable.len() == plan.unschedulable.len() {
+            let price = same.new_nodes.iter().map(|node| node.price).sum::<f64>();
+            assert!(paid <= 1.1 * price + 1e-9, "{paid} for {price}");
+            assert!(bound <= price + 1e-9, "{bound} for {price}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 150, "{compared}");
+}
+
+/// What a giant asks for does not make the others inexact: two halves still fill a node.
+#[test]
+fn giants_do_not_blur_the_others() {
+    let mut problem = Problem::default();
+    problem.catalogues.push([kind("small", 2000, 1.0)].into_iter().collect());
+    problem.pools.push(pool("only"));
+    for (name, cpu) in [("a", 1000), ("b", 1000), ("giant", 1_000_000_000_000_001)] {
+        let requests = Resources::from_iter([(Resource::Cpu, cpu), (Resource::Pods, 1)]);
+        let spec = problem.intern(PodSpec::unconstrained("default", requests));
+        problem.pods.push(Pod { name: format!("default/{name}").into(), spec });
+    }
+    let plan = solve(&problem, &options());
+    assert_eq!(plan.new_nodes.len(), 1);
+    assert_eq!(lower_bound_of(&problem, &options(), 0..2), plan.new_nodes[0].price);
 }

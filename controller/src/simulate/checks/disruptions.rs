@@ -39,7 +39,7 @@ pub(super) struct Leaving {
 impl Checks {
     /// Looks at disruptions that have begun since the last look.
     pub(super) fn disruptions(&mut self, world: &World, broken: &mut Vec<String>) {
-        let mut begun: BTreeMap<(&str, DisruptionReason), Vec<&str>> = BTreeMap::new();
+        let mut begun: BTreeMap<&str, BTreeMap<DisruptionReason, Vec<&str>>> = BTreeMap::new();
         let (mut marked, mut away) = (BTreeSet::new(), BTreeSet::new());
         let (mut commands, mut begun_commands) = (BTreeSet::new(), BTreeSet::new());
         for (path, claim) in world.api.claims.iter() {
@@ -58,31 +58,37 @@ impl Checks {
                 continue;
             };
             begun_commands.insert(mark.command);
-            begun.entry((pool_of(claim), reason)).or_default().push(path.name.as_str());
+            begun.entry(pool_of(claim)).or_default().entry(reason).or_default().push(path.name.as_str());
             broken.extend(early(claim, reason, world));
         }
-        for ((pool, reason), claims) in &begun {
-            let Some(there) = world.api.pools.get(&Path::bare(*pool)) else { continue };
+        for (pool, begun) in begun {
+            let Some(there) = world.api.pools.get(&Path::bare(pool)) else { continue };
             if paused(there, world).disruption {
-                broken
-                    .push(format!("{} are disrupted ({reason:?}) though NodePool {pool} is paused", claims.join(", ")));
+                let claims: Vec<&str> = begun.values().flatten().copied().collect();
+                broken.push(format!("{} are disrupted though NodePool {pool} is paused", claims.join(", ")));
             }
-            // What was away before, and is yet, with all that has begun since: whatever was forced on us at this very moment
-            // may have come after the choice.
-            let mine = |name: &&String| {
-                world.api.claims.get(&Path::bare(name.as_str())).is_some_and(|claim| pool_of(claim) == *pool)
-            };
-            let before = self.leaving.away.intersection(&away).filter(mine).map(String::as_str);
-            let new =
-                begun.iter().filter(|((other, _), _)| other == pool).flat_map(|(_, claims)| claims.iter().copied());
-            let count = before.chain(new).collect::<BTreeSet<&str>>().len();
-            let total = world.api.claims.values().filter(|claim| pool_of(claim) == *pool && counts(claim)).count();
-            let most = allowed(there, *reason, total, world.clock.now());
-            if count > most {
-                broken.push(format!(
-                    "{count} nodes of NodePool {pool} are away with {} ({reason:?}), and its budgets allow {most} of {total}",
-                    claims.join(", ")
-                ));
+            // What was away before, and is yet: whatever was forced on us at this very moment may have come after the choice.
+            let mine =
+                |name: &&str| world.api.claims.get(&Path::bare(*name)).is_some_and(|claim| pool_of(claim) == pool);
+            let before = self.leaving.away.intersection(&away).map(String::as_str).filter(mine);
+            let mut gone: BTreeSet<&str> = before.collect();
+            let total = world.api.claims.values().filter(|claim| pool_of(claim) == pool && counts(claim)).count();
+            // A budget is asked when a node is chosen for its reason, and does not bind those who choose for another one after
+            // it. Of what was chosen at one moment, the tightest budget was asked first, if they can all have been kept.
+            let mut chosen: Vec<(usize, DisruptionReason, Vec<&str>)> = begun
+                .into_iter()
+                .map(|(reason, claims)| (allowed(there, reason, total, world.clock.now()), reason, claims))
+                .collect();
+            chosen.sort_unstable();
+            for (most, reason, claims) in chosen {
+                gone.extend(&claims);
+                let count = gone.len();
+                if count > most {
+                    broken.push(format!(
+                        "{count} nodes of NodePool {pool} are away with {} ({reason:?}), and its budgets allow {most} of {total}",
+                        claims.join(", ")
+                    ));
+                }
             }
         }
         self.leaving = Leaving { marked, commands, away };
