@@ -8,8 +8,8 @@
 //!             token, kubelet --version                 (pure)     │               ├─► serial console, one line
 //!             journalctl -f, systemctl show ─────────► watch ─────┼─► Course ─► Report ─► agent.sock: health,
 //!             own Node (watch), healthz, PodResources  (pure)     │   (pure)      │       reflection, admission
-//!             /sys, /dev ────────────────────────────► devices ───┘      │        └─► log bundle
-//!                                                      (pure)            │      └─► link: TLS, one stream ─► controller
+//!             /sys, /dev ────────────────────────────► devices ───┘      │        ├─► log bundle
+//!                                                      (pure)            │        └─► link: one stream ─► controller
 //!                                                                        ▼
 //!  kubelet.service ─ ExecCondition ─ gate ──────────► admission ◄─── Hold (pure): may the kubelet start, is it owed a start?
 //!                                                                        └─► native (mode `native`): files, then units

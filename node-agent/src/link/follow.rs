@@ -14,7 +14,7 @@ use tonic::transport::Channel;
 
 use super::Fault;
 use super::enrol::Credential;
-use super::wire::{Standing, report};
+use super::wire::{Standing, notice, report};
 use crate::report::Report;
 
 /// Messages that wait for the controller to read them. A report that is not read yet is replaced by the next one, not followed.
@@ -37,6 +37,8 @@ pub(super) async fn follow(
     let mut standing = Standing::default();
     let mut sequence = 0;
     let mut interval = Duration::ZERO;
+    // What the cloud has announced, once it is told; told again on each connection, for the one before may have lost it.
+    let mut announced = None;
     // When the next report may go, if there is one to go.
     let mut due = Some(Instant::now());
     reports.mark_unchanged();
@@ -56,9 +58,17 @@ pub(super) async fn follow(
             permit = ready(&said, due) => {
                 let permit = permit.map_err(|_| Fault::Here("the connection has ended".to_owned()))?;
                 let now = Instant::now();
-                let (verdict, again) = standing.judge(&reports.borrow_and_update(), now);
+                let current = reports.borrow_and_update().clone();
+                let news = notice(&current).filter(|news| announced.as_ref() != Some(news));
+                if let Some(news) = news {
+                    permit.send(send(Message::Notice(news.clone())));
+                    // The report that it came with is still to go.
+                    (announced, due) = (Some(news), Some(now));
+                    continue;
+                }
+                let (verdict, again) = standing.judge(&current, now);
                 sequence += 1;
-                permit.send(send(Message::Report(report(&reports.borrow(), verdict, sequence))));
+                permit.send(send(Message::Report(report(&current, verdict, sequence))));
                 due = again.map(|at| at.max(now + interval));
             }
             () = sleep(renewal.try_into().unwrap_or_default()) => credential.renew(channel).await?,

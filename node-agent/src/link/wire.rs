@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use muster_bootstrap::verdicts;
 use muster_proto::muster as wire;
 use tokio::time::Instant;
 
+use crate::course::Notice;
 use crate::phase::{Phase, Progress};
 use crate::report::{PhaseReport, Report, Resource, Verdict, Weight};
 
@@ -60,6 +62,18 @@ pub(super) fn report(report: &Report, verdict: Option<String>, sequence: u64) ->
         resources: report.devices.iter().take(PARTS).map(resource).collect(),
         changed_at: Some(moment(report.changed)),
     }
+}
+
+/// What the cloud has announced, if anything.
+pub(super) fn notice(report: &Report) -> Option<wire::Notice> {
+    let finding = report.findings.iter().find(|it| it.code == verdicts::EX03.code)?;
+    let kind = match finding.message.as_str() {
+        Notice::INTERRUPTION => wire::notice::Kind::Interruption,
+        Notice::REBALANCE => wire::notice::Kind::Rebalance,
+        _ => return None,
+    };
+    let text = finding.evidence.as_ref().map_or("", |it| it.text.as_str());
+    Some(wire::Notice { kind: kind.into(), text: cut(text, LINE) })
 }
 
 fn phase(phase: &PhaseReport) -> wire::PhaseState {
@@ -129,7 +143,6 @@ fn cut(text: &str, most: usize) -> String {
 mod tests {
     use muster_bootstrap::agent_config::Mode;
     use muster_bootstrap::finding::Finding;
-    use muster_bootstrap::verdicts;
 
     use super::*;
     use crate::course::{Course, Observation};
@@ -155,6 +168,23 @@ mod tests {
         assert_eq!(standing.judge(&of(fault(), false), again), (None, Some(again + STANDS)));
         assert_eq!(standing.judge(&of(fault(), false), again + STANDS), (Some("UD12".to_owned()), None));
         assert_eq!(standing.judge(&of(fault(), true), again + STANDS), (None, None), "only reported");
+    }
+
+    #[test]
+    fn what_the_cloud_announces_is_told_as_what_it_is() {
+        let now = "2026-11-22T20:00:00Z".parse().unwrap();
+        let told = |announced: Option<Notice>| {
+            let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now);
+            if let Some(announced) = announced {
+                course.observe(Observation::Notice(announced), now);
+            }
+            notice(&course.report(now)).map(|it| (it.kind(), it.text))
+        };
+        let text = r#"{"action":"terminate"}"#.to_owned();
+        let interruption = Some((wire::notice::Kind::Interruption, text.clone()));
+        assert_eq!(told(Some(Notice::Interruption(text.clone()))), interruption);
+        assert_eq!(told(Some(Notice::Rebalance(text.clone()))), Some((wire::notice::Kind::Rebalance, text)));
+        assert_eq!(told(None), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use muster_tests::{Ground as Stage, on_site_for};
 
@@ -67,7 +67,20 @@ fn a_broken_node_is_replaced_and_a_good_one_is_ready_when_its_agent_says_so() {
         };
         let well = ground.claim("what is mended is told", is_well).await;
         assert_eq!(well.annotations()["muster.dev/agent-key"], good.annotations()["muster.dev/agent-key"]);
+
+        // The node hears of its end before anybody else does, and has a successor before it goes.
+        let end = Timestamp::now() + SignedDuration::from_mins(2);
+        node.served.interrupt("terminate", end);
         drop(node);
+        let is_interrupted = |claim: &kube::core::DynamicObject| {
+            claim.uid() == good.uid()
+                && condition(claim, "Interrupted").is_some_and(|it| it["reason"] == "SpotInterrupted")
+        };
+        ground.claim("the NodeClaim says that its instance is taken back", is_interrupted).await;
+        let is_next =
+            |claim: &kube::core::DynamicObject| claim.uid() != good.uid() && has(claim, "Initialized", "True");
+        ground.claim("its successor is initialized", is_next).await;
+        ground.bridge.gone(&instance_of(&good), MOST).await.unwrap();
         ground.clear().await;
     });
 }
