@@ -48,9 +48,9 @@ pub struct AgentSpec {
     /// Where the controller is; without it the agent reports to nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<Controller>,
-    /// Who runs the bootstrap.
-    #[serde(default)]
-    pub mode: Mode,
+    /// Who runs the bootstrap; absent is as the image is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// Whether a fatal finding is only reported and holds nothing back.
     #[serde(default)]
     pub report_only: bool,
@@ -272,8 +272,9 @@ impl AgentSpec {
         Self {
             controller: spec.get("controller").and_then(Controller::read),
             mode: match spec.get("mode").and_then(Tree::text) {
-                Some("native") => Mode::Native,
-                _ => Mode::Delegate,
+                Some("native") => Some(Mode::Native),
+                Some("delegate") => Some(Mode::Delegate),
+                _ => None,
             },
             report_only: spec.get("reportOnly").and_then(Tree::boolean) == Some(true),
             expect: Expectation {
@@ -314,7 +315,7 @@ mod tests {
                 certificate_authority: "-----BEGIN CERTIFICATE-----".to_owned(),
                 launch_token: Secret::new("mlt-1"),
             }),
-            mode: Mode::Native,
+            mode: Some(Mode::Native),
             report_only: true,
             expect: Expectation {
                 taints: vec!["karpenter.sh/unregistered:NoExecute".to_owned()],
@@ -373,7 +374,7 @@ mod tests {
             "{reportOnly: true, controller: {address: a:1}}",
         ] {
             let config = AgentConfig::read(&format!("{head}{spec}")).unwrap();
-            assert!(config.spec.report_only && config.spec.mode == Mode::Delegate, "{spec}");
+            assert!(config.spec.report_only && config.spec.mode.is_none(), "{spec}");
             assert_eq!((config.spec.controller, config.spec.expect), (None, Expectation::default()), "{spec}");
         }
         assert!(!AgentConfig::read(&format!("{head}{{reportOnly: 1, mode: native}}")).unwrap().spec.report_only);

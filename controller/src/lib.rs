@@ -22,13 +22,17 @@
 //! takes nodes away, [`pools`] and [`classes`] what NodePools and NodeClasses say of themselves. Each gives a [`step`].
 //! [`edge`] carries it out, [`ec2`] and [`kwok`] are clouds, and [`run`] is the controller that drives all of them.
 //!
+//! [`agents`] serves the agents of nodes, where it is asked to: what they say becomes conditions of their NodeClaims, which the
+//! stages look at like at everything else.
+//!
 //! [`simulate`] plays a cluster in virtual time with all of these stages, and an edge in memory.
 //!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
 //!
-//! Only [`cli`] touches the process: arguments, environment, terminal, signals, exit codes. Only what goes through [`edge`], and
-//! the Lease of [`run`], is ever written to a cluster; every other command writes its output and nothing else.
+//! Only [`cli`] touches the process: arguments, environment, terminal, signals, exit codes. Only what goes through [`edge`],
+//! the Lease of [`run`], and what [`agents`] hears, is ever written to a cluster; every other command writes its output and nothing else.
 
+pub mod agents;
 pub mod classes;
 pub mod cli;
 pub mod convert;

@@ -78,6 +78,11 @@ pub enum Notice {
 }
 
 impl Notice {
+    /// How the first is told.
+    pub const INTERRUPTION: &str = "EC2 takes the instance back";
+    /// How the second is told.
+    pub const REBALANCE: &str = "EC2 advises to replace the instance";
+
     /// Its words.
     #[must_use]
     pub fn words(&self) -> &str {

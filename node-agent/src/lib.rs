@@ -8,8 +8,9 @@
 //!             token, kubelet --version                 (pure)     │               ├─► serial console, one line
 //!             journalctl -f, systemctl show ─────────► watch ─────┼─► Course ─► Report ─► agent.sock: health,
 //!             own Node (watch), healthz, PodResources  (pure)     │   (pure)      │       reflection, admission
-//!             /sys, /dev ────────────────────────────► devices ───┘      │        └─► log bundle
-//!                                                      (pure)            ▼
+//!             /sys, /dev ────────────────────────────► devices ───┘      │        ├─► log bundle
+//!                                                      (pure)            │        └─► link: one stream ─► controller
+//!                                                                        ▼
 //!  kubelet.service ─ ExecCondition ─ gate ──────────► admission ◄─── Hold (pure): may the kubelet start, is it owed a start?
 //!                                                                        └─► native (mode `native`): files, then units
 //! ```
@@ -18,7 +19,7 @@
 //!
 //! Decisions are pure functions of what was observed and a time that is passed in: [`preflight`], [`watch`], [`devices`],
 //! [`course`]. They know nothing of Linux but its texts, and so run on every platform. Probes and publishing are thin and
-//! know nothing of what is right. The stream to a controller will be one more reader of the same reports.
+//! know nothing of what is right. The stream to a controller ([`link`]) is one more reader of the same reports.
 
 pub mod cli;
 pub mod course;
@@ -30,6 +31,8 @@ pub mod probes;
 pub mod report;
 pub mod watch;
 
+#[cfg(any(target_os = "linux", windows))]
+pub mod link;
 #[cfg(target_os = "linux")]
 pub mod native;
 #[cfg(any(target_os = "linux", windows))]

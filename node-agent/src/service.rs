@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  watchers ─► observations ─┐
-//!  gate ─────► questions ────┼─► Desk (Course, Hold) ─► Readers: status.json, health names, console, log, bundle
+//!  gate ─────► questions ────┼─► Desk (Course, Hold) ─► Readers: status.json, health names, console, log, bundle, link
 //!  rounds ───► preflights ───┘        │                    └─► what is known by now ─► watchers
 //!     ▲                               ├─► orders ─► works: own bootstrap, start of a kubelet that is owed it
 //!     └────────── look again ─────────┘               └─► what they came to ─► Desk
@@ -28,9 +28,10 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::desk::{Desk, Now};
-use self::readers::Readers;
+use self::readers::{Readers, Tells};
 use crate::course::Course;
 use crate::course::hold::Hold;
+use crate::link;
 use crate::probes::machine;
 use crate::publish::{endpoint, socket, status};
 
@@ -41,6 +42,8 @@ pub struct Settings {
     pub run_folder: PathBuf,
     /// The folder of the bundle.
     pub log_folder: PathBuf,
+    /// The folder of what outlives a boot: the keys that the controller knows the node by.
+    pub state_folder: PathBuf,
     /// URL of instance metadata.
     pub metadata_endpoint: String,
     /// Report, and hold nothing back, whatever the node's configuration says.
@@ -74,7 +77,7 @@ pub async fn run(
     ready: impl FnOnce() -> io::Result<()>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), String> {
-    let Settings { run_folder, log_folder, metadata_endpoint, report_only } = settings;
+    let Settings { run_folder, log_folder, state_folder, metadata_endpoint, report_only } = settings;
     fs::create_dir_all(&run_folder).map_err(fault("the agent's folder cannot be made"))?;
     let incoming = endpoint::bind(&run_folder).map_err(fault("the agent's socket cannot be made"))?;
     let (mut course, hold) = resumed(&run_folder, report_only);
@@ -86,7 +89,11 @@ pub async fn run(
     let (known_tx, known_rx) = watch::channel(Known { health_port: course.health_port(), ..Known::default() });
     let (done_tx, mut done_rx) = mpsc::channel(1);
     let bundles = bundles::spawn(&mut parts, log_folder);
-    let (mut readers, statuses) = Readers::new(course.report(Timestamp::now()), run_folder, known_tx, bundles);
+    let first = course.report(Timestamp::now());
+    let (reports_tx, reports) = watch::channel(first.clone());
+    link::spawn(&mut parts, state_folder, metadata_endpoint.clone(), reports);
+    let tells = Tells { known: known_tx, bundles, reports: reports_tx };
+    let (mut readers, statuses) = Readers::new(first, run_folder, tells);
     let asked_of_others = asked_tx.clone();
     parts.spawn(async move { socket::serve(incoming, statuses, asked_of_others).await.map_err(|it| it.to_string()) });
     let rounds = rounds::spawn(&mut parts, metadata_endpoint.clone(), made_tx);

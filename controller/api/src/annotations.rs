@@ -49,6 +49,17 @@ pub const LAUNCH_FAILURES: &str = "muster.dev/launch-failures";
 /// Asks for launches with a NodeClass to be resumed; removed when that has been done.
 pub const RESET_BREAKER: &str = "muster.dev/reset-breaker";
 
+/// Whether the node of a NodeClaim has an agent that is waited for: [`AGENT_EXPECTED`].
+pub const AGENT: &str = "muster.dev/agent";
+/// The value of [`AGENT`] that counts.
+pub const AGENT_EXPECTED: &str = "expected";
+/// SHA-256 of the secret in the user data that a NodeClaim was launched with.
+pub const AGENT_SECRET: &str = "muster.dev/agent-secret";
+/// The key that the agent of a NodeClaim's node has enrolled with, by its SHA-256, and when.
+pub const AGENT_KEY: &str = "muster.dev/agent-key";
+/// Allows the agent of a NodeClaim's node to enrol with another key, once: `true`.
+pub const AGENT_ENROL_AGAIN: &str = "muster.dev/agent-enrol-again";
+
 /// Finalizer of Nodes and NodeClaims: the node is drained and the instance ended before they go.
 pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
 /// Finalizer of EC2NodeClasses: what was made for them in AWS is removed before they go.

@@ -35,6 +35,11 @@ pub mod nodeclaim {
     pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
     /// The cloud takes the instance back; the reason says what told so.
     pub const INTERRUPTED: &str = "Interrupted";
+    /// What the node's agent says of its way into the cluster: True when it is there; else the reason is the stage. Not part
+    /// of Ready.
+    pub const AGENT_READY: &str = "AgentReady";
+    /// What the node's agent says is wrong: False is fatal, and the reason is the code. Not part of Ready.
+    pub const NODE_VERDICT: &str = "NodeVerdict";
     /// The Node is being taken away; the reason says why.
     pub const DISRUPTION_REASON: &str = "DisruptionReason";
 }
@@ -128,6 +133,10 @@ pub mod reason {
     pub const RESOURCE_NOT_REGISTERED: &str = "ResourceNotRegistered";
     /// NodeClaim: a device driver has not published its devices yet.
     pub const DRA_DRIVER_POOLS_NOT_PUBLISHED: &str = "DRADriverPoolsNotPublished";
+    /// NodeClaim: the node's agent, which is expected, has not said that the node is ready.
+    pub const AGENT_NOT_READY: &str = "AgentNotReady";
+    /// NodeClaim: what the node's agent found wrong is so no more.
+    pub const VERDICT_LIFTED: &str = "VerdictLifted";
     /// NodeClaim: Node and NodeClaim disagree.
     pub const CONSISTENCY_CHECK_FAILED: &str = "ConsistencyCheckFailed";
     /// NodeClaim: pods are leaving.

@@ -82,6 +82,8 @@ pub const REGISTRATION_TIMEOUT: &str = "RegistrationTimeout";
 pub const INITIALIZATION_TIMEOUT: &str = "InitializationTimeout";
 /// An instance has ended without being asked to.
 pub const INSTANCE_ENDED: &str = "InstanceEnded";
+/// A node is given up because of what its agent says is wrong.
+pub const NODE_VERDICT: &str = "NodeVerdict";
 /// Nothing more is launched with a NodeClass: launches failed too often.
 pub const LAUNCHES_STOPPED: &str = "LaunchesStopped";
 /// Launches with a NodeClass are resumed.

@@ -98,7 +98,8 @@ fn planned_on(class: &Ec2NodeClass, request: &LaunchRequest, addresses: &Address
     let settings = ClassSettings::try_from(class).unwrap();
     let inventory = Inventory::embedded("us-east-1").unwrap();
     let cluster = cluster();
-    plan(request, &Grounds { cluster: &cluster, class, settings: &settings, inventory: &inventory, addresses })
+    let (cluster, settings, inventory) = (&cluster, &settings, &inventory);
+    plan(request, &Grounds { cluster, class, settings, inventory, addresses, controller: None })
 }
 
 fn planned(fields: &Value, pools: &[&str]) -> Plan {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_link::{NodeIdentity, p256_point};
+use muster_link::{GATEWAY_NAME, NodeIdentity, p256_point};
 use rcgen::string::Ia5String;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -15,8 +15,6 @@ use time::OffsetDateTime;
 
 use crate::trust::Trust;
 
-/// What the gateway's certificate is for, wherever it is reached: agents know it by its authority, which certifies no other gateway.
-pub const GATEWAY_NAME: &str = "gateway.muster.dev";
 /// How long the authority's own certificate holds. It is pinned in the user data of machines, so it changes with the launch templates.
 const AUTHORITY_LIFE: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 /// How long a node's certificate holds: long enough that a controller may be down for an hour without a node having to enrol anew.

@@ -29,7 +29,7 @@ mod rules;
 mod sources;
 mod trust;
 
-pub use self::authority::{Authority, AuthorityFault, GATEWAY_NAME, Material};
+pub use self::authority::{Authority, AuthorityFault, Material};
 pub use self::limits::Limits;
 pub use self::listen::{Gateway, serve};
 pub use self::peer::Peer;

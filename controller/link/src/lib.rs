@@ -1,4 +1,4 @@
-//! Who a node is: the decision to admit it, and the readers of what it hands in. Pure: nothing here waits or asks.
+//! Who a node is: the decision to admit it, the readers of what it hands in, and what both sides of the link must write alike. Pure: nothing here waits or asks.
 //!
 //! ```text
 //!   the agent's message ─► Evidence ─┐
@@ -17,6 +17,9 @@
 //! nonce, proof of the role and certificate are all bound to it. What an unknown caller can make the controller ask of AWS is
 //! bounded by that: `examine` refuses all that can be refused before anybody is asked.
 
+/// What the gateway's certificate is for, wherever it is reached: agents know it by its authority, which certifies no other gateway.
+pub const GATEWAY_NAME: &str = "gateway.muster.dev";
+
 mod decide;
 pub mod document;
 mod identity;
@@ -25,6 +28,7 @@ mod launch;
 mod nonce;
 mod refusal;
 pub mod sts;
+mod token;
 
 pub use self::decide::{
     Admission, Answers, Case, Evidence, Policy, PreviousKey, Proofs, Question, Unasked, decide, examine,
@@ -34,3 +38,4 @@ pub use self::key::{KeyHash, P256_POINT_BYTES, again_message, p256_point};
 pub use self::launch::{Described, Enrolled, Launch, SecretHash};
 pub use self::nonce::{Given, NONCE_BYTES, NONCE_LIFE, Nonce, Nonces, TooMany};
 pub use self::refusal::{Refusal, Remedy};
+pub use self::token::{LAUNCH_KEY_BYTES, LaunchKey};

@@ -4,11 +4,11 @@
 
 use std::time::SystemTime;
 
-use aws_credential_types::Credentials;
+use aws_credential_types::Credentials as Keys;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
 use jiff::Timestamp;
-use muster_link::sts::{RoleProof, host};
+use muster_link::sts::{Credentials, RoleProof, host};
 use muster_link::{KeyHash, Nonce};
 
 const REGION: &str = "eu-west-1";
@@ -16,8 +16,7 @@ const BODY: &str = "Action=GetCallerIdentity&Version=2011-06-15";
 
 /// The headers that the signer adds to a request with these.
 fn signed(headers: &[(&'static str, String)], body: &str, now: Timestamp) -> Vec<(String, String)> {
-    let credentials =
-        Credentials::new("ASIA0123456789ABCDEF", "secret", Some("IQoJb3Jp/+=".to_owned()), None, "test").into();
+    let credentials = Keys::new("ASIA0123456789ABCDEF", "secret", Some("IQoJb3Jp/+=".to_owned()), None, "test").into();
     let parameters = v4::SigningParams::builder().identity(&credentials).region(REGION).name("sts");
     let parameters =
         parameters.time(SystemTime::from(now)).settings(SigningSettings::default()).build().unwrap().into();
@@ -49,6 +48,15 @@ fn the_request_that_is_sent_is_the_one_that_was_signed() {
         date: of(&added, "x-amz-date").to_owned(),
         security_token: of(&added, "x-amz-security-token").to_owned(),
     };
+    let credentials = Credentials {
+        access_key_id: "ASIA0123456789ABCDEF".to_owned(),
+        secret_access_key: "secret".to_owned(),
+        session_token: "IQoJb3Jp/+=".to_owned(),
+    };
+    let ours = RoleProof::sign(&credentials, REGION, "blue", &nonce, &key, now);
+    assert_eq!(ours.authorization, proof.authorization, "our signer's is AWS's");
+    assert_eq!((&ours.date, &ours.security_token), (&proof.date, &proof.security_token));
+    assert!(!format!("{credentials:?}").contains("secret"));
     let request = proof.request(REGION, "blue", &nonce, &key, now).unwrap();
 
     // STS signs what it gets, and compares.

@@ -61,7 +61,7 @@ impl Failure {
             | Self::Run(RunError::Broken(_)) => 1,
             Self::Usage(_)
             | Self::Input(_)
-            | Self::Run(RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))
+            | Self::Run(RunError::NoAgents | RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))
             | Self::Cluster(ClusterError::Kubeconfig { .. }) => 2,
             Self::Run(RunError::Ec2(error)) if error.is_usage() => 2,
             // An object that makes no sense is the cluster's, nobody's input.

@@ -1,8 +1,10 @@
 //! `muster run`: from what was typed to a controller that runs until it is told to stop.
 
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
+use muster_link::document::Certificates;
 use muster_scheduling::{disrupt, model};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -11,12 +13,13 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use super::arguments::{CloudName, Ec2Arguments, MinValuesPolicy, PreferencePolicy, RunArguments};
 use super::dry_run;
 use super::failure::Failure;
+use crate::agents::{self, Port};
 use crate::disruption::Tempo;
 use crate::ec2;
 use crate::lifecycle::caps::Caps;
 use crate::manifest::{self, DefaultSpread};
 use crate::provision::Lengths;
-use crate::run::{self, CloudOptions, Options, Report};
+use crate::run::{self, CloudOptions, Options, Report, RunError};
 use crate::snapshot::{self, FeatureGates};
 
 /// Where a pod's own namespace stands.
@@ -106,6 +109,10 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         kube_client_burst,
         metrics_port,
         health_probe_port,
+        agent_port,
+        agent_address,
+        agent_health_port,
+        agent_identity_certificates,
         disable_leader_election,
         leader_election_name,
         leader_election_namespace,
@@ -121,6 +128,16 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         disable_controller_warmup: _,
         disable_cluster_state_observability: _,
     } = arguments;
+    if agent_port.is_some() && cloud == CloudName::Kwok {
+        return Err(Failure::Run(RunError::NoAgents));
+    }
+    let agents = match agent_port {
+        Some(port) => {
+            let (address, certificates) = (agent_address.as_deref(), agent_identity_certificates.as_deref());
+            Some(of_agents(port, agent_health_port, address, certificates)?)
+        }
+        None => None,
+    };
     let cloud = match cloud {
         CloudName::Kwok => CloudOptions::Kwok { types: instance_types_file_path },
         CloudName::Aws => CloudOptions::Aws(Box::new(of_ec2(ec2)?)),
@@ -174,6 +191,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         wait_for_unschedulable_mark,
         nominates: !disable_nominations,
         caps: Caps { launches_per_minute: max_launches_per_minute, hourly_price: max_hourly_price },
+        agents,
     };
     let writer = match log_output_paths.as_str() {
         // What is told goes there.
@@ -267,6 +285,35 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
     })
 }
 
+/// How agents are to be served.
+fn of_agents(
+    port: u16,
+    health_port: u16,
+    address: Option<&str>,
+    certificates: Option<&Path>,
+) -> Result<agents::Options, Failure> {
+    let address = address.unwrap_or_default();
+    let address = address.parse().map_err(|fault| {
+        Failure::Usage(format!(
+            "`--agent-address`: `{address}`: {fault}\n\nhint: write where nodes reach the port of `--agent-port`, as \
+             `muster.example.com:9443`"
+        ))
+    })?;
+    let of_aws = Certificates::of_aws().map_err(|error| Failure::Internal(error.to_string()))?;
+    let certificates = match certificates {
+        None => of_aws,
+        Some(path) => {
+            let wrong = |why: &dyn std::fmt::Display| {
+                Failure::Usage(format!("`--agent-identity-certificates`: `{}`: {why}", path.display()))
+            };
+            let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+            of_aws.and(Certificates::read(&text).map_err(|error| wrong(&error))?)
+        }
+    };
+    let (port, health_port) = (Port::Number(port), Port::Number(health_port));
+    Ok(agents::Options { port, health_port, address, certificates })
+}
+
 fn is_url(text: &str) -> bool {
     let is_http = |scheme: Option<&str>| matches!(scheme, Some("http" | "https"));
     text.parse::<http::Uri>().is_ok_and(|url| is_http(url.scheme_str()) && url.host().is_some())
@@ -338,6 +385,12 @@ mod tests {
         `--batch-idle-duration`: `soon` is not a duration
 
         hint: write it as `10s` or `1m30s`
+        ");
+        let agents = ["--cloud=kwok", "--agent-port=9443", "--agent-address=a:9443"];
+        insta::assert_snapshot!(failure(&agents), @r"
+        `--agent-port` is for `--cloud aws` only: nothing says of a node of `--cloud kwok` which instance it is
+
+        hint: leave `--agent-port` and AGENT_PORT out
         ");
         insta::assert_snapshot!(failure(&["--cloud=kwok", "--log-output-paths=/var/log/x"]), @r"
         `--log-output-paths`: the log cannot go to `/var/log/x`
@@ -417,6 +470,12 @@ mod tests {
         `--vm-memory-overhead-percent`: `7.5` is no part of the memory
 
         hint: write a fraction from 0 to below 1, such as `0.075`
+        ");
+        let agents = ["--cluster-name=shop", "--agent-port=9443", "--agent-address=https://muster:9443"];
+        insta::assert_snapshot!(failure(&agents), @r"
+        `--agent-address`: `https://muster:9443`: it is not `host:port`
+
+        hint: write where nodes reach the port of `--agent-port`, as `muster.example.com:9443`
         ");
         insta::assert_snapshot!(failure(&["--cluster-name=shop", "--ami-refresh-interval=10s"]), @r"
         `--ami-refresh-interval`: `10s` is too short

@@ -6,12 +6,15 @@
 //!                  ▼
 //!   EC2NodeClass ──► classes: look up ─► judge ─► try out ──► status          ┐
 //!   upkeep: types, prices, templates, cluster ─► what is known of EC2         ├─ provider ──► run
+//!   agents: which instance a node is, which roles it may have                 │
 //!   calls: counted; each right that is missing, named once                    ┘
 //! ```
 //!
 //! Everything that is asked of AWS, and what its answers mean, is `muster_aws`. It is built with the feature `ec2` only;
 //! without it there are the options, and [`StartError::NotBuilt`].
 
+#[cfg(feature = "ec2")]
+mod agents;
 #[cfg(feature = "ec2")]
 mod calls;
 #[cfg(feature = "ec2")]

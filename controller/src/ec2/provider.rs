@@ -16,10 +16,12 @@ use muster_cloud::{Cloud, CloudError, Instance, LaunchError, LaunchRequest, Laun
 use muster_scheduling::model::Catalogue;
 use prometheus_client::registry::Registry;
 
+use super::agents::Roles;
 use super::calls::Calls;
 use super::classes::Known;
 use super::cluster;
 use super::options::{Options, StartError};
+use crate::agents::Vouch;
 use crate::classes::Kind;
 use crate::lifecycle::Class;
 use crate::manifest::NodeClass;
@@ -42,6 +44,7 @@ struct Inner {
     classes: Mutex<BTreeMap<String, Known>>,
     /// Instance types of classes, by name, until anything about them changes. Held for the length of a look.
     types: Mutex<BTreeMap<String, Typed>>,
+    roles: Roles,
 }
 
 /// The instance types of a class, and what they were made of.
@@ -98,6 +101,7 @@ impl Ec2 {
             cluster: RwLock::new(Arc::new(cluster)),
             classes: Mutex::default(),
             types: Mutex::default(),
+            roles: Roles::default(),
         };
         Ok(Self(Arc::new(inner)))
     }
@@ -128,6 +132,10 @@ impl Ec2 {
 
     pub(super) fn classes(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
         lock(&self.0.classes)
+    }
+
+    pub(super) fn roles(&self) -> &Roles {
+        &self.0.roles
     }
 
     /// What a class that has not been looked up yet may launch, as far as it can be told.
@@ -193,6 +201,10 @@ impl Provider for Ec2 {
 
     async fn keep_up(&self) -> Infallible {
         self.keep_all_up().await
+    }
+
+    fn vouches(&self) -> Option<Arc<dyn Vouch>> {
+        Some(Arc::new(self.clone()))
     }
 
     fn register(&self, registry: &mut Registry) {

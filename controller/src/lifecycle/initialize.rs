@@ -7,7 +7,7 @@ use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{annotations, labels, taints};
 
 use super::breaker;
-use super::conditions::{Draft, Status, is_true};
+use super::conditions::{Draft, Status, condition, is_true};
 use super::register::{is_same, name, taints_of};
 use super::seen::Seen;
 use crate::step::{MetaChange, NodeChange, Step, Write};
@@ -77,7 +77,20 @@ fn missing(seen: &Seen<'_>, node: &Node) -> Option<(&'static str, String)> {
         let message = format!("driver `{driver}` has not published the devices of the Node");
         return Some((reason::DRA_DRIVER_POOLS_NOT_PUBLISHED, message));
     }
-    None
+    agent(seen).map(|message| (reason::AGENT_NOT_READY, message))
+}
+
+/// What the node's agent has still to say, if its word is waited for. It is asked last: everything else is seen without it, so
+/// that it can delay initialization, and never bring it about.
+fn agent(seen: &Seen<'_>) -> Option<String> {
+    if seen.annotation(annotations::AGENT) != Some(annotations::AGENT_EXPECTED) {
+        return None;
+    }
+    match condition(seen.claim, nodeclaim::AGENT_READY) {
+        None => Some("the node's agent has not reported yet".to_owned()),
+        Some(one) if one.status == Status::True.name() => None,
+        Some(one) => Some(format!("the node's agent says {}: {}", one.reason, one.message)),
+    }
 }
 
 fn not_ready(node: &Node) -> String {

@@ -3,7 +3,7 @@
 //! ```text
 //!                ┌───────── Seen: claim, pool, class, nodes, pods, what the cloud answered ◄───────────────┐
 //!                ▼                                                                                         │
-//!   wanted:   expire ─► vanish ─► launch ─► register ─► initialize ─► tag ─► liveness                      │
+//!   wanted:   expire ─► vanish ─► launch ─► verdict ─► register ─► initialize ─► tag ─► liveness            │
 //!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
 //!                │                                                                                         │
 //!                ▼                                                                                         │
@@ -35,6 +35,7 @@ mod seen;
 mod tag;
 mod terminate;
 mod vanish;
+mod verdict;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -51,10 +52,11 @@ pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subj
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;
 
 /// The stages of a claim that is wanted, in order.
-const WANTED: [Stage; 7] = [
+const WANTED: [Stage; 8] = [
     expire::expire,
     vanish::vanish,
     launch::launch,
+    verdict::verdict,
     register::register,
     initialize::initialize,
     tag::tag,

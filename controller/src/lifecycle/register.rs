@@ -135,8 +135,15 @@ fn adopt(seen: &Seen<'_>, node: &Node, is_ours: bool) -> NodeChange {
 
 /// Whether an annotation of the claim is of use on its Node: not how its launch went, nor what it was launched for.
 fn is_shared(key: &str) -> bool {
-    let own =
-        [annotations::LAUNCH_ATTEMPT, annotations::LAUNCH_NOT_BEFORE, annotations::DISRUPTION, annotations::REPLACES];
+    let own = [
+        annotations::LAUNCH_ATTEMPT,
+        annotations::LAUNCH_NOT_BEFORE,
+        annotations::DISRUPTION,
+        annotations::REPLACES,
+        annotations::AGENT_SECRET,
+        annotations::AGENT_KEY,
+        annotations::AGENT_ENROL_AGAIN,
+    ];
     !own.contains(&key)
 }
 

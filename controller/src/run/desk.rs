@@ -89,6 +89,7 @@ impl Settings {
             wait_for_unschedulable_mark,
             nominates: _,
             caps,
+            agents: _,
         } = options;
         Self {
             namespace: namespace.clone(),

@@ -249,6 +249,7 @@ fn outcome(step: &Step, claim: &NodeClaim) -> Option<bool> {
             Some(true)
         }
         Write::DeleteClaim { cause: "registration_timeout" | "launch_timeout", .. } => Some(false),
+        Write::DeleteClaim { cause: "node_verdict", .. } if !is_true(claim, nodeclaim::REGISTERED) => Some(false),
         _ => None,
     })
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::{NodeClaim, labels};
+use muster_gateway::Refusals;
 use muster_scheduling::disrupt::Estate;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,7 +18,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use self::collect::{Process, Scene};
+use self::collect::{Process, Refused, Scene};
 use self::disruption::Disruption;
 use crate::disruption::Home;
 use crate::edge::{Fate, Pause, Witness};
@@ -44,6 +45,7 @@ pub(super) struct Metrics {
     leads: Gauge,
     disruption: Disruption,
     missing: Family<Labels<3>, Gauge>,
+    refusals_of_agents: Refusals,
 }
 
 // === impl Metrics ===
@@ -98,6 +100,8 @@ impl Metrics {
         let disruption = Disruption::new(&mut registry);
         registry.register_collector(Box::new(Scene(picture.clone())));
         registry.register_collector(Box::new(Process));
+        let refusals_of_agents = Refusals::default();
+        registry.register_collector(Box::new(Refused(refusals_of_agents.clone())));
         Self {
             registry: Arc::new(registry),
             claims_created,
@@ -111,12 +115,18 @@ impl Metrics {
             leads,
             disruption,
             missing,
+            refusals_of_agents,
         }
     }
 
     /// All of them, as Prometheus reads them.
     pub(super) fn text(&self) -> String {
         expose::text(&self.registry)
+    }
+
+    /// Where it is counted what agents are refused.
+    pub(super) fn refusals_of_agents(&self) -> Refusals {
+        self.refusals_of_agents.clone()
     }
 
     /// Whether this replica writes.

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   Options ──► run ──┬─► watch::follow ──► Picture ──────────────────────────────────┐
-//!                     ├─► serve: /metrics, /healthz, /readyz                          │
+//!                     ├─► serve: /metrics, /healthz, /readyz; agents, if asked        │
 //!                     ├─► election: the Lease ──► Gate ─► Fence                       ▼
 //!                     │                                    └─ open ──► leader: looks, rounds, disruption ──► edge ──► API server
 //!                     └─ SIGTERM: stop looking, give the lease up, end                                         └────► cloud
 //! ```
 //!
-//! Every replica follows the cluster, so that whoever is elected leads at once. Only the leader writes, and only while
-//! the fence is open; a leader that loses its lease drops what it is doing and stands for election again.
+//! Every replica follows the cluster, so that whoever is elected leads at once. Only the leader writes what is decided, and only
+//! while the fence is open (what agents say of their nodes any replica writes); a leader that loses its lease drops what it is doing and stands for election again.
 
 mod agenda;
 mod desk;
@@ -45,6 +45,7 @@ use self::metrics::Metrics;
 #[cfg(feature = "ec2")]
 pub(crate) use self::provider::readiness;
 pub use self::provider::{Provider, Resolved};
+use crate::agents;
 use crate::disruption::Tempo;
 use crate::ec2;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, Witness};
@@ -92,6 +93,8 @@ pub struct Options {
     pub nominates: bool,
     /// How much may be launched.
     pub caps: Caps,
+    /// How agents are served, if they are.
+    pub agents: Option<agents::Options>,
 }
 
 /// A cloud.
@@ -128,6 +131,12 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// Agents cannot be told who they are.
+    #[error(
+        "`--agent-port` is for `--cloud aws` only: nothing says of a node of `--cloud kwok` which instance it is\n\nhint: leave \
+         `--agent-port` and AGENT_PORT out"
+    )]
+    NoAgents,
     /// A task has broken, which none ever does.
     #[error("a task has ended: {0}\n\nhint: please report this with the log at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
     Broken(String),
@@ -225,12 +234,21 @@ pub async fn run_in<P: Provider>(
     witness: Option<Arc<dyn Witness>>,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
+    let served = options.agents.as_ref().map(|of| cloud.vouches().map(|cloud| (of, cloud)).ok_or(RunError::NoAgents));
+    let to_serve = served.transpose()?;
     let ((qps, burst), namespace, lease) = (options.pace, options.namespace.clone(), options.lease.clone());
     let identity = identity();
     let (picture, mut following) = watch::follow(&client, options.reads_services);
     let metrics = Metrics::new(&picture, |registry| cloud.register(registry));
     let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), picture.clone()).await?;
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
+    let mut of_agents = None;
+    if let Some((of, cloud)) = to_serve {
+        let (picture, client, namespace) = (picture.clone(), client.clone(), namespace.clone());
+        let refusals = metrics.refusals_of_agents();
+        let place = agents::Place { picture, client, namespace, cloud, refusals, clock: now };
+        of_agents = Some(serve::agents(of, place).await?);
+    }
 
     let (gate, mut fence) = Fence::closed();
     // Messages do not stand in the way of writes.
@@ -271,8 +289,15 @@ pub async fn run_in<P: Provider>(
             }
         }
     };
+    let agents_ended = async {
+        match &mut of_agents {
+            Some(served) => served.ended().await,
+            None => std::future::pending().await,
+        }
+    };
     let broken = tokio::select! {
         () = stop => None,
+        broken = agents_ended => Some(broken),
         broken = leading => Some(broken.to_string()),
         broken = following.ended() => Some(broken.map_or_else(|| "nothing is followed".to_owned(), |it| it.to_string())),
     };

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use muster_api::{NodeClassReference, conditions::READY};
@@ -11,6 +12,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::agents::Vouch;
 use crate::classes;
 use crate::kwok::Kwok;
 use crate::lifecycle::{Class, Readiness};
@@ -53,6 +55,11 @@ pub trait Provider: Cloud + Clone + 'static {
     /// Keeps what is known of the cloud up to date, for as long as this replica leads.
     fn keep_up(&self) -> impl Future<Output = Infallible> + Send {
         std::future::pending()
+    }
+
+    /// Who can say which instance a node is; none where nobody can, and then no agent is served.
+    fn vouches(&self) -> Option<Arc<dyn Vouch>> {
+        None
     }
 
     /// Metrics of its own.

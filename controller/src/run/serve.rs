@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 
 use super::RunError;
 use super::metrics::Metrics;
+use crate::agents::{self, Port};
 use crate::watch::Picture;
 
 /// What Prometheus calls its classic format.
@@ -46,6 +47,29 @@ pub(super) async fn serve(ports: (u16, u16), metrics: Metrics, picture: Picture)
     Ok(Served { metrics: addresses.0, health: addresses.1, _tasks: tasks })
 }
 
+/// Starts serving agents.
+pub(super) async fn agents(options: &agents::Options, place: agents::Place) -> Result<agents::Served, RunError> {
+    let listeners =
+        (listen(&options.port, "--agent-port").await?, listen(&options.health_port, "--agent-health-port").await?);
+    let served =
+        agents::Served::start(options, listeners, place).map_err(|error| unusable("--agent-port", 0, &error))?;
+    tracing::info!(agents = %served.agents, health = %served.health, address = %options.address, "agents are served");
+    Ok(served)
+}
+
+async fn listen(port: &Port, option: &'static str) -> Result<TcpListener, RunError> {
+    let bound = match port {
+        Port::Number(number) => return bind(*number, option).await,
+        Port::Bound(bound) => bound.try_clone(),
+    };
+    let listener = bound.and_then(|it| it.set_nonblocking(true).and_then(|()| TcpListener::from_std(it)));
+    listener.map_err(|error| unusable(option, 0, &error))
+}
+
+fn unusable(option: &'static str, port: u16, error: &std::io::Error) -> RunError {
+    RunError::Port { option, port, reason: error.to_string() }
+}
+
 async fn bind(port: u16, option: &'static str) -> Result<TcpListener, RunError> {
     let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     let bound = match TcpListener::bind(any).await {
@@ -55,9 +79,9 @@ async fn bind(port: u16, option: &'static str) -> Result<TcpListener, RunError> 
         }
         bound => bound,
     };
-    bound.map_err(|error| RunError::Port { option, port, reason: error.to_string() })
+    bound.map_err(|error| unusable(option, port, &error))
 }
 
 fn address(listener: &TcpListener) -> Result<SocketAddr, RunError> {
-    listener.local_addr().map_err(|error| RunError::Port { option: "", port: 0, reason: error.to_string() })
+    listener.local_addr().map_err(|error| unusable("", 0, &error))
 }

@@ -88,6 +88,9 @@ pub(crate) struct RunArguments {
     /// The folder of the log bundle
     #[arg(long, value_name = "FOLDER", default_value = LOG_FOLDER)]
     pub(crate) log_dir: PathBuf,
+    /// The folder of the keys that a controller knows the node by
+    #[arg(long, value_name = "FOLDER", default_value = STATE_FOLDER)]
+    pub(crate) state_dir: PathBuf,
     /// URL of instance metadata
     #[arg(
         long,
@@ -126,6 +129,7 @@ pub(crate) struct GateArguments {
 
 const RUN_FOLDER: &str = if cfg!(windows) { r"C:\ProgramData\Muster" } else { "/run/muster" };
 const LOG_FOLDER: &str = if cfg!(windows) { r"C:\ProgramData\Muster\logs" } else { "/var/log/muster" };
+const STATE_FOLDER: &str = if cfg!(windows) { r"C:\ProgramData\Muster\state" } else { "/var/lib/muster" };
 
 /// `muster-agent validate`.
 #[derive(Debug, Args)]

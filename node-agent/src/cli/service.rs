@@ -33,8 +33,9 @@ pub(super) fn runtime() -> io::Result<Runtime> {
 
 /// Runs the service.
 pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
-    let RunArguments { report_only, run_dir, log_dir, metadata_endpoint } = arguments;
-    start::run(Settings { run_folder: run_dir, log_folder: log_dir, metadata_endpoint, report_only })
+    let RunArguments { report_only, run_dir, log_dir, state_dir, metadata_endpoint } = arguments;
+    let (run_folder, log_folder, state_folder) = (run_dir, log_dir, state_dir);
+    start::run(Settings { run_folder, log_folder, state_folder, metadata_endpoint, report_only })
 }
 
 /// Installs the service or takes it away.

@@ -34,11 +34,12 @@ pub(super) fn set_up(action: ServiceAction, run: RunArguments) -> Result<(), Fai
     let outcome = match action {
         ServiceAction::Uninstall => windows::uninstall(),
         ServiceAction::Install => {
-            let RunArguments { report_only, run_dir, log_dir, metadata_endpoint } = run;
+            let RunArguments { report_only, run_dir, log_dir, state_dir, metadata_endpoint } = run;
             let mut words: Vec<OsString> = ["run", "--metadata-endpoint", &metadata_endpoint].map(Into::into).into();
             words.extend(["--run-dir".into(), run_dir.clone().into(), "--log-dir".into(), log_dir.clone().into()]);
+            words.extend(["--state-dir".into(), state_dir.clone().into()]);
             words.extend(report_only.then(|| "--report-only".into()));
-            windows::install(words, &[&run_dir, &log_dir]).map(|notes| {
+            windows::install(words, &[&run_dir, &log_dir, &state_dir]).map(|notes| {
                 for note in notes {
                     let _nobody_listens = writeln!(io::stderr().lock(), "note: {note}");
                 }

@@ -104,8 +104,8 @@ impl Course {
         if let Some(notice) = &self.notice {
             let place = Source::whole("instance metadata").anywhere();
             let message = match notice {
-                Notice::Interruption(_) => "EC2 takes the instance back",
-                Notice::Rebalance(_) => "EC2 advises to replace the instance",
+                Notice::Interruption(_) => Notice::INTERRUPTION,
+                Notice::Rebalance(_) => Notice::REBALANCE,
             };
             let finding = Finding::new(&verdicts::EX03, message, Some((place, notice.words())));
             found.push((Phase::Initialized, finding));

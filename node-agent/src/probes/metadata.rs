@@ -3,6 +3,7 @@
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
+use muster_link::sts::Credentials;
 use serde_json::Value;
 
 use super::STEP;
@@ -43,6 +44,25 @@ pub async fn notice(endpoint: &str) -> Result<Option<Notice>, String> {
     }
     let advice = session.text("meta-data/events/recommendations/rebalance").await?;
     Ok(advice.map(Notice::Rebalance))
+}
+
+/// What proves which instance this is, and its role.
+pub struct Proofs {
+    /// The identity document with its RSA-2048 signature: PKCS #7 in base64.
+    pub document: String,
+    /// Of the role; none if the instance has none.
+    pub credentials: Option<Credentials>,
+}
+
+/// Reads what proves who the node is.
+///
+/// # Errors
+/// Metadata does not answer, or is turned off.
+pub async fn proofs(endpoint: &str) -> Result<Proofs, String> {
+    let session = Session::open(endpoint).await?;
+    let mut session = session.ok_or("it is turned off")?;
+    let document = session.text("dynamic/instance-identity/rsa2048").await?.ok_or("there is no identity document")?;
+    Ok(Proofs { document, credentials: session.credentials().await? })
 }
 
 fn is_instance_id(text: &str) -> bool {
@@ -89,6 +109,23 @@ impl Session {
 
     async fn text(&mut self, path: &str) -> Result<Option<String>, String> {
         Ok(self.bytes(path).await?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    async fn credentials(&mut self) -> Result<Option<Credentials>, String> {
+        const PATH: &str = "meta-data/iam/security-credentials";
+        let Some(role) = self.text(&format!("{PATH}/")).await? else { return Ok(None) };
+        let Some(role) = role.lines().next() else { return Ok(None) };
+        let Some(given) = self.bytes(&format!("{PATH}/{role}")).await? else { return Ok(None) };
+        let given: Value = serde_json::from_slice(&given).map_err(|_| "the role's credentials are no JSON")?;
+        let field = |name: &str| given.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
+        let credentials = || {
+            Some(Credentials {
+                access_key_id: field("AccessKeyId")?,
+                secret_access_key: field("SecretAccessKey")?,
+                session_token: field("Token")?,
+            })
+        };
+        credentials().map(Some).ok_or_else(|| "the role's credentials are not there yet".to_owned())
     }
 
     /// The tag of Karpenter and Muster, or that of managed node groups.

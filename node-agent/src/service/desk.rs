@@ -247,8 +247,8 @@ impl Desk {
 fn wishes(facts: &Facts, report_only: bool) -> (Mode, bool) {
     let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
     let config = preflight::agent_config(user_data.as_ref()).ok().flatten();
-    let (mode, is_report_only) =
-        config.map_or((mode_of_image(), report_only), |it| (it.spec.mode, report_only || it.spec.report_only));
+    let (mode, of_config) = config.map_or((None, false), |it| (it.spec.mode, it.spec.report_only));
+    let (mode, is_report_only) = (mode.unwrap_or_else(mode_of_image), report_only || of_config);
     // What this platform cannot do the image's own bootstrap does; the preflight says so.
     (if cfg!(target_os = "linux") { mode } else { Mode::Delegate }, is_report_only)
 }

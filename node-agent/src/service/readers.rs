@@ -17,8 +17,7 @@ pub(super) struct Readers {
     report: Report,
     run_folder: PathBuf,
     statuses: watch::Sender<socket::Statuses>,
-    known: watch::Sender<Known>,
-    bundles: watch::Sender<Option<Report>>,
+    tells: Tells,
     /// The code that a bundle was asked for.
     bundled: Option<String>,
     said: Option<String>,
@@ -26,21 +25,25 @@ pub(super) struct Readers {
     is_written: bool,
 }
 
+/// Readers that run beside the service.
+pub(super) struct Tells {
+    /// The watchers.
+    pub(super) known: watch::Sender<Known>,
+    /// Who writes bundles.
+    pub(super) bundles: watch::Sender<Option<Report>>,
+    /// Who tells the controller.
+    pub(super) reports: watch::Sender<Report>,
+}
+
 impl Readers {
     /// Those of the first report, and where its health names are to be had.
-    pub(super) fn new(
-        report: Report,
-        run_folder: PathBuf,
-        known: watch::Sender<Known>,
-        bundles: watch::Sender<Option<Report>>,
-    ) -> (Self, watch::Receiver<socket::Statuses>) {
+    pub(super) fn new(report: Report, run_folder: PathBuf, tells: Tells) -> (Self, watch::Receiver<socket::Statuses>) {
         let (statuses, told) = watch::channel(health::statuses(&report));
         let readers = Self {
             report,
             run_folder,
             statuses,
-            known,
-            bundles,
+            tells,
             bundled: None,
             said: None,
             logged: String::new(),
@@ -79,8 +82,9 @@ impl Readers {
         console::say(&self.report, &mut self.said);
         self.ask_for_a_bundle();
         self.log_what_changed();
+        self.tells.reports.send_replace(self.report.clone());
         let known = known(course, &self.report);
-        self.known.send_if_modified(|before| std::mem::replace(before, known.clone()) != known);
+        self.tells.known.send_if_modified(|before| std::mem::replace(before, known.clone()) != known);
     }
 
     /// Each fault gets a bundle.
@@ -88,7 +92,7 @@ impl Readers {
         let error = self.report.verdict.as_ref().filter(|verdict| verdict.severity == Weight::Error);
         let code = error.map(|verdict| verdict.code.clone());
         if code.is_some() && code != self.bundled {
-            self.bundles.send_replace(Some(self.report.clone()));
+            self.tells.bundles.send_replace(Some(self.report.clone()));
         }
         self.bundled = code;
     }
@@ -131,6 +135,7 @@ mod tests {
         course: Course,
         readers: Readers,
         bundles: watch::Receiver<Option<Report>>,
+        reports: watch::Receiver<Report>,
         statuses: watch::Receiver<socket::Statuses>,
         known: watch::Receiver<Known>,
         now: Timestamp,
@@ -143,9 +148,11 @@ mod tests {
             let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now);
             let (known_tx, known) = watch::channel(Known::default());
             let (bundles_tx, bundles) = watch::channel(None);
+            let (reports_tx, reports) = watch::channel(course.report(now));
             let place = folder.path().join("run");
-            let (readers, statuses) = Readers::new(course.report(now), place, known_tx, bundles_tx);
-            Self { folder, course, readers, bundles, statuses, known, now }
+            let tells = Tells { known: known_tx, bundles: bundles_tx, reports: reports_tx };
+            let (readers, statuses) = Readers::new(course.report(now), place, tells);
+            Self { folder, course, readers, bundles, reports, statuses, known, now }
         }
 
         fn see(&mut self, observation: Observation) {
@@ -168,6 +175,7 @@ mod tests {
         let mut told = Told::new();
         told.fault(true);
         assert_eq!(told.written().unwrap().verdict.unwrap().code, "UD12");
+        assert_eq!(told.reports.borrow_and_update().verdict.as_ref().unwrap().code, "UD12");
         assert!(told.bundles.has_changed().unwrap());
         let bundled = told.bundles.borrow_and_update().clone();
         assert_eq!(bundled.unwrap().verdict.unwrap().code, "UD12");

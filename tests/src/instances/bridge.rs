@@ -19,7 +19,7 @@ use crate::ec2::{self, Credentials, Ec2, Event};
 use crate::error::{Error, Result};
 use crate::imds::proof::RoleCredentials;
 use crate::imds::{Instance, MetadataOptions, Role};
-use crate::machine::{Image, Shape};
+use crate::machine::{Image, Shape, Spec};
 
 /// What an instance becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,10 +61,13 @@ pub struct Bridge {
     follows: JoinHandle<()>,
 }
 
+/// What is done to machines before they boot.
+type Change = Box<dyn Fn(&ec2::Instance, &mut Spec) + Send + Sync>;
+
 /// What became of the instances so far.
-#[derive(Debug)]
 struct State {
     site: Arc<Site>,
+    change: Change,
     became: Mutex<Became>,
     /// Counts its changes.
     changes: watch::Sender<u64>,
@@ -85,8 +88,19 @@ struct Became {
 impl Bridge {
     /// Follows `ec2` from now on; instances that run already count as launched. `plan` says what becomes of each.
     pub fn start(site: &Arc<Site>, ec2: &Arc<Ec2>, plan: impl Fn(&ec2::Instance) -> Becomes + Send + 'static) -> Self {
+        Self::start_with(site, ec2, plan, |_, _| {})
+    }
+
+    /// As [`Self::start`]; `change` may alter each machine before it boots.
+    pub fn start_with(
+        site: &Arc<Site>,
+        ec2: &Arc<Ec2>,
+        plan: impl Fn(&ec2::Instance) -> Becomes + Send + 'static,
+        change: impl Fn(&ec2::Instance, &mut Spec) + Send + Sync + 'static,
+    ) -> Self {
         let changes = watch::Sender::new(0);
-        let state = Arc::new(State { site: Arc::clone(site), became: Mutex::default(), changes });
+        let change = Box::new(change);
+        let state = Arc::new(State { site: Arc::clone(site), change, became: Mutex::default(), changes });
         let (follower, ec2) = (Arc::clone(&state), Arc::clone(ec2));
         let follows = tokio::spawn(async move {
             let mut events = ec2.events();
@@ -177,6 +191,12 @@ impl Bridge {
     }
 }
 
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("became", &self.became).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Bridge {
     fn drop(&mut self) {
         self.follows.abort();
@@ -215,7 +235,11 @@ impl State {
             tokens_required: of.metadata.tokens_required,
             hop_limit: u8::try_from(of.metadata.hop_limit).unwrap_or(u8::MAX),
         };
-        let node = self.site.boot(instance, image, |spec| spec.shape = shape).await?;
+        let changed = |spec: &mut Spec| {
+            spec.shape = shape;
+            (self.change)(of, spec);
+        };
+        let node = self.site.boot(instance, image, changed).await?;
         let came_too_late = {
             let mut became = self.became();
             if became.ended.contains(&of.id) {

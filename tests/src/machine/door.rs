@@ -20,11 +20,21 @@ use tokio::process::Command;
 use super::{command, guest};
 use crate::error::{Error, Result};
 
+/// What a place begins with that is to be connected to.
+const TO: &str = "to:";
+
 /// A listening socket for `address` in the network namespace `namespace`.
 pub(super) async fn listen(namespace: &str, address: SocketAddr) -> Result<tokio::net::TcpListener> {
     let listener = std::net::TcpListener::from(ask(namespace, &address.to_string()).await?);
     listener.set_nonblocking(true)?;
     Ok(tokio::net::TcpListener::from_std(listener)?)
+}
+
+/// A connection to `address` in the network namespace `namespace`.
+pub(super) async fn connect(namespace: &str, address: SocketAddr) -> Result<tokio::net::TcpStream> {
+    let stream = std::net::TcpStream::from(ask(namespace, &format!("{TO}{address}")).await?);
+    stream.set_nonblocking(true)?;
+    Ok(tokio::net::TcpStream::from_std(stream)?)
 }
 
 /// A socket for datagrams at `path`, made in the network namespace `namespace`: its settings count for the queue.
@@ -46,15 +56,16 @@ async fn ask(namespace: &str, place: &str) -> Result<OwnedFd> {
     take(&ours)
 }
 
-/// What the program in the namespace does: makes a socket at `place` (`ADDRESS:PORT` to listen there, a path to receive
-/// datagrams there), and hands it to whoever holds the other end of `out`.
+/// What the program in the namespace does: makes a socket at `place` (`ADDRESS:PORT` to listen there,
+/// `to:ADDRESS:PORT` to connect to it, a path to receive datagrams there), and hands it to whoever holds the other end of `out`.
 ///
 /// # Errors
 /// When the place cannot be had or nobody takes the socket.
 pub fn hand_out(place: &str, out: BorrowedFd<'_>) -> io::Result<()> {
-    let socket: OwnedFd = match place.parse::<SocketAddr>() {
-        Ok(address) => std::net::TcpListener::bind(address)?.into(),
-        Err(_) => std::os::unix::net::UnixDatagram::bind(place)?.into(),
+    let socket: OwnedFd = match (place.strip_prefix(TO), place.parse::<SocketAddr>()) {
+        (Some(address), _) => std::net::TcpStream::connect(address)?.into(),
+        (None, Ok(address)) => std::net::TcpListener::bind(address)?.into(),
+        (None, Err(_)) => std::os::unix::net::UnixDatagram::bind(place)?.into(),
     };
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::net::{TcpListener, UnixDatagram};
+use tokio::net::{TcpListener, TcpStream, UnixDatagram};
 
 use super::{command, door};
 use crate::error::Result;
@@ -124,6 +124,14 @@ impl Fabric {
     /// When the address is not one of the namespace's, or is taken.
     pub async fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
         door::listen(&self.namespace, address).await
+    }
+
+    /// A connection of this process from the namespace, as from a neighbour of the machines.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub async fn connect(&self, address: SocketAddr) -> Result<TcpStream> {
+        door::connect(&self.namespace, address).await
     }
 
     /// A socket of this process for datagrams at `path`, with the long queue of the namespace.

@@ -77,7 +77,7 @@ fn comes_back(mode: Mode) {
             ..NodeConfig::default()
         };
         let mut instance = site.instance();
-        instance.user_data = Some(user_data(cluster, &config, AgentSpec { mode, ..AgentSpec::default() }));
+        instance.user_data = Some(user_data(cluster, &config, AgentSpec { mode: Some(mode), ..AgentSpec::default() }));
         let id = instance.instance_id.clone();
         let node = site.boot(instance, Image::Al2023, |spec| bake(spec, mode == Mode::Native)).await.unwrap();
         let machine = &node.machine;

@@ -114,7 +114,7 @@ fn beside_the_agent_nodeadm_writes_what_it_writes_alone_and_native_mode_writes_t
         let cluster = site.cluster().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let expect = Expectation { taints: vec![UNREGISTERED.to_owned()], ..Expectation::default() };
-        let spec = |mode| AgentSpec { mode, expect: expect.clone(), ..AgentSpec::default() };
+        let spec = |mode| AgentSpec { mode: Some(mode), expect: expect.clone(), ..AgentSpec::default() };
         let mut instance = site.instance();
         instance.user_data = Some(user_data(cluster, &node_config(), spec(Mode::Delegate)));
         let (alone, _) = written(site, &instance, |spec| real(spec, &folder)).await;

@@ -24,7 +24,7 @@ fn it_joins_with_the_taints_and_labels_that_were_asked_for() {
         let expect = Expectation { taints: vec![UNREGISTERED.to_owned()], ..Expectation::default() };
         let mut instance = site.instance();
         instance.user_data =
-            Some(user_data(cluster, &config, AgentSpec { mode: Mode::Native, expect, ..AgentSpec::default() }));
+            Some(user_data(cluster, &config, AgentSpec { mode: Some(Mode::Native), expect, ..AgentSpec::default() }));
         let name = instance.host_name.clone();
         let id = instance.instance_id.clone();
         let node = site.boot(instance, Image::Al2023, |spec| bake(spec, true)).await.unwrap();

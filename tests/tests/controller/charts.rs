@@ -90,7 +90,9 @@ fn what_is_rendered_is_known_and_taken() {
         let folder = tempfile::tempdir().unwrap();
         let location = schemas(case, folder.path()).await;
         let plain = &["settings.clusterName=c", "controller.resources.limits.memory=1Gi"][..];
-        for (name, values) in [("muster", plain), ("muster", &EVERYTHING[..]), ("muster-crds", &[])] {
+        let agents = &["settings.clusterName=c", "agents.port=9443", "agents.address=muster.example.com:9443"][..];
+        for (name, values) in [("muster", plain), ("muster", agents), ("muster", &EVERYTHING[..]), ("muster-crds", &[])]
+        {
             let text = rendered(case, name, folder.path(), values).await.unwrap();
             let file = folder.path().join("rendered.yaml");
             std::fs::write(&file, text).unwrap();
@@ -114,6 +116,8 @@ fn what_makes_no_sense_is_refused_with_the_value_at_fault() {
         let folder = tempfile::tempdir().unwrap();
         for (value, expected) in [
             ("settings.cloud=aws", "settings.clusterName is required: the name of the EKS cluster"),
+            ("settings.clusterName=c,agents.port=9443", "agents.address is required with agents.port"),
+            ("settings.cloud=kwok,agents.port=9443", "agents.port is set, and nothing says of a node of `kwok`"),
             ("settings.cloud=gcp", "settings.cloud is `gcp`, and must be `aws` or `kwok`"),
             (
                 "settings.clusterName=c,settings.interruptionQueue=q",

@@ -112,6 +112,7 @@ fn options() -> Options {
         wait_for_unschedulable_mark: false,
         nominates: true,
         caps: muster_controller::lifecycle::caps::Caps::default(),
+        agents: None,
     }
 }
 

@@ -299,6 +299,7 @@ pub(crate) fn run_options(metrics_port: u16) -> Options {
         wait_for_unschedulable_mark: false,
         nominates: true,
         caps: muster_controller::lifecycle::caps::Caps::default(),
+        agents: None,
     }
 }
 

@@ -89,12 +89,15 @@ pub enum Reservation {
 // === impl Template ===
 
 impl Template {
+    /// Maps are sorted and every field is written, so the same content has the same text.
+    pub(super) fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
     /// Name by content: templates of the same name are the same, whoever made them, and one that is there need not be read.
     #[must_use]
     pub fn name(&self) -> String {
-        // Maps are sorted and every field is written, so the same content has the same text.
-        let text = serde_json::to_string(self).unwrap_or_default();
-        let digest = Sha256::digest(text.as_bytes());
+        let digest = Sha256::digest(self.text().as_bytes());
         let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         format!("{NAME_PREFIX}{hex}")
     }

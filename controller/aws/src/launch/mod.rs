@@ -3,12 +3,14 @@
 //! ```text
 //!  LaunchRequest ─► choice ──► which offerings one request names
 //!  EC2NodeClass ──► template ► image, user data, disks, network, tags: one for each image × pod limit
+//!  Controller       agent ───► its address and a secret, for the node's agent, in the user data
 //!  Inventory        subnets ─► the subnet of each zone
 //!                      └──► Plan: templates × overrides ──► CreateFleet ──► answer ──► Launched, LaunchError
 //! ```
 //!
 //! Nothing here calls AWS; what is planned is a value that a test compares with a file.
 
+mod agent;
 mod answer;
 mod choice;
 mod content;
@@ -18,6 +20,7 @@ mod subnets;
 mod tags;
 mod user_data;
 
+pub use self::agent::Controller;
 pub use self::answer::{FleetAnswer, FleetError, Had, outcome};
 pub use self::content::{Interface, NAME_PREFIX, Placement, Reservation, Template};
 pub use self::devices::{Disk, MetadataOptions};

@@ -7,8 +7,10 @@ use muster_api::{Operator, labels, resources};
 use muster_bootstrap::node_class::MergeFault;
 use muster_bootstrap::userdata::LARGEST_USER_DATA;
 use muster_cloud::{Alternative, CapacityType, CloudError, LaunchRequest, Offering, Refusal, Refused};
+use muster_link::SecretHash;
 use muster_scheduling::model::{self, InstanceType, Requirement, Resource};
 
+use super::agent::Controller;
 use super::choice::{self, Market};
 use super::content::{Placement, Reservation, Template};
 use super::subnets::Addresses;
@@ -33,6 +35,8 @@ pub struct Grounds<'a> {
     pub inventory: &'a Inventory,
     /// Free addresses of the subnets.
     pub addresses: &'a Addresses,
+    /// How nodes reach the controller, if it serves agents.
+    pub controller: Option<&'a Controller>,
 }
 
 /// A fleet of one instance.
@@ -63,6 +67,8 @@ pub struct PlannedTemplate {
     pub name: String,
     /// What it says.
     pub template: Template,
+    /// The hash of the secret in it, if its instances are told one.
+    pub secret: Option<SecretHash>,
     /// Types and subnets, cheapest first.
     pub overrides: Vec<Override>,
 }
@@ -153,8 +159,8 @@ pub fn plan(request: &LaunchRequest, grounds: &Grounds<'_>) -> Result<Plan, Plan
     let capacity_type = chosen.first().map_or(CapacityType::OnDemand, |one| one.offering.capacity_type);
     let maker = Maker { request, grounds, status, profile, own: &own, capacity_type };
     let templates = variants.into_iter().map(|(variant, overrides)| {
-        let template = maker.template(&variant)?;
-        Ok(PlannedTemplate { name: template.name(), template, overrides })
+        let (template, secret) = maker.template(&variant)?;
+        Ok(PlannedTemplate { name: template.name(), template, secret, overrides })
     });
     let templates: Vec<PlannedTemplate> = templates.collect::<Result<_, PlanError>>()?;
     let market = chosen
@@ -254,16 +260,13 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn template(&self, variant: &Variant) -> Result<Template, PlanError> {
+    fn template(&self, variant: &Variant) -> Result<(Template, Option<SecretHash>), PlanError> {
         let Self { request, grounds, status, own, .. } = self;
         let spec = &grounds.class.spec;
         let family = family_of(spec);
         let mut node_labels = request.labels.clone();
         node_labels.insert(labels::CAPACITY_TYPE.to_owned(), self.capacity_type.name().to_owned());
         let user_data = user_data(grounds.cluster, grounds.class, variant.max_pods, &node_labels, &request.taints)?;
-        if user_data.len() > LARGEST_USER_DATA {
-            return Err(PlanError::UserDataTooLong(user_data.len()));
-        }
         let label = |key: &str| request.labels.get(key).map(String::as_str);
         let reservation = match &variant.reservation {
             None => Reservation::None,
@@ -277,7 +280,7 @@ impl Maker<'_> {
             },
         };
         let group = grounds.settings.placement_group.as_ref();
-        Ok(Template {
+        let mut template = Template {
             image_id: variant.image.clone(),
             user_data,
             instance_profile: self.profile.clone(),
@@ -298,6 +301,12 @@ impl Maker<'_> {
             reservation,
             tags: (*own).clone(),
             is_spot: self.capacity_type == CapacityType::Spot,
-        })
+        };
+        let introduced = grounds.controller.map(|it| it.introduce(&mut template, family, &request.taints));
+        let secret = introduced.transpose()?.flatten();
+        if template.user_data.len() > LARGEST_USER_DATA {
+            return Err(PlanError::UserDataTooLong(template.user_data.len()));
+        }
+        Ok((template, secret))
     }
 }

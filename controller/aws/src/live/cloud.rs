@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use muster_api::{Ec2NodeClass, labels};
+use muster_api::{Ec2NodeClass, annotations, labels};
 use muster_bootstrap::userdata::base64;
 use muster_cloud::{
     Cloud, CloudError, Instance, InstanceState, LaunchError, LaunchRequest, LaunchToken, Launched, Refusal, Refused,
@@ -27,7 +27,9 @@ use super::witness::Witness;
 use crate::budget::Family;
 use crate::class::{ClassSettings, PlacementGroup};
 use crate::inventory::Inventory;
-use crate::launch::{Addresses, Cluster, FleetAnswer, Grounds, Plan, Taken, image_for, outcome, plan};
+use crate::launch::{
+    Addresses, Cluster, Controller, FleetAnswer, Grounds, Plan, PlannedTemplate, Taken, image_for, outcome, plan,
+};
 use crate::nature;
 use crate::refusal::Meaning;
 
@@ -50,6 +52,7 @@ pub(super) struct Inner {
     terminate: Batch<Terminate>,
     started_at: Timestamp,
     cluster: RwLock<Arc<Cluster>>,
+    controller: RwLock<Option<Arc<Controller>>>,
     inventory: RwLock<Arc<Inventory>>,
     /// Held while a launch is planned, never across a call.
     addresses: Mutex<Addresses>,
@@ -79,6 +82,7 @@ impl Ec2Cloud {
             describe: Batch::new(describe),
             terminate: Batch::new(terminate),
             cluster: RwLock::new(Arc::new(cluster)),
+            controller: RwLock::default(),
             inventory: RwLock::new(Arc::new(inventory)),
             addresses: Mutex::default(),
             recent: Mutex::default(),
@@ -105,6 +109,11 @@ impl Ec2Cloud {
     /// What is known of the cluster now.
     pub fn learn_cluster(&self, cluster: Cluster) {
         *self.0.cluster.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(cluster);
+    }
+
+    /// How nodes that are launched from now on reach the controller.
+    pub fn learn_controller(&self, controller: Controller) {
+        *self.0.controller.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(controller));
     }
 
     /// Free addresses by subnet, as EC2 said last.
@@ -164,7 +173,7 @@ impl Cloud for Ec2Cloud {
                     again = false;
                     self.0.templates.forget(plan.templates.iter().map(|one| &one.name));
                 }
-                Meaning::TokenReused => return self.0.find_launched(request, &known).await,
+                Meaning::TokenReused => return self.0.find_launched(request, &known, &plan).await,
                 _ => {
                     let error = refused_whole(&plan, failure);
                     return Err(LaunchError::of_request(self.0.without_haste(&plan, error)));
@@ -256,6 +265,10 @@ impl Inner {
         Arc::clone(&self.cluster.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    pub(super) fn controller(&self) -> Option<Arc<Controller>> {
+        self.controller.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.inventory.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -268,7 +281,7 @@ impl Inner {
     /// Plans the launch and takes the addresses that it may need, in one go: the next one sees what is left.
     fn plan(&self, request: &LaunchRequest, known: &Known) -> Result<(Plan, Taken), LaunchError> {
         let of_request = LaunchError::of_request;
-        let (cluster, inventory) = (self.cluster(), self.inventory());
+        let (cluster, inventory, controller) = (self.cluster(), self.inventory(), self.controller());
         let mut addresses = lock(&self.addresses);
         let grounds = Grounds {
             cluster: &cluster,
@@ -276,6 +289,7 @@ impl Inner {
             settings: settings(known).map_err(of_request)?,
             inventory: &inventory,
             addresses: &addresses,
+            controller: controller.as_deref(),
         };
         let plan = plan(request, &grounds).map_err(|error| of_request(error.into()))?;
         let mut subnets: Vec<&str> =
@@ -284,6 +298,11 @@ impl Inner {
         subnets.dedup();
         let taken = addresses.take(subnets, plan.addresses);
         Ok((plan, taken))
+    }
+
+    /// An instance as EC2 describes it now.
+    pub(super) async fn described(&self, id: &str) -> Result<Option<Box<aws_sdk_ec2::types::Instance>>, CloudError> {
+        self.describe.ask(id).await
     }
 
     fn settle(&self, taken: &Taken, came_to: Option<&str>) {
@@ -345,6 +364,7 @@ impl Inner {
             host_name: None,
         };
         self.complete_as(&mut instance, known, &request.requests);
+        note_secrets(&mut instance, planned);
         if let Some(planned) = planned {
             let placement = &planned.template.placement;
             instance.labels.insert(labels::INSTANCE_TENANCY.to_owned(), placement.tenancy.clone());
@@ -360,7 +380,12 @@ impl Inner {
 
     /// The instance of a token that was used with other parameters: by a controller that has crashed since, or before a
     /// price, a subnet or the class changed.
-    async fn find_launched(&self, request: &LaunchRequest, known: &Known) -> Result<Launched, LaunchError> {
+    async fn find_launched(
+        &self,
+        request: &LaunchRequest,
+        known: &Known,
+        plan: &Plan,
+    ) -> Result<Launched, LaunchError> {
         let token = &request.token;
         let found = instances::find(&self.aws, &self.caller, instances::of_token(token)).await;
         let found = found.map_err(LaunchError::of_request)?;
@@ -369,6 +394,8 @@ impl Inner {
         if let Some(mut instance) = found.into_iter().next() {
             lock(&self.reused).remove(token);
             self.complete_as(&mut instance, known, &request.requests);
+            // Which of them it was launched with is not known; what has changed since, its agent is not admitted with.
+            note_secrets(&mut instance, plan.templates.iter());
             return Ok(Launched { instance, refused: Vec::new() });
         }
         let now = self.caller.now();
@@ -410,6 +437,14 @@ impl Inner {
             }
             None => None,
         }
+    }
+}
+
+/// Writes down what its agent will know.
+fn note_secrets<'p>(instance: &mut Instance, templates: impl IntoIterator<Item = &'p PlannedTemplate>) {
+    let secrets: Vec<String> = templates.into_iter().filter_map(|one| Some(one.secret?.to_string())).collect();
+    if !secrets.is_empty() {
+        instance.annotations.insert(annotations::AGENT_SECRET.to_owned(), secrets.join(" "));
     }
 }
 

@@ -23,6 +23,9 @@ pub struct Connection {
     pub(super) iam: aws_sdk_iam::Client,
     pub(super) pricing: aws_sdk_pricing::Client,
     pub(super) ssm: aws_sdk_ssm::Client,
+    pub(super) sts: aws_sdk_sts::Client,
+    /// Whether services are where a test or an operator says, and not where they usually are.
+    pub(super) is_elsewhere: bool,
 }
 
 /// Why there is no connection.
@@ -72,6 +75,8 @@ impl Connection {
             iam: aws_sdk_iam::Client::new(&config),
             pricing: aws_sdk_pricing::Client::from_conf(prices),
             ssm: aws_sdk_ssm::Client::new(&config),
+            sts: aws_sdk_sts::Client::new(&config),
+            is_elsewhere: config.endpoint_url().is_some(),
         })
     }
 }

@@ -78,7 +78,7 @@ pub(super) async fn ensure(
 }
 
 /// Roles of the profile, if it exists.
-async fn get(aws: &Connection, caller: &Caller, name: &str) -> Result<Option<Vec<String>>, CloudError> {
+pub(super) async fn get(aws: &Connection, caller: &Caller, name: &str) -> Result<Option<Vec<String>>, CloudError> {
     let asked = caller
         .call(Family::Iam, "iam:GetInstanceProfile", || {
             aws.iam.get_instance_profile().instance_profile_name(name).send()

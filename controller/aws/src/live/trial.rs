@@ -15,13 +15,14 @@ use crate::budget::Family;
 use crate::class::ClassSettings;
 use crate::discovery::{Trial, TrialCall};
 use crate::inventory::Inventory;
-use crate::launch::{Addresses, Cluster, Grounds, Plan, plan};
+use crate::launch::{Addresses, Cluster, Controller, Grounds, Plan, plan};
 use crate::refusal::Meaning;
 
 /// Types that an account may launch if it may launch anything; else the first by name that has an image.
 const USUAL: [&str; 4] = ["m5.large", "m6g.large", "m6i.large", "m7g.large"];
 
 /// What a launch with the class would meet: the template is made, CreateFleet and RunInstances are asked not to do it.
+#[expect(clippy::too_many_arguments, reason = "all that a launch rests on")]
 pub(super) async fn try_out(
     aws: &Connection,
     caller: &Caller,
@@ -30,11 +31,12 @@ pub(super) async fn try_out(
     inventory: &Inventory,
     class: &Ec2NodeClass,
     settings: &ClassSettings,
+    controller: Option<&Controller>,
 ) -> Result<(), Trial> {
     let failed = |call| move |error| Trial { call, error };
     let request = request(class, inventory, settings);
     let addresses = Addresses::default();
-    let grounds = Grounds { cluster, class, settings, inventory, addresses: &addresses };
+    let grounds = Grounds { cluster, class, settings, inventory, addresses: &addresses, controller };
     let plan = plan(&request, &grounds).map_err(|error| failed(TrialCall::CreateLaunchTemplate)(error.into()))?;
     for planned in &plan.templates {
         templates.ensure(aws, caller, planned).await.map_err(failed(TrialCall::CreateLaunchTemplate))?;

@@ -29,7 +29,9 @@ impl Ec2Cloud {
         let settings = settings(&known).map_err(failed)?;
         let Inner { aws, caller, templates, .. } = &*self.0;
         let (cluster, inventory) = (self.0.cluster(), self.inventory());
-        trial::try_out(aws, caller, templates, &cluster, &inventory, &known.class, settings).await
+        let controller = self.0.controller();
+        let (class, controller) = (&known.class, controller.as_deref());
+        trial::try_out(aws, caller, templates, &cluster, &inventory, class, settings, controller).await
     }
 
     /// Removes the instance profiles that were made for a class that is going. How many.

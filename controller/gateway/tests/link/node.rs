@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use muster_gateway::GATEWAY_NAME;
-use muster_link::{KeyHash, Nonce};
+use muster_link::{GATEWAY_NAME, KeyHash, Nonce};
 use muster_proto::muster::enrolment_client::EnrolmentClient;
 use muster_proto::muster::node_reports_client::NodeReportsClient;
 use muster_proto::muster::{ChallengeRequest, Credential, EnrolRequest, RoleProof};

@@ -6,9 +6,11 @@
 
 mod answer;
 mod proof;
+mod sign;
 
 pub use self::answer::{Caller, LONGEST_ANSWER, read};
 pub use self::proof::{RoleFault, RoleProof, SignedRequest, host};
+pub use self::sign::Credentials;
 
 /// Why nothing is known of who signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,12 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use crate::key::KeyHash;
 use crate::nonce::Nonce;
 
-const ALGORITHM: &str = "AWS4-HMAC-SHA256 ";
+pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256 ";
 /// Exactly these are signed, in the order that Signature Version 4 wants.
-const SIGNED_HEADERS: &str =
+pub(super) const SIGNED_HEADERS: &str =
     "content-type;host;x-amz-date;x-amz-security-token;x-muster-cluster;x-muster-key-sha256;x-muster-nonce";
-const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
-const BODY: &str = "Action=GetCallerIdentity&Version=2011-06-15";
+pub(super) const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
+pub(super) const BODY: &str = "Action=GetCallerIdentity&Version=2011-06-15";
 /// How far the instance's clock may be from the controller's. STS itself allows 15 minutes; a nonce lives for one.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(5);
 /// Session tokens have no documented limit; those of instances have about 1,500 bytes.

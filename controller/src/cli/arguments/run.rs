@@ -112,6 +112,20 @@ pub(crate) struct RunArguments {
     /// Where `/healthz` and `/readyz` are served
     #[arg(long, env = "HEALTH_PROBE_PORT", value_name = "PORT", default_value = "8081")]
     pub(crate) health_probe_port: u16,
+    /// With `--cloud aws`: where the agents of nodes are served, such as `9443`; without it nobody is, and nodes are judged by their
+    /// Node objects alone
+    #[arg(long, env = "AGENT_PORT", value_name = "PORT", requires = "agent_address")]
+    pub(crate) agent_port: Option<u16>,
+    /// With `--agent-port`: where nodes reach it, such as a load balancer's name. It must work before kube-proxy does
+    #[arg(long, env = "AGENT_ADDRESS", value_name = "HOST:PORT")]
+    pub(crate) agent_address: Option<String>,
+    /// With `--agent-port`: where `grpc.health.v1` and reflection are served, without TLS
+    #[arg(long, env = "AGENT_HEALTH_PORT", value_name = "PORT", default_value = "8082")]
+    pub(crate) agent_health_port: u16,
+    /// With `--agent-port`: certificates of instance identity documents beside those of AWS that are built in, for a region that is
+    /// newer than this program: PEM, each under a line `# <region>`
+    #[arg(long, env = "AGENT_IDENTITY_CERTIFICATES", value_name = "FILE")]
+    pub(crate) agent_identity_certificates: Option<PathBuf>,
     /// Write without holding the Lease: for a single replica
     #[arg(long, env = "DISABLE_LEADER_ELECTION", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) disable_leader_election: bool,

@@ -6,6 +6,7 @@ mod launch;
 mod liveness;
 mod node;
 mod terminate;
+mod verdict;
 
 use self::fixture::{Fixture, at};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Error;
 
 use muster_aws::quantity;
+use muster_gateway::Refusals;
 use muster_scheduling::model::Resource;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -20,6 +21,10 @@ pub(super) struct Scene(pub(super) Picture);
 /// This process, as the kernel sees it.
 #[derive(Debug)]
 pub(super) struct Process;
+
+/// Agents that were refused.
+#[derive(Debug)]
+pub(super) struct Refused(pub(super) Refusals);
 
 /// Clock ticks a second in `/proc`: fixed since Linux 2.6.
 const TICKS: f64 = 100.0;
@@ -70,6 +75,17 @@ fn number(resource: &str, text: &str) -> f64 {
     let resource = Resource::new(resource);
     let amount = quantity::parse(&resource, text).unwrap_or(0) as f64;
     if resource == Resource::Cpu { amount / 1000.0 } else { amount }
+}
+
+impl Collector for Refused {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let help = "What agents, or others in their place, were refused, by the reason";
+        let mut family = encoder.encode_descriptor("muster_agent_refusals", help, None, MetricType::Counter)?;
+        for (code, count) in self.0.counted() {
+            ConstCounter::new(count).encode(family.encode_family(&[("reason", code)])?)?;
+        }
+        Ok(())
+    }
 }
 
 impl Collector for Process {

@@ -1,0 +1,63 @@
+//! What the user data of a launch template say to the node's agent: where the controller is, and the template's secret.
+
+use k8s_openapi::api::core::v1::Taint;
+use muster_api::taints;
+use muster_bootstrap::agent_config::{self, AgentConfig, AgentSpec, Expectation, Secret};
+use muster_bootstrap::node_class::MergeFault;
+use muster_bootstrap::userdata::UserData;
+use muster_link::{LaunchKey, SecretHash};
+
+use super::content::Template;
+use super::user_data::bootstrap_family;
+use crate::family::AmiFamily;
+
+/// How nodes reach the controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controller {
+    /// `host:port`
+    pub address: String,
+    /// What its certificate chains to (PEM).
+    pub certificate_authority: String,
+    /// What the secrets of templates are made by.
+    pub key: LaunchKey,
+}
+
+impl Controller {
+    /// Puts the agent's configuration into the template's user data. The hash of its secret; none if the class brings a
+    /// configuration of its own, which is left as it is.
+    pub(super) fn introduce(
+        &self,
+        template: &mut Template,
+        family: AmiFamily,
+        taints: &[Taint],
+    ) -> Result<Option<SecretHash>, MergeFault> {
+        let written = UserData::read(template.user_data.as_bytes(), "user-data");
+        if !matches!(AgentConfig::find(&written), Ok(None)) {
+            return Ok(None);
+        }
+        let token = self.key.token(template.text().as_bytes());
+        let config = AgentConfig::new(AgentSpec {
+            controller: Some(agent_config::Controller {
+                address: self.address.clone(),
+                certificate_authority: self.certificate_authority.clone(),
+                launch_token: Secret::new(token.clone()),
+            }),
+            expect: Expectation { taints: expected(family, taints), ..Expectation::default() },
+            ..AgentSpec::default()
+        });
+        template.user_data = config.put(bootstrap_family(family), &template.user_data)?;
+        Ok(Some(SecretHash::of(&token)))
+    }
+}
+
+/// What the node must register with. Images of an owner's own are told no taints.
+fn expected(family: AmiFamily, wanted: &[Taint]) -> Vec<String> {
+    if family == AmiFamily::Custom {
+        return Vec::new();
+    }
+    let spelled = |taint: &Taint| match taint.value.as_deref().filter(|value| !value.is_empty()) {
+        Some(value) => format!("{}={value}:{}", taint.key, taint.effect),
+        None => format!("{}:{}", taint.key, taint.effect),
+    };
+    std::iter::once(&taints::unregistered()).chain(wanted).map(spelled).collect()
+}

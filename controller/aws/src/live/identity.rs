@@ -1,0 +1,189 @@
+//! Who somebody is: this program, an instance, and whoever has signed a request that is sent for them.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_sdk_ec2::types::{Instance as Described, InstanceStateName};
+use aws_sdk_sts::config::interceptors::{
+    AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextRef,
+    BeforeTransmitInterceptorContextMut,
+};
+use aws_sdk_sts::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_sts::error::BoxError;
+use muster_cloud::CloudError;
+use muster_link::sts::{LONGEST_ANSWER, SignedRequest};
+
+use super::cloud::Ec2Cloud;
+use super::profile;
+use crate::budget::Family;
+use crate::launch::LAUNCH_TOKEN;
+
+/// An instance as whoever wants to know it again needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its ID.
+    pub instance: String,
+    /// Whether it is pending or running.
+    pub is_running: bool,
+    /// The token of its launch, by its tag.
+    pub token: Option<String>,
+    /// Its type.
+    pub instance_type: String,
+    /// Its image.
+    pub image: String,
+    /// Its zone.
+    pub zone: String,
+    /// The addresses of its first network interface.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// Status and body, once they are there. Held for moments.
+type Answer = Arc<Mutex<Option<(u16, Vec<u8>)>>>;
+
+/// A request of somebody else, in the place of ours.
+#[derive(Debug)]
+struct InPlace {
+    request: SignedRequest,
+    answer: Answer,
+}
+
+impl Ec2Cloud {
+    /// What EC2 says of an instance; none if it knows none of that ID. Many that are asked about at once are one call.
+    ///
+    /// # Errors
+    /// If EC2 does not say.
+    pub async fn see(&self, instance: &str) -> Result<Option<Seen>, CloudError> {
+        Ok(self.0.described(instance).await?.as_deref().map(seen))
+    }
+
+    /// Roles of an instance profile.
+    ///
+    /// # Errors
+    /// If IAM does not say.
+    pub async fn roles_of_profile(&self, name: &str) -> Result<BTreeSet<String>, CloudError> {
+        let roles = profile::get(&self.0.aws, &self.0.caller, name).await?;
+        Ok(roles.unwrap_or_default().into_iter().collect())
+    }
+
+    /// Partition and account that this program acts in.
+    ///
+    /// # Errors
+    /// If STS does not say.
+    pub async fn own_account(&self) -> Result<(String, String), CloudError> {
+        let call = || self.0.aws.sts.get_caller_identity().send();
+        let answer = self.0.caller.call(Family::DescribeEc2, "sts:GetCallerIdentity", call).await;
+        let answer = answer.map_err(|failure| failure.into_error("this program's own account"))?;
+        let unknown = || CloudError::Transient { message: "STS does not say which account this is".to_owned() };
+        let partition = answer.arn().and_then(|arn| arn.split(':').nth(1)).ok_or_else(unknown)?;
+        Ok((partition.to_owned(), answer.account().ok_or_else(unknown)?.to_owned()))
+    }
+
+    /// Sends a request that somebody else has signed; status and body. Once: what is refused stays refused, and what is not answered
+    /// its sender asks for again.
+    ///
+    /// # Errors
+    /// If there is no answer, or too long a one.
+    pub async fn send_signed(&self, request: &SignedRequest) -> Result<(u16, Vec<u8>), CloudError> {
+        let answer = Answer::default();
+        let in_place = InPlace { request: request.clone(), answer: Arc::clone(&answer) };
+        let own = self.0.aws.sts.config().to_builder();
+        // The host is the one that was signed for, and no other.
+        let at = (!self.0.aws.is_elsewhere).then(|| format!("https://{}", request.host));
+        let config = match at {
+            Some(url) => own.endpoint_url(url),
+            None => own,
+        };
+        let sent = self.0.aws.sts.get_caller_identity().customize().interceptor(in_place);
+        let sent = sent.config_override(config).send().await;
+        let answer = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        answer.ok_or_else(|| {
+            let why = sent.err().map(|error| error.to_string()).unwrap_or_default();
+            CloudError::Transient { message: format!("sts:GetCallerIdentity: no answer: {why}") }
+        })
+    }
+}
+
+impl Intercept for InPlace {
+    fn name(&self) -> &'static str {
+        "InPlace"
+    }
+
+    /// After our own signature: nothing of ours is left but the body, which is the same.
+    fn modify_before_transmit(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let request = context.request_mut();
+        if request.body().bytes() != Some(self.request.body.as_bytes()) {
+            return Err("the body is not the one that was signed".into());
+        }
+        let names: Vec<String> = request.headers().iter().map(|(name, _)| name.to_owned()).collect();
+        let headers = request.headers_mut();
+        for name in names {
+            headers.remove(name);
+        }
+        headers.try_insert("host", self.request.host.clone())?;
+        for (name, value) in &self.request.headers {
+            headers.try_insert(*name, value.clone())?;
+        }
+        Ok(())
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let length = context.response().headers().get("content-length");
+        match length.and_then(|length| length.parse::<usize>().ok()) {
+            Some(length) if length > LONGEST_ANSWER => Err("the answer is too long".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let response = context.response();
+        let body = response.body().bytes().ok_or("the answer was not read")?;
+        let answer = (response.status().as_u16(), body.to_vec());
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        Ok(())
+    }
+}
+
+fn seen(described: &Described) -> Seen {
+    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    let state = described.state().and_then(|state| state.name());
+    let first = described.network_interfaces().iter().find(|it| {
+        it.attachment().and_then(|attachment| attachment.device_index()).unwrap_or(0) == 0
+            && it.attachment().and_then(|attachment| attachment.network_card_index()).unwrap_or(0) == 0
+    });
+    let own = first.map(|it| it.private_ip_addresses()).unwrap_or_default();
+    let v4 = own.iter().filter_map(|it| it.private_ip_address()).chain(described.private_ip_address());
+    let v6 = first.map(|it| it.ipv6_addresses()).unwrap_or_default();
+    let v6 = v6.iter().filter_map(|it| it.ipv6_address()).chain(described.ipv6_address());
+    let mut addresses: Vec<IpAddr> = v4.chain(v6).filter_map(|text| text.parse().ok()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    Seen {
+        instance: text(described.instance_id()),
+        is_running: matches!(state, Some(InstanceStateName::Pending | InstanceStateName::Running)),
+        token: described
+            .tags()
+            .iter()
+            .find(|tag| tag.key() == Some(LAUNCH_TOKEN))
+            .and_then(|tag| tag.value().map(str::to_owned)),
+        instance_type: described.instance_type().map(|name| name.as_str().to_owned()).unwrap_or_default(),
+        image: text(described.image_id()),
+        zone: text(described.placement().and_then(|placement| placement.availability_zone())),
+        addresses,
+    }
+}

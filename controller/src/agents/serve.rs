@@ -1,0 +1,180 @@
+//! The two ports: agents over TLS, health in plaintext.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use muster_gateway::{Gateway, Limits, Refusals, health};
+use muster_link::document::Certificates;
+use muster_link::{Policy, Proofs};
+use muster_proto::answer::Statuses;
+use muster_proto::health::health_check_response::ServingStatus;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::Options;
+use super::keys::{Keys, have};
+use super::sources::Live;
+use super::vouch::{Home, Reachable, Vouch};
+use crate::watch::Picture;
+
+/// Name of the health of this part; the empty one is that of the whole.
+const PART: &str = "muster.v1.NodeReports";
+/// How long after its launch an instance may enrol for the first time: as long as it may take to become a Node, and as long again
+/// for one whose agent comes late.
+const ENROL_WITHIN: SignedDuration = SignedDuration::from_mins(30);
+/// Until the cloud is asked again where this is.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Where nodes reach the controller: `host:port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address(String);
+
+/// A text that is no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is not `host:port`")]
+pub struct AddressFault;
+
+impl FromStr for Address {
+    type Err = AddressFault;
+
+    fn from_str(text: &str) -> Result<Self, AddressFault> {
+        let (host, port) = text.rsplit_once(':').ok_or(AddressFault)?;
+        port.parse::<u16>().ok().filter(|port| *port > 0).ok_or(AddressFault)?;
+        let is_ipv6 = |text: &str| text.parse::<std::net::Ipv6Addr>().is_ok();
+        let is_name = |text: &str| {
+            let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            !text.is_empty() && text.bytes().all(is_inner)
+        };
+        let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(inner) => is_ipv6(inner),
+            None => is_name(host),
+        };
+        is_host.then(|| Self(text.to_owned())).ok_or(AddressFault)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Both ports, until it is dropped.
+pub(crate) struct Served {
+    /// Where agents are served.
+    pub(crate) agents: SocketAddr,
+    /// Where health is.
+    pub(crate) health: SocketAddr,
+    tasks: JoinSet<String>,
+}
+
+/// What serving needs of the rest of the controller.
+pub(crate) struct Place {
+    pub(crate) picture: Picture,
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    pub(crate) cloud: Arc<dyn Vouch>,
+    pub(crate) refusals: Refusals,
+    pub(crate) clock: fn() -> Timestamp,
+}
+
+impl Served {
+    /// Starts to serve: health at once, agents as soon as there are keys.
+    ///
+    /// # Errors
+    /// A listener has no address.
+    pub(crate) fn start(
+        options: &Options,
+        (agents, health): (TcpListener, TcpListener),
+        place: Place,
+    ) -> std::io::Result<Self> {
+        let addresses = (agents.local_addr()?, health.local_addr()?);
+        let (statuses_tx, statuses) = watch::channel(standing(false, false));
+        let mut tasks = JoinSet::new();
+        let of_health = statuses.clone();
+        tasks.spawn(async move {
+            match health::serve(health, of_health, std::future::pending()).await {
+                Ok(()) => "health is served no more".to_owned(),
+                Err(error) => format!("health is served no more: {error}"),
+            }
+        });
+        let address = options.address.to_string();
+        let certificates = options.certificates.clone();
+        tasks.spawn(async move { serve(address, certificates, agents, place, (statuses_tx, statuses)).await });
+        Ok(Self { agents: addresses.0, health: addresses.1, tasks })
+    }
+
+    /// Waits until a part of it has ended, which none should.
+    pub(crate) async fn ended(&mut self) -> String {
+        match self.tasks.join_next().await {
+            Some(Ok(why)) => why,
+            Some(Err(error)) => error.to_string(),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn standing(is_synced: bool, is_serving: bool) -> Statuses {
+    let of = |is_well| if is_well { ServingStatus::Serving } else { ServingStatus::NotServing };
+    [(String::new(), of(is_synced)), (PART.to_owned(), of(is_serving))].into()
+}
+
+async fn serve(
+    address: String,
+    certificates: Certificates,
+    listener: TcpListener,
+    place: Place,
+    (statuses_tx, statuses): (watch::Sender<Statuses>, watch::Receiver<Statuses>),
+) -> String {
+    let Place { picture, client, namespace, cloud, refusals, clock } = place;
+    // Nobody is admitted by a picture that is not whole.
+    picture.synced().await;
+    statuses_tx.send_replace(standing(true, false));
+    let Keys { authority, launch } = have(&client, &namespace, clock).await;
+    let Home { cluster, partition, account, region } = home(&*cloud).await;
+    cloud.tell(Reachable { address, certificate_authority: authority.certificate_pem().to_owned(), key: launch });
+    if !certificates.regions().any(|known| known == region) {
+        tracing::error!(
+            region,
+            "no node can enrol: no certificate of instance identity documents is known for this region"
+        );
+    }
+    let gateway = Gateway {
+        sources: Arc::new(Live::new(picture, client, cloud, clock)),
+        authority,
+        policy: Policy { cluster, partition, account, region, proofs: Proofs::All, enrol_within: ENROL_WITHIN },
+        certificates,
+        limits: Limits::default(),
+        refusals,
+        statuses,
+        clock,
+    };
+    statuses_tx.send_replace(standing(true, true));
+    match muster_gateway::serve(gateway, listener, std::future::pending()).await {
+        Ok(()) => "agents are served no more".to_owned(),
+        Err(error) => format!("agents are served no more: {error}"),
+    }
+}
+
+/// Asks until there is an answer: who cannot say which account it is in could admit anybody's.
+async fn home(cloud: &dyn Vouch) -> Home {
+    let mut was_told = false;
+    loop {
+        match cloud.home().await {
+            Ok(home) => return home,
+            Err(error) => {
+                if !std::mem::replace(&mut was_told, true) {
+                    tracing::error!(%error, "agents cannot be served yet: it is not known which account this is");
+                }
+                sleep(RETRY).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What EC2, IAM and STS say of whoever claims to be a node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::Ec2NodeClass;
+use muster_aws::launch::Controller;
+use muster_aws::live::Seen;
+use muster_cloud::{CloudError, after};
+use muster_gateway::Unavailable;
+use muster_link::Described;
+use muster_link::sts::SignedRequest;
+
+use super::provider::{Ec2, now};
+use crate::agents::{Asked, Home, Reachable, Vouch};
+use crate::state::LiveClass;
+
+/// How long the roles of an instance profile are believed: changing them is rare, and every enrolment asks.
+const BELIEVED: Duration = Duration::from_secs(5 * 60);
+
+/// Roles of instance profiles, by name, and when IAM said so. Held for moments.
+#[derive(Default)]
+pub(super) struct Roles(Mutex<BTreeMap<String, (BTreeSet<String>, Timestamp)>>);
+
+impl Roles {
+    fn of(&self, profile: &str) -> Option<(BTreeSet<String>, Timestamp)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(profile).cloned()
+    }
+
+    fn note(&self, profile: &str, roles: &BTreeSet<String>) {
+        let said = (roles.clone(), now());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(profile.to_owned(), said);
+    }
+}
+
+impl Ec2 {
+    async fn roles_of(&self, class: &LiveClass) -> Result<BTreeSet<String>, Unavailable> {
+        let Ok(class) = class.typed::<Ec2NodeClass>() else { return Ok(BTreeSet::new()) };
+        let Some(profile) = &class.spec.instance_profile else {
+            // STS says a role without its path.
+            let role = class.spec.role.as_deref().and_then(|role| role.rsplit('/').next());
+            return Ok(role.into_iter().map(ToOwned::to_owned).collect());
+        };
+        let known = self.roles().of(profile);
+        if let Some((roles, at)) = &known
+            && now() < after(*at, BELIEVED)
+        {
+            return Ok(roles.clone());
+        }
+        match (self.cloud().roles_of_profile(profile).await, known) {
+            (Ok(roles), _) => {
+                self.roles().note(profile, &roles);
+                Ok(roles)
+            }
+            // What was true five minutes ago is better than that no node can speak.
+            (Err(_), Some((roles, _))) => Ok(roles),
+            (Err(error), None) => Err(unavailable(&error)),
+        }
+    }
+}
+
+impl Vouch for Ec2 {
+    fn home(&self) -> Asked<'_, Home> {
+        Box::pin(async {
+            let (partition, account) = self.cloud().own_account().await.map_err(|error| unavailable(&error))?;
+            let cluster = self.cluster();
+            Ok(Home { cluster: cluster.name.clone(), partition, account, region: cluster.region.clone() })
+        })
+    }
+
+    fn describe<'a>(&'a self, instance: &'a str) -> Asked<'a, Option<Described>> {
+        Box::pin(async move {
+            let seen = self.cloud().see(instance).await.map_err(|error| unavailable(&error))?;
+            Ok(seen.map(|Seen { instance, is_running, token, instance_type, image, zone, addresses }| Described {
+                instance,
+                is_running,
+                token,
+                instance_type,
+                image,
+                zone,
+                addresses,
+            }))
+        })
+    }
+
+    fn roles<'a>(&'a self, class: &'a LiveClass) -> Asked<'a, BTreeSet<String>> {
+        Box::pin(self.roles_of(class))
+    }
+
+    fn ask_sts<'a>(&'a self, request: &'a SignedRequest) -> Asked<'a, (u16, Vec<u8>)> {
+        Box::pin(async { self.cloud().send_signed(request).await.map_err(|error| unavailable(&error)) })
+    }
+
+    fn tell(&self, reachable: Reachable) {
+        let Reachable { address, certificate_authority, key } = reachable;
+        self.cloud().learn_controller(Controller { address, certificate_authority, key });
+    }
+}
+
+fn unavailable(error: &CloudError) -> Unavailable {
+    Unavailable(error.to_string())
+}

@@ -1,0 +1,73 @@
+//! A connection to the controller: its authority is pinned in the user data, and nobody else is believed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use muster_bootstrap::agent_config::Controller;
+use muster_link::GATEWAY_NAME;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+
+use super::Fault;
+
+/// How long name, connection and handshake may take.
+const WITHIN: Duration = Duration::from_secs(10);
+/// How long a call may take that is not the stream.
+const CALL: Duration = Duration::from_secs(30);
+/// How often the other side is asked whether it is there, and how long it may take to say so.
+const ALIVE: Duration = Duration::from_secs(20);
+
+/// What the node comes with: certificates for its key, its own first.
+pub(super) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+pub(super) async fn dial(controller: &Controller, identity: Identity) -> Result<Channel, Fault> {
+    let address = controller.address.as_str();
+    let fault = |error: &dyn std::fmt::Display| Fault::Way(address.to_owned(), error.to_string());
+    let config = config(&controller.certificate_authority, identity).map_err(|error| fault(&error))?;
+    let name = ServerName::try_from(GATEWAY_NAME).map_err(|error| fault(&error))?;
+    let connect = async {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    };
+    let stream = match timeout(WITHIN, connect).await {
+        Ok(connected) => connected.map_err(|error| fault(&error))?,
+        Err(_) => return Err(fault(&"no answer in time")),
+    };
+    let mut stream = Some(stream);
+    // A channel would connect again by itself, and be another connection than the one that was enrolled on.
+    let once = service_fn(move |_| {
+        let stream = stream.take().ok_or_else(|| std::io::Error::other("the connection has ended"));
+        async { stream.map(TokioIo::new) }
+    });
+    let endpoint = Endpoint::from_static("http://controller")
+        .http2_keep_alive_interval(ALIVE)
+        .keep_alive_timeout(ALIVE)
+        .keep_alive_while_idle(true)
+        .connect_timeout(CALL);
+    endpoint.connect_with_connector(once).await.map_err(|error| fault(&error))
+}
+
+fn config(authority: &str, (chain, key): Identity) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
+        let certificate = certificate.map_err(|error| format!("its certificate authority: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("its certificate authority: {error}"))?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
+        .map_err(|error| error.to_string())?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    // Each connection proves the key anew.
+    config.resumption = rustls::client::Resumption::disabled();
+    Ok(config)
+}

@@ -1,0 +1,85 @@
+//! Enrolment: a nonce, the evidence for it, a certificate.
+
+use jiff::Timestamp;
+use muster_bootstrap::agent_config::Controller;
+use muster_link::Nonce;
+use muster_link::sts::RoleProof;
+use muster_proto::muster::enrolment_client::EnrolmentClient;
+use muster_proto::muster::{self as wire, ChallengeRequest, EnrolRequest, RenewRequest};
+use tonic::transport::Channel;
+
+use super::Fault;
+use super::keys::Keys;
+use crate::probes::metadata::{self, Proofs};
+
+/// What the node is known by for some hours. In memory only: who starts again enrols again, with the same key.
+#[derive(Clone)]
+pub(super) struct Credential {
+    chain: String,
+    renew_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl Credential {
+    fn read(credential: Option<wire::Credential>) -> Result<Self, Fault> {
+        let missing = || Fault::Here("the controller has given no certificate".to_owned());
+        let wire::Credential { certificate_chain: chain, renew_at, expires_at } = credential.ok_or_else(missing)?;
+        let moment = |at: Option<prost_types::Timestamp>| at.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
+        let (Some(renew_at), Some(expires_at)) = (moment(renew_at), moment(expires_at)) else { return Err(missing()) };
+        Ok(Self { chain, renew_at, expires_at })
+    }
+
+    pub(super) fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    pub(super) fn renew_at(&self) -> Timestamp {
+        self.renew_at
+    }
+
+    /// Whether it still speaks for the node.
+    pub(super) fn is_good(&self) -> bool {
+        Timestamp::now() < self.expires_at
+    }
+
+    /// Asks for the next one, over the connection that this one has made.
+    pub(super) async fn renew(&mut self, channel: &Channel) -> Result<(), Fault> {
+        let answer = EnrolmentClient::new(channel.clone()).renew(RenewRequest {}).await?;
+        *self = Self::read(answer.into_inner().credential)?;
+        Ok(())
+    }
+}
+
+/// Where the evidence comes from.
+pub(super) struct Evidence<'a> {
+    pub(super) controller: &'a Controller,
+    pub(super) region: &'a str,
+    pub(super) endpoint: &'a str,
+    pub(super) keys: &'a Keys,
+}
+
+impl Evidence<'_> {
+    /// Proves to be this instance. `channel` is one on which the node has come with its key.
+    pub(super) async fn enrol(&self, channel: &Channel, tries: usize) -> Result<Credential, Fault> {
+        let mut client = EnrolmentClient::new(channel.clone());
+        let answer = client.challenge(ChallengeRequest {}).await?.into_inner();
+        let nonce = Nonce::read(&answer.nonce).ok_or_else(|| Fault::Here("the nonce has another length".to_owned()))?;
+        let proofs = metadata::proofs(self.endpoint).await;
+        let Proofs { document, credentials } =
+            proofs.map_err(|why| Fault::Here(format!("instance metadata does not say who the node is: {why}")))?;
+        let role_proof = credentials.map(|credentials| {
+            let now = Timestamp::now();
+            let RoleProof { authorization, date, security_token } =
+                RoleProof::sign(&credentials, self.region, &answer.cluster, &nonce, &self.keys.hash(), now);
+            wire::RoleProof { authorization, date, security_token }
+        });
+        let request = EnrolRequest {
+            nonce: answer.nonce,
+            launch_token: self.controller.launch_token.expose().to_owned(),
+            identity_document: document,
+            role_proof,
+            previous_key: self.keys.vouched_for(&nonce, tries),
+        };
+        Credential::read(client.enrol(request).await?.into_inner().credential)
+    }
+}

@@ -1,0 +1,91 @@
+//! The conversation: what the node says is what its report says, as soon as it may be said.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_proto::muster::follow_request::Message;
+use muster_proto::muster::follow_response::Message as Answer;
+use muster_proto::muster::node_reports_client::NodeReportsClient;
+use muster_proto::muster::{FollowRequest, Hello};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+use super::Fault;
+use super::enrol::Credential;
+use super::wire::{Standing, notice, report};
+use crate::report::Report;
+
+/// Messages that wait for the controller to read them. A report that is not read yet is replaced by the next one, not followed.
+const QUEUE: usize = 1;
+
+/// Speaks until the connection ends.
+pub(super) async fn follow(
+    channel: &Channel,
+    credential: &mut Credential,
+    reports: &mut watch::Receiver<Report>,
+) -> Result<(), Fault> {
+    let (said, saying) = mpsc::channel(QUEUE);
+    let boot_id = reports.borrow().boot_id.clone();
+    let hello = Hello { agent_version: env!("CARGO_PKG_VERSION").to_owned(), boot_id };
+    let send = |message| FollowRequest { message: Some(message) };
+    // There is room for the first.
+    let _nobody_reads_yet = said.try_send(send(Message::Hello(hello)));
+    let mut answers = NodeReportsClient::new(channel.clone()).follow(ReceiverStream::new(saying)).await?.into_inner();
+
+    let mut standing = Standing::default();
+    let mut sequence = 0;
+    let mut interval = Duration::ZERO;
+    // What the cloud has announced, once it is told; told again on each connection, for the one before may have lost it.
+    let mut announced = None;
+    // When the next report may go, if there is one to go.
+    let mut due = Some(Instant::now());
+    reports.mark_unchanged();
+    loop {
+        let renewal = credential.renew_at().duration_since(Timestamp::now());
+        tokio::select! {
+            answer = answers.message() => match answer? {
+                None => return Ok(()),
+                Some(answer) => if let Some(Answer::Configuration(wanted)) = answer.message {
+                    interval = Duration::from_millis(wanted.report_interval_ms.into());
+                },
+            },
+            changed = reports.changed() => {
+                changed.map_err(|_| Fault::Here("the agent is ending".to_owned()))?;
+                due = due.or_else(|| Some(Instant::now()));
+            }
+            permit = ready(&said, due) => {
+                let permit = permit.map_err(|_| Fault::Here("the connection has ended".to_owned()))?;
+                let now = Instant::now();
+                let current = reports.borrow_and_update().clone();
+                let news = notice(&current).filter(|news| announced.as_ref() != Some(news));
+                if let Some(news) = news {
+                    permit.send(send(Message::Notice(news.clone())));
+                    // The report that it came with is still to go.
+                    (announced, due) = (Some(news), Some(now));
+                    continue;
+                }
+                let (verdict, again) = standing.judge(&current, now);
+                sequence += 1;
+                permit.send(send(Message::Report(report(&current, verdict, sequence))));
+                due = again.map(|at| at.max(now + interval));
+            }
+            () = sleep(renewal.try_into().unwrap_or_default()) => credential.renew(channel).await?,
+        }
+    }
+}
+
+/// Room for a message, once it may be sent.
+async fn ready<'a>(
+    said: &'a mpsc::Sender<FollowRequest>,
+    due: Option<Instant>,
+) -> Result<mpsc::Permit<'a, FollowRequest>, mpsc::error::SendError<()>> {
+    match due {
+        Some(due) => {
+            sleep_until(due).await;
+            said.reserve().await
+        }
+        None => std::future::pending().await,
+    }
+}

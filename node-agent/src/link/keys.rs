@@ -1,0 +1,154 @@
+//! The node's key: one for each boot, and those before it for as long as they may be the one that the controller knows.
+//!
+//! The file is written before the key is used. Whoever is interrupted between the two goes on with the key that the controller
+//! may know by then; after a reboot it is the old key that vouches for the new one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use muster_link::{KeyHash, Nonce, again_message};
+use muster_proto::muster::PreviousKey;
+use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData, SigningKey};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use serde::{Deserialize, Serialize};
+
+use super::Fault;
+use super::dial::Identity;
+use crate::publish::status;
+use crate::service::log;
+
+/// Name of the file.
+const FILE: &str = "link.json";
+/// Keys of boots before this one that are kept: of one that was interrupted before the controller knew its key, and the one before.
+const BEFORE: usize = 2;
+
+/// What the file holds (keys in PEM).
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kept {
+    boot_id: String,
+    key: String,
+    /// The latest first.
+    before: Vec<String>,
+}
+
+/// The key of this boot.
+pub(super) struct Keys {
+    path: PathBuf,
+    kept: Kept,
+    key: KeyPair,
+}
+
+impl Keys {
+    /// The key of this boot, made and written down unless it is there.
+    pub(super) fn of_boot(folder: &Path, boot_id: &str) -> io::Result<Self> {
+        let path = folder.join(FILE);
+        // A file that cannot be read is as good as none: an operator has to let the node in again.
+        let read = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
+        let before = match read {
+            Some(kept) if kept.boot_id == boot_id && !boot_id.is_empty() => {
+                if let Ok(key) = KeyPair::from_pem(&kept.key) {
+                    return Ok(Self { path, kept, key });
+                }
+                kept.before
+            }
+            Some(Kept { key, before, .. }) => std::iter::once(key).chain(before).take(BEFORE).collect(),
+            None => Vec::new(),
+        };
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(io::Error::other)?;
+        let kept = Kept { boot_id: boot_id.to_owned(), key: key.serialize_pem(), before };
+        let keys = Self { path, kept, key };
+        keys.write()?;
+        Ok(keys)
+    }
+
+    fn write(&self) -> io::Result<()> {
+        status::replace(&self.path, &serde_json::to_vec(&self.kept).map_err(io::Error::from)?, 0o600)
+    }
+
+    /// The controller knows this key: those before it are of no use any more.
+    pub(super) fn settle(&mut self) {
+        if self.kept.before.is_empty() {
+            return;
+        }
+        self.kept.before.clear();
+        if let Err(error) = self.write() {
+            log(&format!("the keys of earlier boots cannot be removed: {error}"));
+        }
+    }
+
+    pub(super) fn hash(&self) -> KeyHash {
+        KeyHash::of(&self.key.subject_public_key_info())
+    }
+
+    /// A number that differs between nodes.
+    pub(super) fn spread(&self) -> u8 {
+        self.hash().bytes().first().copied().unwrap_or_default()
+    }
+
+    /// Comes with a certificate that the key has signed itself: all that it says is that the node has the key.
+    pub(super) fn stranger(&self) -> Result<Identity, Fault> {
+        let made = CertificateParams::default().self_signed(&self.key);
+        let certificate = made.map_err(|error| Fault::Here(format!("no certificate can be made: {error}")))?;
+        Ok((vec![certificate.der().clone()], self.private()))
+    }
+
+    /// Comes with what the controller has certified.
+    pub(super) fn known(&self, chain: &str) -> Result<Identity, Fault> {
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain.as_bytes()).collect();
+        let chain =
+            read.map_err(|error| Fault::Here(format!("the controller's certificate cannot be read: {error}")))?;
+        Ok((chain, self.private()))
+    }
+
+    fn private(&self) -> rustls::pki_types::PrivateKeyDer<'static> {
+        PrivatePkcs8KeyDer::from(self.key.serialize_der()).into()
+    }
+
+    /// An earlier key's word for this one. Each try asks another of them.
+    pub(super) fn vouched_for(&self, nonce: &Nonce, tries: usize) -> Option<PreviousKey> {
+        let before: Vec<KeyPair> = self.kept.before.iter().filter_map(|pem| KeyPair::from_pem(pem).ok()).collect();
+        let previous = before.get(tries.checked_rem(before.len())?)?;
+        let signature = previous.sign(&again_message(nonce, &self.hash())).ok()?;
+        Some(PreviousKey { public_key: previous.subject_public_key_info(), signature })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_has_one_key_and_the_next_one_is_vouched_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let hash = |boot: &str| Keys::of_boot(folder.path(), boot).unwrap().hash();
+        let first = hash("1");
+        assert_eq!(hash("1"), first, "an agent that is started again");
+        let mut second = Keys::of_boot(folder.path(), "2").unwrap();
+        assert_ne!(second.hash(), first);
+        let nonce = Nonce::new([1; 32]);
+        let of = |keys: &Keys, tries| keys.vouched_for(&nonce, tries).map(|it| KeyHash::of(&it.public_key));
+        assert_eq!(of(&second, 0), Some(first));
+        // Interrupted before the controller knew the second: either may be the one that it knows.
+        let third = Keys::of_boot(folder.path(), "3").unwrap();
+        assert_eq!((of(&third, 0), of(&third, 1)), (Some(second.hash()), Some(first)));
+        second = Keys::of_boot(folder.path(), "3").unwrap();
+        second.settle();
+        assert_eq!(of(&Keys::of_boot(folder.path(), "3").unwrap(), 0), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn it_is_for_root_and_an_unreadable_one_is_none() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let first = Keys::of_boot(folder.path(), "1").unwrap();
+        let mode = std::fs::metadata(&first.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::write(&first.path, "{").unwrap();
+        let second = Keys::of_boot(folder.path(), "1").unwrap();
+        assert!(second.hash() != first.hash() && second.vouched_for(&Nonce::new([1; 32]), 0).is_none());
+    }
+}
