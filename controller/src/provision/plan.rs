@@ -46,7 +46,7 @@ pub struct Scene<'a> {
     /// Every NodeClaim.
     pub claims: &'a [Claimed<'a>],
     /// Pods without a node, and pods on nodes that go away, by `namespace/name`.
-    pub applicants: &'a BTreeMap<Arc<str>, Applicant>,
+    pub applicants: &'a BTreeMap<Arc<str>, Arc<Applicant>>,
     /// Names of all Nodes.
     pub nodes: &'a BTreeSet<&'a str>,
 }
@@ -106,6 +106,15 @@ pub struct Hold {
     pub why: String,
     /// Until when at most.
     pub until: Timestamp,
+}
+
+// === impl Scene ===
+
+impl<'a> Scene<'a> {
+    /// The pod at `path`, if it wants a node.
+    pub(super) fn applicant(&self, path: &str) -> Option<&'a Applicant> {
+        self.applicants.get(path).map(|one| &**one)
+    }
 }
 
 // === impl Claimed ===
