@@ -24,8 +24,6 @@ use crate::snapshot::{self, FeatureGates};
 
 /// Where a pod's own namespace stands.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// Threads that wait for the network; decisions have threads of their own.
-const THREADS: usize = 2;
 /// How often what a class selects may be looked up: Karpenter's figure.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(60);
 /// Libraries whose debug messages say nothing about nodes.
@@ -46,7 +44,9 @@ pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     for option in ineffective {
         tracing::warn!(option, "this option of Karpenter's has no effect here");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    // One thread waits for the network, and decisions have threads of their own: what it does is over in moments, and threads
+    // that hand each other such moments take more time for that than for the work.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Internal(format!("no runtime: {error}")))?;
     let ended = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;

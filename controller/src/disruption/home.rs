@@ -43,7 +43,8 @@ impl Home {
         let planned = plan.placed_on(claim).filter(|path| cluster.pod(path).is_some_and(LivePod::waits));
         let promised_to = planned.chain(told).min().map(str::to_owned);
         let pool = around.pool.cloned();
-        Some(Self { claim: around.claim.clone(), pool, node, residents: around.residents, promised_to })
+        let residents = around.residents().to_vec();
+        Some(Self { claim: around.claim.clone(), pool, node, residents, promised_to })
     }
 
     /// As something that is to go.

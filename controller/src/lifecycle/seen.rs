@@ -31,7 +31,8 @@ pub struct Seen<'a> {
     pub registration_hold: Option<&'a str>,
     /// Drivers that have published their devices of the Node.
     pub device_drivers: &'a BTreeSet<String>,
-    /// Pods that are bound to the Nodes, by namespace and name.
+    /// Pods that are bound to the Nodes, by namespace and name. They may be left out for as long as neither the claim nor a
+    /// Node is being deleted.
     pub residents: &'a [Resident],
     /// Volumes that are attached to the Nodes.
     pub attachments: &'a [Attachment],

@@ -264,6 +264,7 @@ impl Decided<'_, '_> {
             figures.hourly_price += node.price;
             let claim = claim(self.problem, node, pool, name.clone());
             self.writes.push(Write::CreateClaim(Box::new(claim)));
+            self.plan.coming.insert(name.clone(), now);
             self.remember(name, &node.pods);
         }
     }

@@ -16,9 +16,9 @@ use crate::lifecycle::{condition, is_true};
 /// For how long room is kept on a node that has become ready, at least: twice the longest batch, as Karpenter keeps it.
 pub const SETTLING: Duration = Duration::from_secs(20);
 
-/// Pods that kube-scheduler binds in a second, at least: a crowd keeps its places for longer. A third of what a busy machine
-/// was seen to do.
-const BOUND_PER_SECOND: u64 = 20;
+/// Pods that kube-scheduler binds in a second, at least: a crowd keeps its places for longer. A busy machine was seen to do
+/// sixty, a starved one seven. Where more are bound the crowd is soon gone, and nobody waits for it.
+const BOUND_PER_SECOND: u64 = 5;
 
 /// For how long a crowd keeps its places at most.
 const LONGEST_SETTLING: Duration = Duration::from_secs(300);
@@ -26,6 +26,10 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(300);
 /// For how long a node is kept from pods that have not been told of it. Only a cluster that refuses to be told makes this
 /// matter.
 pub const TELLING: Duration = Duration::from_secs(30);
+
+/// How long a NodeClaim that was decided is waited for. Hundreds are created in some seconds, by a busy API server in more;
+/// what cannot be created at all is decided anew by the next round.
+const CREATING: Duration = Duration::from_secs(30);
 
 /// A NodeClaim, and its Node if there is one.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +46,7 @@ pub struct Scene<'a> {
     /// Every NodeClaim.
     pub claims: &'a [Claimed<'a>],
     /// Pods without a node, and pods on nodes that go away, by `namespace/name`.
-    pub applicants: &'a BTreeMap<Arc<str>, Applicant>,
+    pub applicants: &'a BTreeMap<Arc<str>, Arc<Applicant>>,
     /// Names of all Nodes.
     pub nodes: &'a BTreeSet<&'a str>,
 }
@@ -52,6 +56,8 @@ pub struct Scene<'a> {
 pub struct Plan {
     /// Pods by the name of their NodeClaim.
     pub(super) placed: BTreeMap<String, Vec<Placed>>,
+    /// When NodeClaims were decided that nobody has seen yet.
+    pub(super) coming: BTreeMap<String, Timestamp>,
     /// What we have nominated, by UID of the pod.
     pub(super) hinted: BTreeMap<String, Hint>,
     /// The last event about a pod, by its UID.
@@ -102,6 +108,15 @@ pub struct Hold {
     pub until: Timestamp,
 }
 
+// === impl Scene ===
+
+impl<'a> Scene<'a> {
+    /// The pod at `path`, if it wants a node.
+    pub(super) fn applicant(&self, path: &str) -> Option<&'a Applicant> {
+        self.applicants.get(path).map(|one| &**one)
+    }
+}
+
 // === impl Claimed ===
 
 impl Claimed<'_> {
@@ -132,16 +147,21 @@ impl Claimed<'_> {
 // === impl Plan ===
 
 impl Plan {
-    /// Forgets places on nodes that go or that have been ready for a while, and pods that have gone or have got a node.
+    /// Forgets places on nodes that go, that never came, or that have been ready for a while, and pods that have gone or have
+    /// got a node.
     /// Returns when the next place will be forgotten.
     pub(super) fn settle(&mut self, scene: &Scene<'_>, now: Timestamp) -> Option<Timestamp> {
         let claims: BTreeMap<&str, &Claimed<'_>> = scene.claims.iter().map(|one| (one.name(), one)).collect();
         let crowd = scene.applicants.values().filter(|one| one.is_unbound()).count();
         let crowd = Duration::from_secs(u64::try_from(crowd).unwrap_or(u64::MAX) / BOUND_PER_SECOND);
         let settling = SETTLING.saturating_add(crowd).min(LONGEST_SETTLING);
+        self.coming.retain(|name, since| !claims.contains_key(name.as_str()) && now < after(*since, CREATING));
         let mut next = None;
         self.placed.retain(|name, pods| {
-            let Some(claim) = claims.get(name.as_str()).filter(|claim| !claim.is_leaving()) else { return false };
+            let Some(claim) = claims.get(name.as_str()) else { return self.coming.contains_key(name) };
+            if claim.is_leaving() {
+                return false;
+            }
             let settled_at = claim.ready_since().map(|since| after(since, settling));
             if settled_at.is_some_and(|end| end <= now) {
                 return false;
@@ -164,8 +184,9 @@ impl Plan {
 
     /// Takes over what a round has decided. Pods may have been told of their nodes since it began: that is kept.
     pub fn succeed(&mut self, decided: Self) {
-        let Self { placed, hinted: _, told } = decided;
+        let Self { placed, coming, hinted: _, told } = decided;
         self.placed = placed;
+        self.coming = coming;
         self.told = told;
     }
 

@@ -36,7 +36,7 @@ impl Draft {
             if kept.contains_key(&pod.name) {
                 continue;
             }
-            let applicant = round.scene.applicants.get(&pod.name);
+            let applicant = round.scene.applicant(&pod.name);
             let turn = turn(applicant, &draft.problem.specs[pod.spec], round.settings.wait_for_unschedulable_mark);
             match turn {
                 Turn::Now | Turn::IfNothingTakesIt => {
@@ -166,6 +166,6 @@ fn fits(problem: &Problem, node: usize, pods: &[&Pod]) -> bool {
 
 /// A pod as the plan remembers it.
 pub(super) fn placed(round: &Round<'_>, pod: &Pod) -> Placed {
-    let uid = round.scene.applicants.get(&pod.name).map(|one| one.pod.uid.clone()).unwrap_or_default();
+    let uid = round.scene.applicant(&pod.name).map(|one| one.pod.uid.clone()).unwrap_or_default();
     Placed { path: Arc::clone(&pod.name), uid }
 }

@@ -8,7 +8,7 @@ use muster_api::events;
 use muster_cloud::after;
 
 use super::applicant::Applicant;
-use super::plan::{Claimed, Failure, Plan, Scene, Told};
+use super::plan::{Failure, Plan, Scene, Told};
 use crate::step::{Event, EventType, Write};
 
 /// A reason that stays the same is told again in other words (so much of a limit is left by now) after this: Karpenter's
@@ -23,14 +23,15 @@ pub(super) fn events(
     failures: BTreeMap<&str, &Failure>,
     now: Timestamp,
 ) -> Vec<Write> {
-    let node_of = |claim: &str| scene.claims.iter().find(|one| one.name() == claim).and_then(Claimed::node_name);
+    let nodes: BTreeMap<&str, &str> =
+        scene.claims.iter().filter_map(|one| Some((one.name(), one.node_name()?))).collect();
     let mut news: Vec<(&Applicant, Told)> = Vec::new();
     for (claim, pods) in &plan.placed {
-        let applicants = pods.iter().filter_map(|pod| scene.applicants.get(&pod.path));
+        let applicants = pods.iter().filter_map(|pod| scene.applicant(&pod.path));
         news.extend(applicants.map(|one| (one, Told::Place(claim.clone()))));
     }
     for (path, failure) in failures {
-        news.extend(scene.applicants.get(path).map(|one| (one, Told::Failure(failure.clone(), now))));
+        news.extend(scene.applicant(path).map(|one| (one, Told::Failure(failure.clone(), now))));
     }
     news.sort_by(|one, other| one.0.pod.cmp(&other.0.pod));
     let mut writes = Vec::new();
@@ -41,7 +42,7 @@ pub(super) fn events(
         }
         let (kind, reason, message) = match &told {
             Told::Place(claim) => {
-                let node = node_of(claim).map_or_else(String::new, |node| format!(", node/{node}"));
+                let node = nodes.get(claim.as_str()).map_or_else(String::new, |node| format!(", node/{node}"));
                 (EventType::Normal, events::NOMINATED, format!("Pod should schedule on: nodeclaim/{claim}{node}"))
             }
             Told::Failure(Failure { message, .. }, _) => {

@@ -125,7 +125,7 @@ pub(super) async fn observe<P: Provider>(desk: Arc<Desk<P>>, mut tell: impl FnMu
                     tell(&report);
                 }
             }
-            let waits = desk.picture.glance().unbound().next().is_some();
+            let waits = desk.picture.glance().count_unbound() > 0;
             decide_at = waits.then(|| after(moment, AGAIN));
         }
         if rhythm.is_due(moment) {

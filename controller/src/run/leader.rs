@@ -34,8 +34,11 @@ use crate::step::Step;
 /// Looks that are open at the same time. Most of them wait for the API server, each on a connection of its own, or for the
 /// cloud.
 const AT_ONCE: usize = 48;
-/// A crowd of nodes and pods is told of together.
+/// A crowd of nodes and pods is told of together: so long is waited for others, and as much longer for every
+/// thousand pods that wait, since all of them are looked at again then.
 const GATHER: Duration = Duration::from_millis(150);
+/// How long the nodes of a pool are counted together.
+const COUNT: Duration = Duration::from_secs(1);
 /// For as long as a pod has no node, whatever was decided about it is decided again: Karpenter's figure.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Longest wait without looking at the clock.
@@ -189,8 +192,11 @@ impl<P: Provider> Leader<P> {
         for claim in &changed.claims {
             self.agenda.want(Item::Claim(claim.to_string()), now);
         }
+        // Nodes that come and go change what a pool counts: that is told once in a while.
+        let is_own_news = changed.kinds.contains(Kind::NodePool);
         for pool in &changed.pools {
-            self.agenda.want(Item::Pool(pool.to_string()), now);
+            let moment = if is_own_news { now } else { after(now, COUNT) };
+            self.agenda.want(Item::Pool(pool.to_string()), moment);
         }
         for (kind, class) in &changed.classes {
             if kind.name() == P::CLASS {
@@ -227,14 +233,13 @@ impl<P: Provider> Leader<P> {
         }
         // What pods may go to has changed.
         let supply = [Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass, Kind::NodeOverlay, Kind::CapacityBuffer];
-        let is_of_use = cluster.unbound().next().is_some() || cluster.pools().any(|pool| pool.spec.replicas.is_some());
+        let is_of_use = cluster.count_unbound() > 0 || cluster.pools().any(|pool| pool.spec.replicas.is_some());
         if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.window.arrive("supply", now);
         }
-        drop(cluster);
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
         if concerns_nodes || !changed.waiting.is_empty() {
-            let soon = after(now, GATHER);
+            let soon = after(now, gather(cluster.count_unbound()));
             self.nominate_at = Some(self.nominate_at.map_or(soon, |moment| moment.min(soon)));
         }
     }
@@ -262,7 +267,7 @@ impl<P: Provider> Leader<P> {
             Done::Decided(step) => {
                 self.is_planning = false;
                 // The room of a pod may go to another one, of which nobody is told.
-                let waits = self.desk.picture.glance().unbound().next().is_some();
+                let waits = self.desk.picture.glance().count_unbound() > 0;
                 self.decide_at = [step.again, waits.then(|| after(now, AGAIN))].into_iter().flatten().min();
                 self.nominate_at = Some(now);
                 self.tell(step, Audience::People);
@@ -304,7 +309,7 @@ impl<P: Provider> Leader<P> {
                 }
             }
         }
-        if cluster.unbound().next().is_some() {
+        if cluster.count_unbound() > 0 {
             self.window.arrive("supply", now);
         }
     }
@@ -447,4 +452,9 @@ impl<P: Provider> Leader<P> {
         let there: BTreeSet<&str> = cluster.unbound().map(|pod| &*pod.uid).collect();
         self.waiting.retain(|word| word.split_once(' ').is_some_and(|(uid, _)| there.contains(uid)));
     }
+}
+
+/// How long to wait for others, of so many pods that have no node.
+fn gather(crowd: usize) -> Duration {
+    GATHER * u32::try_from(1 + crowd / 1000).unwrap_or(u32::MAX)
 }

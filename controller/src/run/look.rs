@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
 use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, labels};
-use muster_cloud::after;
+use muster_cloud::{Alternative, after};
 
 use super::agenda::Verdict;
 use super::desk::Desk;
@@ -18,7 +18,8 @@ use super::offers::offers;
 use super::provider::{Provider, Resolved, judged};
 use crate::classes;
 use crate::edge::{End, Held, Looked};
-use crate::lifecycle::{Readiness, decide, is_true, pod_events};
+use crate::lifecycle::pause::Pause;
+use crate::lifecycle::{Answers, Class, Listing, Readiness, decide, is_true, pod_events};
 use crate::pools::{self, Edition, Outcomes};
 use crate::provision::{Claimed, TELLING};
 use crate::state::{self, Cluster, LiveClass, Surroundings};
@@ -26,25 +27,37 @@ use crate::step::{Step, Write};
 
 /// How long pods are told of their node before anybody is told that they are being told.
 const QUIETLY: Duration = Duration::from_secs(3);
-/// How often to ask whether they have been.
+/// How often to ask whether the picture has what we have written.
 const ASK: Duration = Duration::from_millis(250);
 /// After a write the picture changes, which is a reason to look. If it does not, this is.
 const LOST: Duration = Duration::from_secs(10);
 
 /// What a look at a claim begins with.
 enum Start {
-    /// Not now.
+    /// There is nothing to write now: most looks.
     Wait(Option<Timestamp>),
-    /// With these objects.
+    /// There is something to write, with these objects.
     Look(Box<Begun>),
 }
 
 struct Begun {
     held: Held,
-    class: crate::lifecycle::Class,
-    alternatives: Vec<muster_cloud::Alternative>,
-    listing: Option<crate::lifecycle::Listing>,
+    known: Known,
+}
+
+/// What the picture does not show of a claim.
+struct Known {
+    class: Class,
+    alternatives: Vec<Alternative>,
+    listing: Option<Listing>,
     hold: Option<String>,
+}
+
+impl Known {
+    fn with(&self, pause: Pause, answers: Answers) -> state::Held<'_> {
+        let Self { class, alternatives, listing, hold } = self;
+        state::Held { class, pause, registration_hold: hold.as_deref(), alternatives, listing: *listing, answers }
+    }
 }
 
 /// Remembers that pods came to these Nodes or left them, until that is written down on their claims.
@@ -67,16 +80,15 @@ async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Option<Verdict> 
         let mut memory = desk.memory();
         let at = *memory.moves.get(name)?;
         let claim = cluster.claim(name).filter(|claim| claim.spec.node_class_ref.kind == P::CLASS);
-        let step = claim.map(|claim| (pod_events::touch(claim, at), Held::default().claim(claim)));
-        let Some((step, held)) = step.filter(|(step, _)| !step.writes.is_empty()) else {
+        let noted = claim.map(|claim| (claim, pod_events::touch(claim, at)));
+        let Some((claim, step)) = noted.filter(|(_, step)| !step.writes.is_empty()) else {
             memory.moves.remove(name);
             return None;
         };
-        let version = claim.and_then(|claim| claim.metadata.resource_version.as_deref());
-        if memory.is_behind("NodeClaim", name, version, now()) {
+        if memory.is_behind("NodeClaim", name, claim.metadata.resource_version.as_deref(), now()) {
             return Some(Verdict::Rest(Some(after(now(), ASK))));
         }
-        (step, held)
+        (step, Held::default().claim(claim))
     };
     let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
     if looked.end == End::Done {
@@ -98,22 +110,15 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
         Start::Wait(moment) => return Verdict::Rest(moment),
         Start::Look(begun) => begun,
     };
-    let Begun { held, class, alternatives, listing, hold } = &mut *begun;
+    let Begun { held, known } = &mut *begun;
     let ended = Mutex::new(None);
     let looked = desk
         .edge
         .look(held, |answers, now| {
             let cluster = desk.picture.glance();
             let Some(around) = cluster.around(name) else { return Step::rest() };
-            let held = state::Held {
-                class,
-                pause: cluster.pause(&desk.settings.namespace),
-                registration_hold: hold.as_deref(),
-                alternatives,
-                listing: *listing,
-                answers: answers.clone(),
-            };
-            let step = decide(&around.seen(held), now);
+            let pause = cluster.pause(&desk.settings.namespace);
+            let step = decide(&around.seen(known.with(pause, answers.clone())), now);
             if let Some(outcome) = outcome(&step, around.claim) {
                 *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             }
@@ -154,9 +159,9 @@ pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
         let cluster = desk.picture.glance();
         let class = desk.provider.judge(&live);
         let claims: Vec<_> = cluster.claims_of_class(&live.reference).collect();
-        let held = claims.iter().fold(Held::default().class(&class), |held, claim| held.claim(claim));
         let look = classes::Look { class: &class, kind: P::KIND, claims: &claims, has_leftovers };
         let step = classes::decide(&look, now());
+        let held = written_claims(&step, &cluster).fold(Held::default().class(&class), Held::claim);
         (class, step, held)
     };
     if let Some((before, status)) = resolved.status {
@@ -217,8 +222,12 @@ pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
         let unclaimed: Vec<&Node> = cluster.nodes().filter(is_of_pool).collect();
         let outcomes = memory.outcomes.entry(name.to_owned()).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
         let look = pools::Look { pool, class: class.as_ref(), claims: &claims, unclaimed: &unclaimed, outcomes };
-        let held = claims.iter().fold(Held::default().pool(pool), |held, one| held.claim(one.claim));
-        (pools::decide(&look, now), held)
+        let step = pools::decide(&look, now);
+        if step.writes.is_empty() {
+            return Verdict::Rest(step.again);
+        }
+        let held = written_claims(&step, &cluster).fold(Held::default().pool(pool), Held::claim);
+        (step, held)
     };
     let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
     match conclude(desk, "NodePool", name, &held, &looked) {
@@ -226,6 +235,16 @@ pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
         Verdict::Rest(_) if looked.has_written => Verdict::RestUntil(after(now(), pools::EVERY)),
         verdict => verdict,
     }
+}
+
+/// The claims that a step about something else writes on. Of those that it does not, of which there may be thousands,
+/// nothing needs to be held.
+fn written_claims<'c>(step: &Step, cluster: &'c Cluster) -> impl Iterator<Item = &'c NodeClaim> {
+    let names = step.writes.iter().filter_map(|write| match write {
+        Write::ClaimMeta { name, .. } | Write::ClaimStatus { name, .. } => Some(name),
+        _ => None,
+    });
+    names.filter_map(|name| cluster.claim(name))
 }
 
 /// Remembers whether a claim became a Node.
@@ -291,12 +310,19 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     };
     let provider_id = around.claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
     let listing = provider_id.and_then(|id| memory.listings.get(id)).copied();
-    let held =
-        around.nodes.iter().fold(Held::default().claim(around.claim).class(&class), |held, node| held.node(node));
-    Start::Look(Box::new(Begun { held, class, alternatives, listing, hold }))
+    let known = Known { class, alternatives, listing, hold };
+    let pause = cluster.pause(&desk.settings.namespace);
+    let step = decide(&around.seen(known.with(pause, Answers::default())), now);
+    if step.writes.is_empty() {
+        return Start::Wait(step.again);
+    }
+    let held = Held::default().claim(around.claim).class(&known.class);
+    let held = around.nodes.iter().fold(held, |held, node| held.node(node));
+    Start::Look(Box::new(Begun { held, known }))
 }
 
-/// What holds the registration of the claim's Node back, or until when to wait without a word.
+/// What holds the registration of the claim's Node back, or until when to wait without a word. The claim is looked at again
+/// as soon as nothing holds its Node back.
 fn hold_of<P: Provider>(
     desk: &Desk<P>,
     around: &Surroundings<'_>,
@@ -313,9 +339,11 @@ fn hold_of<P: Provider>(
     let made_at = node.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     match seen {
         Some((_, None)) => Ok(None),
-        Some((_, Some(hold))) if now < after(made_at, QUIETLY) && now < hold.until => Err(after(now, ASK)),
+        Some((_, Some(hold))) if now < after(made_at, QUIETLY).min(hold.until) => {
+            Err(after(made_at, QUIETLY).min(hold.until))
+        }
         Some((_, Some(hold))) => Ok((now < hold.until).then(|| hold.why.clone())),
-        None if memory.plan.has_places(name) && now < after(made_at, TELLING) => Err(after(now, ASK)),
+        None if memory.plan.has_places(name) && now < after(made_at, TELLING) => Err(after(made_at, TELLING)),
         None => Ok(None),
     }
 }

@@ -33,7 +33,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// A copy of a moment: the cluster goes on while it is being thought about.
 struct Still {
     claims: Vec<(NodeClaim, Option<Node>)>,
-    applicants: BTreeMap<Arc<str>, Applicant>,
+    applicants: BTreeMap<Arc<str>, Arc<Applicant>>,
     nodes: Vec<String>,
 }
 
@@ -91,20 +91,20 @@ pub(super) async fn consider<P: Provider>(desk: Arc<Desk<P>>) -> Option<Outcome>
 /// Finds out which pods are to be told of their nodes, unless some are being told just now, and which nodes wait for that.
 pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
     let now = now();
-    let moment = Still::of(&desk.picture.glance());
-    moment.scene(|scene| {
-        let mut memory = desk.memory();
-        let step = if is_telling { Step::rest() } else { memory.plan.nominate(scene, now) };
-        let plan = &memory.plan;
-        let holds = scene.claims.iter().filter_map(|claimed| {
-            let uid = claimed.node?.metadata.uid.clone()?;
-            let is_coming = !is_true(claimed.claim, nodeclaim::REGISTERED);
-            is_coming.then(|| (claimed.name().to_owned(), (uid, plan.hold(claimed, scene, now))))
-        });
-        let holds = holds.collect();
-        memory.holds = holds;
-        step
-    })
+    let cluster = desk.picture.glance();
+    let moment = cluster.moment();
+    let scene = moment.scene();
+    let mut memory = desk.memory();
+    let step = if is_telling { Step::rest() } else { memory.plan.nominate(&scene, now) };
+    let plan = &memory.plan;
+    let holds = scene.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
+    let holds = holds.filter_map(|claimed| {
+        let uid = claimed.node?.metadata.uid.clone()?;
+        Some((claimed.name().to_owned(), (uid, plan.hold(claimed, &scene, now))))
+    });
+    let holds = holds.collect();
+    memory.holds = holds;
+    step
 }
 
 fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String> {

@@ -1,6 +1,8 @@
 //! Everything around one NodeClaim.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use muster_api::{NodeClaim, NodePool};
@@ -22,12 +24,13 @@ pub struct Surroundings<'c> {
     pub pool: Option<&'c NodePool>,
     /// Every Node with its provider ID, by name.
     pub nodes: Vec<&'c Node>,
-    /// Pods that are bound to these Nodes.
-    pub residents: Vec<Resident>,
     /// Volumes that are attached to these Nodes.
     pub attachments: Vec<Attachment>,
     /// Drivers that have published their devices of these Nodes.
     pub device_drivers: BTreeSet<String>,
+    names: Vec<&'c Arc<str>>,
+    /// Found once somebody asks.
+    residents: OnceCell<Vec<Resident>>,
 }
 
 /// What the picture does not show of it, and whoever looks at it holds.
@@ -53,18 +56,13 @@ impl Cluster {
     pub fn around(&self, claim: &str) -> Option<Surroundings<'_>> {
         let live = self.claims.get(claim)?;
         let names: Vec<_> = live.provider.iter().flat_map(|id| self.nodes_by_provider.get(id)).collect();
-        let mut residents = Vec::new();
         let mut attachments = Vec::new();
         for name in &names {
-            residents.extend(self.pods_on(name).filter_map(|pod| pod.resident(self.volumes_of(pod))));
             let here = self.attachments_by_node.get(name).filter_map(|path| self.attachments.get(path));
             attachments.extend(here.filter_map(|attachment| {
                 let volume = attachment.volume.as_ref()?.to_string();
                 Some(Attachment { node: attachment.node.to_string(), volume })
             }));
-        }
-        if names.len() > 1 {
-            residents.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
         }
         let slices = names.iter().flat_map(|name| self.slices_by_node.get(name));
         Some(Surroundings {
@@ -72,9 +70,10 @@ impl Cluster {
             claim: &live.typed,
             pool: live.pool.as_ref().and_then(|pool| self.pool(pool)),
             nodes: names.iter().filter_map(|name| self.node(name)).collect(),
-            residents,
             attachments,
             device_drivers: published(slices.filter_map(|name| self.slices.get(name))),
+            names,
+            residents: OnceCell::new(),
         })
     }
 
@@ -88,6 +87,26 @@ impl Cluster {
 // === impl Surroundings ===
 
 impl Surroundings<'_> {
+    /// Pods that are bound to its Nodes, by path.
+    #[must_use]
+    pub fn residents(&self) -> &[Resident] {
+        self.residents.get_or_init(|| {
+            let pods = self.names.iter().flat_map(|name| self.cluster.pods_on(name));
+            let mut residents: Vec<Resident> =
+                pods.filter_map(|pod| pod.resident(self.cluster.volumes_of(pod))).collect();
+            if self.names.len() > 1 {
+                residents.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
+            }
+            residents
+        })
+    }
+
+    /// Whether the claim, or a Node of it, is being deleted.
+    fn is_ending(&self) -> bool {
+        let nodes = self.nodes.iter().map(|node| &node.metadata);
+        [&self.claim.metadata].into_iter().chain(nodes).any(|meta| meta.deletion_timestamp.is_some())
+    }
+
     /// With what is held, what the stages look at.
     #[must_use]
     pub fn seen<'a>(&'a self, held: Held<'a>) -> Seen<'a> {
@@ -105,7 +124,8 @@ impl Surroundings<'_> {
             namesakes: namesake.into_iter().filter(|node| !is_own(node)).collect(),
             registration_hold,
             device_drivers: &self.device_drivers,
-            residents: &self.residents,
+            // Nobody asks for those of a node that stays, and pods come and go there all the time.
+            residents: if self.is_ending() { self.residents() } else { &[] },
             attachments: &self.attachments,
             alternatives,
             listing,

@@ -20,6 +20,7 @@ use crate::manifest::{
     self, CapacityBuffer, Claim, CsiNode, DaemonSet, DisruptionBudget, Meta, NodeOverlay, PersistentVolume,
     PriorityClass, RuntimeClass, Service, StorageClass, VolumeAttachment,
 };
+use crate::provision::Applicant;
 
 /// Everything that is known of a cluster.
 #[derive(Debug, Default)]
@@ -31,8 +32,8 @@ pub struct Cluster {
 
     pub(super) pods: BTreeMap<Arc<str>, Box<LivePod>>,
     pub(super) pods_by_node: Index,
-    /// Pods that wait for a node.
-    pub(super) unbound: BTreeSet<Arc<str>>,
+    /// Pods that wait for a node, as provisioning looks at them: several times a second while a crowd does.
+    pub(super) unbound: BTreeMap<Arc<str>, Arc<Applicant>>,
 
     pub(super) nodes: BTreeMap<Arc<str>, LiveNode>,
     pub(super) nodes_by_provider: Index,
@@ -211,7 +212,13 @@ impl Cluster {
 
     /// Pods that have no node and want one, by path; gated ones too.
     pub fn unbound(&self) -> impl Iterator<Item = &LivePod> {
-        self.unbound.iter().filter_map(|path| self.pod(path))
+        self.unbound.keys().filter_map(|path| self.pod(path))
+    }
+
+    /// How many these are.
+    #[must_use]
+    pub fn count_unbound(&self) -> usize {
+        self.unbound.len()
     }
 
     /// Pods that are bound to `node`, by path.

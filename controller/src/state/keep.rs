@@ -89,8 +89,8 @@ impl Cluster {
         let node = pod.pod.node.clone();
         self.pods_by_node.shift(old_node.as_ref(), node.as_ref(), &path);
         if pod.waits() {
-            self.unbound.insert(Arc::clone(&path));
             if is_news {
+                self.unbound.insert(Arc::clone(&path), Arc::new(pod.applicant()));
                 changed.waiting.insert(Arc::clone(&path));
             }
         } else {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use muster_api::{NodeClaim, labels};
 
 use super::cluster::Cluster;
-use super::pod::LivePod;
 use crate::manifest::Manifests;
 use crate::provision::{Applicant, Claimed, Scene};
 
@@ -16,7 +15,7 @@ pub struct Moment<'c> {
     /// Every NodeClaim with its Node, by name.
     pub claims: Vec<Claimed<'c>>,
     /// Pods without a node, and pods on nodes that go away, by path.
-    pub applicants: BTreeMap<Arc<str>, Applicant>,
+    pub applicants: BTreeMap<Arc<str>, Arc<Applicant>>,
     /// Names of all Nodes.
     pub nodes: BTreeSet<&'c str>,
 }
@@ -47,8 +46,10 @@ impl Cluster {
         let claims: Vec<Claimed<'_>> = self.claims().map(|claim| self.claimed(claim)).collect();
         let leaving = claims.iter().filter(|claimed| claimed.is_leaving());
         let leaving = leaving.filter_map(|claimed| claimed.node?.metadata.name.as_deref());
-        let pods = self.unbound().chain(leaving.flat_map(|node| self.pods_on(node)));
-        let applicants = pods.map(|pod| (Arc::clone(&pod.pod.path), applicant(pod))).collect();
+        let leaving = leaving.flat_map(|node| self.pods_on(node));
+        let leaving = leaving.map(|pod| (Arc::clone(&pod.pod.path), Arc::new(pod.applicant())));
+        let unbound = self.unbound.iter().map(|(path, applicant)| (Arc::clone(path), Arc::clone(applicant)));
+        let applicants = unbound.chain(leaving).collect();
         let nodes = self.nodes().filter_map(|node| node.metadata.name.as_deref()).collect();
         Moment { claims, applicants, nodes }
     }
@@ -72,15 +73,5 @@ impl Cluster {
             }
         }
         manifests
-    }
-}
-
-fn applicant(pod: &LivePod) -> Applicant {
-    Applicant {
-        pod: pod.subject(),
-        is_of_default_scheduler: pod.is_of_default_scheduler(),
-        is_marked: pod.is_marked,
-        node: pod.pod.node.clone(),
-        nominated: pod.pod.nominated_node.clone(),
     }
 }

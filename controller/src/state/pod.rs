@@ -11,6 +11,7 @@ use muster_scheduling::model::{Effect, Labels};
 use super::read::in_words;
 use crate::lifecycle::{Hold, Resident};
 use crate::manifest::{self, Field, Object, Pod, PodTemplate, Tree, Unknown, Volume};
+use crate::provision::Applicant;
 use crate::step::Subject;
 
 /// A pod, without what no decision asks for.
@@ -89,6 +90,17 @@ impl LivePod {
             namespace: Some(self.pod.namespace.to_string()),
             name: self.pod.name.to_string(),
             uid: self.uid.to_string(),
+        }
+    }
+
+    /// What it is to a round of provisioning.
+    pub(super) fn applicant(&self) -> Applicant {
+        Applicant {
+            pod: self.subject(),
+            is_of_default_scheduler: self.is_of_default_scheduler(),
+            is_marked: self.is_marked,
+            node: self.pod.node.clone(),
+            nominated: self.pod.nominated_node.clone(),
         }
     }
 

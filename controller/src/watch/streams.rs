@@ -11,6 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
@@ -35,6 +36,9 @@ const AT_A_TIME: usize = 32;
 const PAGE_DEADLINE: Duration = Duration::from_secs(60);
 /// The API server says every minute that there is nothing to say. Who misses that is cut off and does not know.
 const SILENCE: Duration = Duration::from_secs(100);
+/// Whoever has taken in all that there is waits for so long at least: objects that change one by one, thousands of them, are
+/// taken in by dozens, for a fraction of the wake-ups, and nobody decides sooner than that.
+const GATHER: Duration = Duration::from_millis(20);
 /// How long a watch may last, and by how much longer at most; as with client-go, so that not all end at once.
 const WATCH: (u64, u64) = (300, 300);
 /// How often to ask for a kind that the cluster does not know.
@@ -216,8 +220,15 @@ impl Stream {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let read = timeout(SILENCE, lines.read_until(b'\n', &mut line)).await;
-            let read = read.map_err(|_| Failed::Other(format!("silent for {} s", SILENCE.as_secs())))?;
+            let mut next = lines.read_until(b'\n', &mut line);
+            let read = match futures::poll!(&mut next) {
+                Poll::Ready(read) => read,
+                Poll::Pending => {
+                    sleep(GATHER).await;
+                    let read = timeout(SILENCE, next).await;
+                    read.map_err(|_| Failed::Other(format!("silent for {} s", SILENCE.as_secs())))?
+                }
+            };
             if read.map_err(|error| Failed::Other(root_cause(&error)))? == 0 || !line.ends_with(b"\n") {
                 // The API server ends a watch when its time is over; a line without an end was cut off.
                 return Ok(());

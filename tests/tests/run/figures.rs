@@ -1,70 +1,134 @@
-//! What it costs to place a thousand and five thousand pods at once: the workload of Karpenter's own comparison.
+//! What it costs to place pods by the thousand, and to watch over what is there: the workload of Karpenter's own comparison.
+//!
+//! Each test prints its figures; they are those of an optimised program on a machine that does nothing else. Seconds of CPU
+//! and memory can be compared on other machines too, times cannot: the control plane takes most of them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
-use muster_tests::process::Running;
+use kube::core::DynamicObject;
 use muster_tests::wait::{self, Selection};
+use serde_json::json;
 
 use super::ground::{Ground, condition, hourly_price};
+use super::meter::{Meter, writes};
 
 /// How long the largest may take on a machine that does other things.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_secs(1200);
+/// How long nothing is done, to see what that costs: as Karpenter was measured.
+const IDLE: Duration = Duration::from_secs(60);
+/// After the last change, what was seen of it is still being thought about for so long: a node is quiet after thirty
+/// seconds, and is looked at then.
+const CALM: Duration = Duration::from_secs(60);
 
-/// Of `/proc/PID/status`, in MiB.
-fn peak(replica: &Running) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", replica.id().pid)).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() / 1024
-}
-
-/// CPU seconds since it was started.
-fn cpu(replica: &Running) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", replica.id().pid)).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks = |number: usize| fields[number - 3].parse::<f64>().unwrap();
-    (ticks(14) + ticks(15)) / 100.0
-}
-
-async fn measure(count: usize) {
+async fn place(count: usize, arguments: &[&str]) {
     let ground = Ground::new("run figures").await;
-    let replica = ground.replica("muster");
-    let log = replica.log().to_owned();
-    let leads = wait::until_some("it leads", LONG, || {
-        let text = std::fs::read_to_string(&log).unwrap_or_default();
-        async move { Ok(text.contains("leading").then_some(())) }
-    });
-    leads.await.unwrap();
-    let (before, begun) = (cpu(&replica), Instant::now());
+    ground.compared().await;
+    let replica = ground.replica_as("muster", ground.cluster().kubeconfig(), arguments);
+    let meter = Meter::of(&replica).await;
     ground.deploy(count).await;
+    let pods = ground.running(count, LONG).await;
+    let claims = settled(&ground).await;
+    let taken = meter.read();
+    let nodes = ground.nodes().list(&ListParams::default()).await.unwrap().items;
+    let created = latest(pods.iter().filter_map(|pod| Some(pod.metadata.creation_timestamp.as_ref()?.0)));
+    let after = |moment: Timestamp| moment.duration_since(created).as_secs();
+    println!(
+        "{count} pods {arguments:?}: {:.2} CPU s, peak {} MiB, {} nodes of {} claims, {:.3} USD/h; after the last pod: last \
+         claim {} s, all bound {} s, all ready {} s; {:.1} s together",
+        taken.cpu,
+        taken.peak,
+        nodes.len(),
+        claims.len(),
+        hourly_price(&nodes),
+        after(latest(claims.iter().filter_map(|one| Some(one.metadata.creation_timestamp.as_ref()?.0)))),
+        after(latest(pods.iter().filter_map(bound_at))),
+        after(latest(claims.iter().filter_map(ready_at))),
+        taken.wall.as_secs_f64(),
+    );
+    println!("  writes: {:?}", writes(&replica).await);
+}
+
+async fn idle(count: usize, size: &str, requests: &serde_json::Value) {
+    let ground = Ground::new("run figures").await;
+    ground.compared_on(&json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": [size]})).await;
+    let replica = ground.replica("muster");
+    let begun = Meter::of(&replica).await;
+    ground.deploy_of(count, requests).await;
     ground.running(count, LONG).await;
-    let bound = begun.elapsed();
+    let claims = settled(&ground).await;
+    let placing = begun.read();
+    let same = |claims: &[DynamicObject], count: usize| claims.len() == count;
+    let stands = wait::stays(ground.claims(), Selection::all(), CALM, "nothing changes", |all| same(all, claims.len()));
+    stands.await.unwrap();
+    let meter = Meter::of(&replica).await;
+    let before = writes(&replica).await;
+    tokio::time::sleep(IDLE).await;
+    let taken = meter.read();
+    println!(
+        "{count} pods on {} nodes: {:.2} CPU s and {} MiB to place them in {:.0} s; idle {:.2} % of a core, {} MiB at most",
+        claims.len(),
+        placing.cpu,
+        placing.peak,
+        placing.wall.as_secs_f64(),
+        100.0 * taken.cpu / taken.wall.as_secs_f64(),
+        taken.peak,
+    );
+    println!("  writes before: {before:?}, after: {:?}", writes(&replica).await);
+}
+
+/// Waits until all claims are ready.
+async fn settled(ground: &Ground) -> Vec<DynamicObject> {
     let ready = wait::until_all(ground.claims(), Selection::all(), LONG, "all claims are ready", |claims| {
         !claims.is_empty() && claims.iter().all(|claim| condition(claim, "Ready") == "True")
     });
-    let claims = ready.await.unwrap();
-    let nodes = ground.nodes().list(&ListParams::default()).await.unwrap().items;
-    let price = hourly_price(&nodes);
-    println!(
-        "{count} pods: {:.2} CPU s, peak {} MiB, {} nodes, {} claims, {price:.3} USD/h, all run after {:.1} s",
-        cpu(&replica) - before,
-        peak(&replica),
-        nodes.len(),
-        claims.len(),
-        bound.as_secs_f64(),
-    );
-    ground.scale(0).await;
-    ground.clear(LONG).await;
+    ready.await.unwrap()
+}
+
+fn latest(moments: impl Iterator<Item = Timestamp>) -> Timestamp {
+    moments.max().unwrap()
+}
+
+fn bound_at(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions.iter().find(|one| one.type_ == "PodScheduled" && one.status == "True")?;
+    Some(scheduled.last_transition_time.as_ref()?.0)
+}
+
+fn ready_at(claim: &DynamicObject) -> Option<Timestamp> {
+    let conditions = claim.data["status"]["conditions"].as_array()?;
+    let ready = conditions.iter().find(|one| one["type"] == "Ready")?;
+    ready["lastTransitionTime"].as_str()?.parse().ok()
 }
 
 #[tokio::test]
 #[ignore = "scale: minutes, and its figures are those of an optimised program"]
 async fn a_thousand_pods() {
-    measure(1000).await;
+    place(1000, &[]).await;
 }
 
 #[tokio::test]
 #[ignore = "scale: minutes, and its figures are those of an optimised program"]
 async fn five_thousand_pods() {
-    measure(5000).await;
+    place(5000, &[]).await;
+}
+
+#[tokio::test]
+#[ignore = "scale: minutes, and its figures are those of an optimised program"]
+async fn five_thousand_pods_that_are_not_told_of_their_nodes() {
+    place(5000, &["--disable-nominations"]).await;
+}
+
+#[tokio::test]
+#[ignore = "scale: minutes, and its figures are those of an optimised program"]
+async fn ninety_nodes_that_rest() {
+    idle(1500, "16", &json!({"cpu": "900m", "memory": "3100Mi"})).await;
+}
+
+#[tokio::test]
+#[ignore = "scale: most of an hour, and its figures are those of an optimised program"]
+async fn two_thousand_nodes_that_rest() {
+    idle(20_000, "16", &json!({"cpu": "1500m", "memory": "3100Mi"})).await;
 }

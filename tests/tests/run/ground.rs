@@ -76,6 +76,17 @@ impl Ground {
         self.apply(&[class, pool]).await;
     }
 
+    /// The pool of Karpenter's comparison: what is not of use goes after half a minute, all of it at once if need be.
+    pub(crate) async fn compared(&self) {
+        self.compared_on(&json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["32"]})).await;
+    }
+
+    /// The same, of nodes with so many CPUs.
+    pub(crate) async fn compared_on(&self, cpus: &Value) {
+        let disruption = json!({"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]});
+        self.apply(&[pool(cpus, &json!({}), &disruption)]).await;
+    }
+
     /// The pool, of nodes with 4 CPUs and these labels, and what it says about disruption.
     pub(crate) async fn small_nodes(&self, labels: &Value, disruption: &Value) {
         let cpus = json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["4"]});
@@ -99,7 +110,8 @@ impl Ground {
         self.deploy_of(replicas, &json!({"cpu": "1800m", "memory": "100Mi"})).await;
     }
 
-    async fn deploy_of(&self, replicas: usize, requests: &Value) {
+    /// The same, of pods that ask for so much.
+    pub(crate) async fn deploy_of(&self, replicas: usize, requests: &Value) {
         let labels = json!({"app": "web"});
         let containers = json!([{"name": "main", "image": "none", "resources": {"requests": requests}}]);
         let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});

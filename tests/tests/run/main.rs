@@ -17,6 +17,7 @@ mod figures;
 mod ground;
 mod kwok;
 mod life;
+mod meter;
 mod nominations;
 mod replicas;
 mod rights;

@@ -36,7 +36,7 @@ struct View {
     pools: Vec<NodePool>,
     claims: Vec<NodeClaim>,
     nodes: Vec<Node>,
-    applicants: BTreeMap<Arc<str>, Applicant>,
+    applicants: BTreeMap<Arc<str>, Arc<Applicant>>,
     snapshot: snapshot::Snapshot,
 }
 
@@ -118,7 +118,8 @@ impl Cluster {
         };
         let pods: Vec<Pod> = self.typed("Pod");
         let waits = |one: &Applicant| one.node.as_deref().is_none_or(leaves);
-        let applicants = pods.iter().map(Applicant::of).filter(waits).map(|one| (one.path().into(), one)).collect();
+        let applicants =
+            pods.iter().map(Applicant::of).filter(waits).map(|one| (one.path().into(), Arc::new(one))).collect();
         View { pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), applicants, snapshot, nodes }
     }
 

@@ -51,7 +51,7 @@ impl Collector for Scene {
                     amounts.insert((what, name.clone(), resource.clone()), number(resource, &amount.0));
                 }
             }
-            (cluster.nodes().len(), cluster.claims().len(), cluster.unbound().count(), amounts)
+            (cluster.nodes().len(), cluster.claims().len(), cluster.count_unbound(), amounts)
         };
         let count = |count: usize| count as f64;
         gauge(&mut encoder, "karpenter_cluster_state_node_count", "Nodes that are known", count(nodes))?;

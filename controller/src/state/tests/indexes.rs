@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::super::{Cluster, Kind};
 use super::objects::{Deed, deeds, object, path};
 use crate::lifecycle::{Attachment, Resident};
+use crate::provision::Applicant;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
@@ -48,7 +49,7 @@ proptest! {
             let is_here = |pod: &&Pod| pod.spec.as_ref().unwrap().node_name.as_ref().is_some_and(|node| names.contains(node));
             let mut residents: Vec<_> =
                 pods.iter().filter(is_here).map(|pod| Resident::of(pod, volume(pod).into_iter().collect()).unwrap()).collect();
-            let mut found = around.residents.clone();
+            let mut found = around.residents().to_vec();
             for all in [&mut residents, &mut found] {
                 all.sort_by(|a, b| a.pod.cmp(&b.pod));
             }
@@ -71,7 +72,12 @@ proptest! {
             let phase = pod.status.as_ref().unwrap().phase.as_deref();
             pod.spec.as_ref().unwrap().node_name.is_none() && phase != Some("Succeeded") && pod.metadata.deletion_timestamp.is_none()
         };
-        prop_assert_eq!(cluster.unbound().count(), pods.iter().filter(waits).count());
+        prop_assert_eq!(cluster.count_unbound(), pods.iter().filter(waits).count());
+        let applicants = cluster.moment().applicants;
+        for pod in pods.iter().filter(waits) {
+            let scanned = Applicant::of(pod);
+            prop_assert_eq!(applicants.get(&*scanned.path()).map(|one| &**one), Some(&scanned));
+        }
         for pool in 0..3 {
             let pool = format!("x{pool}");
             let of_pool = |claim: &&muster_api::NodeClaim| claim.metadata.labels.as_ref().unwrap()[labels::NODEPOOL] == pool;

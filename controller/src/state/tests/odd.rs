@@ -36,8 +36,8 @@ fn one_odd_pod_is_a_note_and_still_has_to_leave_its_node() {
     let planned: Vec<_> = cluster.manifests().pods.into_iter().map(|pod| pod.path.to_string()).collect();
     assert_eq!(planned, ["n/fine"]);
     let around = cluster.around("x0").unwrap();
-    assert_eq!(around.residents.iter().map(|one| one.pod.name.as_str()).collect::<Vec<_>>(), ["fine", "odd"]);
-    assert_eq!(around.residents[0].hold, around.residents[1].hold);
+    assert_eq!(around.residents().iter().map(|one| one.pod.name.as_str()).collect::<Vec<_>>(), ["fine", "odd"]);
+    assert_eq!(around.residents()[0].hold, around.residents()[1].hold);
 
     // Corrected, or gone, it leaves no trace.
     assert!(!cluster.apply(Kind::Pod, &pod("odd").to_string()).is_empty());

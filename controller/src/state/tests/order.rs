@@ -64,7 +64,9 @@ fn views(cluster: &Cluster) -> BTreeMap<String, String> {
         let class = cluster.class(&claim.spec.node_class_ref).map(|class| class.object["spec"].to_string());
         let words = format!(
             "{claim:?} {pool:?} {class:?} {nodes:?} {:?} {:?} {:?}",
-            around.residents, around.attachments, around.device_drivers
+            around.residents(),
+            around.attachments,
+            around.device_drivers
         );
         (name, words)
     };
