@@ -27,8 +27,6 @@ pub(crate) struct Taken {
     pub(crate) wall: Duration,
     /// Memory at most, in MiB.
     pub(crate) peak: u64,
-    /// Memory now, in MiB.
-    pub(crate) resident: u64,
 }
 
 // === impl Meter ===
@@ -52,7 +50,6 @@ impl<'r> Meter<'r> {
             cpu: cpu(self.replica) - self.cpu,
             wall: self.begun.elapsed(),
             peak: mebibytes(self.replica, "VmHWM:"),
-            resident: mebibytes(self.replica, "VmRSS:"),
         }
     }
 }
