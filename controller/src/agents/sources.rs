@@ -224,7 +224,7 @@ impl Sources for Live {
         }
         let now = (self.clock)();
         let interrupted = |claim: &NodeClaim| {
-            // The first of those who hear of it says it; its event is the leader's.
+            // The condition alone: events are decisions', and the leader's.
             let step = interruption::heed(claim, interruption::Notice::Spot, now);
             step.writes.into_iter().find_map(|write| match write {
                 Write::ClaimStatus { status, .. } => Some(json!(status.conditions)),
