@@ -18,7 +18,7 @@ use super::offers::offers;
 use super::provider::{Provider, Resolved, judged};
 use crate::classes;
 use crate::edge::{End, Held, Looked};
-use crate::lifecycle::{Readiness, decide, is_true, pod_events};
+use crate::lifecycle::{Listing, Readiness, decide, is_true, pod_events};
 use crate::pools::{self, Edition, Outcomes};
 use crate::provision::{Claimed, TELLING};
 use crate::state::{self, Cluster, LiveClass, Surroundings};
@@ -43,7 +43,9 @@ struct Begun {
     held: Held,
     class: crate::lifecycle::Class,
     alternatives: Vec<muster_cloud::Alternative>,
-    listing: Option<crate::lifecycle::Listing>,
+    listing: Option<Listing>,
+    /// The cloud's identifier of the instance.
+    instance: Option<String>,
     hold: Option<String>,
 }
 
@@ -98,7 +100,7 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
         Start::Wait(moment) => return Verdict::Rest(moment),
         Start::Look(begun) => begun,
     };
-    let Begun { held, class, alternatives, listing, hold } = &mut *begun;
+    let Begun { held, class, alternatives, listing, instance, hold } = &mut *begun;
     let ended = Mutex::new(None);
     let looked = desk
         .edge
@@ -126,6 +128,9 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     }
     if let Some(answer) = &looked.answers.launch {
         desk.remember_launch(answer, now());
+    }
+    if let (Some(id), Some(answer)) = (instance.take(), &looked.answers.instance) {
+        desk.memory().listings.insert(id, Listing::of(answer, now()));
     }
     conclude(desk, "NodeClaim", name, held, &looked)
 }
@@ -288,11 +293,11 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
         let catalogue = desk.provider.types(live.and_then(LiveClass::manifest));
         offers(around.claim, &catalogue, &memory.refusals, now)
     };
-    let provider_id = around.claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
-    let listing = provider_id.and_then(|id| memory.listings.get(id)).copied();
+    let instance = around.claim.status.as_ref().and_then(|status| status.provider_id.clone());
+    let listing = instance.as_ref().and_then(|id| memory.listings.get(id)).copied();
     let held =
         around.nodes.iter().fold(Held::default().claim(around.claim).class(&class), |held, node| held.node(node));
-    Start::Look(Box::new(Begun { held, class, alternatives, listing, hold }))
+    Start::Look(Box::new(Begun { held, class, alternatives, listing, instance, hold }))
 }
 
 /// What holds the registration of the claim's Node back, or until when to wait without a word.
