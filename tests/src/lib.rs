@@ -34,6 +34,7 @@ pub mod machine;
 pub mod process;
 pub mod programs;
 mod random;
+pub mod replica;
 pub mod snapshot;
 pub mod wait;
 pub mod world;

@@ -23,6 +23,7 @@ mod crds;
 mod patterns;
 mod rules;
 mod schema;
+mod table;
 
 pub mod annotations;
 pub mod capacitybuffer;

@@ -31,3 +31,21 @@ pub const EFA: &str = "vpc.amazonaws.com/efa";
 /// Resources that no NodeOverlay may set: what an instance type has of them is known.
 pub const NOT_FOR_OVERLAYS: [&str; 9] =
     [AWS_NEURON, AWS_NEURON_CORE, CPU, EFA, EPHEMERAL_STORAGE, HABANA_GAUDI, MEMORY, POD_ENI, PODS];
+
+/// Who publishes an extended resource on a node that has joined, where that is known.
+#[must_use]
+pub fn publisher(resource: &str) -> Option<&'static str> {
+    crate::table::find(include_str!("../data/extended-resources.tsv"), resource)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::publisher;
+
+    #[test]
+    fn publishers_are_known_by_name_and_by_prefix() {
+        assert_eq!(publisher("aws.amazon.com/neuroncore"), Some("the Neuron device plugin"));
+        assert!(publisher("nvidia.com/mig-1g.5gb").is_some_and(|it| it.contains("NVIDIA device plugin")));
+        assert_eq!(publisher("example.com/x"), None);
+    }
+}

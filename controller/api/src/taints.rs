@@ -48,9 +48,7 @@ pub fn is_ephemeral(key: &str) -> bool {
 /// Who takes the taint off once the node is up, where that is known.
 #[must_use]
 pub fn owner(key: &str) -> Option<&'static str> {
-    let rows = include_str!("../data/startup-taints.tsv").lines().filter(|row| !row.starts_with('#'));
-    let mut rows = rows.filter_map(|row| row.split_once('\t'));
-    rows.find(|(name, _)| *name == key || name.ends_with('/') && key.starts_with(name)).map(|(_, owner)| owner)
+    crate::table::find(include_str!("../data/startup-taints.tsv"), key)
 }
 
 #[cfg(test)]

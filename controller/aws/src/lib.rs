@@ -14,7 +14,8 @@
 //!  EC2NodeClass ──► discovery ──► what to look up ──► live ──► Found ──► discovery::judge ──► status, conditions
 //!  LaunchRequest ─► launch ─────► templates, a fleet ─► live ──► answer ─► launch::outcome ──► Launched, LaunchError
 //!                                                        ├─ budget        calls a second, by family
-//!                                                        └─ refusal       what an error code means
+//!                                                        ├─ refusal       what an error code means
+//!                                                        └─ ending        why an instance has ended
 //! ```
 //!
 //! Everything but `live` is a function of its arguments and of the checked-in table. `live` is a feature of its own, since
@@ -42,6 +43,7 @@ mod row;
 
 pub mod catalogue;
 pub mod discovery;
+pub mod ending;
 pub mod launch;
 #[cfg(feature = "live")]
 pub mod live;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use muster_api::conditions::{nodeclaim, reason};
-use muster_api::{annotations, labels, taints};
+use muster_api::{annotations, labels, resources, taints};
 
 use super::breaker;
 use super::conditions::{Draft, Status, condition, is_true};
@@ -64,9 +64,10 @@ fn missing(seen: &Seen<'_>, node: &Node) -> Option<(&'static str, String)> {
     if let Some((resource, _)) =
         requests.filter(|(_, wanted)| !is_zero(wanted)).find(|(resource, _)| !has(node, resource))
     {
+        let publisher = resources::publisher(resource).unwrap_or("its device plugin or controller");
         let message = format!(
-            "Resource `{resource}` was requested but not registered; the Node's allocatable has none, so the device \
-             plugin or controller that publishes it has not done so"
+            "Resource `{resource}` was requested but not registered; the Node's allocatable has none: it is published \
+             by {publisher}"
         );
         return Some((reason::RESOURCE_NOT_REGISTERED, message));
     }

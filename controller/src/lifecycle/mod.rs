@@ -11,6 +11,7 @@
 //!
 //!   breaker::judge: a NodeClass       garbage::collect: what no claim owns       pause, caps: may anything be launched
 //!   interruption::heed: the cloud announces that it takes an instance back       pod_events::touch: pods came or left
+//!   standing::tell: whether disruption may take the node away
 //! ```
 //!
 //! Every stage is a total function of what the API shows and of a moment. Nothing is kept between two looks but what was
@@ -32,6 +33,7 @@ pub mod pause;
 pub mod pod_events;
 mod register;
 mod seen;
+pub mod standing;
 mod tag;
 mod terminate;
 mod vanish;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, NodePool, annotations, taints};
-use muster_cloud::{Alternative, CloudError, Instance, LaunchError, Launched};
+use muster_cloud::{Alternative, CloudError, Instance, InstanceState, LaunchError, Launched};
 
 use super::pause::Pause;
 use crate::step::{Event, EventType, Subject};
@@ -128,12 +128,12 @@ pub struct Attachment {
     pub volume: String,
 }
 
-/// What a list of instances says about one.
+/// What a list of instances says about one, or a look at that one alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listing {
-    /// When the list was asked for.
+    /// When it was asked for.
     pub at: Timestamp,
-    /// Whether the instance was on it.
+    /// Whether the instance was there, and had not ended.
     pub has_instance: bool,
 }
 
@@ -222,6 +222,20 @@ impl Class {
     /// An annotation of the class.
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {
         self.meta.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+}
+
+// === impl Listing ===
+
+impl Listing {
+    /// What a look at the instance alone has said at that moment. A look that failed tells nothing against it.
+    #[must_use]
+    pub fn of(answer: &Result<Instance, CloudError>, at: Timestamp) -> Self {
+        let has_instance = match answer {
+            Ok(instance) => instance.state != InstanceState::Terminated,
+            Err(error) => !error.is_not_found(),
+        };
+        Self { at, has_instance }
     }
 }
 

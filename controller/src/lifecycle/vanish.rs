@@ -1,7 +1,8 @@
 //! Claims whose instance has ended without being asked to: the list no longer has it, a second look confirms it.
 //!
 //! Karpenter looks at registered nodes only; an instance that ends while it starts (a disk key that may not be used, a
-//! limit of volumes) is missed for 15 minutes. Here it is seen with the next list, with the cloud's own reason.
+//! limit of volumes) is missed for 15 minutes. Here it is seen within seconds, with the cloud's own reason: a new instance
+//! without a Node is looked at 5, 10, 20 and 40 seconds after its launch, and by then lists tell of it.
 
 use std::time::Duration;
 
@@ -18,21 +19,30 @@ use crate::step::{Call, EventType, Step, Write};
 
 /// How long a new instance may be missing from lists.
 const LIST_LAG: Duration = Duration::from_secs(60);
+/// When a new instance is first looked at by itself. What ends because it cannot start does so within seconds.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 pub(super) fn vanish(seen: &Seen<'_>, now: Timestamp) -> Step {
     let (Some(id), Some(launched_at)) = (seen.provider_id(), true_since(seen.claim, nodeclaim::LAUNCHED)) else {
         return Step::rest();
     };
-    let is_missing = seen.listing.is_some_and(|list| !list.has_instance && list.at >= after(launched_at, LIST_LAG));
     // A kubelet that reports is better evidence than a list.
-    if !is_missing || seen.nodes.iter().any(|node| is_ready(node)) {
+    if seen.nodes.iter().any(|node| is_ready(node)) {
         return Step::rest();
+    }
+    let told_by = after(launched_at, LIST_LAG);
+    let is_missing = seen.listing.is_some_and(|list| !list.has_instance && list.at >= told_by);
+    let next = next_look(seen, launched_at, seen.listing.map_or(launched_at, |list| list.at));
+    // Whoever leads since a moment ago has no list yet, and asks for one at once.
+    let next = next.filter(|_| now < told_by);
+    if !is_missing && next.is_none_or(|moment| now < moment) {
+        return Step::rest().or_sooner(next);
     }
     let why = match &seen.answers.instance {
         None => return Step::act([Write::Cloud(Call::Get(id.to_owned()))]),
         Some(Ok(instance)) if instance.state == InstanceState::Terminated => instance.state_reason.as_deref(),
-        Some(Err(error)) if error.is_not_found() => None,
-        Some(_) => return Step::rest(),
+        Some(Err(error)) if error.is_not_found() && now >= told_by => None,
+        Some(_) => return Step::rest().or_sooner(next_look(seen, launched_at, now)),
     };
     let message = format!("instance `{id}` has ended: {}", why.unwrap_or("the cloud does not know it any more"));
     let mut writes = Vec::new();
@@ -47,4 +57,16 @@ pub(super) fn vanish(seen: &Seen<'_>, now: Timestamp) -> Step {
     writes.push(seen.event(EventType::Warning, events::INSTANCE_ENDED, message));
     writes.push(seen.delete("instance_ended"));
     Step::act(writes)
+}
+
+/// When an instance that was last seen at `last` is to be looked at by itself: at twice the age that it had, for as long as
+/// lists cannot tell of it and no kubelet has spoken.
+fn next_look(seen: &Seen<'_>, launched_at: Timestamp, last: Timestamp) -> Option<Timestamp> {
+    if is_true(seen.claim, nodeclaim::REGISTERED) || !seen.nodes.is_empty() {
+        return None;
+    }
+    let last = last.max(launched_at);
+    let age = Duration::try_from(last.duration_since(launched_at)).unwrap_or_default();
+    let next = after(last, age.max(FIRST_LOOK));
+    (next < after(launched_at, LIST_LAG)).then_some(next)
 }

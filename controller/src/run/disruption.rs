@@ -12,10 +12,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, taints};
 use muster_cloud::after;
+use muster_scheduling::disrupt::Estate;
 use tokio::time::Instant;
 
 use super::agenda::Verdict;
@@ -27,10 +29,13 @@ use crate::disruption::{
     Deliberation, Home, Launches, Look, Opening, Openings, advance, is_marked, mark_of, running, stale,
 };
 use crate::edge::{End, Held};
+use crate::lifecycle::standing::{self, Standing};
 use crate::lifecycle::{Answers, condition};
 use crate::state::Cluster;
-use crate::step::Step;
+use crate::step::{Step, Write};
 
+/// Claims that are told of at the same time.
+const AT_ONCE: usize = 8;
 /// How often to ask whether the picture has what we have written.
 const ASK: Duration = Duration::from_millis(250);
 /// After a write the picture changes, which is a reason to look. If it does not, this is.
@@ -78,14 +83,17 @@ fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
         || condition(claim, nodeclaim::DISRUPTION_REASON).is_some()
 }
 
-/// Decides what is to go.
+/// Decides what is to go, and has claims say whether they may.
 pub(super) async fn deliberate<P: Provider>(desk: Arc<Desk<P>>, deliberation: Deliberation) -> Deliberated {
     let before = deliberation.clone();
     let thinking = Arc::clone(&desk);
     // It takes as long as it takes: not on a thread that others wait for.
     let decided = tokio::task::spawn_blocking(move || think(&thinking, deliberation, now())).await;
     let why = match decided {
-        Ok(Ok(deliberated)) => return deliberated,
+        Ok(Ok((deliberated, told))) => {
+            tell(&desk, told).await;
+            return deliberated;
+        }
         Ok(Err(why)) => why,
         Err(error) => error.to_string(),
     };
@@ -94,13 +102,52 @@ pub(super) async fn deliberate<P: Provider>(desk: Arc<Desk<P>>, deliberation: De
     Deliberated { deliberation: before, openings: Vec::new(), again }
 }
 
-fn think<P: Provider>(desk: &Desk<P>, mut deliberation: Deliberation, now: Timestamp) -> Result<Deliberated, String> {
+/// What a claim is to say, and the version of it that this was found for.
+type Told = (Held, Write);
+
+/// Writes down what claims are to say. What has changed meanwhile is found anew by the next turn.
+async fn tell<P: Provider>(desk: &Desk<P>, told: Vec<Told>) {
+    let one = async |(mut held, write): Told| {
+        let end = desk.edge.carry_out(&Step::act([write]), &mut held, &mut Answers::default()).await;
+        desk.memory().note_written(&held, now());
+        if let End::Failed(why) = end {
+            tracing::warn!(why, "a claim does not say whether its node may go");
+        }
+    };
+    futures::stream::iter(told).map(one).buffer_unordered(AT_ONCE).collect::<()>().await;
+}
+
+/// What claims of ours do not say of themselves yet.
+fn untold<P: Provider>(desk: &Desk<P>, estate: &Estate, now: Timestamp) -> Vec<Told> {
+    let cluster = desk.picture.glance();
+    let memory = desk.memory();
+    let members = estate.problem.nodes.iter().zip(&estate.members);
+    let known = members.filter_map(|(node, member)| Some((node, member.as_ref()?)));
+    let told = known.filter_map(|(node, member)| {
+        let id = cluster.node(&node.name)?.spec.as_ref()?.provider_id.as_deref()?;
+        let claim = cluster.claims_of(id).next()?;
+        let name = claim.metadata.name.as_deref()?;
+        if memory.is_behind("NodeClaim", name, claim.metadata.resource_version.as_deref(), now) {
+            return None;
+        }
+        let after = member.pool.and_then(|pool| estate.policies.get(pool)?.consolidate_after);
+        let write = standing::tell(claim, Standing::of(member, after, now), now)?;
+        Some((Held::default().claim(claim), write))
+    });
+    told.collect()
+}
+
+fn think<P: Provider>(
+    desk: &Desk<P>,
+    mut deliberation: Deliberation,
+    now: Timestamp,
+) -> Result<(Deliberated, Vec<Told>), String> {
     let begun = Instant::now();
     let (Supply { manifests, pools: _, pause, stops }, foreign) = {
         let cluster = desk.picture.glance();
         if cluster.claims().len() == 0 {
             let again = after(now, desk.settings.tempo.every);
-            return Ok(Deliberated { deliberation, openings: Vec::new(), again });
+            return Ok((Deliberated { deliberation, openings: Vec::new(), again }, Vec::new()));
         }
         (Supply::of(desk, &cluster, now), foreign::<P>(&cluster))
     };
@@ -120,7 +167,8 @@ fn think<P: Provider>(desk: &Desk<P>, mut deliberation: Deliberation, now: Times
         let plan = desk.memory().plan.clone();
         Openings::new(&decision, &estate, launches).all(&desk.picture.glance(), &plan, now)
     };
-    Ok(Deliberated { deliberation, openings, again })
+    let told = untold(desk, &estate, now);
+    Ok((Deliberated { deliberation, openings, again }, told))
 }
 
 /// Nodes of claims of another cloud's classes: they are somebody else's.

@@ -50,12 +50,14 @@ struct Known {
     class: Class,
     alternatives: Vec<Alternative>,
     listing: Option<Listing>,
+    /// The cloud's identifier of the instance.
+    instance: Option<String>,
     hold: Option<String>,
 }
 
 impl Known {
     fn with(&self, pause: Pause, answers: Answers) -> state::Held<'_> {
-        let Self { class, alternatives, listing, hold } = self;
+        let Self { class, alternatives, listing, instance: _, hold } = self;
         state::Held { class, pause, registration_hold: hold.as_deref(), alternatives, listing: *listing, answers }
     }
 }
@@ -131,6 +133,9 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     }
     if let Some(answer) = &looked.answers.launch {
         desk.remember_launch(answer, now());
+    }
+    if let (Some(id), Some(answer)) = (known.instance.take(), &looked.answers.instance) {
+        desk.memory().listings.insert(id, Listing::of(answer, now()));
     }
     conclude(desk, "NodeClaim", name, held, &looked)
 }
@@ -308,9 +313,9 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
         let catalogue = desk.provider.types(live.and_then(LiveClass::manifest));
         offers(around.claim, &catalogue, &memory.refusals, now)
     };
-    let provider_id = around.claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
-    let listing = provider_id.and_then(|id| memory.listings.get(id)).copied();
-    let known = Known { class, alternatives, listing, hold };
+    let instance = around.claim.status.as_ref().and_then(|status| status.provider_id.clone());
+    let listing = instance.as_ref().and_then(|id| memory.listings.get(id)).copied();
+    let known = Known { class, alternatives, listing, instance, hold };
     let pause = cluster.pause(&desk.settings.namespace);
     let step = decide(&around.seen(known.with(pause, Answers::default())), now);
     if step.writes.is_empty() {

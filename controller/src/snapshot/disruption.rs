@@ -23,6 +23,11 @@ use super::repair;
 use super::sort::{Bound, belongs_to_node, is_reschedulable};
 use crate::manifest::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, Pod};
 
+/// Reasons of the condition Drifted that are found out here: Karpenter's.
+const NODE_POOL_DRIFTED: &str = "NodePoolDrifted";
+const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
+const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
+
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Age at which nodes are replaced if their claim does not say, as the CRD has it.
@@ -154,18 +159,20 @@ pub(super) fn custody(
         let pool_name = name.cloned().unwrap_or_default();
         let pool = pools.get(&*pool_name).copied();
         let about = pool.and_then(|pool| Some((pool, *manifest_of.get(&*problem.pools[pool].name)?)));
-        let drifted = drift(claim).or_else(|| {
-            let (pool, manifest) = about?;
+        let found = about.and_then(|(pool, manifest)| {
             hash_drift(manifests, claim, manifest, hashes.get(&*manifest.meta.name))
                 .or_else(|| requirement_drift(problem, number, pool, node, claim, manifest))
         });
+        let hash = about.and_then(|(_, manifest)| hashes.get(&*manifest.meta.name));
+        let said = drift(claim).filter(|said| about.is_none() || !can_be_told(manifests, claim, hash, said));
+        let drifted = found.map(|found| Drift { since: since_said(claim, &found), ..found }).or(said);
         members.push(Some(Member {
             pool_name,
             pool,
             ready: condition(&node.conditions, "Ready").is_none_or(|ready| &*ready.status == "True"),
             created: moment(claim.meta.created.as_deref()),
             initialized: true_since(&claim.conditions, "Initialized"),
-            consolidatable: has_condition(&claim.conditions, "Consolidatable"),
+            consolidatable: is_consolidatable(claim),
             last_pod_event: moment(claim.last_pod_event.as_deref()),
             drifted,
             expire_after: expiry(claim),
@@ -184,6 +191,13 @@ pub(super) fn custody(
     let policy = |pool: &str| manifest_of.get(pool).map(|manifest| policy(manifest, warnings)).unwrap_or_default();
     let policies = problem.pools.iter().map(|pool| &*pool.name).map(policy).collect();
     Custody { members, policies, pod_budgets: guards.budgets }
+}
+
+/// Whether the condition says so; one that was written before a pod came or left says nothing any more.
+fn is_consolidatable(claim: &NodeClaim) -> bool {
+    let since = true_since(&claim.conditions, "Consolidatable");
+    let is_stale = since.zip(moment(claim.last_pod_event.as_deref())).is_some_and(|(since, event)| since < event);
+    has_condition(&claim.conditions, "Consolidatable") && !is_stale
 }
 
 fn condition<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
@@ -226,6 +240,33 @@ fn drift(claim: &NodeClaim) -> Option<Drift> {
     })
 }
 
+/// Since when the claim's condition says the same.
+fn since_said(claim: &NodeClaim, found: &Drift) -> Option<Timestamp> {
+    drift(claim).filter(|said| said.reason == found.reason)?.since
+}
+
+/// Whether what the condition says is found out here, so that it no longer holds if it was not found. Hashes of another
+/// version are not: a claim that had drifted before the version changed has drifted for good.
+fn can_be_told(manifests: &Manifests, claim: &NodeClaim, hash: Option<&PoolHash>, said: &Drift) -> bool {
+    let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
+    match &*said.reason {
+        NODE_POOL_DRIFTED => hash.is_some_and(|hash| claimed(NODEPOOL_HASH_VERSION) == Some(&hash.version)),
+        NODE_CLASS_DRIFT => {
+            let version = class_annotation(manifests, claim, EC2NODECLASS_HASH_VERSION);
+            version.is_some() && version.as_deref() == claimed(EC2NODECLASS_HASH_VERSION)
+        }
+        REQUIREMENTS_DRIFTED => true,
+        _ => false,
+    }
+}
+
+/// An annotation of the claim's class.
+fn class_annotation(manifests: &Manifests, claim: &NodeClaim, key: &str) -> Option<String> {
+    let is_its = |it: &&crate::manifest::NodeClass| *it.kind == *claim.class.kind && it.name == claim.class.name;
+    let class = manifests.node_classes.iter().find(is_its)?;
+    Some(class.object.pointer("/metadata/annotations")?.get(key)?.as_str()?.to_owned())
+}
+
 /// The hash of a pool's template, and how it was made.
 struct PoolHash {
     hash: String,
@@ -248,24 +289,20 @@ impl PoolHash {
 /// versions cannot be compared.
 fn hash_drift(manifests: &Manifests, claim: &NodeClaim, pool: &NodePool, hash: Option<&PoolHash>) -> Option<Drift> {
     let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
-    let differs = |of: &dyn Fn(&str) -> Option<String>, hash: &str, version: &str| {
-        let (now, then) = (of(hash), claimed(hash));
-        now.is_some() && then.is_some() && of(version).as_deref() == claimed(version) && now.as_deref() != then
-    };
     let drifted = |reason: &str, detail: String| Drift { since: None, reason: reason.into(), detail: detail.into() };
     let is_other = |hash: &PoolHash| {
         claimed(NODEPOOL_HASH_VERSION) == Some(&hash.version)
             && claimed(NODEPOOL_HASH).is_some_and(|then| then != hash.hash)
     };
     if hash.is_some_and(is_other) {
-        return Some(drifted("NodePoolDrifted", format!("the template of NodePool `{}` has changed", pool.meta.name)));
+        return Some(drifted(NODE_POOL_DRIFTED, format!("the template of NodePool `{}` has changed", pool.meta.name)));
     }
-    let class =
-        manifests.node_classes.iter().find(|it| *it.kind == *claim.class.kind && it.name == claim.class.name)?;
-    let annotations = class.object.pointer("/metadata/annotations");
-    let of_class = |key: &str| Some(annotations?.get(key)?.as_str()?.to_owned());
-    differs(&of_class, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION)
-        .then(|| drifted("NodeClassDrift", format!("{} `{}` has changed", class.kind, class.name)))
+    let of_class = |key: &str| class_annotation(manifests, claim, key);
+    let (now, then) = (of_class(EC2NODECLASS_HASH)?, claimed(EC2NODECLASS_HASH)?);
+    let is_comparable = of_class(EC2NODECLASS_HASH_VERSION).as_deref() == claimed(EC2NODECLASS_HASH_VERSION);
+    let class = &claim.class;
+    (is_comparable && now != then)
+        .then(|| drifted(NODE_CLASS_DRIFT, format!("{} `{}` has changed", class.kind, class.name)))
 }
 
 /// Whether the labels of a node no longer are what its pool requires.
@@ -306,7 +343,7 @@ fn requirement_drift(
             None => format!("label `{key}` is missing, which NodePool `{name}` requires"),
         }
     });
-    Some(Drift { since: None, reason: "RequirementsDrifted".into(), detail: detail.into() })
+    Some(Drift { since: None, reason: REQUIREMENTS_DRIFTED.into(), detail: detail.into() })
 }
 
 // === policies ===

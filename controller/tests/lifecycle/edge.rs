@@ -228,6 +228,9 @@ impl Edge {
             let mut desk = Desk { versions: Versions::of(api), api, cloud, answers, now };
             self.carry_all(&step, &mut desk)?;
             answers = desk.answers;
+            if let (Some(id), Some(answer)) = (id, &answers.instance) {
+                self.remembered.listings.insert(id, Listing::of(answer, now));
+            }
             self.remembered.again.remove(name);
             if let Some(again) = step.again {
                 assert!(again > now || !is_rest, "a step that wants to look again at once never rests");

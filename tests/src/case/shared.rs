@@ -34,7 +34,7 @@ impl Case {
         let id = format!("t{}", crate::random::text(3)?);
         let namespace = format!("{name}-{id}");
         let ec2 = if parts.contains(&Part::Moto) {
-            let ec2 = Ec2::start(&Arc::new(Shared::moto()?)).await?;
+            let ec2 = Shared::ec2().await?;
             Some(Arc::new(ec2))
         } else {
             None

@@ -73,7 +73,7 @@ impl OnSite {
     /// # Errors
     /// What kept moto from starting.
     pub async fn ec2(&self) -> Result<&Arc<Ec2>> {
-        let make = async || Ok(Arc::new(Ec2::start(&Arc::new(Shared::moto()?)).await?));
+        let make = async || Ok(Arc::new(Shared::ec2().await?));
         self.ec2.get_or_try_init(make).await
     }
 }

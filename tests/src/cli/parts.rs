@@ -28,7 +28,7 @@ pub(super) struct Parts {
 #[derive(Debug)]
 pub(super) enum Ground {
     /// The machine's loopback: without root, or with a cluster that was given. Instances never join.
-    Loopback(World, Option<ControlPlane>),
+    Loopback(World, Option<Box<ControlPlane>>),
     /// A network of its own with metadata, in which instances boot.
     Site(Arc<Site>, Bridge),
 }
@@ -46,7 +46,7 @@ impl Parts {
             let kwok = timed(&mut times, "KWOK", async { Kwok::start(world.spawner(), &cluster) }).await?;
             let moto = Arc::new(timed(&mut times, "moto", Moto::start(world.spawner())).await?);
             let ec2 = Arc::new(timed(&mut times, "EC2", Ec2::start(&moto)).await?);
-            return Ok(Self { ground: Ground::Loopback(world, plane), cluster, kwok, moto, ec2, times });
+            return Ok(Self { ground: Ground::Loopback(world, plane.map(Box::new)), cluster, kwok, moto, ec2, times });
         }
         let mut site = timed(&mut times, "network, metadata", Site::open(owner)).await?;
         tell_of_swept(site.world());
@@ -71,7 +71,9 @@ impl Parts {
     /// All servers.
     pub(super) fn servers(&self) -> Vec<Summary> {
         let mut servers = match &self.ground {
-            Ground::Loopback(_, plane) => plane.iter().flat_map(ControlPlane::servers).map(Running::summary).collect(),
+            Ground::Loopback(_, plane) => {
+                plane.iter().flat_map(|plane| plane.servers()).map(Running::summary).collect()
+            }
             Ground::Site(site, _) => site.servers(),
         };
         servers.push(self.kwok.server().summary());
@@ -84,7 +86,7 @@ impl Parts {
         self.kwok.check()?;
         self.moto.check()?;
         match &mut self.ground {
-            Ground::Loopback(_, plane) => plane.as_mut().map_or(Ok(()), ControlPlane::check),
+            Ground::Loopback(_, plane) => plane.as_mut().map_or(Ok(()), |plane| plane.check()),
             Ground::Site(site, _) => site.check(),
         }
     }

@@ -17,6 +17,7 @@ use tokio::process::Command;
 use super::START;
 use super::kubeconfig::{self, Proof};
 use super::pki::Pki;
+use super::wire::Wire;
 use crate::error::{Error, Result};
 use crate::{programs, random, wait};
 
@@ -180,6 +181,14 @@ impl Cluster {
         Ok(Identity { client: kubeconfig::client(&kubeconfig).await?, kubeconfig })
     }
 
+    /// A way to the API server that can be cut, for clients out here.
+    ///
+    /// # Errors
+    /// When the cluster is not ours.
+    pub async fn wire(&self) -> Result<Wire> {
+        Wire::to(&self.own()?.outside).await
+    }
+
     /// Whether the API server says that it is ready.
     pub(super) async fn is_ready(&self) -> bool {
         let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
@@ -239,6 +248,16 @@ impl Cluster {
 }
 
 impl Identity {
+    /// The same, going by this wire.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be read or written.
+    pub async fn through(&self, wire: &Wire) -> Result<Self> {
+        let kubeconfig = self.kubeconfig.with_extension("wired.kubeconfig");
+        kubeconfig::redirect(&self.kubeconfig, &kubeconfig, &wire.url())?;
+        Ok(Self { client: kubeconfig::client(&kubeconfig).await?, kubeconfig })
+    }
+
     /// Runs kubectl as this identity and gives what it wrote.
     ///
     /// # Errors

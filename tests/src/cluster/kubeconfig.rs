@@ -26,7 +26,7 @@ pub(crate) fn write(path: &Path, server: &str, ca: &Path, proof: &Proof<'_>) -> 
         }
         Proof::Token(token) => json!({"token": token}),
     };
-    let text = json!({
+    let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "world", "cluster": {
@@ -36,7 +36,19 @@ pub(crate) fn write(path: &Path, server: &str, ca: &Path, proof: &Proof<'_>) -> 
         "contexts": [{"name": "world", "context": {"cluster": "world", "user": "user"}}],
         "current-context": "world",
     });
-    fs::write(path, format!("{text:#}\n"))?;
+    keep(path, &config)
+}
+
+/// Writes a file like the one at `from` to `path`, with another address of the server.
+pub(crate) fn redirect(from: &Path, path: &Path, server: &str) -> Result<()> {
+    let mut config: Value = serde_json::from_slice(&fs::read(from)?).map_err(std::io::Error::from)?;
+    config["clusters"][0]["cluster"]["server"] = server.into();
+    keep(path, &config)
+}
+
+/// Only its user may read it.
+fn keep(path: &Path, config: &Value) -> Result<()> {
+    fs::write(path, format!("{config:#}\n"))?;
     rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR).map_err(std::io::Error::from)?;
     Ok(())
 }

@@ -20,10 +20,12 @@ mod options;
 mod pki;
 mod ports;
 mod servers;
+mod wire;
 
 pub use access::{Cluster, Identity, OwnPlace, Place};
 pub use kwok::{Kwok, fake_node};
 pub use options::{Network, Options};
+pub use wire::Wire;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -37,7 +39,7 @@ use self::kubeconfig::Proof;
 use self::pki::Pki;
 use self::servers::Layout;
 use crate::error::Result;
-use crate::process::{Running, Spawner};
+use crate::process::{Program, Running, Spawner};
 use crate::wait;
 
 /// Replaces our control plane by the cluster of this kubeconfig. The user's own `KUBECONFIG` is never looked at.
@@ -56,12 +58,17 @@ const START: Duration = Duration::from_secs(120);
 /// nothing is lost if it is killed: an API server waits for connections that its clients, us among them, keep open.
 const END: Duration = Duration::from_millis(500);
 
+/// Its place among [`ControlPlane::servers`].
+const API_SERVER: usize = 2;
+
 /// The servers of a cluster. Dropping it ends them.
 #[derive(Debug)]
 pub struct ControlPlane {
     cluster: Cluster,
     /// In the order in which they end: the API server before its etcd, or it waits for it.
     servers: Vec<Running>,
+    /// What the API server was started with, and by whom.
+    api_server: (Program, Spawner),
 }
 
 impl ControlPlane {
@@ -84,7 +91,8 @@ impl ControlPlane {
         let layout = Layout { folder: &folder, logs: spawner.logs(), pki: &pki, dated, options, port };
 
         let etcd = spawner.start(&layout.etcd()?)?;
-        let mut api_server = spawner.start(&layout.api_server()?)?;
+        let program = layout.api_server()?;
+        let mut api_server = spawner.start(&program)?;
         let relay = layout.relay(outside).map(|relay| spawner.start(&relay)).transpose()?;
 
         let inside = format!("https://{address}:{port}");
@@ -104,7 +112,7 @@ impl ControlPlane {
         servers.push(spawner.start(&scheduler)?);
         servers.extend([api_server, etcd]);
         servers.extend(relay);
-        let plane = Self { cluster, servers };
+        let plane = Self { cluster, servers, api_server: (program, spawner.clone()) };
         try_join!(plane.cluster.admit_nodes(), plane.cluster.can_create_pods("default"))?;
         Ok(plane)
     }
@@ -125,6 +133,21 @@ impl ControlPlane {
     /// [`crate::Error::Ended`] with the last lines of the first that does not.
     pub fn check(&mut self) -> Result<()> {
         self.servers.iter_mut().try_for_each(Running::check)
+    }
+
+    /// Kills the API server. All else runs on, and what it has been told is in etcd.
+    pub fn kill_api_server(&mut self) {
+        self.servers[API_SERVER].kill();
+    }
+
+    /// Starts the API server once more, and waits until it is ready.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn revive_api_server(&mut self) -> Result<()> {
+        let (program, spawner) = &self.api_server;
+        self.servers[API_SERVER] = spawner.start(program)?;
+        answers(&self.cluster, &mut self.servers[API_SERVER]).await
     }
 
     /// Ends the servers, the API server before its etcd.

@@ -124,6 +124,8 @@ pub(super) struct Kept {
     pub(super) instance: Arc<Instance>,
     pub(super) unseen_until: Option<Timestamp>,
     pub(super) ended: Option<(Timestamp, StateReason)>,
+    /// What it has written to its serial console.
+    pub(super) console: Option<String>,
 }
 
 /// All instances of one proxy, dead ones too.
@@ -177,7 +179,7 @@ impl Instances {
 
     pub(super) fn launched(&mut self, instance: Instance, unseen_until: Option<Timestamp>) -> Arc<Instance> {
         let instance = Arc::new(instance);
-        let kept = Kept { instance: Arc::clone(&instance), unseen_until, ended: None };
+        let kept = Kept { instance: Arc::clone(&instance), unseen_until, ended: None, console: None };
         self.by_id.insert(instance.id.clone(), kept);
         self.order.push(instance.id.clone());
         self.tell(&Event::Launched(Arc::clone(&instance)));
@@ -191,6 +193,12 @@ impl Instances {
         let instance = Arc::clone(&kept.instance);
         self.tell(&Event::Ended { instance: Arc::clone(&instance), reason });
         Some(instance)
+    }
+
+    /// False if there is no such instance.
+    pub(super) fn write_console(&mut self, id: &str, text: &str) -> bool {
+        let kept = self.by_id.get_mut(id);
+        kept.map(|kept| kept.console.get_or_insert_default().push_str(text)).is_some()
     }
 
     pub(super) fn get(&self, id: &str) -> Option<&Kept> {

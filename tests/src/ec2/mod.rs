@@ -17,6 +17,7 @@
 mod admin;
 mod alter;
 mod answer;
+mod client;
 mod clock;
 mod command_line;
 mod digest;
@@ -226,6 +227,15 @@ impl Ec2 {
     pub async fn interrupt(&self, id: &str) -> Result<(), Refused> {
         let instance = self.instance(id)?;
         notices::take_back(&self.shared, &instance).await.map_err(|error| refused("TerminateInstances", error))
+    }
+
+    /// Adds to what an instance has written to its serial console.
+    ///
+    /// # Errors
+    /// If there is no such instance.
+    pub fn write_console(&self, id: &str, text: &str) -> Result<(), Refused> {
+        let is_there = self.shared.state().instances.write_console(id, text);
+        is_there.then_some(()).ok_or_else(|| refused("GetConsoleOutput", faults::no_instance(id)))
     }
 
     fn instance(&self, id: &str) -> Result<Arc<Instance>, Refused> {

@@ -5,14 +5,14 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
 
 use super::protocol::{Answer, Ask, Described, Part};
 use crate::cluster::Cluster;
-use crate::ec2::Moto;
+use crate::ec2::{Ec2, Moto};
 use crate::error::{Error, Result};
 use crate::ledger::{Root, WorldState, worlds};
 
@@ -50,6 +50,14 @@ impl Shared {
     pub fn moto() -> Result<Moto> {
         let moto = ask(&[Part::Moto])?.moto.ok_or_else(|| Error::Daemon("it has no moto".to_owned()))?;
         Ok(Moto::at(moto.port, moto.log))
+    }
+
+    /// An EC2 of one's own on that moto.
+    ///
+    /// # Errors
+    /// As [`Self::moto`].
+    pub async fn ec2() -> Result<Ec2> {
+        Ec2::start(&Arc::new(Self::moto()?)).await
     }
 }
 

@@ -10,7 +10,7 @@ use muster_aws::live::{Clock, Connection};
 use muster_tests::ec2::Calls;
 use serde_json::json;
 
-use crate::fixture::{World, cluster, config};
+use crate::fixture::{World, cluster};
 
 /// `SubnetsReady=False SubnetsNotFound`, for those that are not true.
 fn faults(status: &Ec2NodeClassStatus) -> Vec<String> {
@@ -25,7 +25,7 @@ fn named(amis: &[Ami]) -> Vec<&str> {
 #[tokio::test]
 async fn eks_says_what_nodes_have_to_know_of_their_cluster() {
     let world = World::bare().await;
-    let config = config(&world.ec2, &world.ec2.credentials("operator"));
+    let config = world.ec2.sdk_config("operator");
     let network = aws_sdk_eks::types::VpcConfigRequest::builder().subnet_ids(&world.subnets["us-east-1a"]).build();
     let eks = aws_sdk_eks::Client::new(&config);
     let create = eks.create_cluster().name("shop").version("1.35").role_arn("arn:aws:iam::123456789012:role/eks");

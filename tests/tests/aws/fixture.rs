@@ -1,13 +1,10 @@
 //! An EC2 of its own for each test, and Muster's cloud on it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use aws_credential_types::Credentials as Keys;
-use aws_credential_types::provider::SharedCredentialsProvider;
-use aws_sdk_ec2::config::{BehaviorVersion, Region};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 use muster_api::nodeclass::Ec2NodeClassStatus;
@@ -15,19 +12,14 @@ use muster_api::{Ec2NodeClass, NodeClassReference, labels};
 use muster_aws::Inventory;
 use muster_aws::discovery::{Found, judge};
 use muster_aws::launch::Cluster;
-use muster_aws::live::{Connection, Ec2Cloud, Options, SdkConfig};
+use muster_aws::live::{Connection, Ec2Cloud, Options};
 use muster_cloud::{Alternative, CapacityType, Cloud, LaunchRequest, LaunchToken, Offering};
-use muster_tests::ec2::{Credentials, Ec2, Moto, REGION};
+use muster_tests::ec2::{Ec2, REGION};
 use muster_tests::world::Shared;
 use serde_json::{Value, json};
 
 /// The name that the controller's calls are recorded under.
 pub(crate) const CONTROLLER: &str = "controller";
-
-fn moto() -> Arc<Moto> {
-    static MOTO: OnceLock<Arc<Moto>> = OnceLock::new();
-    Arc::clone(MOTO.get_or_init(|| Arc::new(Shared::moto().unwrap_or_else(|error| panic!("{error}")))))
-}
 
 /// An EC2, an operator's clients of it, and a clock that is as far ahead of the machine's as the test says.
 pub(crate) struct World {
@@ -37,19 +29,6 @@ pub(crate) struct World {
     ahead: Arc<AtomicI64>,
     /// By zone.
     pub(crate) subnets: BTreeMap<String, String>,
-}
-
-/// No TLS: what is configured so cannot reach AWS by mistake.
-pub(crate) fn config(ec2: &Ec2, who: &Credentials) -> SdkConfig {
-    let Credentials { access_key_id, secret_access_key, session_token, .. } = who;
-    let keys = Keys::new(access_key_id, secret_access_key, session_token.clone(), None, "muster-tests");
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(REGION))
-        .endpoint_url(ec2.endpoint())
-        .credentials_provider(SharedCredentialsProvider::new(keys))
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build()
 }
 
 pub(crate) fn cluster() -> Cluster {
@@ -74,8 +53,8 @@ impl World {
 
     /// Without a class.
     pub(crate) async fn bare() -> Self {
-        let ec2 = Ec2::start(&moto()).await.unwrap_or_else(|error| panic!("{error}"));
-        let operator = config(&ec2, &ec2.credentials("operator"));
+        let ec2 = Shared::ec2().await.unwrap_or_else(|error| panic!("{error}"));
+        let operator = ec2.sdk_config("operator");
         let client = aws_sdk_ec2::Client::new(&operator);
         let iam = aws_sdk_iam::Client::new(&operator);
         iam.create_role().role_name("nodes").assume_role_policy_document("{}").send().await.unwrap();
@@ -162,7 +141,7 @@ impl World {
 }
 
 fn start_cloud(ec2: &Ec2, ahead: &Arc<AtomicI64>) -> Ec2Cloud {
-    let connection = Connection::new(&config(ec2, &ec2.credentials(CONTROLLER))).unwrap();
+    let connection = Connection::new(&ec2.sdk_config(CONTROLLER)).unwrap();
     let inventory = Inventory::embedded(REGION).unwrap();
     let ahead = Arc::clone(ahead);
     Ec2Cloud::new(connection, cluster(), inventory, Options::default(), Arc::new(move || now(&ahead)))

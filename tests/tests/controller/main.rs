@@ -9,7 +9,9 @@ mod following;
 mod meddler;
 mod reading;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use muster_tests::replica::built;
 
 /// What a run of `muster` came to.
 #[derive(Debug)]
@@ -21,19 +23,10 @@ struct Outcome {
 
 /// Runs `muster` with a kubeconfig.
 async fn muster(kubeconfig: &Path, arguments: &[&str]) -> Outcome {
-    let mut command = tokio::process::Command::new(program());
+    let mut command = tokio::process::Command::new(built().unwrap());
     // No credentials, no proxies, no home: what it finds is what it was given.
     command.env_clear().env("KUBECONFIG", kubeconfig).args(arguments).kill_on_drop(true);
     let output = command.output().await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Outcome { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
-}
-
-/// The one that cargo builds, one folder above the tests.
-fn program() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("muster")).find(|it| it.is_file());
-    found.unwrap_or_else(|| {
-        panic!("there is no `muster` beside the tests\n\nhint: run `cargo build -p muster-controller`")
-    })
 }

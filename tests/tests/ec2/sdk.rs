@@ -1,7 +1,6 @@
 //! An EC2 of its own for each test, and SDK clients for it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
 
 use aws_sdk_ec2::config::retry::RetryConfig;
 use aws_sdk_ec2::config::{BehaviorVersion, Credentials as Keys, Region, SharedHttpClient};
@@ -12,7 +11,7 @@ use aws_sdk_ec2::types::{
     OnDemandOptionsRequest, RequestLaunchTemplateData, ResourceType, SpotAllocationStrategy, SpotOptionsRequest, Tag,
     TagSpecification, TargetCapacitySpecificationRequest,
 };
-use muster_tests::ec2::{Credentials, Ec2, Moto, REGION};
+use muster_tests::ec2::{Credentials, Ec2, REGION};
 use muster_tests::world::Shared;
 
 /// A client of the service `$sdk` that signs as `$who`, retries as the SDK does by default, and speaks HTTP only.
@@ -53,12 +52,6 @@ pub(crate) fn keys(who: &Credentials) -> Keys {
     Keys::new(access_key_id, secret_access_key, session_token.clone(), None, "muster-tests")
 }
 
-/// The moto of the shared world.
-fn moto() -> Arc<Moto> {
-    static MOTO: OnceLock<Arc<Moto>> = OnceLock::new();
-    Arc::clone(MOTO.get_or_init(|| Arc::new(Shared::moto().unwrap_or_else(|error| panic!("{error}")))))
-}
-
 /// An EC2 with a launch template, and the controller's client.
 pub(crate) struct Fixture {
     pub(crate) ec2: Ec2,
@@ -74,7 +67,7 @@ pub(crate) const TEMPLATE: &str = "nodes";
 
 impl Fixture {
     pub(crate) async fn start() -> Self {
-        let ec2 = Ec2::start(&moto()).await.unwrap_or_else(|error| panic!("{error}"));
+        let ec2 = Shared::ec2().await.unwrap_or_else(|error| panic!("{error}"));
         let controller = ec2.credentials("controller");
         let client = client!(aws_sdk_ec2, ec2, controller);
         let once = client!(aws_sdk_ec2, ec2, controller, retry: RetryConfig::disabled());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
+use kube::core::DynamicObject;
 use muster_tests::wait::{self, Selection};
 use serde_json::json;
 
@@ -102,4 +103,36 @@ async fn drifted_nodes_go_when_what_replaces_them_is_up() {
     replaced.await.unwrap();
     assert_eq!((least, most), (2, 1), "two are up at any time, and one leaves at a time");
     ground.running(4, SOON).await;
+}
+
+/// Waits until the one claim says this of itself: whether it may be consolidated, and why it has drifted.
+async fn says(ground: &Ground, consolidatable: bool, drifted: Option<&str>) {
+    let of = |claim: &DynamicObject, kind: &str| {
+        let all = claim.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = all.into_iter().find(|one| one["type"] == kind && one["status"] == "True");
+        found.map(|one| one["reason"].as_str().unwrap_or_default().to_owned())
+    };
+    let what = format!("the claim is consolidatable: {consolidatable}, drifted: {drifted:?}");
+    let is_said = |claims: &[DynamicObject]| {
+        let [claim] = claims else { return false };
+        of(claim, "Consolidatable").is_some() == consolidatable && of(claim, "Drifted").as_deref() == drifted
+    };
+    wait::until_all(ground.claims(), Selection::all(), SOON, &what, is_said).await.unwrap();
+}
+
+#[tokio::test]
+async fn claims_say_whether_their_nodes_may_go() {
+    let ground = Ground::new("run suite").await;
+    let after = |after: &str| json!({"consolidateAfter": after, "budgets": [{"nodes": "0"}]});
+    ground.small_nodes(&json!({"team": "a"}), &after("1s")).await;
+    let _replica = ground.replica("muster");
+    ground.deploy_pairs(2).await;
+    ground.running(2, SOON).await;
+    says(&ground, true, None).await;
+    ground.small_nodes(&json!({"team": "b"}), &after("Never")).await;
+    says(&ground, false, Some("NodePoolDrifted")).await;
+    ground.small_nodes(&json!({"team": "a"}), &after("1s")).await;
+    says(&ground, true, None).await;
+    ground.scale(0).await;
+    ground.clear(SOON).await;
 }

@@ -1,7 +1,6 @@
 //! What the tests stand on: a cluster with the definitions, a class, and a pool; and replicas of `muster`.
 
-use std::ops::{Deref, DerefMut};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -11,7 +10,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use muster_tests::cluster::{Cluster, ControlPlane, Kwok, Options};
-use muster_tests::process::{Program, Running};
+use muster_tests::replica::Replica;
 use muster_tests::wait::{self, Selection};
 use muster_tests::world::World;
 use serde_json::{Value, json};
@@ -153,45 +152,8 @@ impl Ground {
 
     /// The same as somebody else, with these arguments.
     pub(crate) fn replica_as(&self, name: &str, kubeconfig: &Path, arguments: &[&str]) -> Replica {
-        let program = Program::new(name, muster())
-            .arg("run")
-            .args(arguments)
-            .flag("cloud", "kwok")
-            .flag("metrics-port", "0")
-            .flag("health-probe-port", "0")
-            .env("KUBECONFIG", kubeconfig);
-        Replica(self.world.spawner().start(&program).unwrap())
-    }
-}
-
-/// A replica of `muster`. Where a test fails, what it has said last is printed with it.
-pub(crate) struct Replica(Running);
-
-/// As many lines tell of the last minute.
-const LAST_WORDS: usize = 80;
-
-impl Deref for Replica {
-    type Target = Running;
-
-    fn deref(&self) -> &Running {
-        &self.0
-    }
-}
-
-impl DerefMut for Replica {
-    fn deref_mut(&mut self) -> &mut Running {
-        &mut self.0
-    }
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
-            let lines: Vec<&str> = log.lines().collect();
-            let last = &lines[lines.len().saturating_sub(LAST_WORDS)..];
-            println!("the last words of `{}`:\n{}", self.name(), last.join("\n"));
-        }
+        let program = Replica::program(name, kubeconfig).unwrap().args(arguments).flag("cloud", "kwok");
+        Replica::start(self.world.spawner(), &program).unwrap()
     }
 }
 
@@ -223,13 +185,4 @@ pub(crate) fn condition<'o>(object: &'o DynamicObject, kind: &str) -> &'o str {
     let conditions = object.data["status"]["conditions"].as_array();
     let found = conditions.into_iter().flatten().find(|one| one["type"] == kind);
     found.and_then(|one| one["status"].as_str()).unwrap_or_default()
-}
-
-/// The one that cargo builds, one folder above the tests.
-fn muster() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("muster")).find(|it| it.is_file());
-    found.unwrap_or_else(|| {
-        panic!("there is no `muster` beside the tests\n\nhint: run `cargo build -p muster-controller`")
-    })
 }

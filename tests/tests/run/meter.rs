@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fs_err as fs;
 use muster_tests::wait;
 
-use super::ground::Replica;
+use muster_tests::replica::Replica;
 
 /// Clock ticks a second in `/proc`: fixed since Linux 2.6.
 const TICKS: f64 = 100.0;
@@ -46,11 +46,7 @@ impl<'r> Meter<'r> {
 
     /// What was taken until now.
     pub(crate) fn read(&self) -> Taken {
-        Taken {
-            cpu: cpu(self.replica) - self.cpu,
-            wall: self.begun.elapsed(),
-            peak: mebibytes(self.replica, "VmHWM:"),
-        }
+        Taken { cpu: cpu(self.replica) - self.cpu, wall: self.begun.elapsed(), peak: mebibytes(self.replica, "VmHWM:") }
     }
 }
 

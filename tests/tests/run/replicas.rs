@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use muster_tests::process::Signal;
+use muster_tests::replica::Replica;
 use muster_tests::wait;
 
-use super::ground::{Ground, Replica, SOON};
+use super::ground::{Ground, SOON};
 
 const LEASE: &str = "karpenter-leader-election";
 

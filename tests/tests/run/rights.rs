@@ -7,10 +7,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
+use muster_tests::replica::Replica;
 use muster_tests::wait::{self, Selection};
 use serde_json::Value;
 
-use super::ground::{Ground, Replica, SOON};
+use super::ground::{Ground, SOON};
 
 /// A service account that may read everything, and nothing else.
 async fn reader(ground: &Ground) -> std::path::PathBuf {

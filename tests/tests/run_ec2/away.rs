@@ -1,12 +1,15 @@
-//! EC2 that is slow to take calls, or not there.
+//! EC2 that is slow to take calls, or not there; and an API server that is not there.
 
 use std::time::Duration;
 
 use kube::api::ListParams;
-use muster_tests::ec2::Calls;
+use muster_tests::ec2::{Calls, Record};
 use serde_json::json;
 
-use super::ground::{CONTROLLER, Ground, SOON, paired};
+use super::ground::{CONTROLLER, Ground, SOON, paired, writes};
+
+/// How long the API server is away.
+const AWAY: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn throttling_delays_and_doubles_nothing() {
@@ -51,5 +54,39 @@ async fn ec2_that_is_away_for_a_minute_costs_a_minute() {
     let claims = ground.claims().list(&ListParams::default()).await.unwrap().items;
     assert_eq!(claims.len(), 2, "the same claims");
     paired(&claims, &ground.ec2);
+    ground.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_server_that_is_away_for_a_minute_costs_a_minute() {
+    let mut ground = Ground::new("run ec2 suite").await;
+    let controller = ground.candidate().await;
+    ground.of_class("Ready", "True", "Ready").await;
+    // Two instances are launched, and there is nobody to be told of them.
+    let begun = ground.ec2.clock().now();
+    ground.ec2.faults().late_answer(Calls::of("CreateFleet").by(CONTROLLER).times(2), Duration::from_secs(3));
+    ground.deploy(2, json!({})).await;
+    let fleets = |calls: &Record| calls.clone().by(CONTROLLER).of("CreateFleet").since(begun).len();
+    ground.ec2.wait_for_calls(SOON, |calls| fleets(calls) == 2).await.unwrap();
+    ground.plane.kill_api_server();
+    let from = ground.ec2.clock().now();
+    controller.counted("muster_writes_total", &[("fate", "unavailable")], 1.0).await;
+    // The lease cannot be renewed: for the rest of the minute there is no leader, and nothing is done.
+    controller.leads(false).await;
+    let lost = ground.ec2.clock().now();
+    let rest = AWAY.saturating_sub(lost.duration_since(from).unsigned_abs());
+    let done = ground.ec2.wait_for_calls(rest, |calls| !writes(calls.clone().by(CONTROLLER).since(lost)).is_empty());
+    assert!(done.await.is_err(), "{}", ground.ec2.calls().by(CONTROLLER).since(lost).lines());
+
+    ground.plane.revive_api_server().await.unwrap();
+    controller.leads(true).await;
+    ground.running(2, SOON * 2).await;
+    let claims = ground.claims().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(claims.len(), 2, "the same claims");
+    paired(&claims, &ground.ec2);
+    let ended = ground.ec2.calls().by(CONTROLLER).of("TerminateInstances");
+    assert!(ended.is_empty(), "{}", ended.lines());
+    ground.deploy(3, json!({})).await;
+    ground.running(3, SOON).await;
     ground.clear().await;
 }

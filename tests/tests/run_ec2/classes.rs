@@ -39,7 +39,7 @@ async fn a_right_that_is_missing_at_the_launch_is_named_on_the_claim_and_stops_t
     let ground = Ground::new("run ec2 suite").await;
     let rule = ground.ec2.faults().unauthorized(Calls::of("RunInstances").by(CONTROLLER));
     let options = ec2::Options { tries_launches: false, ..ec2::Options::of(CLUSTER) };
-    let controller = ground.controller_with(options).await;
+    let controller = ground.controller_with(options, None).await;
     // Three claims, each on a node of its own.
     ground.deploy(3, json!({})).await;
     let message = ground.of_claim("Launched", "Unknown", "Unauthorized").await;

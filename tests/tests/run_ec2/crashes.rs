@@ -20,7 +20,8 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::ground::{CLUSTER, Ground, SOON, paired, run_options};
+use super::controller::run_options;
+use super::ground::{CLUSTER, Ground, SOON, paired, reads};
 
 /// Where a controller is killed: at each point once, in whichever life.
 #[derive(Default)]
@@ -62,18 +63,17 @@ impl edge::Witness for Life {
 
 impl live::Witness for Life {
     fn before<'a>(&'a self, operation: &'static str) -> live::Pause<'a> {
-        if reads(operation) { Box::pin(std::future::ready(())) } else { self.pass(format!("before {operation}")) }
+        if only_reads(operation) { Box::pin(std::future::ready(())) } else { self.pass(format!("before {operation}")) }
     }
 
     fn after<'a>(&'a self, operation: &'static str, _: Ended<'a>) -> live::Pause<'a> {
-        if reads(operation) { Box::pin(std::future::ready(())) } else { self.pass(format!("after {operation}")) }
+        if only_reads(operation) { Box::pin(std::future::ready(())) } else { self.pass(format!("after {operation}")) }
     }
 }
 
-/// Whether a call of AWS changes nothing.
-fn reads(operation: &str) -> bool {
-    let (_, name) = operation.split_once(':').unwrap();
-    ["Describe", "Get", "List"].iter().any(|verb| name.starts_with(verb))
+/// Whether a call of AWS, as `ec2:DescribeInstances`, changes nothing.
+fn only_reads(operation: &str) -> bool {
+    reads(operation.split_once(':').unwrap().1)
 }
 
 /// A write without what differs from life to life: times, and names that are drawn.

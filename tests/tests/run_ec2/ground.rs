@@ -1,30 +1,22 @@
 //! What the tests stand on: a cluster with the definitions, an EC2 that knows it, a class, a pool, and the controller.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use aws_credential_types::Credentials as Keys;
-use aws_credential_types::provider::SharedCredentialsProvider;
-use aws_sdk_ec2::config::{BehaviorVersion, Region};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
-use muster_aws::live::{Connection, SdkConfig, Witness};
-use muster_controller::ec2::{self, Ec2 as Provider};
+use muster_aws::live::SdkConfig;
 use muster_controller::edge::FIELD_MANAGER;
-use muster_controller::provision::Lengths;
-use muster_controller::run::{CloudOptions, Options, run_in};
 use muster_tests::cluster::{Cluster, ControlPlane, Kwok, Options as Plane};
-use muster_tests::ec2::{Credentials, Ec2, Moto, REGION};
+use muster_tests::ec2::{Ec2, Record};
 use muster_tests::wait::{self, Selection};
 use muster_tests::world::{Shared, World};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use super::machines::Machines;
 
@@ -34,11 +26,6 @@ pub(crate) const SOON: Duration = Duration::from_secs(120);
 pub(crate) const CONTROLLER: &str = "controller";
 /// The EKS cluster.
 pub(crate) const CLUSTER: &str = "shop";
-
-fn moto() -> Arc<Moto> {
-    static MOTO: OnceLock<Arc<Moto>> = OnceLock::new();
-    Arc::clone(MOTO.get_or_init(|| Arc::new(Shared::moto().unwrap_or_else(|error| panic!("{error}")))))
-}
 
 /// A cluster and an EC2. They end with the value; the servers before their world.
 pub(crate) struct Ground {
@@ -53,40 +40,30 @@ pub(crate) struct Ground {
     pub(crate) world: World,
 }
 
-/// A controller in this process. It is killed with the value.
-pub(crate) struct Controller {
-    metrics: u16,
-    _task: JoinSet<()>,
-}
-
-/// No TLS: what is configured so cannot reach AWS by mistake.
-pub(crate) fn config(ec2: &Ec2, who: &Credentials) -> SdkConfig {
-    let Credentials { access_key_id, secret_access_key, session_token, .. } = who;
-    let keys = Keys::new(access_key_id, secret_access_key, session_token.clone(), None, "muster-tests");
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(REGION))
-        .endpoint_url(ec2.endpoint())
-        .credentials_provider(SharedCredentialsProvider::new(keys))
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build()
-}
-
 impl Ground {
     /// With the class `default` of AL2023 on every subnet, and the pool `general` of m5.large on demand, which takes one pod of `deploy`.
     pub(crate) async fn new(name: &str) -> Self {
         let ground = Self::bare(name).await;
-        ground.apply(&[ground.class(json!({})), pool(&json!({}))]).await;
+        ground.furnish().await;
         ground
+    }
+
+    pub(crate) async fn furnish(&self) {
+        self.apply(&[self.class(json!({})), pool(&json!({}))]).await;
     }
 
     /// Without class and pool.
     pub(crate) async fn bare(name: &str) -> Self {
+        Self::on(name, Plane::named("run")).await
+    }
+
+    /// The same on a control plane like this.
+    pub(crate) async fn on(name: &str, plane: Plane) -> Self {
         let world = World::open(name).unwrap();
-        let plane = world.control_plane(&Plane::named("run")).await.unwrap();
+        let plane = world.control_plane(&plane).await.unwrap();
         let kwok = Kwok::start(world.spawner(), plane.cluster()).unwrap();
-        let ec2 = Arc::new(Ec2::start(&moto()).await.unwrap_or_else(|error| panic!("{error}")));
-        let config = config(&ec2, &ec2.credentials("operator"));
+        let ec2 = Arc::new(Shared::ec2().await.unwrap_or_else(|error| panic!("{error}")));
+        let config = ec2.sdk_config("operator");
         let client = aws_sdk_ec2::Client::new(&config);
         let found = client.describe_subnets().send().await.unwrap();
         let of = |subnet: &aws_sdk_ec2::types::Subnet| {
@@ -191,11 +168,6 @@ impl Ground {
 
     /// Waits for an event of ours of this reason about an object of this kind, whose message has `part`; the message.
     pub(crate) async fn event(&self, kind: &str, reason: &str, part: &str) -> String {
-        self.event_within(SOON, kind, reason, part).await
-    }
-
-    /// As [`Self::event`], for what takes its time.
-    pub(crate) async fn event_within(&self, most: Duration, kind: &str, reason: &str, part: &str) -> String {
         let events: Api<Event> = Api::all(self.kube());
         let is = |event: &Event| {
             event.reason.as_deref() == Some(reason)
@@ -204,7 +176,7 @@ impl Ground {
                 && event.message.as_deref().unwrap_or_default().contains(part)
         };
         let what = format!("there is an event {reason} about a {kind} that says `{part}`");
-        let found = wait::until_all(events, Selection::all(), most, &what, |all| all.iter().any(is)).await;
+        let found = wait::until_all(events, Selection::all(), SOON, &what, |all| all.iter().any(is)).await;
         let found = found.unwrap_or_else(|error| panic!("{error}\n{}", self.ec2.calls().by(CONTROLLER).lines()));
         found.into_iter().find(is).unwrap().message.unwrap_or_default()
     }
@@ -218,6 +190,21 @@ impl Ground {
         let found = wait::until_all(self.claims(), Selection::all(), SOON, &what, |all| all.iter().any(is)).await;
         let found = found.unwrap_or_else(|error| panic!("{error}\n{}", self.ec2.calls().by(CONTROLLER).lines()));
         text(condition(found.iter().find(|one| is(one)).unwrap(), kind).unwrap(), "message")
+    }
+
+    /// Has every claim launched a quarter of an hour ago, as its status says.
+    pub(crate) async fn launched_long_ago(&self) {
+        let ago = Timestamp::now() - SignedDuration::from_mins(16);
+        for claim in self.claims().list(&ListParams::default()).await.unwrap().items {
+            let mut status = claim.data["status"].clone();
+            for one in status["conditions"].as_array_mut().unwrap() {
+                if one["type"] == "Launched" {
+                    one["lastTransitionTime"] = json!(ago.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+                }
+            }
+            let patch = Patch::Merge(json!({"status": {"conditions": status["conditions"]}}));
+            self.claims().patch_status(&claim.name_any(), &PatchParams::default(), &patch).await.unwrap();
+        }
     }
 
     /// Waits until the class has the condition with that status and reason; the message.
@@ -239,6 +226,9 @@ impl Ground {
     /// Deletes pods, claims, pool and class, and waits until nothing is left of them, here and in EC2.
     pub(crate) async fn clear(&self) {
         self.cluster().kubectl(&["delete", "deployment", "web", "--ignore-not-found"]).await.unwrap();
+        // Or those that have to leave their nodes get new ones.
+        let pods = Selection::labelled("app=web");
+        wait::until_all(self.pods(), pods, SOON, "no pod is left", <[_]>::is_empty).await.unwrap();
         self.claims().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
         wait::until_all(self.claims(), Selection::all(), SOON, "no NodeClaim is left", <[_]>::is_empty).await.unwrap();
         wait::until_all(self.nodes(), Selection::all(), SOON, "no Node is left", <[_]>::is_empty).await.unwrap();
@@ -251,78 +241,9 @@ impl Ground {
         assert_eq!(self.ec2.running(), [], "instances");
         let templates = self.client.describe_launch_templates().send().await.unwrap();
         assert_eq!(templates.launch_templates(), [], "launch templates");
-        let iam = aws_sdk_iam::Client::new(&config(&self.ec2, &self.ec2.credentials("operator")));
+        let iam = aws_sdk_iam::Client::new(&self.ec2.sdk_config("operator"));
         let profiles = iam.list_instance_profiles().send().await.unwrap();
         assert_eq!(profiles.instance_profiles(), [], "instance profiles");
-    }
-
-    /// EC2 as the controller sees it.
-    pub(crate) async fn provider(&self, options: ec2::Options, witness: Option<Arc<dyn Witness>>) -> Provider {
-        let aws = Connection::new(&config(&self.ec2, &self.ec2.credentials(CONTROLLER))).unwrap();
-        Provider::connect_through(aws, self.kube(), options, witness).await.unwrap()
-    }
-
-    /// Starts the controller.
-    pub(crate) async fn controller(&self) -> Controller {
-        self.controller_with(ec2::Options::of(CLUSTER)).await
-    }
-
-    pub(crate) async fn controller_with(&self, options: ec2::Options) -> Controller {
-        let provider = self.provider(options, None).await;
-        // Free a moment ago: nobody else of this process asks for one that the kernel does not choose.
-        let metrics = TcpListener::bind(("::", 0)).unwrap().local_addr().unwrap().port();
-        let mut task = JoinSet::new();
-        let client = self.kube();
-        task.spawn(async move {
-            run_in(client, provider, run_options(metrics), None, std::future::pending()).await.unwrap();
-        });
-        Controller { metrics, _task: task }
-    }
-}
-
-/// The controller's own options.
-pub(crate) fn run_options(metrics_port: u16) -> Options {
-    Options {
-        context: None,
-        cloud: CloudOptions::Aws(Box::new(ec2::Options::of(CLUSTER))),
-        metrics_port,
-        health_port: 0,
-        pace: (200, 300),
-        lease: None,
-        namespace: "kube-system".to_owned(),
-        window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
-        packing: muster_scheduling::model::Options::default(),
-        disruption: muster_scheduling::disrupt::Settings::default(),
-        tempo: muster_controller::disruption::Tempo::default(),
-        snapshot: muster_controller::snapshot::Settings::default(),
-        reads_services: false,
-        wait_for_unschedulable_mark: false,
-        nominates: true,
-        caps: muster_controller::lifecycle::caps::Caps::default(),
-        agents: None,
-    }
-}
-
-impl Controller {
-    /// Waits until a series of this metric, with all of these labels, has at least that value.
-    pub(crate) async fn counted(&self, metric: &str, labels: &[(&str, &str)], least: f64) {
-        let url = format!("http://127.0.0.1:{}/metrics", self.metrics);
-        let what = format!("{metric}{labels:?} is at least {least}");
-        let found = wait::until_some(&what, SOON, || {
-            let url = url.clone();
-            async move {
-                let text = tokio::task::spawn_blocking(move || ureq::get(&url).call()?.body_mut().read_to_string());
-                let text = text.await.unwrap().unwrap_or_default();
-                let is = |line: &&str| {
-                    line.starts_with(metric)
-                        && labels.iter().all(|(key, value)| line.contains(&format!("{key}=\"{value}\"")))
-                };
-                let value = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok());
-                let sum: f64 = text.lines().filter(is).filter_map(value).sum();
-                Ok((sum >= least).then_some(()))
-            }
-        });
-        found.await.unwrap();
     }
 }
 
@@ -384,11 +305,12 @@ pub(crate) fn paired(claims: &[DynamicObject], ec2: &Ec2) {
     }
 }
 
-/// The one that cargo builds, one folder above the tests.
-pub(crate) fn muster() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("muster")).find(|it| it.is_file());
-    found.unwrap_or_else(|| {
-        panic!("there is no `muster` beside the tests\n\nhint: run `cargo test --workspace`, which builds it with EC2")
-    })
+/// Only calls that change something.
+pub(crate) fn writes(calls: Record) -> Record {
+    calls.only(|call| !reads(&call.action))
+}
+
+/// Whether an action of AWS, as `DescribeInstances`, changes nothing.
+pub(crate) fn reads(action: &str) -> bool {
+    ["Describe", "Get", "List"].iter().any(|verb| action.starts_with(verb))
 }

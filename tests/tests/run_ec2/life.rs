@@ -5,11 +5,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
-use muster_tests::process::Program;
 use muster_tests::wait::{self, Selection};
 use serde_json::json;
 
-use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, paired};
+use super::ground::{CONTROLLER, Ground, SOON, condition, paired};
 
 /// The value of a tag of an instance, as EC2 is asked for it.
 async fn tag(ground: &Ground, instance: &str, key: &str) -> Option<String> {
@@ -77,18 +76,7 @@ async fn pods_get_instances_and_nothing_is_left_of_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_program_itself_launches_and_tidies_up() {
     let ground = Ground::new("run ec2 suite").await;
-    let credentials = ground.ec2.credentials(CONTROLLER);
-    let mut program = Program::new("muster", super::ground::muster())
-        .arg("run")
-        .flag("metrics-port", "0")
-        .flag("health-probe-port", "0")
-        .env("KUBECONFIG", ground.cluster().kubeconfig())
-        .env("CLUSTER_NAME", CLUSTER)
-        .env("AWS_ENDPOINT_URL", ground.ec2.endpoint());
-    for (name, value) in credentials.environment() {
-        program = program.env(name, value);
-    }
-    let mut replica = ground.world.spawner().start(&program).unwrap();
+    let mut replica = ground.replica(CONTROLLER, ground.cluster().kubeconfig());
     ground.deploy(1, json!({})).await;
     ground.running(1, SOON).await;
     assert_eq!(ground.ec2.running().len(), 1);

@@ -10,8 +10,11 @@ use kube::{Api, Client};
 use muster_tests::cluster::fake_node;
 use muster_tests::ec2::{Ec2, Event, Instance};
 use muster_tests::machine::Shape;
+use muster_tests::wait;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+
+use super::ground::SOON;
 
 /// What becomes of instances from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(crate) enum Joins {
     AsTold,
     /// A Node whose user data was edited: it comes without any taint.
     WithoutTaints,
+    /// A Node whose kubelet waits for a network plugin.
+    NotReady,
     /// Nothing.
     Never,
 }
@@ -42,13 +47,10 @@ impl Machines {
                     Event::Launched(instance) => {
                         let joins = *own.lock().unwrap();
                         if joins != Joins::Never {
-                            // One that has joined before its controller was killed is there.
-                            let _ = nodes.create(&PostParams::default(), &node(&instance, joins)).await;
+                            join(&nodes, &node(&instance, joins)).await;
                         }
                     }
-                    Event::Ended { instance, .. } => {
-                        let _ = nodes.delete(&instance.private_dns_name, &DeleteParams::default()).await;
-                    }
+                    Event::Ended { instance, .. } => leave(&nodes, &instance.private_dns_name).await,
                 }
             }
         });
@@ -60,6 +62,30 @@ impl Machines {
     }
 }
 
+/// Creates the Node, as often as it takes. One that has joined before its controller was killed is there.
+async fn join(nodes: &Api<Node>, node: &Node) {
+    let asked = wait::until_some("the Node has joined", SOON * 2, || async {
+        Ok(answered(nodes.create(&PostParams::default(), node).await.map(drop)))
+    });
+    asked.await.unwrap();
+}
+
+/// Deletes the Node, if it is there.
+async fn leave(nodes: &Api<Node>, name: &str) {
+    let asked = wait::until_some("the Node is being deleted", SOON * 2, || async {
+        Ok(answered(nodes.delete(name, &DeleteParams::default()).await.map(drop)))
+    });
+    asked.await.unwrap();
+}
+
+/// Whether the API server has said something, whatever it is.
+fn answered(asked: kube::Result<()>) -> Option<()> {
+    match asked {
+        Ok(()) | Err(kube::Error::Api(_)) => Some(()),
+        Err(_) => None,
+    }
+}
+
 fn node(instance: &Instance, joins: Joins) -> Node {
     let shape = Shape::of_type(&instance.instance_type).unwrap();
     let room = json!({
@@ -67,7 +93,7 @@ fn node(instance: &Instance, joins: Joins) -> Node {
         "memory": format!("{}Mi", shape.memory_mib),
         "pods": shape.max_pods.to_string(),
     });
-    let taints = if joins == Joins::AsTold { taints(instance) } else { Vec::new() };
+    let taints = if joins == Joins::WithoutTaints { Vec::new() } else { taints(instance) };
     let labels = json!({
         "node.kubernetes.io/instance-type": instance.instance_type,
         "topology.kubernetes.io/zone": instance.zone,
@@ -77,7 +103,16 @@ fn node(instance: &Instance, joins: Joins) -> Node {
         "spec": {"providerID": format!("aws:///{}/{}", instance.zone, instance.id), "taints": taints},
         "status": {"capacity": room, "allocatable": room},
     });
-    fake_node(&instance.private_dns_name, with).unwrap()
+    let mut node = fake_node(&instance.private_dns_name, with).unwrap();
+    if joins == Joins::NotReady {
+        // KWOK, who would say that it is ready, is to leave it alone.
+        node.metadata.annotations = None;
+        let message = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \
+                       message:Network plugin returns error: cni plugin not initialized";
+        let condition = json!({"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": message});
+        node.status.as_mut().unwrap().conditions = Some(vec![serde_json::from_value(condition).unwrap()]);
+    }
+    node
 }
 
 /// Those that the NodeConfig in the user data has the kubelet register with.

@@ -9,10 +9,12 @@
 
 mod away;
 mod classes;
+mod controller;
 mod crashes;
 mod figures;
 mod ground;
 mod joining;
 mod life;
 mod machines;
+mod partition;
 mod refused;

@@ -6,7 +6,7 @@ use muster_api::nodeclass::{Ec2NodeClass, Toggle};
 use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::question::ClassSettings;
-use muster_bootstrap::{Question, judge_node_class};
+use muster_bootstrap::{Question, judge_node_class, verdicts};
 
 use crate::launch::{Cluster, bootstrap_family, family_of, launch_of};
 
@@ -31,9 +31,22 @@ pub fn bootstrap_findings(class: &Ec2NodeClass, cluster: &Cluster) -> Vec<Findin
     let launch = launch_of(cluster, class, None, &BTreeMap::new(), &[]);
     let name = class.metadata.name.clone().unwrap_or_default();
     let own = spec.user_data.as_deref().unwrap_or_default();
-    let mut findings = judge_node_class(question, &name, own, &launch).findings;
+    let report = judge_node_class(question, &name, own, &launch);
+    let mut findings = report.findings;
+    // The agent can tell by the instance's tags; here it is known before there is an instance.
+    findings.extend(report.effective.cluster_name.and_then(|named| another_cluster(&named, cluster)));
     findings.retain(|finding| finding.severity != Severity::Info);
+    findings.sort_by_key(|finding| finding.severity != Severity::Error);
     findings
+}
+
+/// A name that a script puts together is known to the instance alone.
+fn another_cluster(named: &str, cluster: &Cluster) -> Option<Finding> {
+    let is_literal = named.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_'));
+    (is_literal && named != cluster.name).then(|| {
+        let message = format!("the user data names the cluster `{named}`, and its nodes are for `{}`", cluster.name);
+        Finding::new(&verdicts::NW07, &message, None)
+    })
 }
 
 /// `UD02: no launch is possible: … (line 3). Fix: …`

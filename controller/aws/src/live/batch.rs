@@ -56,7 +56,8 @@ impl<W: Work> Batch<W> {
         Self(Arc::new(Inner { work, waiting: Mutex::new(waiting) }))
     }
 
-    /// What comes of `thing`. Whoever stops waiting takes nothing from the others: the call is a task of its own.
+    /// What comes of `thing`. Whoever stops waiting takes nothing from the others: the call is a task of its own. When all
+    /// have stopped it is not made, or not tried again: who waits is whoever may write, and only for as long.
     pub(super) async fn ask(&self, thing: &str) -> Result<W::Answer, CloudError> {
         let (sender, answer) = oneshot::channel();
         let is_first = {
@@ -102,8 +103,14 @@ async fn gather<W: Work>(inner: Arc<Inner<W>>) {
         let part = std::mem::replace(&mut asked, rest);
         let inner = Arc::clone(&inner);
         tokio::spawn(async move {
+            let mut part = part;
+            part.retain(|(_, senders)| senders.iter().any(|sender| !sender.is_closed()));
             let things = part.iter().map(|(thing, _)| thing.clone()).collect();
-            let answers = inner.work.ask(things).await;
+            let answers = tokio::select! {
+                biased;
+                () = all_gone(&mut part) => return,
+                answers = inner.work.ask(things) => answers,
+            };
             for (thing, senders) in part {
                 let unanswered = || Err(CloudError::Transient { message: format!("no answer about `{thing}`") });
                 let answer = answers.get(&thing).cloned().unwrap_or_else(unanswered);
@@ -113,5 +120,60 @@ async fn gather<W: Work>(inner: Arc<Inner<W>>) {
                 }
             }
         });
+    }
+}
+
+/// Waits until nobody waits for an answer any more.
+async fn all_gone<A>(part: &mut [(String, Vec<Answered<A>>)]) {
+    for sender in part.iter_mut().flat_map(|(_, senders)| senders) {
+        sender.closed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Answers after a minute, and writes down what it was asked and what it has answered.
+    #[derive(Default)]
+    struct Slow(Arc<Mutex<(Vec<String>, Vec<String>)>>);
+
+    impl Work for Slow {
+        type Answer = ();
+
+        const MOST: usize = 10;
+
+        async fn ask(&self, about: Vec<String>) -> BTreeMap<String, Result<(), CloudError>> {
+            self.0.lock().unwrap().0.extend(about.clone());
+            sleep(Duration::from_secs(60)).await;
+            self.0.lock().unwrap().1.extend(about.clone());
+            about.into_iter().map(|thing| (thing, Ok(()))).collect()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_waits_for_is_not_asked() {
+        let diary = Arc::default();
+        let batch = Batch::new(Slow(Arc::clone(&diary)));
+        let gone_soon = timeout(Duration::from_millis(50), batch.ask("a")).await;
+        assert!(gone_soon.is_err());
+        assert_eq!(batch.ask("b").await, Ok(()));
+        assert_eq!(*diary.lock().unwrap(), (vec!["b".to_owned()], vec!["b".to_owned()]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_given_up_with_the_last_who_waits_for_it() {
+        let diary = Arc::default();
+        let batch = Batch::new(Slow(Arc::clone(&diary)));
+        let wait = |seconds, thing| timeout(Duration::from_secs(seconds), batch.ask(thing));
+        let (one, other) = tokio::join!(wait(10, "a"), wait(20, "b"));
+        assert!(one.is_err() && other.is_err());
+        sleep(Duration::from_secs(120)).await;
+        assert_eq!(*diary.lock().unwrap(), (vec!["a".to_owned(), "b".to_owned()], Vec::new()));
+        let (one, other) = tokio::join!(wait(10, "c"), wait(90, "d"));
+        assert!(one.is_err());
+        assert_eq!(other.unwrap(), Ok(()), "who still waits is answered");
     }
 }

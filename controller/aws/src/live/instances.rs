@@ -14,6 +14,7 @@ use super::connection::Connection;
 use super::template_data::tags;
 use super::templates::moment;
 use crate::budget::Family;
+use crate::ending;
 use crate::launch::{CLUSTER_NAME, LAUNCH_TOKEN};
 use crate::refusal::Meaning;
 
@@ -170,11 +171,7 @@ pub(super) fn instance(described: &Described) -> Instance {
         .filter_map(|tag| Some((tag.key()?.to_owned(), tag.value().unwrap_or_default().to_owned())))
         .collect();
     let (capacity_type, reservation) = bought(described);
-    let reason = described.state_reason().map(|reason| {
-        let (code, message) = (text(reason.code()), text(reason.message()));
-        // EC2 begins the message with the code.
-        if message.starts_with(&code) { message } else { format!("{code}: {message}") }
-    });
+    let reason = described.state_reason().map(|reason| ending::told(&text(reason.code()), &text(reason.message())));
     Instance {
         provider_id: format!("aws:///{zone}/{}", text(described.instance_id())),
         offering: Offering {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::decision::{Block, Blocked};
-use super::estate::{Consolidation, Estate, Hold, Member};
+use super::estate::{Consolidation, Estate, Hold};
 use crate::labels;
 
 /// Labels that tell a node's price.
@@ -108,7 +108,7 @@ pub(super) fn consolidation_block(
         let message = format!("NodePool `{name}` consolidates empty nodes only (`consolidationPolicy: WhenEmpty`)");
         return block(Block::ConsolidationPolicy, member.known_since(), message);
     }
-    if is_consolidatable(member, now, Some(after)) {
+    if member.is_consolidatable(Some(after), now) {
         return None;
     }
     let since = member.last_pod_event.max(member.initialized);
@@ -122,14 +122,4 @@ pub(super) fn consolidation_block(
         ),
     };
     block(Block::ConsolidateAfter, since, message)
-}
-
-/// Whether `consolidateAfter` has passed, or something said so.
-pub(super) fn is_consolidatable(member: &Member, now: Timestamp, after: Option<jiff::SignedDuration>) -> bool {
-    let Some(after) = after else { return false };
-    if member.consolidatable || after.is_zero() {
-        return true;
-    }
-    let since = member.last_pod_event.max(member.initialized);
-    since.is_some_and(|since| now.duration_since(since) >= after)
 }

@@ -39,7 +39,7 @@ impl Pass<'_> {
         // Nodes whose own pods changed lately take no pods that are moved for money.
         for (node, member) in self.members() {
             let after = member.pool.and_then(|pool| self.estate().policies[pool].consolidate_after);
-            if after.is_some() && !super::candidates::is_consolidatable(member, self.world.now, after) {
+            if after.is_some() && !member.is_consolidatable(after, self.world.now) {
                 self.world.close(node);
             }
         }

@@ -34,7 +34,7 @@ pub struct Member {
     pub created: Option<Timestamp>,
     /// When it became initialized.
     pub initialized: Option<Timestamp>,
-    /// Whether the condition Consolidatable is True.
+    /// Whether the condition Consolidatable is True, and no pod has come or left since.
     pub consolidatable: bool,
     /// When a pod last came to it or left it.
     pub last_pod_event: Option<Timestamp>,
@@ -54,6 +54,21 @@ pub struct Member {
     pub nominated_by: Option<Arc<str>>,
     /// By pod of [`crate::model::Node::bound`].
     pub occupants: Vec<Occupant>,
+}
+
+impl Member {
+    /// Whether `consolidateAfter` (`None`: never) has passed since it became initialized and a pod last came to it or left it.
+    #[must_use]
+    pub fn has_rested(&self, after: Option<SignedDuration>, now: Timestamp) -> bool {
+        let since = self.last_pod_event.max(self.initialized);
+        after.is_some_and(|after| after.is_zero() || since.is_some_and(|since| now.duration_since(since) >= after))
+    }
+
+    /// Whether it has, or its condition says so.
+    #[must_use]
+    pub fn is_consolidatable(&self, after: Option<SignedDuration>, now: Timestamp) -> bool {
+        after.is_some() && self.consolidatable || self.has_rested(after, now)
+    }
 }
 
 /// Why a node is no longer as it should be.

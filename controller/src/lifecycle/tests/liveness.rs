@@ -231,6 +231,69 @@ fn instances_that_end_by_themselves() {
             &["look again at 910"],
         ),
         (
+            "Until lists can tell, a new instance is looked at by itself.",
+            |it| {
+                it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
+            },
+            14,
+            &["look again at 15"],
+        ),
+        (
+            "Five seconds after its launch,",
+            |it| {
+                it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
+            },
+            15,
+            &[r#"Get("aws:///eu-west-1a/i-1")"#],
+        ),
+        (
+            "and if it is still there, after as long again.",
+            |it| {
+                it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
+                it.answers.instance = Some(Ok(instance(InstanceState::Pending)));
+            },
+            15,
+            &["look again at 20"],
+        ),
+        (
+            "That it cannot be found says nothing yet.",
+            |it| {
+                it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
+                it.listing = Some(Listing { at: at(30), has_instance: false });
+                it.answers.instance = Some(Err(CloudError::NotFound { what: ID.to_owned() }));
+            },
+            50,
+            &["look again at 910"],
+        ),
+        (
+            "That it has ended is said with the cloud's reason.",
+            |it| {
+                it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
+                let mut ended = instance(InstanceState::Terminated);
+                ended.state_reason = Some("Client.InternalError: Client error on launch".to_owned());
+                it.answers.instance = Some(Ok(ended));
+            },
+            15,
+            &[
+                r#"class: muster.dev/launch-failures={"hash":"1","reason":"InstanceEnded","message":"instance `aws:///eu-west-1a/i-1` has ended: Client.InternalError: Client error on launch","claims":["uid-x"],"at":"1970-01-01T00:00:15Z","trials":0}"#,
+                "status: Launched=True, Registered=False InstanceEnded: instance `aws:///eu-west-1a/i-1` has ended: \
+                 Client.InternalError: Client error on launch",
+                "event InstanceEnded about x: instance `aws:///eu-west-1a/i-1` has ended: Client.InternalError: Client \
+                 error on launch",
+                "delete claim x: instance_ended",
+            ],
+        ),
+        (
+            "Nobody asks for an instance whose kubelet has come up.",
+            |it| {
+                it.joined();
+                it.hold = Some("pods are being told".to_owned());
+                it.judge(nodeclaim::REGISTERED, Status::Unknown, "RegistrationHookPending", "pods are being told", 10);
+            },
+            15,
+            &["look again at 910"],
+        ),
+        (
             "A kubelet that reports is better evidence than a list.",
             |it| {
                 it.initialized();

@@ -18,7 +18,7 @@ fn registration() {
             |it| {
                 it.launched();
             },
-            20,
+            14,
             &["status: Launched=True, Registered=Unknown NodeNotFound: Node not registered with cluster"],
         ),
         (
@@ -194,8 +194,8 @@ fn initialization() {
             },
             70,
             &["status: Initialized=Unknown ResourceNotRegistered: Resource `nvidia.com/gpu` was requested but not \
-               registered; the Node's allocatable has none, so the device plugin or controller that publishes it has not \
-               done so, Launched=True, Registered=True"],
+               registered; the Node's allocatable has none: it is published by the NVIDIA device plugin, which the GPU \
+               operator brings too, Launched=True, Registered=True"],
         ),
         (
             "Drivers that have not published their devices are waited for.",

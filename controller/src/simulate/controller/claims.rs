@@ -10,7 +10,7 @@ use muster_scheduling::model::{Requirement, Requirements, Resource, Resources};
 
 use super::edge::Carriage;
 use super::{Controller, Stop};
-use crate::lifecycle::{Class, Readiness, decide, is_true};
+use crate::lifecycle::{Class, Listing, Readiness, decide, is_true};
 use crate::simulate::api::Kind;
 use crate::simulate::supply::hash_of;
 use crate::simulate::world::World;
@@ -52,6 +52,7 @@ impl Controller {
             let asks = step.writes.iter().any(Write::is_question);
             let is_rest = step.writes.is_empty();
             self.carry_all(&step, &mut carriage, world)?;
+            self.note_instance(name, &carriage, now);
             self.again.remove(name);
             if let Some(again) = step.again {
                 self.again.insert(name.to_owned(), again);
@@ -66,6 +67,15 @@ impl Controller {
         let what = format!("NodeClaim `{name}` does not come to rest");
         world.trace.add(world.clock.now(), crate::simulate::trace::Event::Broken { what });
         Ok(())
+    }
+
+    /// Remembers what a look at the claim's instance has said.
+    fn note_instance(&mut self, name: &str, carriage: &Carriage, now: Timestamp) {
+        let claim = self.cluster.claim(name);
+        let id = claim.and_then(|claim| claim.status.as_ref()?.provider_id.clone());
+        if let (Some(id), Some(answer)) = (id, &carriage.answers.instance) {
+            self.listings.insert(id, Listing::of(answer, now));
+        }
     }
 
     fn decide(&self, name: &str, carriage: &mut Carriage, world: &World, now: Timestamp) -> Option<crate::step::Step> {

@@ -1,5 +1,6 @@
 //! What the proxy answers itself because moto does not, or not as AWS does.
 
+mod console;
 mod groups;
 mod market;
 mod parameters;
@@ -22,6 +23,7 @@ use super::shared::Shared;
 pub(super) fn answer(shared: &Shared, request: &Request, request_id: &str) -> Option<Result<Answer, ApiError>> {
     let Request { service, action, .. } = request;
     match (service.as_str(), action.as_str()) {
+        ("ec2", "GetConsoleOutput") => Some(console::output(shared, request, request_id)),
         ("ec2", "DescribeSpotPriceHistory") => Some(market::history(shared, request, request_id)),
         ("ec2", action) if action.ends_with("CapacityReservation") || action.ends_with("CapacityReservations") => {
             reservations::answer(shared, request, request_id)

@@ -1,0 +1,123 @@
+//! Whether disruption may take a node away: Karpenter's conditions Consolidatable and Drifted, for people and tools that
+//! read them. They follow from what is seen, never from what they say themselves, so one that no longer holds goes.
+
+use jiff::Timestamp;
+use muster_api::NodeClaim;
+use muster_api::conditions::nodeclaim;
+use muster_scheduling::disrupt::{Drift, Member};
+
+use super::conditions::{Status, at, condition, is_true, set};
+use crate::step::Write;
+
+/// What disruption makes of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing<'a> {
+    /// Whether `consolidateAfter` of its pool has passed.
+    pub is_consolidatable: bool,
+    /// Why it is no longer as it should be.
+    pub drifted: Option<&'a Drift>,
+}
+
+// === impl Standing ===
+
+impl<'a> Standing<'a> {
+    /// That of a member whose pool has this `consolidateAfter`; none: never.
+    #[must_use]
+    pub fn of(member: &'a Member, consolidate_after: Option<jiff::SignedDuration>, now: Timestamp) -> Self {
+        let is_consolidatable = member.initialized.is_some() && member.has_rested(consolidate_after, now);
+        Self { is_consolidatable, drifted: member.drifted.as_ref() }
+    }
+}
+
+/// Has the claim say so, if it does not. As with Karpenter a condition that does not hold is absent, and a claim that is
+/// being deleted says what it said.
+#[must_use]
+pub fn tell(claim: &NodeClaim, standing: Standing<'_>, now: Timestamp) -> Option<Write> {
+    if claim.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let mut status = claim.status.clone().unwrap_or_default();
+    let is_consolidatable = standing.is_consolidatable && is_true(claim, nodeclaim::INITIALIZED);
+    let drifted = standing.drifted.filter(|_| is_true(claim, nodeclaim::LAUNCHED));
+    let wanted = [
+        (nodeclaim::CONSOLIDATABLE, is_consolidatable.then_some((nodeclaim::CONSOLIDATABLE, ""))),
+        (nodeclaim::DRIFTED, drifted.map(|drift| (&*drift.reason, &*drift.detail))),
+    ];
+    for (kind, holds) in wanted {
+        match holds {
+            None => status.conditions.retain(|one| one.type_ != kind),
+            // The version of the claim that it was judged for is no news.
+            Some((reason, message)) => {
+                let there = condition(claim, kind).filter(|one| one.status == Status::True.name());
+                if there.is_none_or(|one| one.reason != reason || one.message != message) {
+                    let generation = claim.metadata.generation;
+                    set(&mut status.conditions, at(kind, Status::True, reason, message, generation, now));
+                }
+            }
+        }
+    }
+    let name = claim.metadata.name.clone().unwrap_or_default();
+    let is_news = claim.status.as_ref().is_some_and(|before| *before != status);
+    is_news.then(|| Write::ClaimStatus { name, status: Box::new(status) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifecycle::tests::fixture::{Fixture, at as second};
+
+    const NEITHER: Standing<'_> = Standing { is_consolidatable: false, drifted: None };
+
+    fn drift(reason: &str, detail: &str) -> Drift {
+        Drift { since: None, reason: reason.into(), detail: detail.into() }
+    }
+
+    /// Conditions of the two kinds after the write, or `None` if there is none.
+    fn told(claim: &NodeClaim, standing: Standing<'_>, now: i64) -> Option<Vec<String>> {
+        let Write::ClaimStatus { status, .. } = tell(claim, standing, second(now))? else { panic!("another write") };
+        let ours = status.conditions.iter().filter(|one| ["Consolidatable", "Drifted"].contains(&&*one.type_));
+        let words = ours.map(|one| {
+            format!("{} {} {} since {}", one.type_, one.reason, one.message, one.last_transition_time.0.as_second())
+        });
+        Some(words.collect())
+    }
+
+    #[test]
+    fn a_condition_comes_stays_and_goes_with_what_it_says() {
+        let mut it = Fixture::new();
+        it.initialized();
+        assert_eq!(told(&it.claim, NEITHER, 100), None);
+        let drift = drift("NodePoolDrifted", "the template has changed");
+        let both = Standing { is_consolidatable: true, drifted: Some(&drift) };
+        let expected = [
+            "Consolidatable Consolidatable  since 100".to_owned(),
+            "Drifted NodePoolDrifted the template has changed since 100".to_owned(),
+        ];
+        assert_eq!(told(&it.claim, both, 100).unwrap(), expected);
+
+        it.judge("Consolidatable", Status::True, "Consolidatable", "", 100);
+        it.judge("Drifted", Status::True, "NodePoolDrifted", "the template has changed", 100);
+        it.claim.metadata.generation = Some(2);
+        assert_eq!(told(&it.claim, both, 200), None, "nothing new");
+        let other = self::drift("RequirementsDrifted", "");
+        let turned = told(&it.claim, Standing { drifted: Some(&other), ..both }, 200).unwrap();
+        assert_eq!(turned[1], "Drifted RequirementsDrifted  since 100", "it has drifted since then");
+        assert_eq!(told(&it.claim, NEITHER, 200).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a_claim_says_neither_before_it_can_nor_once_it_goes() {
+        let mut it = Fixture::new();
+        it.registered();
+        let drift = drift("NodePoolDrifted", "");
+        let both = Standing { is_consolidatable: true, drifted: Some(&drift) };
+        assert_eq!(told(&it.claim, both, 100).unwrap(), ["Drifted NodePoolDrifted  since 100"]);
+        let mut it = Fixture::new();
+        it.initialized();
+        it.claim.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(second(90)));
+        assert_eq!(told(&it.claim, both, 100), None);
+        let mut unborn = Fixture::new();
+        unborn.claim.status = Some(muster_api::nodeclaim::NodeClaimStatus::default());
+        assert_eq!(told(&unborn.claim, both, 100), None);
+    }
+}
