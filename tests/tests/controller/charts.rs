@@ -16,7 +16,7 @@ fn chart(name: &str) -> PathBuf {
 async fn output(program: &str, folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = tokio::process::Command::new(programs::path(program).unwrap());
     // What helm keeps for itself stays in the folder.
-    let own = ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"].map(|name| (name, folder));
+    let own = ["HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"].map(|name| (name, folder));
     let output = command.env_clear().envs(own).args(arguments).kill_on_drop(true).output().await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     if output.status.success() {
@@ -107,6 +107,14 @@ fn what_is_rendered_is_known_and_taken() {
             let dry = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", file];
             case.cluster().kubectl(&dry).await.unwrap();
         }
+        // As people install it, but that nothing is kept.
+        let (chart, release) = (chart("muster"), case.named("muster"));
+        let kubeconfig = case.cluster().kubeconfig().to_str().unwrap();
+        let mut install = vec!["install", &release, chart.to_str().unwrap(), "--namespace", case.namespace()];
+        install.extend(["--kubeconfig", kubeconfig, "--dry-run=server"]);
+        install.extend(plain.iter().flat_map(|value| ["--set", value]));
+        let told = output("helm", folder.path(), &install).await.unwrap_or_else(|told| panic!("{told}"));
+        assert!(told.contains("STATUS: pending-install"), "{told}");
     });
 }
 

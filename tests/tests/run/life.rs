@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
+use kube::core::DynamicObject;
 use muster_tests::wait::{self, Selection};
 
-use super::ground::{Ground, SOON, condition, hourly_price};
+use super::ground::{Ground, SOON, condition, hourly_price, of_karpenter};
 
 #[tokio::test]
 async fn a_hundred_pods_get_their_nodes_and_nothing_is_left_of_them() {
@@ -41,6 +42,13 @@ async fn a_hundred_pods_get_their_nodes_and_nothing_is_left_of_them() {
     let header: Vec<&str> = told.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(header, ["NAME", "TYPE", "CAPACITY", "ZONE", "NODE", "READY", "AGE"]);
     assert!(told.lines().skip(1).all(|line| line.contains("on-demand") && line.contains("True")), "{told}");
+    let pools = of_karpenter(ground.client(), "NodePool");
+    let counts = |pool: &DynamicObject| pool.data["status"]["nodes"].as_u64() == Some(count as u64);
+    wait::until(pools, "general", SOON, "the pool counts its nodes", counts).await.unwrap();
+    let told = ground.cluster().kubectl(&["get", "nodepools"]).await.unwrap();
+    let cells: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(cells[0], ["NAME", "NODECLASS", "NODES", "READY", "AGE"]);
+    assert_eq!(cells[1][..4], ["general", "default", &count.to_string(), "True"]);
 
     ground.scale(0).await;
     ground.clear(SOON).await;
