@@ -3,7 +3,7 @@
 //! ```text
 //!                ┌───────── Seen: claim, pool, class, nodes, pods, what the cloud answered ◄───────────────┐
 //!                ▼                                                                                         │
-//!   wanted:   expire ─► vanish ─► launch ─► verdict ─► register ─► initialize ─► tag ─► liveness            │
+//!   wanted:   expire ─► verdict ─► vanish ─► launch ─► register ─► initialize ─► tag ─► liveness            │
 //!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
 //!                │                                                                                         │
 //!                ▼                                                                                         │
@@ -56,9 +56,9 @@ type Stage = fn(&Seen<'_>, Timestamp) -> Step;
 /// The stages of a claim that is wanted, in order.
 const WANTED: [Stage; 8] = [
     expire::expire,
+    verdict::verdict,
     vanish::vanish,
     launch::launch,
-    verdict::verdict,
     register::register,
     initialize::initialize,
     tag::tag,
