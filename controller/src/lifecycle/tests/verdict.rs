@@ -161,9 +161,9 @@ fn a_fatal_verdict_ends_the_claim() {
             "What was wrong and is not any more ends nothing.",
             |it| {
                 it.launched();
-                it.judge(NODE_VERDICT, Status::True, "VerdictLifted", "", 15);
+                it.judge(NODE_VERDICT, Status::True, "VerdictLifted", "", 12);
             },
-            20,
+            12,
             &[
                 "status: Launched=True, NodeVerdict=True, Registered=Unknown NodeNotFound: Node not registered with cluster",
             ],
