@@ -20,7 +20,7 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::error::root_cause;
 use super::health::Standing;
@@ -39,6 +39,8 @@ const SILENCE: Duration = Duration::from_secs(100);
 /// Whoever has taken in all that there is waits for so long at least: objects that change one by one, thousands of them, are
 /// taken in by dozens, for a fraction of the wake-ups, and nobody decides sooner than that.
 const GATHER: Duration = Duration::from_millis(20);
+/// Between two such waits: what has arrived is handed over piece by piece by a task that reads, and none of it is waited for.
+const BETWEEN: Duration = Duration::from_millis(5);
 /// How long a watch may last, and by how much longer at most; as with client-go, so that not all end at once.
 const WATCH: (u64, u64) = (300, 300);
 /// How often to ask for a kind that the cluster does not know.
@@ -218,13 +220,17 @@ impl Stream {
         let mut lines = std::pin::pin!(opened.map_err(|error| self.failed(&error))?);
         self.picture.heard(self.resource.kind);
         let mut line = Vec::new();
+        let mut rested = Instant::now();
         loop {
             line.clear();
             let mut next = lines.read_until(b'\n', &mut line);
             let read = match futures::poll!(&mut next) {
                 Poll::Ready(read) => read,
                 Poll::Pending => {
-                    sleep(GATHER).await;
+                    if rested.elapsed() >= BETWEEN {
+                        sleep(GATHER).await;
+                        rested = Instant::now();
+                    }
                     let read = timeout(SILENCE, next).await;
                     read.map_err(|_| Failed::Other(format!("silent for {} s", SILENCE.as_secs())))?
                 }

@@ -136,8 +136,12 @@ impl Ground {
         found.await.unwrap()
     }
 
-    /// Deletes every claim, and waits until nothing of them is left.
+    /// Waits until no pod is left, deletes every claim, and waits until nothing of them is left. A pod whose node goes before
+    /// it does gets another one.
     pub(crate) async fn clear(&self, most: Duration) {
+        let gone =
+            wait::until_all(self.pods(), Selection::labelled("app=web"), most, "no pod is left", <[_]>::is_empty);
+        gone.await.unwrap();
         self.claims().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
         let gone = wait::until_all(self.claims(), Selection::all(), most, "no NodeClaim is left", <[_]>::is_empty);
         gone.await.unwrap();
