@@ -42,7 +42,9 @@ async fn the_price_of_now_is_one_for_each_zone_and_moves_with_the_clock() {
     assert_eq!(spot_prices(&world).await, first);
     world.ec2.clock().advance(Duration::from_hours(4));
     let second = spot_prices(&world).await;
-    assert!(first.iter().zip(&second).all(|(before, after)| before.0 == after.0 && before.1 != after.1));
+    // A zone may come to the same price again.
+    assert!(first.iter().zip(&second).all(|(before, after)| before.0 == after.0));
+    assert_ne!(first, second);
     world.ec2.spot().set_price("m5.large", "us-east-1a", 0.0777);
     assert_eq!(spot_prices(&world).await[0], ("us-east-1a".to_owned(), "0.077700".to_owned()));
     world.ec2.clock().advance(Duration::from_hours(100));
