@@ -29,6 +29,8 @@ async fn a_hundred_pods_get_their_nodes_and_nothing_is_left_of_them() {
         claims.len() == count && claims.iter().all(|claim| condition(claim, "Ready") == "True")
     });
     let claims = all_ready.await.unwrap();
+    // Pods run there before they are initialized.
+    let nodes = ground.nodes().list(&ListParams::default()).await.unwrap().items;
     for claim in &claims {
         let name = claim.data["status"]["nodeName"].as_str().unwrap();
         let node = nodes.iter().find(|node| node.name_any() == name).unwrap();
