@@ -21,6 +21,9 @@ pub struct Applicant {
     /// Whether its scheduler has said that it fits nowhere: condition `PodScheduled` is False for the reason
     /// `Unschedulable`.
     pub is_marked: bool,
+    /// Whether a command has marked its node, and has not taken it away yet. What is launched for it is that command's
+    /// affair.
+    pub is_provided_for: bool,
     /// The node that it is bound to.
     pub node: Option<Arc<str>>,
     /// `status.nominatedNodeName`.
@@ -36,6 +39,8 @@ pub(super) enum Turn {
     IfNothingTakesIt,
     /// When its scheduler has looked at it.
     OnceMarked,
+    /// Nothing is launched for it, but what is there and comes up keeps room for it.
+    KeepsRoom,
     /// Never: it asks for nodes of no pool.
     Never,
 }
@@ -62,6 +67,7 @@ impl Applicant {
             is_marked: conditions.iter().any(|one| {
                 one.type_ == "PodScheduled" && one.status == "False" && one.reason.as_deref() == Some("Unschedulable")
             }),
+            is_provided_for: false,
             node: text(spec.and_then(|spec| spec.node_name.as_ref())),
             nominated: text(status.and_then(|status| status.nominated_node_name.as_ref())),
         }
@@ -87,6 +93,7 @@ pub(super) fn turn(applicant: Option<&Applicant>, spec: &PodSpec, waits_for_mark
     }
     match applicant {
         None => Turn::Now,
+        Some(applicant) if applicant.is_provided_for => Turn::KeepsRoom,
         // It has to leave its node.
         Some(applicant) if !applicant.is_unbound() || applicant.is_marked => Turn::Now,
         Some(applicant) if applicant.is_of_default_scheduler && !waits_for_mark => Turn::IfNothingTakesIt,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use muster_api::NodeClaim;
 use muster_api::conditions::nodeclaim;
+use muster_api::{NodeClaim, annotations};
 use muster_cloud::after;
 
 use super::applicant::Applicant;
@@ -131,6 +131,12 @@ impl Claimed<'_> {
     pub fn is_leaving(&self) -> bool {
         let node = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
         node || self.claim.metadata.deletion_timestamp.is_some() || is_true(self.claim, nodeclaim::INSTANCE_TERMINATING)
+    }
+
+    /// Whether a command is to take its node away, or has done so.
+    #[must_use]
+    pub fn is_marked(&self) -> bool {
+        self.claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::DISRUPTION))
     }
 
     /// When the node became ready.

@@ -32,6 +32,7 @@ impl Draft {
         let kept = keep_places(round, plan, &mut problem);
         let mut draft = Self { needs_proof: Vec::new(), waiting: 0, ignored: 0, problem };
         let mut left = Vec::with_capacity(draft.problem.pods.len());
+        let mut provided_for = Vec::new();
         for pod in std::mem::take(&mut draft.problem.pods) {
             if kept.contains_key(&pod.name) {
                 continue;
@@ -43,12 +44,27 @@ impl Draft {
                     draft.needs_proof.push(turn == Turn::IfNothingTakesIt);
                     left.push(pod);
                 }
+                Turn::KeepsRoom => provided_for.push(pod),
                 Turn::OnceMarked => draft.waiting += 1,
                 Turn::Never => draft.ignored += 1,
             }
         }
+        if !provided_for.is_empty() {
+            draft.keep_room(provided_for, round.settings);
+        }
         draft.problem.pods = left;
         draft
+    }
+
+    /// Has these pods take room where there is some.
+    fn keep_room(&mut self, pods: Vec<Pod>, settings: &Settings) {
+        let mut alone = self.problem.clone();
+        alone.pools.clear();
+        alone.pods = pods;
+        let options = model::Options { preferences: PreferencePolicy::Ignore, ..settings.packing };
+        for (node, placed) in solve(&alone, &options).existing {
+            self.problem.nodes[node].bound.extend(placed.iter().map(|pod| planned(&alone.pods[*pod])));
+        }
     }
 
     /// A plan in which whatever needs a proof has one. What may still be bound to a node that is there keeps its room, and

@@ -44,10 +44,13 @@ impl Cluster {
     #[must_use]
     pub fn moment(&self) -> Moment<'_> {
         let claims: Vec<Claimed<'_>> = self.claims().map(|claim| self.claimed(claim)).collect();
-        let leaving = claims.iter().filter(|claimed| claimed.is_leaving());
-        let leaving = leaving.filter_map(|claimed| claimed.node?.metadata.name.as_deref());
-        let leaving = leaving.flat_map(|node| self.pods_on(node));
-        let leaving = leaving.map(|pod| (Arc::clone(&pod.pod.path), Arc::new(pod.applicant())));
+        let ending = claims.iter().filter(|claimed| claimed.is_leaving() || claimed.is_marked());
+        let ending = ending.filter_map(|claimed| Some((claimed.node?.metadata.name.as_deref()?, claimed.is_leaving())));
+        let ending = ending.flat_map(|(node, is_leaving)| self.pods_on(node).map(move |pod| (pod, is_leaving)));
+        let leaving = ending.map(|(pod, is_leaving)| {
+            let applicant = Applicant { is_provided_for: !is_leaving, ..pod.applicant() };
+            (Arc::clone(&pod.pod.path), Arc::new(applicant))
+        });
         let unbound = self.unbound.iter().map(|(path, applicant)| (Arc::clone(path), Arc::clone(applicant)));
         let applicants = unbound.chain(leaving).collect();
         let nodes = self.nodes().filter_map(|node| node.metadata.name.as_deref()).collect();

@@ -99,6 +99,7 @@ impl LivePod {
             pod: self.subject(),
             is_of_default_scheduler: self.is_of_default_scheduler(),
             is_marked: self.is_marked,
+            is_provided_for: false,
             node: self.pod.node.clone(),
             nominated: self.pod.nominated_node.clone(),
         }

@@ -57,8 +57,11 @@ scenarios! {
     empty_of_cheap_pods
     exempt_pods
     expired
+    expired_beside_pending
     expired_by_default
     expired_counts
+    expired_without_place
+    expired_without_place_for_long
     first
     grace_period_is_for_drift
     if_removed

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::estate::Cause;
 use crate::model::Pod;
-use crate::solution::NewNode;
+use crate::solution::{NewNode, Solution};
 
 /// One pass of the disruption loop. Every managed node that is not being deleted is in exactly one place.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -15,6 +15,18 @@ pub struct Decision {
     pub commands: Vec<Command>,
     /// What is not done, by node.
     pub blocked: Vec<Blocked>,
+    /// Pods that wait for a place, and where the commands take them to go.
+    pub arrivals: Arrivals,
+}
+
+/// The pending pods of a snapshot, and their plan. Nothing carries it out: it is what commands leave room for, and what
+/// rules between pods (a spread over zones) are counted with.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Arrivals {
+    /// The pods.
+    pub pods: Vec<Pod>,
+    /// Where they go, by their index in `pods`.
+    pub solution: Solution,
 }
 
 /// Nodes that are taken away together.

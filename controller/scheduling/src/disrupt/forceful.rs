@@ -3,16 +3,32 @@
 
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::consolidate::MOST_TOGETHER;
 use super::decision::{Block, Method};
 use super::estate::{Cause, Member};
 use super::pass::Pass;
+use super::world::Trial;
 
 /// Of a pool, more than this share may be broken before nobody believes it and nothing is repaired: a fifth, rounded up.
 const REPAIRED_AT_MOST: (u64, u64) = (1, 5);
 
+/// For how long a node that is too old waits for places for its pods: capacity comes back, and other nodes come up. As long
+/// as Karpenter waits for a replacement; its own expiration waits for nothing.
+pub(crate) const LATE: SignedDuration = SignedDuration::from_mins(10);
+
+/// When a node that expires then no longer waits.
+fn late(expires: Timestamp) -> Timestamp {
+    expires.checked_add(LATE).unwrap_or(Timestamp::MAX)
+}
+
+/// Why nodes go, and how that was found.
+type Why = (Cause, Method);
+
 impl Pass<'_> {
-    pub(super) fn forceful(&mut self) {
+    /// What cannot wait, by why: which comes first, and the order within it.
+    pub(super) fn forced(&mut self) -> [(Why, Vec<usize>); 3] {
         let members = self.members();
         let interrupted = |member: &Member| member.interrupted.is_some();
         let broken: Vec<usize> = if self.world.settings.node_repair { self.broken() } else { Vec::new() };
@@ -32,15 +48,14 @@ impl Pass<'_> {
             };
             groups[group].1.push(node);
         }
-        // None of them takes pods of another.
-        for &node in groups.iter().flat_map(|(_, nodes)| nodes) {
-            self.world.close(node);
-        }
-        for (why, mut nodes) in groups {
-            if why.0 == Cause::Expired {
-                let expires = |&node: &usize| (self.estate().members[node].as_ref().and_then(Member::expires), node);
-                nodes.sort_by_key(expires);
-            }
+        let expires = |&node: &usize| (self.estate().members[node].as_ref().and_then(Member::expires), node);
+        groups[2].1.sort_by_key(expires);
+        groups
+    }
+
+    /// Takes away what cannot wait; it takes no pods any more.
+    pub(super) fn forceful(&mut self, forced: [(Why, Vec<usize>); 3]) {
+        for (why, nodes) in forced {
             let (fixed, others): (Vec<usize>, Vec<usize>) = nodes.into_iter().partition(|&node| self.is_static(node));
             for node in fixed {
                 let trial = self.attempt_static(node);
@@ -49,11 +64,29 @@ impl Pass<'_> {
             }
             for company in others.chunks(MOST_TOGETHER) {
                 for part in self.world.attempt_anyway(company).parts() {
+                    if why.0 == Cause::Expired && self.waits_for_places(&part) {
+                        continue;
+                    }
                     let launches = part.solution.new_nodes.clone();
                     self.accept(why, &part, launches);
                 }
             }
         }
+    }
+
+    /// Whether pods of nodes that are too old find no place, and these are not so much too old that they go all the same;
+    /// notes it.
+    pub(super) fn waits_for_places(&mut self, part: &Trial) -> bool {
+        let Some(homeless) = part.solution.unschedulable.first() else { return false };
+        let expired = part.nodes.iter().filter_map(|&node| self.estate().members[node].as_ref()?.expires());
+        let Some(due) = expired.min().map(late) else { return false };
+        if due <= self.world.now {
+            return false;
+        }
+        let pod = self.world.pod(part.pods[homeless.pod]).name;
+        let message = format!("its time is up, but pod `{pod}` would find no place; it goes all the same at {due}");
+        part.nodes.iter().for_each(|&node| self.keep(node, Block::PodsWouldNotFit, message.clone()));
+        true
     }
 
     /// Whether the node's pool has a fixed number of nodes.

@@ -33,11 +33,12 @@ mod worth;
 
 pub use budgets::allowed_disruptions;
 pub use carried_out::{carried_out, populated};
-pub use decision::{Block, Blocked, Command, Decision, Method};
+pub use decision::{Arrivals, Block, Blocked, Command, Decision, Method};
 pub use estate::{
     Ailment, Cause, Consolidation, Drift, Estate, Hold, Interruption, Member, NodeBudget, Occupant, PodBudget, Policy,
     Share, Window,
 };
+pub(crate) use forceful::LATE;
 pub use removal::{Removal, if_removed};
 pub use schedule::Schedule;
 
@@ -113,7 +114,11 @@ fn pass<'a>(
 ) -> Decision {
     let mut pass = Pass::new(estate, settings, now, careful);
     pass.among = among;
-    pass.forceful();
+    let forced = pass.forced();
+    let going: Vec<usize> = forced.iter().flat_map(|(_, nodes)| nodes).copied().collect();
+    // None of them takes pods of another, nor pods that wait.
+    pass.settle(&going);
+    pass.forceful(forced);
     let forced = pass.commands.len();
     let voluntary = [Pass::emptiness, Pass::static_drift, Pass::drift, Pass::consolidate];
     for method in voluntary {

@@ -33,8 +33,7 @@ pub(super) struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// `careful`: each command is asked to keep the rules between pods, together with all before it.
     pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp, careful: bool) -> Self {
-        let mut world = World::new(estate, settings, now);
-        let promised = world.settle_pending().into_iter().collect();
+        let world = World::new(estate, settings, now);
         let nodes = estate.problem.nodes.len();
         Self {
             world,
@@ -42,10 +41,17 @@ impl<'a> Pass<'a> {
             commands: Vec::new(),
             verdicts: vec![None; nodes],
             gone: vec![false; nodes],
-            promised,
+            promised: BTreeMap::new(),
             careful,
             among: None,
         }
+    }
+
+    /// Has the pods that wait for a place go where a plan would put them, but onto none of `going`. Everything else is
+    /// decided after that.
+    pub(super) fn settle(&mut self, going: &[usize]) {
+        going.iter().for_each(|&node| self.world.close(node));
+        self.promised = self.world.settle_pending().into_iter().collect();
     }
 
     pub(super) fn estate(&self) -> &'a Estate {
@@ -60,11 +66,15 @@ impl<'a> Pass<'a> {
         members.filter(|&(node, _)| !estate.problem.nodes[node].deleting && !self.gone[node]).collect()
     }
 
-    /// Notes what keeps a node. Of one that has drifted, what keeps it from going for that is what its owner wants to hear.
+    /// Notes what keeps a node. Of one that has drifted or expired, what keeps it from going for that is what its owner wants
+    /// to hear.
     pub(super) fn block(&mut self, blocked: Blocked) {
         let verdict = &mut self.verdicts[blocked.node];
-        let drifted = self.world.estate.members[blocked.node].as_ref().is_some_and(|member| member.drifted.is_some());
-        if !drifted || verdict.is_none() {
+        let now = self.world.now;
+        let has_to_go = self.world.estate.members[blocked.node]
+            .as_ref()
+            .is_some_and(|member| member.drifted.is_some() || member.expires().is_some_and(|expires| expires <= now));
+        if !has_to_go || verdict.is_none() {
             *verdict = Some(blocked);
         }
     }
@@ -167,6 +177,9 @@ impl<'a> Pass<'a> {
             let mut homeless = trial.clone();
             homeless.solution = Solution::default();
             homeless.solution.unschedulable = (0..trial.pods.len()).map(super::world::unplaced).collect();
+            if why.0 == Cause::Expired && self.waits_for_places(&homeless) {
+                return;
+            }
             command = self.world.command(why, &homeless, &[]);
             self.world.carry_out(&homeless, &[]);
         } else {
@@ -188,6 +201,7 @@ impl<'a> Pass<'a> {
             pods: self.world.moved.iter().cloned().chain(pods).collect(),
             commands: self.commands.iter().chain([command]).cloned().collect(),
             blocked: Vec::new(),
+            arrivals: self.world.arrivals.clone(),
         };
         places_hold(self.estate(), &self.world.settings.options, &so_far)
     }
@@ -244,7 +258,7 @@ impl<'a> Pass<'a> {
         }
         let members = self.members();
         let blocked = members.into_iter().filter_map(|(node, _)| self.verdicts[node].take()).collect();
-        Decision { pods: self.world.moved, commands: self.commands, blocked }
+        Decision { pods: self.world.moved, commands: self.commands, blocked, arrivals: self.world.arrivals }
     }
 
     /// Why a node stays that nothing speaks against.

@@ -28,6 +28,7 @@ pub fn if_removed(estate: &Estate, now: Timestamp, settings: &Settings, node: us
         return None;
     }
     let mut pass = Pass::new(estate, settings, now, false);
+    pass.settle(&[node]);
     let trial = pass.world.attempt(&[node]);
     let pods: Vec<Pod> = trial.pods.iter().map(|&place| pass.world.pod(place)).collect();
     let mut problem: Problem = pass.world.problem.clone();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::Settings;
-use super::decision::{Command, Method};
+use super::decision::{Arrivals, Command, Method};
 use super::estate::{Cause, Estate};
 use crate::labels;
 use crate::model::{BoundPod, Options, Packing, Pod, PreferencePolicy, Problem, Resource, Resources, draw};
@@ -27,6 +27,8 @@ pub(super) struct World<'a> {
     prices: Vec<Option<f64>>,
     /// By node: how many pods it got from nodes that go.
     pub(super) received: Vec<usize>,
+    /// Pods that wait for a place, and what they were given.
+    pub(super) arrivals: Arrivals,
 }
 
 /// Where the pods of some nodes would go.
@@ -44,7 +46,7 @@ impl<'a> World<'a> {
         let problem = estate.problem.clone();
         let prices = (0..problem.nodes.len()).map(|node| estate.price(node)).collect();
         let received = vec![0; problem.nodes.len()];
-        Self { estate, settings, now, problem, moved: Vec::new(), prices, received }
+        Self { estate, settings, now, problem, moved: Vec::new(), prices, received, arrivals: Arrivals::default() }
     }
 
     /// Puts the pending pods where a plan would put them; by node, a pod that was put there.
@@ -57,6 +59,7 @@ impl<'a> World<'a> {
                 promised.extend(placed.first().map(|&pod| (*node, Arc::clone(&pods[pod].name))));
             }
             self.put(&pods, &solution.new_nodes, &solution.existing, "pending");
+            self.arrivals = Arrivals { pods, solution };
         }
         // From here on nodes that are still coming up take nothing: nobody knows yet whether they will be any good.
         for node in self.problem.nodes.iter_mut().filter(|node| !node.initialized) {

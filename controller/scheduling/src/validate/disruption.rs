@@ -1,7 +1,7 @@
 //! An independent check of a disruption: what is moved may be moved, has a place, and saves what is stated.
 //!
-//! Places are checked as those of a plan: with every node of every command gone, the pods of all of them are pending, and
-//! the commands together are the plan. So no order of carrying them out can break a rule that holds at the end.
+//! Places are checked as those of a plan: with every node of every command gone, the pods of all of them are pending beside
+//! those that wait anyway, and the commands together with what these were given are the plan. So no order of carrying them out can break a rule that holds at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::validate;
 use super::violation::{Findings, Place, Promise, Violation};
-use crate::disrupt::{Cause, Consolidation, Decision, Estate, Hold, Member, Settings, Share, Window};
+use crate::disrupt::{Cause, Consolidation, Decision, Estate, Hold, LATE, Member, Settings, Share, Window};
 use crate::labels;
 use crate::model::{Options, Problem};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
@@ -26,7 +26,7 @@ pub fn validate_disruption(
 ) -> Vec<Violation> {
     let mut findings = Findings::default();
     if accounted(estate, decision, &mut findings) {
-        moved(estate, decision, &mut findings);
+        moved(estate, now, decision, &mut findings);
         for (number, command) in decision.commands.iter().enumerate() {
             for &node in &command.candidates {
                 touchable(estate, now, command.cause, (number, node), &mut findings);
@@ -81,7 +81,7 @@ fn accounted(estate: &Estate, decision: &Decision, findings: &mut Findings) -> b
 }
 
 /// Whether the pods that a command places are those of its nodes.
-fn moved(estate: &Estate, decision: &Decision, findings: &mut Findings) {
+fn moved(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Findings) {
     for (number, command) in decision.commands.iter().enumerate() {
         let mut leaving: Vec<(&str, usize)> = Vec::new();
         for &node in &command.candidates {
@@ -104,6 +104,14 @@ fn moved(estate: &Estate, decision: &Decision, findings: &mut Findings) {
             let detail = format!("{} pods are placed, and {} have to move", named.len(), leaving.len());
             findings.note(Place::Command(number), Promise::Moved, detail);
         }
+        let is_late = |&node: &usize| {
+            let expires = estate.members[node].as_ref().and_then(Member::expires);
+            expires.is_some_and(|expires| now.duration_since(expires) >= LATE)
+        };
+        let may_leave_behind = match command.cause {
+            Cause::Expired => command.candidates.iter().any(is_late),
+            cause => cause.forceful(),
+        };
         for &pod in &command.unplaced {
             let worthless = command.cause == Cause::Empty
                 && command.candidates.iter().any(|&node| {
@@ -111,7 +119,7 @@ fn moved(estate: &Estate, decision: &Decision, findings: &mut Findings) {
                     let mut pods = estate.problem.nodes[node].bound.iter().zip(occupants);
                     pods.any(|(bound, it)| bound.name == decision.pods[pod].name && it.eviction_cost <= 0.0)
                 });
-            if !command.cause.forceful() && !worthless {
+            if !may_leave_behind && !worthless {
                 findings.note(
                     Place::Command(number),
                     Promise::Moved,
@@ -296,7 +304,7 @@ pub(crate) fn places_hold(estate: &Estate, options: &Options, decision: &Decisio
     validate(&problem, options, &solution).is_empty()
 }
 
-/// All commands together as a plan for the pods of all nodes that go.
+/// All commands together as a plan for the pods of all nodes that go, and of those that wait for a place.
 fn as_plan(estate: &Estate, decision: &Decision) -> (Problem, Solution) {
     let mut problem = estate.problem.clone();
     problem.pods.clone_from(&decision.pods);
@@ -308,20 +316,29 @@ fn as_plan(estate: &Estate, decision: &Decision) -> (Problem, Solution) {
     for node in replacements() {
         problem.pools[node.pool].missing_replicas = None;
     }
-    let with_pods = replacements().filter(|node| !node.pods.is_empty());
+    let waiting = &decision.arrivals;
+    let first = problem.pods.len();
+    problem.pods.extend_from_slice(&waiting.pods);
+    let number = |pods: &[usize]| -> Vec<usize> { pods.iter().map(|&pod| first + pod).collect() };
+    let bought = waiting.solution.new_nodes.iter().map(|node| NewNode { pods: number(&node.pods), ..node.clone() });
+    let new_nodes = replacements().cloned().chain(bought).filter(|node| !node.pods.is_empty());
     let mut existing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (node, pods) in decision.commands.iter().flat_map(|command| &command.existing) {
         existing.entry(*node).or_default().extend(pods);
     }
-    let unplaced = decision.commands.iter().flat_map(|command| &command.unplaced);
-    let unplaced = unplaced.map(|&pod| Unschedulable {
+    for (node, pods) in &waiting.solution.existing {
+        existing.entry(*node).or_default().extend(number(pods));
+    }
+    let unplaced = decision.commands.iter().flat_map(|command| &command.unplaced).copied();
+    let homeless = waiting.solution.unschedulable.iter().map(|one| first + one.pod);
+    let unplaced = unplaced.chain(homeless).map(|pod| Unschedulable {
         pod,
         reason: Reason::Resources,
         message: String::new(),
         pools: Vec::new(),
     });
     let solution = Solution {
-        new_nodes: with_pods.cloned().collect::<Vec<NewNode>>(),
+        new_nodes: new_nodes.collect::<Vec<NewNode>>(),
         existing: existing.into_iter().collect(),
         unschedulable: unplaced.collect(),
     };
