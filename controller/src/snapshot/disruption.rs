@@ -373,13 +373,19 @@ fn node_budget(pool: &str, budget: &nodepool::Budget, warnings: &mut Vec<String>
         None => Share::Count(0),
     };
     let window = match (&budget.schedule, budget.duration) {
+        _ if budget.parsed_nodes().is_none() => {
+            let nodes = &budget.nodes;
+            let why = format!("`nodes: {nodes}` is more than can be counted");
+            warnings.push(format!("{why} in a budget of NodePool `{pool}`, so the budget allows no disruption"));
+            Window::Unreadable(why.into())
+        }
         (Some(schedule), Some(Span(duration))) => match Schedule::parse(schedule) {
             Ok(schedule) => Window::After(schedule, SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)),
             Err(error) => {
                 warnings.push(format!(
                     "schedule `{schedule}` of a budget of NodePool `{pool}` cannot be read ({error}), so the budget allows no disruption"
                 ));
-                Window::Unreadable(error.into())
+                Window::Unreadable(format!("its schedule cannot be read: {error}").into())
             }
         },
         _ => Window::Always,

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::resolve::{PodIdentity, Resolver};
 use super::sort::Bound;
+use crate::disruption::Mark;
 use crate::manifest::{Condition, CsiNode, Manifests, Node, NodeClaim};
 
 const REGISTERED: &str = "karpenter.sh/registered";
@@ -102,8 +103,14 @@ fn is_deleting(node: &Node, claim: Option<&NodeClaim>) -> bool {
 
 /// Whether the claim's node is on its way out, or a command that has begun will take it away.
 fn is_ending(claim: &NodeClaim) -> bool {
-    let is_marked = claim.meta.annotations.get(annotations::DISRUPTION).is_some();
+    let is_marked = claim.meta.annotations.get(annotations::DISRUPTION).is_some_and(|mark| Mark::read(mark).is_some());
     claim.meta.deleting || is_marked || has_condition(&claim.conditions, "InstanceTerminating")
+}
+
+fn unreadable_mark(claim: &NodeClaim) -> Option<String> {
+    let mark = claim.meta.annotations.get(annotations::DISRUPTION)?;
+    let (name, key) = (&claim.meta.name, annotations::DISRUPTION);
+    Mark::read(mark).is_none().then(|| format!("NodeClaim `{name}`: annotation `{key}` cannot be read, and is ignored"))
 }
 
 pub(super) fn has_condition(conditions: &[Condition], kind: &str) -> bool {
@@ -162,6 +169,7 @@ pub(super) fn nodes(
     for (node, claim) in manifests.nodes.iter().zip(&pairs.claim_of_node) {
         let pods = bound.get(&node.meta.name).map_or(&[][..], Vec::as_slice);
         let present: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.daemon_set.as_deref()).collect();
+        warnings.extend(claim.and_then(unreadable_mark));
         let mut model = existing(node, *claim);
         model.daemon_requests = daemon_requests(daemons, &model, &present);
         if let Some(csi_node) = csi_nodes.get(&*node.meta.name) {

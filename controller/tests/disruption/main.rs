@@ -32,6 +32,7 @@ scenarios! {
     budget_in_window
     budget_percent
     budget_reasons
+    budget_uncountable
     budget_unreadable
     budget_zero
     cheap_to_move_first
@@ -70,6 +71,7 @@ scenarios! {
     limits
     lively_nodes_take_nothing
     many_into_one
+    mark_unreadable
     min_values
     missing_label
     move_price

@@ -47,11 +47,14 @@ impl Check<'_> {
     }
 
     fn decoded<T: DeserializeOwned>(&mut self, object: &Value, then: impl FnOnce(&mut Self, &T)) {
-        match serde_json::from_value::<T>(object.clone()) {
+        match serde_path_to_error::deserialize::<_, T>(object) {
             Ok(decoded) => then(self, &decoded),
             Err(error) => {
-                let message = format!("cannot be decoded: {error}");
-                self.errors.push(FieldError { path: String::new(), kind: ErrorKind::Runtime, message });
+                let path = error.path().to_string();
+                // A dot stands for the object itself.
+                let path = if path == "." { String::new() } else { path };
+                let message = format!("cannot be decoded: {}", error.into_inner());
+                self.errors.push(FieldError { path, kind: ErrorKind::Runtime, message });
             }
         }
     }

@@ -122,7 +122,7 @@ impl Allowance {
                     None => continue,
                 },
                 Window::Unreadable(why) => {
-                    let rule = format!("a budget allows no node, since its schedule cannot be read: {why}");
+                    let rule = format!("a budget allows no node, since {why}");
                     return Self { nodes: 0, rule: Some((rule, None)) };
                 }
             };

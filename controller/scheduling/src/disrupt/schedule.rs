@@ -22,8 +22,12 @@ impl Schedule {
     pub fn parse(text: &str) -> Result<Self, String> {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         // The one macro of Karpenter's library that croner does not know.
-        let known = if text.trim().eq_ignore_ascii_case("@midnight") { "@daily" } else { text };
-        let cron = parser.parse(known).map_err(|error| error.to_string())?;
+        let known = match text.trim() {
+            midnight if midnight.eq_ignore_ascii_case("@midnight") => "@daily".to_owned(),
+            other if other.starts_with('@') => other.to_owned(),
+            fields => spelled_out(fields)?,
+        };
+        let cron = parser.parse(&known).map_err(|error| error.to_string())?;
         Ok(Self { text: text.to_owned(), cron: Box::new(cron) })
     }
 
@@ -37,6 +41,62 @@ impl Schedule {
             last.map_or(first.timestamp(), |last| last.timestamp())
         })
     }
+}
+
+/// A field of a schedule: its name, its least and its greatest number, and words for the numbers from the least on.
+type Field = (&'static str, u32, u32, &'static [&'static str]);
+
+const FIELDS: [Field; 5] = [
+    ("minute", 0, 59, &[]),
+    ("hour", 0, 23, &[]),
+    ("day of month", 1, 31, &[]),
+    ("month", 1, 12, &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]),
+    ("day of week", 0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]),
+];
+
+/// The five fields as croner reads them, if Karpenter's library (robfig/cron) reads them too: no `L`, `W` or `#`, and Sunday
+/// is 0. Karpenter lets nothing be disrupted while there is a schedule that it cannot read.
+fn spelled_out(text: &str) -> Result<String, String> {
+    let parts: Vec<&str> = text.split_whitespace().collect();
+    if parts.len() != FIELDS.len() {
+        return Err(format!("it has {} fields, not minute, hour, day of month, month and day of week", parts.len()));
+    }
+    let field = |(part, field): (&&str, &Field)| -> Result<String, String> {
+        let items: Result<Vec<String>, String> = part.split(',').map(|one| item(one, field)).collect();
+        Ok(items?.join(","))
+    };
+    Ok(parts.iter().zip(&FIELDS).map(field).collect::<Result<Vec<String>, String>>()?.join(" "))
+}
+
+/// One item of a field's list: `*`, `5`, `1-5`, each with `/2` behind it or without. `5/20` is every 20 from 5 on.
+fn item(text: &str, field: &Field) -> Result<String, String> {
+    let (name, _, greatest, _) = field;
+    let (range, step) = text.split_once('/').map_or((text, None), |(range, step)| (range, Some(step)));
+    if step.is_some_and(|step| !step.parse::<u32>().is_ok_and(|step| step > 0)) {
+        return Err(format!("{name} `{text}`: the step must be a number from 1 on"));
+    }
+    let range = match range.split_once('-') {
+        _ if matches!(range, "*" | "?") => "*".to_owned(),
+        Some((from, to)) => {
+            let (from, to) = (number(from, field)?, number(to, field)?);
+            if to < from {
+                return Err(format!("{name} `{range}` ends before it begins"));
+            }
+            format!("{from}-{to}")
+        }
+        None if step.is_some() => format!("{}-{greatest}", number(range, field)?),
+        None => number(range, field)?.to_string(),
+    };
+    Ok(step.map_or_else(|| range.clone(), |step| format!("{range}/{step}")))
+}
+
+fn number(text: &str, (name, least, greatest, words): &Field) -> Result<u32, String> {
+    let word = words.iter().zip(*least..).find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, number)| number);
+    let number = word.or_else(|| text.parse().ok()).filter(|number| (*least..=*greatest).contains(number));
+    number.ok_or_else(|| {
+        let words = words.first().zip(words.last()).map_or_else(String::new, |(a, z)| format!(" or {a} to {z}"));
+        format!("{name} `{text}` is not {least} to {greatest}{words}")
+    })
 }
 
 impl fmt::Debug for Schedule {
@@ -74,6 +134,9 @@ mod tests {
             // Either day field may match, as in cron.
             ("0 0 1 * fri", 1, "2026-11-20T00:10:00Z", true),
             ("0 0 1 * fri", 1, "2026-11-01T00:10:00Z", true),
+            ("0 0 ? * FRI", 1, "2026-11-20T00:10:00Z", true),
+            ("30/25 12 * * *", 1, "2026-11-20T12:29:59Z", false),
+            ("30/25 12 * * *", 1, "2026-11-20T13:50:00Z", true),
             ("*/15 * * * *", 1, "2026-11-20T03:07:00Z", true),
         ] {
             assert_eq!(open(schedule, hours, now), expected, "{schedule} at {now}");
@@ -82,8 +145,20 @@ mod tests {
 
     #[test]
     fn what_is_no_schedule_is_refused() {
-        for text in ["", "0 9 * *", "61 * * * *", "0 0 9 * * *", "@sometimes"] {
-            assert!(Schedule::parse(text).is_err(), "{text}");
+        for (text, expected) in [
+            ("", "it has 0 fields, not minute, hour, day of month, month and day of week"),
+            ("0 0 9 * * *", "it has 6 fields, not minute, hour, day of month, month and day of week"),
+            ("61 * * * *", "minute `61` is not 0 to 59"),
+            ("0 0 L * *", "day of month `L` is not 1 to 31"),
+            ("0 0 1 foo *", "month `foo` is not 1 to 12 or jan to dec"),
+            ("0 0 * * 7", "day of week `7` is not 0 to 6 or sun to sat"),
+            ("0 0 * * mon#1", "day of week `mon#1` is not 0 to 6 or sun to sat"),
+            ("0 9-5 * * *", "hour `9-5` ends before it begins"),
+            ("*/0 * * * *", "minute `*/0`: the step must be a number from 1 on"),
+            ("-1 * * * *", "minute `` is not 0 to 59"),
+        ] {
+            assert_eq!(Schedule::parse(text).unwrap_err(), expected, "{text}");
         }
+        assert!(Schedule::parse("@sometimes").is_err());
     }
 }

@@ -127,6 +127,8 @@ fn if_removed(text: &mut String, removal: &RemovalDocument, palette: Palette) {
         lines.push("no pod would have to move".to_owned());
     }
     lines.push(match removal.savings {
+        // What is not paid for pods that do not run is no saving.
+        _ if !removal.unplaced.is_empty() => "so it cannot go without harm".to_owned(),
         more if more < 0.0 => format!("that would cost ${:.4} more an hour", -more),
         saved => format!("that would save ${saved:.4} an hour"),
     });
