@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 use muster_scheduling::disrupt::{Command, Decision, Estate, Settings, decide, decide_among};
+use muster_scheduling::{Violation, validate_disruption};
 
 /// How fast everything goes. It is no option of operators: figures of its own are for tests that play a hundred rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,17 @@ impl Default for Tempo {
     fn default() -> Self {
         Self { every: Duration::from_secs(10), validation: Duration::from_secs(15), settled: Duration::from_secs(30) }
     }
+}
+
+/// What one pass comes to.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// What is to be begun, and why everything else stays.
+    pub decision: Decision,
+    /// When to ask again.
+    pub again: Timestamp,
+    /// What the independent validator says against what was decided. Then nothing is taken away by our own choice.
+    pub violations: Vec<Violation>,
 }
 
 /// What was wanted in the last pass. It is memory and no state: who forgets it waits once more.
@@ -58,11 +70,11 @@ impl Deliberation {
         self.proposed.is_some()
     }
 
-    /// What is to be begun at `now`, and when to ask again. The blocked nodes of the decision are those of a pass over
+    /// What is to be begun at `now`. The blocked nodes of the decision are those of a pass over
     /// everything, except where an earlier choice is confirmed: then nodes that were not among it are said to stay.
     ///
     /// What cannot wait is begun at once, in the pass that sees it.
-    pub fn turn(&mut self, estate: &Estate, now: Timestamp, settings: &Settings) -> (Decision, Timestamp) {
+    pub fn turn(&mut self, estate: &Estate, now: Timestamp, settings: &Settings) -> Turn {
         let Tempo { every, validation, .. } = self.tempo;
         if let Some(proposal) = &self.proposed {
             let due = after(proposal.at, validation);
@@ -71,9 +83,10 @@ impl Deliberation {
                 self.proposed = None;
             }
             let again = if now < due { due.min(after(now, every)) } else { after(now, every) };
-            return (decide_among(estate, now, settings, &nodes), again);
+            let (decision, violations) = checked(decide_among(estate, now, settings, &nodes), estate, now, settings);
+            return Turn { decision, again, violations };
         }
-        let mut decision = decide(estate, now, settings);
+        let (mut decision, violations) = checked(decide(estate, now, settings), estate, now, settings);
         let voluntary = |command: &&Command| !command.cause.forceful();
         let nodes: BTreeSet<Arc<str>> = decision
             .commands
@@ -84,11 +97,24 @@ impl Deliberation {
             .collect();
         decision.commands.retain(|command| command.cause.forceful());
         if nodes.is_empty() {
-            return (decision, after(now, every));
+            return Turn { decision, again: after(now, every), violations };
         }
         self.proposed = Some(Proposal { at: now, nodes });
-        (decision, after(now, every.min(validation)))
+        Turn { decision, again: after(now, every.min(validation)), violations }
     }
+}
+
+/// The decision as far as it may be acted on, and what the validator says against it.
+fn checked(mut decision: Decision, estate: &Estate, now: Timestamp, settings: &Settings) -> (Decision, Vec<Violation>) {
+    if decision.commands.is_empty() {
+        return (decision, Vec::new());
+    }
+    let violations = validate_disruption(estate, now, settings, &decision);
+    if !violations.is_empty() {
+        // What cannot wait goes whatever is wrong with its plan.
+        decision.commands.retain(|command| command.cause.forceful());
+    }
+    (decision, violations)
 }
 
 /// The nodes of these names, by index.

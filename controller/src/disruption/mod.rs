@@ -50,7 +50,7 @@ mod tests;
 
 pub use advance::advance;
 pub use begin::{Leaver, Order, begin};
-pub use deliberation::{Deliberation, Tempo};
+pub use deliberation::{Deliberation, Tempo, Turn};
 pub use home::Home;
 pub use look::{Candidate, Look, Replacement, running};
 pub use mark::{Mark, is_marked, mark_of};

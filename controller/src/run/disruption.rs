@@ -26,7 +26,7 @@ use super::now;
 use super::provider::Provider;
 use super::round::{Supply, assemble};
 use crate::disruption::{
-    Deliberation, Home, Launches, Look, Opening, Openings, advance, is_marked, mark_of, running, stale,
+    Deliberation, Home, Launches, Look, Opening, Openings, Turn, advance, is_marked, mark_of, running, stale,
 };
 use crate::edge::{End, Held};
 use crate::lifecycle::standing::{self, Standing};
@@ -158,7 +158,10 @@ fn think<P: Provider>(
             *member = None;
         }
     }
-    let (decision, again) = deliberation.turn(&estate, now, &desk.settings.disruption);
+    let Turn { decision, again, violations } = deliberation.turn(&estate, now, &desk.settings.disruption);
+    for violation in &violations {
+        tracing::error!(?violation, "nodes stay, since what was decided about them is not valid: please report this");
+    }
     desk.metrics.deliberated(&estate, now, begun.elapsed());
     let openings = if pause.disruption {
         Vec::new()

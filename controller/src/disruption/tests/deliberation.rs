@@ -7,7 +7,7 @@ use muster_aws::catalogue;
 use muster_scheduling::disrupt::{Cause, Decision, Estate, Interruption, Settings};
 use muster_scheduling::model::Catalogue;
 
-use super::super::{Deliberation, Tempo};
+use super::super::{Deliberation, Tempo, Turn};
 use crate::manifest;
 use crate::snapshot::{Settings as SnapshotSettings, assemble};
 
@@ -37,7 +37,8 @@ fn what_is_still_right_after_a_while_is_begun() {
     let (estate, settings) = (estate(), Settings::default());
     let mut deliberation = Deliberation::default();
     for (seconds, expected, again) in [(0, 0, 10), (10, 0, 15), (15, 1, 25), (25, 0, 35)] {
-        let (decision, next) = deliberation.turn(&estate, at(seconds), &settings);
+        let Turn { decision, again: next, violations } = deliberation.turn(&estate, at(seconds), &settings);
+        assert_eq!(violations, []);
         assert_eq!((going(&estate, &decision).len(), next), (expected, at(again)), "at {seconds} s");
     }
     let Tempo { every, validation, .. } = Tempo::default();
@@ -51,12 +52,12 @@ fn what_somebody_objects_to_meanwhile_is_not() {
     let _ = deliberation.turn(&before, at(0), &settings);
     let mut after = before.clone();
     after.members.iter_mut().flatten().for_each(|member| member.do_not_disrupt = true);
-    let (decision, _) = deliberation.turn(&after, at(15), &settings);
+    let Turn { decision, .. } = deliberation.turn(&after, at(15), &settings);
     assert_eq!(going(&after, &decision), [""; 0]);
     // Nor what is wanted for the first time.
     let mut deliberation = Deliberation::default();
     let _ = deliberation.turn(&after, at(0), &settings);
-    assert_eq!(going(&before, &deliberation.turn(&before, at(15), &settings).0), [""; 0]);
+    assert_eq!(going(&before, &deliberation.turn(&before, at(15), &settings).decision), [""; 0]);
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn what_cannot_wait_does_not() {
     let mut deliberation = Deliberation::default();
     let _ = deliberation.turn(&estate, at(0), &settings);
     interrupt(&mut estate);
-    let (decision, _) = deliberation.turn(&estate, at(10), &settings);
+    let Turn { decision, .. } = deliberation.turn(&estate, at(10), &settings);
     assert_eq!(decision.commands.len(), 1);
     assert_eq!(decision.commands[0].cause, Cause::Interrupted);
 }

@@ -8,7 +8,7 @@ use muster_cloud::after;
 
 use super::edge::Carriage;
 use super::{Controller, Stop};
-use crate::disruption::{Home, Launches, Look, Opening, Openings, Tempo, advance, running, stale};
+use crate::disruption::{Home, Launches, Look, Opening, Openings, Tempo, Turn, advance, running, stale};
 use crate::simulate::api::Kind;
 use crate::simulate::trace::Event;
 use crate::simulate::world::World;
@@ -28,7 +28,10 @@ impl Controller {
         let snapshot = self.snapshot(&self.cluster.manifests(), world).map_err(Stop::Failed)?;
         let estate = snapshot.custody.estate(&snapshot.problem);
         let settings = self.choices.policy.disruption(&self.choices.disruption);
-        let (decision, again) = self.deliberation.turn(&estate, now, &settings);
+        let Turn { decision, again, violations } = self.deliberation.turn(&estate, now, &settings);
+        for violation in violations {
+            world.trace.add(now, Event::Broken { what: format!("a disruption is not valid: {violation}") });
+        }
         self.rhythm.answer(again, self.deliberation.is_open(), &self.cluster, now);
         let pause = self.pause();
         if pause.disruption {

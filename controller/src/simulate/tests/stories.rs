@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::trace::Event;
 use super::super::{default_day, read_script};
-use super::{CLUSTER, Policy, day, day_of, objects};
+use super::{CLUSTER, EXPIRING, Policy, day, day_of, objects};
 use crate::manifest::Source;
 
 fn script(text: &str) -> super::Script {
@@ -148,4 +148,22 @@ fn the_least_is_of_what_could_be_bought_at_some_time() {
     let outcome = day(script(&text), 0);
     assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
     assert!(outcome.bound > 0.0 && outcome.bound <= outcome.paid, "{} and {}", outcome.bound, outcome.paid);
+}
+
+/// Five nodes expire at once, and the controller dies when it has marked the first of them. The pods of that one wait for a
+/// place when the others are decided about, and count in the spread that all of them share.
+#[test]
+fn nodes_that_expire_have_replacements_also_when_marking_them_was_cut_short() {
+    let text = "  length: 75m\n  events:\n  - {at: 50m, stop: {afterWrites: 1, for: 20s}}\n";
+    let outcome = day_of(EXPIRING, script(text), 9, Policy::Muster);
+    assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
+    let expired = outcome.trace.iter().filter_map(|entry| match &entry.event {
+        Event::Disrupting { reason, claims, replacements, .. } if reason == "Expired" => {
+            Some((claims.len(), replacements.len()))
+        }
+        _ => None,
+    });
+    let expired: Vec<(usize, usize)> = expired.collect();
+    assert!(expired.len() > 1, "nothing was cut short: {expired:?}");
+    assert!(expired.iter().all(|(nodes, replacements)| nodes == replacements), "{expired:?}");
 }
