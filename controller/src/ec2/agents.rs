@@ -7,7 +7,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::Ec2NodeClass;
 use muster_aws::launch::Controller;
-use muster_aws::live::Seen;
 use muster_cloud::{CloudError, after};
 use muster_gateway::Unavailable;
 use muster_link::Described;
@@ -71,18 +70,7 @@ impl Vouch for Ec2 {
     }
 
     fn describe<'a>(&'a self, instance: &'a str) -> Asked<'a, Option<Described>> {
-        Box::pin(async move {
-            let seen = self.cloud().see(instance).await.map_err(|error| unavailable(&error))?;
-            Ok(seen.map(|Seen { instance, is_running, token, instance_type, image, zone, addresses }| Described {
-                instance,
-                is_running,
-                token,
-                instance_type,
-                image,
-                zone,
-                addresses,
-            }))
-        })
+        Box::pin(async move { self.cloud().see(instance).await.map_err(|error| unavailable(&error)) })
     }
 
     fn roles<'a>(&'a self, class: &'a LiveClass) -> Asked<'a, BTreeSet<String>> {

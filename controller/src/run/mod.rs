@@ -97,6 +97,35 @@ pub struct Options {
     pub agents: Option<agents::Options>,
 }
 
+/// Writes of Karpenter's client: a second, and at once after a rest.
+const PACE: (u32, u32) = (200, 300);
+
+impl Options {
+    /// Karpenter's defaults, for the only replica on a cloud, which listens on free ports.
+    #[must_use]
+    pub fn of(cloud: CloudOptions) -> Self {
+        Self {
+            context: None,
+            cloud,
+            metrics_port: 0,
+            health_port: 0,
+            pace: PACE,
+            lease: None,
+            namespace: "kube-system".to_owned(),
+            window: Lengths::default(),
+            packing: Packing::default(),
+            disruption: disrupt::Settings::default(),
+            tempo: Tempo::default(),
+            snapshot: snapshot::Settings::default(),
+            reads_services: false,
+            wait_for_unschedulable_mark: false,
+            nominates: true,
+            caps: Caps::default(),
+            agents: None,
+        }
+    }
+}
+
 /// A cloud.
 #[derive(Debug, Clone)]
 pub enum CloudOptions {

@@ -6,9 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_credential_types::Credentials as Keys;
-use aws_credential_types::provider::SharedCredentialsProvider;
-use aws_sdk_ec2::config::{BehaviorVersion, Region};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Event;
@@ -27,7 +24,7 @@ use muster_proto::health::health_check_response::ServingStatus;
 use muster_proto::health::health_client::HealthClient;
 use muster_tests::OnSite;
 use muster_tests::cluster::Cluster;
-use muster_tests::ec2::{self as emulated, Credentials, Ec2, REGION};
+use muster_tests::ec2::{self as emulated, Ec2, REGION};
 use muster_tests::instances::{Becomes, Bridge, CLUSTER, Site};
 use muster_tests::machine::{GATEWAY, Spec};
 use muster_tests::wait::{self, Selection};
@@ -56,19 +53,6 @@ struct Ports {
     health: Arc<TcpListener>,
 }
 
-/// No TLS: what is configured so cannot reach AWS by mistake.
-fn config(ec2: &Ec2, who: &Credentials) -> SdkConfig {
-    let Credentials { access_key_id, secret_access_key, session_token, .. } = who;
-    let keys = Keys::new(access_key_id, secret_access_key, session_token.clone(), None, "muster-tests");
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(REGION))
-        .endpoint_url(ec2.endpoint())
-        .credentials_provider(SharedCredentialsProvider::new(keys))
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build()
-}
-
 impl<'c> Ground<'c> {
     /// With the controller, a class of AL2023 and a pool of m5.large whose nodes' agents are waited for. `change` may alter a machine
     /// before it boots.
@@ -77,7 +61,7 @@ impl<'c> Ground<'c> {
         change: impl Fn(&emulated::Instance, &mut Spec) + Send + Sync + 'static,
     ) -> Self {
         let (site, cluster, ec2) = (case.site(), case.cluster().unwrap(), Arc::clone(case.ec2().await.unwrap()));
-        let operator = config(&ec2, &ec2.credentials("operator"));
+        let operator = ec2.sdk_config("operator");
         let subnets = know_cluster(&operator).await;
         define(cluster).await;
         let program = program();
@@ -269,7 +253,7 @@ fn pool() -> Value {
 
 /// `muster run` in this process, by the same way as the program goes.
 async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports) -> JoinSet<()> {
-    let aws = Connection::new(&config(ec2, &ec2.credentials("controller"))).unwrap();
+    let aws = Connection::new(&ec2.sdk_config("controller")).unwrap();
     let of_ec2 = ec2::Options {
         endpoint: Some(cluster.inside().unwrap().to_owned()),
         certificate_authority: Some(STANDARD.encode(cluster.authority().unwrap())),
@@ -278,22 +262,7 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports) ->
     let provider = Provider::connect_through(aws, cluster.client(), of_ec2.clone(), None).await.unwrap();
     let pinned = std::fs::read_to_string(site.metadata().authority().certificate()).unwrap();
     let options = Options {
-        context: None,
-        cloud: CloudOptions::Aws(Box::new(of_ec2)),
-        metrics_port: 0,
-        health_port: 0,
-        pace: (200, 300),
-        lease: None,
-        namespace: "kube-system".to_owned(),
         window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
-        packing: muster_scheduling::model::Options::default(),
-        disruption: muster_scheduling::disrupt::Settings::default(),
-        tempo: muster_controller::disruption::Tempo::default(),
-        snapshot: muster_controller::snapshot::Settings::default(),
-        reads_services: false,
-        wait_for_unschedulable_mark: false,
-        nominates: true,
-        caps: muster_controller::lifecycle::caps::Caps::default(),
         agents: Some(agents::Options {
             port: Port::Bound(Arc::clone(&ports.agents)),
             health_port: Port::Bound(Arc::clone(&ports.health)),
@@ -301,6 +270,7 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports) ->
             // The world's authority stands for AWS.
             certificates: Certificates::read(&format!("# {REGION}\n{pinned}")).unwrap(),
         }),
+        ..Options::of(CloudOptions::Aws(Box::new(of_ec2)))
     };
     let client = cluster.client();
     let mut task = JoinSet::new();

@@ -89,30 +89,16 @@ fn told(write: &Write) -> String {
 }
 
 fn options() -> Options {
+    // Without a lease: the dead would hold it for fifteen seconds each.
     Options {
-        context: None,
-        cloud: CloudOptions::Kwok { types: None },
-        metrics_port: 0,
-        health_port: 0,
-        pace: (200, 300),
-        // The dead would hold it for fifteen seconds each.
-        lease: None,
-        namespace: "kube-system".to_owned(),
         window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
-        packing: muster_scheduling::model::Options::default(),
-        disruption: muster_scheduling::disrupt::Settings::default(),
         // Every life asks anew.
         tempo: Tempo {
             every: Duration::from_secs(1),
             validation: Duration::from_secs(1),
             settled: Duration::from_secs(3),
         },
-        snapshot: muster_controller::snapshot::Settings::default(),
-        reads_services: false,
-        wait_for_unschedulable_mark: false,
-        nominates: true,
-        caps: muster_controller::lifecycle::caps::Caps::default(),
-        agents: None,
+        ..Options::of(CloudOptions::Kwok { types: None })
     }
 }
 

@@ -67,23 +67,9 @@ impl Ground {
 /// The controller's own options.
 pub(crate) fn run_options(metrics_port: u16) -> Options {
     Options {
-        context: None,
-        cloud: CloudOptions::Aws(Box::new(ec2::Options::of(CLUSTER))),
         metrics_port,
-        health_port: 0,
-        pace: (200, 300),
-        lease: None,
-        namespace: "kube-system".to_owned(),
         window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
-        packing: muster_scheduling::model::Options::default(),
-        disruption: muster_scheduling::disrupt::Settings::default(),
-        tempo: muster_controller::disruption::Tempo::default(),
-        snapshot: muster_controller::snapshot::Settings::default(),
-        reads_services: false,
-        wait_for_unschedulable_mark: false,
-        nominates: true,
-        caps: muster_controller::lifecycle::caps::Caps::default(),
-        agents: None,
+        ..Options::of(CloudOptions::Aws(Box::new(ec2::Options::of(CLUSTER))))
     }
 }
 

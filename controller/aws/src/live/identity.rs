@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_sdk_ec2::types::{Instance as Described, InstanceStateName};
+use aws_sdk_ec2::types::{Instance, InstanceStateName};
 use aws_sdk_sts::config::interceptors::{
     AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextRef,
     BeforeTransmitInterceptorContextMut,
@@ -12,31 +12,13 @@ use aws_sdk_sts::config::interceptors::{
 use aws_sdk_sts::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_sts::error::BoxError;
 use muster_cloud::CloudError;
+use muster_link::Described;
 use muster_link::sts::{LONGEST_ANSWER, SignedRequest};
 
 use super::cloud::Ec2Cloud;
 use super::profile;
 use crate::budget::Family;
 use crate::launch::LAUNCH_TOKEN;
-
-/// An instance as whoever wants to know it again needs it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// Its ID.
-    pub instance: String,
-    /// Whether it is pending or running.
-    pub is_running: bool,
-    /// The token of its launch, by its tag.
-    pub token: Option<String>,
-    /// Its type.
-    pub instance_type: String,
-    /// Its image.
-    pub image: String,
-    /// Its zone.
-    pub zone: String,
-    /// The addresses of its first network interface.
-    pub addresses: Vec<IpAddr>,
-}
 
 /// Status and body, once they are there. Held for moments.
 type Answer = Arc<Mutex<Option<(u16, Vec<u8>)>>>;
@@ -53,7 +35,7 @@ impl Ec2Cloud {
     ///
     /// # Errors
     /// If EC2 does not say.
-    pub async fn see(&self, instance: &str) -> Result<Option<Seen>, CloudError> {
+    pub async fn see(&self, instance: &str) -> Result<Option<Described>, CloudError> {
         Ok(self.0.described(instance).await?.as_deref().map(seen))
     }
 
@@ -159,31 +141,31 @@ impl Intercept for InPlace {
     }
 }
 
-fn seen(described: &Described) -> Seen {
+fn seen(instance: &Instance) -> Described {
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    let state = described.state().and_then(|state| state.name());
-    let first = described.network_interfaces().iter().find(|it| {
+    let state = instance.state().and_then(|state| state.name());
+    let first = instance.network_interfaces().iter().find(|it| {
         it.attachment().and_then(|attachment| attachment.device_index()).unwrap_or(0) == 0
             && it.attachment().and_then(|attachment| attachment.network_card_index()).unwrap_or(0) == 0
     });
     let own = first.map(|it| it.private_ip_addresses()).unwrap_or_default();
-    let v4 = own.iter().filter_map(|it| it.private_ip_address()).chain(described.private_ip_address());
+    let v4 = own.iter().filter_map(|it| it.private_ip_address()).chain(instance.private_ip_address());
     let v6 = first.map(|it| it.ipv6_addresses()).unwrap_or_default();
-    let v6 = v6.iter().filter_map(|it| it.ipv6_address()).chain(described.ipv6_address());
+    let v6 = v6.iter().filter_map(|it| it.ipv6_address()).chain(instance.ipv6_address());
     let mut addresses: Vec<IpAddr> = v4.chain(v6).filter_map(|text| text.parse().ok()).collect();
     addresses.sort_unstable();
     addresses.dedup();
-    Seen {
-        instance: text(described.instance_id()),
+    Described {
+        instance: text(instance.instance_id()),
         is_running: matches!(state, Some(InstanceStateName::Pending | InstanceStateName::Running)),
-        token: described
+        token: instance
             .tags()
             .iter()
             .find(|tag| tag.key() == Some(LAUNCH_TOKEN))
             .and_then(|tag| tag.value().map(str::to_owned)),
-        instance_type: described.instance_type().map(|name| name.as_str().to_owned()).unwrap_or_default(),
-        image: text(described.image_id()),
-        zone: text(described.placement().and_then(|placement| placement.availability_zone())),
+        instance_type: instance.instance_type().map(|name| name.as_str().to_owned()).unwrap_or_default(),
+        image: text(instance.image_id()),
+        zone: text(instance.placement().and_then(|placement| placement.availability_zone())),
         addresses,
     }
 }

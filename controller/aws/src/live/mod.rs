@@ -41,6 +41,5 @@ pub use self::caller::Clock;
 pub use self::classes::Options;
 pub use self::cloud::Ec2Cloud;
 pub use self::connection::{ConnectError, Connection, SdkConfig};
-pub use self::identity::Seen;
 pub use self::intervals::Intervals;
 pub use self::witness::{Ended, Pause, Witness};
