@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 use muster_scheduling::disrupt::{Command, Decision, Estate, Settings, decide, decide_among};
-use muster_scheduling::{Violation, validate_disruption};
+use muster_scheduling::{Place, Violation, validate_disruption};
 
 /// How fast everything goes. It is no option of operators: figures of its own are for tests that play a hundred rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Turn {
     pub decision: Decision,
     /// When to ask again.
     pub again: Timestamp,
-    /// What the independent validator says against what was decided. Then nothing is taken away by our own choice.
+    /// What the independent validator says against what was decided. Voluntary commands that it concerns are not begun.
     pub violations: Vec<Violation>,
 }
 
@@ -104,16 +104,30 @@ impl Deliberation {
     }
 }
 
+/// Drops voluntary commands that something is said against, or all of them where it is said of none. What cannot wait goes
+/// whatever is wrong with its plan.
+pub(super) fn retain_sound(decision: &mut Decision, violations: &[Violation]) {
+    let accused = |violation: &Violation| match violation.place {
+        Place::Command(number) => Some(number),
+        _ => None,
+    };
+    let Some(accused) = violations.iter().map(accused).collect::<Option<BTreeSet<usize>>>() else {
+        return decision.commands.retain(|command| command.cause.forceful());
+    };
+    let mut number = 0..;
+    decision.commands.retain(|command| {
+        let is_accused = number.next().is_some_and(|number| accused.contains(&number));
+        !is_accused || command.cause.forceful()
+    });
+}
+
 /// The decision as far as it may be acted on, and what the validator says against it.
 fn checked(mut decision: Decision, estate: &Estate, now: Timestamp, settings: &Settings) -> (Decision, Vec<Violation>) {
     if decision.commands.is_empty() {
         return (decision, Vec::new());
     }
     let violations = validate_disruption(estate, now, settings, &decision);
-    if !violations.is_empty() {
-        // What cannot wait goes whatever is wrong with its plan.
-        decision.commands.retain(|command| command.cause.forceful());
-    }
+    retain_sound(&mut decision, &violations);
     (decision, violations)
 }
 

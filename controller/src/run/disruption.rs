@@ -160,7 +160,7 @@ fn think<P: Provider>(
     }
     let Turn { decision, again, violations } = deliberation.turn(&estate, now, &desk.settings.disruption);
     for violation in &violations {
-        tracing::error!(?violation, "nodes stay, since what was decided about them is not valid: please report this");
+        tracing::error!(%violation, "what was decided about nodes is not valid: please report this");
     }
     desk.metrics.deliberated(&estate, now, begun.elapsed());
     let openings = if pause.disruption {

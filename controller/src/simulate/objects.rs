@@ -4,14 +4,16 @@
 //! and evicts by budgets: what it needs for that must be there in the shape that the API server would insist on, or an object
 //! would be left out without a word.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::api::Path;
-use super::script::Reference;
+use super::script::{Deed, Reference, Script};
 use crate::manifest::{Decoded, Fault, Object, Scope, kind_named, shorten};
 
 /// Kinds that a day begins without: it makes its own.
@@ -99,6 +101,35 @@ pub(crate) fn crowd(object: &Object) -> u64 {
         Object::CapacityBuffer(buffer) => buffer.replicas.unwrap_or(0).into(),
         _ => 0,
     }
+}
+
+/// An EC2NodeClass for each that a NodePool names and that is neither among `objects` nor brought by `script`: as `muster plan`
+/// takes such a pool, with every zone of the catalogue, and AL2023.
+pub(crate) fn default_classes(objects: &[Value], script: &Script) -> Vec<Value> {
+    let text = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let applied = script.deeds.iter().filter_map(|(_, deed)| match deed {
+        Deed::Apply(object) => Some(object),
+        _ => None,
+    });
+    let of_kind = |kind: &'static str| move |object: &&Value| object["kind"] == kind;
+    let known = objects.iter().chain(applied).filter(of_kind("EC2NodeClass"));
+    let known: BTreeSet<String> = known.filter_map(|class| text(class, "/metadata/name")).collect();
+    let references = objects.iter().filter(of_kind("NodePool"));
+    let references = references.filter_map(|pool| pool.pointer("/spec/template/spec/nodeClassRef"));
+    let named = references.filter(of_kind("EC2NodeClass")).filter_map(|reference| text(reference, "/name"));
+    let wanted: BTreeSet<String> = named.filter(|name| !known.contains(name)).collect();
+    let class = |name: String| {
+        json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name},
+            "spec": {
+                "role": name,
+                "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "*"}}],
+                "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "*"}}],
+            },
+        })
+    };
+    wanted.into_iter().map(class).collect()
 }
 
 /// Checks that the cluster of a day can work with the object, which the reader of files accepts.

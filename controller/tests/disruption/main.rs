@@ -61,6 +61,7 @@ scenarios! {
     expired_beside_pending
     expired_by_default
     expired_counts
+    expired_one_after_the_other
     expired_without_place
     expired_without_place_for_long
     first

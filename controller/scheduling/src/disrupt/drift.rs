@@ -113,7 +113,7 @@ impl Pass<'_> {
                 continue;
             }
             // Draining is bounded: what its pods say holds until then.
-            if member.drain_is_bounded || self.pods_are_free(node) {
+            if (member.drain_is_bounded || self.pods_are_free(node)) && self.takes_none(node) {
                 nodes.push((member.leavers().next().is_some(), drift.since, node));
             }
         }

@@ -63,8 +63,13 @@ impl Pass<'_> {
                 self.accept(why, &trial, launches);
             }
             for company in others.chunks(MOST_TOGETHER) {
-                for part in self.world.attempt_anyway(company).parts() {
-                    if why.0 == Cause::Expired && self.waits_for_places(&part) {
+                let trial = if why.0 == Cause::Expired {
+                    self.attempt_expired(company)
+                } else {
+                    self.world.attempt_anyway(company)
+                };
+                for part in trial.parts() {
+                    if why.0 == Cause::Expired && !part.places_all() && self.waits_for_turn(&part) {
                         continue;
                     }
                     let launches = part.solution.new_nodes.clone();
@@ -74,17 +79,52 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether pods of nodes that are too old find no place, and these are not so much too old that they go all the same;
-    /// notes it.
-    pub(super) fn waits_for_places(&mut self, part: &Trial) -> bool {
-        let Some(homeless) = part.solution.unschedulable.first() else { return false };
-        let expired = part.nodes.iter().filter_map(|&node| self.estate().members[node].as_ref()?.expires());
-        let Some(due) = expired.min().map(late) else { return false };
-        if due <= self.world.now {
-            return false;
+    /// Where the pods of nodes that are too old would go, without nodes whose pods find no place and that may still wait for
+    /// one.
+    fn attempt_expired(&mut self, company: &[usize]) -> Trial {
+        let mut going = company.to_vec();
+        loop {
+            let trial = self.world.attempt_anyway(&going);
+            let waiting: Vec<usize> = trial.stuck().into_iter().filter(|&node| self.waits_for_places(node)).collect();
+            if waiting.is_empty() {
+                return trial;
+            }
+            for &node in &waiting {
+                let homeless = trial.solution.unschedulable.iter().map(|one| trial.pods[one.pod]);
+                let pod = homeless.filter(|(owner, _)| *owner == node).map(|place| self.world.pod(place).name).min();
+                let due = self.estate().members[node].as_ref().and_then(Member::expires).map(late);
+                let (pod, due) = (pod.unwrap_or_default(), due.unwrap_or(Timestamp::MAX));
+                let message =
+                    format!("its time is up, but pod `{pod}` would find no place; it goes all the same at {due}");
+                self.keep(node, Block::PodsWouldNotFit, message);
+            }
+            going.retain(|node| !waiting.contains(node));
         }
-        let pod = self.world.pod(part.pods[homeless.pod]).name;
-        let message = format!("its time is up, but pod `{pod}` would find no place; it goes all the same at {due}");
+    }
+
+    /// Whether a node that is too old, and whose pods find no place, is not so much too old that it goes all the same.
+    pub(super) fn waits_for_places(&self, node: usize) -> bool {
+        let expires = self.estate().members[node].as_ref().and_then(Member::expires);
+        expires.is_some_and(|expires| self.world.now < late(expires))
+    }
+
+    /// Nodes whose pods find no place go one after the other, each when what the one before has made room for is up; notes
+    /// it. In the end it is their NodeClaims' own time that ends them.
+    fn waits_for_turn(&mut self, part: &Trial) -> bool {
+        let pool = |node: usize| self.estate().members[node].as_ref().map(|member| &member.pool_name);
+        let pools: Vec<_> = part.nodes.iter().map(|&node| pool(node)).collect();
+        let nodes = self.estate().problem.nodes.iter().enumerate();
+        let changes =
+            nodes.filter(|(_, it)| it.deleting || !it.initialized).find(|(node, _)| pools.contains(&pool(*node)));
+        let goes = self.commands.iter().find(|command| {
+            !command.unplaced.is_empty() && command.candidates.iter().any(|&node| pools.contains(&pool(node)))
+        });
+        let other =
+            changes.map(|(node, _)| node).or_else(|| goes.and_then(|command| command.candidates.first().copied()));
+        let Some(other) = other else { return false };
+        let name = &self.estate().problem.nodes[other].name;
+        let message =
+            format!("its time is up, but its pods would find no place: it waits for `{name}`, which comes or goes");
         part.nodes.iter().for_each(|&node| self.keep(node, Block::PodsWouldNotFit, message.clone()));
         true
     }

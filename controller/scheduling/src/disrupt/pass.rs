@@ -74,7 +74,8 @@ impl<'a> Pass<'a> {
         let has_to_go = self.world.estate.members[blocked.node]
             .as_ref()
             .is_some_and(|member| member.drifted.is_some() || member.expires().is_some_and(|expires| expires <= now));
-        if !has_to_go || verdict.is_none() {
+        let says_more = verdict.as_ref().is_none_or(|known| known.block == Block::StaticPool);
+        if !has_to_go || says_more {
             *verdict = Some(blocked);
         }
     }
@@ -103,14 +104,10 @@ impl<'a> Pass<'a> {
         self.among.is_none_or(|among| among.contains(&node))
     }
 
-    /// Whether the node itself may be touched; notes why not. One that takes pods in this pass gives none.
+    /// Whether the node itself may be touched; notes why not.
     pub(super) fn node_is_free(&mut self, node: usize) -> bool {
         if let Some(blocked) = node_block(self.estate(), node, self.promised.get(&node)) {
             self.block(blocked);
-            return false;
-        }
-        if self.world.received[node] > 0 {
-            self.keep(node, Block::NothingToGain, self.why_kept(node));
             return false;
         }
         true
@@ -122,6 +119,15 @@ impl<'a> Pass<'a> {
         let free = blocked.is_none();
         blocked.into_iter().for_each(|blocked| self.block(blocked));
         free
+    }
+
+    /// Whether no pod of nodes that go comes to it: a node that takes pods in this pass gives none. Notes why not.
+    pub(super) fn takes_none(&mut self, node: usize) -> bool {
+        let takes = self.world.received[node] > 0;
+        if takes {
+            self.keep(node, Block::NothingToGain, self.why_kept(node));
+        }
+        !takes
     }
 
     /// Whether commands before leave enough of the budgets of its pods; notes why not.
@@ -145,6 +151,7 @@ impl<'a> Pass<'a> {
                 || !self.is_asked_about(node)
                 || !self.node_is_free(node)
                 || !self.pods_are_free(node)
+                || !self.takes_none(node)
             {
                 continue;
             }
@@ -177,7 +184,9 @@ impl<'a> Pass<'a> {
             let mut homeless = trial.clone();
             homeless.solution = Solution::default();
             homeless.solution.unschedulable = (0..trial.pods.len()).map(super::world::unplaced).collect();
-            if why.0 == Cause::Expired && self.waits_for_places(&homeless) {
+            if why.0 == Cause::Expired && trial.nodes.iter().any(|&node| self.waits_for_places(node)) {
+                let message = "its time is up, but rules between pods leave no place for its own".to_owned();
+                trial.nodes.iter().for_each(|&node| self.keep(node, Block::PodsWouldNotFit, message.clone()));
                 return;
             }
             command = self.world.command(why, &homeless, &[]);
@@ -252,7 +261,11 @@ impl<'a> Pass<'a> {
             }
         }
         for (node, _) in self.members() {
-            if self.verdicts[node].is_none() && self.node_is_free(node) && self.pods_are_free(node) {
+            if self.verdicts[node].is_none()
+                && self.node_is_free(node)
+                && self.pods_are_free(node)
+                && self.takes_none(node)
+            {
                 self.keep(node, Block::NothingToGain, self.why_kept(node));
             }
         }

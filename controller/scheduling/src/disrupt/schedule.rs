@@ -43,15 +43,26 @@ impl Schedule {
     }
 }
 
-/// A field of a schedule: its name, its least and its greatest number, and words for the numbers from the least on.
-type Field = (&'static str, u32, u32, &'static [&'static str]);
+/// A field of a schedule.
+struct Field {
+    name: &'static str,
+    least: u32,
+    greatest: u32,
+    /// Words for the numbers from the least on.
+    words: &'static [&'static str],
+}
 
 const FIELDS: [Field; 5] = [
-    ("minute", 0, 59, &[]),
-    ("hour", 0, 23, &[]),
-    ("day of month", 1, 31, &[]),
-    ("month", 1, 12, &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]),
-    ("day of week", 0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]),
+    Field { name: "minute", least: 0, greatest: 59, words: &[] },
+    Field { name: "hour", least: 0, greatest: 23, words: &[] },
+    Field { name: "day of month", least: 1, greatest: 31, words: &[] },
+    Field {
+        name: "month",
+        least: 1,
+        greatest: 12,
+        words: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    },
+    Field { name: "day of week", least: 0, greatest: 6, words: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] },
 ];
 
 /// The five fields as croner reads them, if Karpenter's library (robfig/cron) reads them too: no `L`, `W` or `#`, and Sunday
@@ -70,27 +81,28 @@ fn spelled_out(text: &str) -> Result<String, String> {
 
 /// One item of a field's list: `*`, `5`, `1-5`, each with `/2` behind it or without. `5/20` is every 20 from 5 on.
 fn item(text: &str, field: &Field) -> Result<String, String> {
-    let (name, _, greatest, _) = field;
+    let Field { name, greatest, .. } = field;
     let (range, step) = text.split_once('/').map_or((text, None), |(range, step)| (range, Some(step)));
     if step.is_some_and(|step| !step.parse::<u32>().is_ok_and(|step| step > 0)) {
         return Err(format!("{name} `{text}`: the step must be a number from 1 on"));
     }
     let range = match range.split_once('-') {
         _ if matches!(range, "*" | "?") => "*".to_owned(),
-        Some((from, to)) => {
+        Some((from, to)) if !from.is_empty() => {
             let (from, to) = (number(from, field)?, number(to, field)?);
             if to < from {
                 return Err(format!("{name} `{range}` ends before it begins"));
             }
             format!("{from}-{to}")
         }
-        None if step.is_some() => format!("{}-{greatest}", number(range, field)?),
-        None => number(range, field)?.to_string(),
+        _ if step.is_some() => format!("{}-{greatest}", number(range, field)?),
+        _ => number(range, field)?.to_string(),
     };
     Ok(step.map_or_else(|| range.clone(), |step| format!("{range}/{step}")))
 }
 
-fn number(text: &str, (name, least, greatest, words): &Field) -> Result<u32, String> {
+fn number(text: &str, field: &Field) -> Result<u32, String> {
+    let Field { name, least, greatest, words } = field;
     let word = words.iter().zip(*least..).find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, number)| number);
     let number = word.or_else(|| text.parse().ok()).filter(|number| (*least..=*greatest).contains(number));
     number.ok_or_else(|| {
@@ -155,7 +167,7 @@ mod tests {
             ("0 0 * * mon#1", "day of week `mon#1` is not 0 to 6 or sun to sat"),
             ("0 9-5 * * *", "hour `9-5` ends before it begins"),
             ("*/0 * * * *", "minute `*/0`: the step must be a number from 1 on"),
-            ("-1 * * * *", "minute `` is not 0 to 59"),
+            ("-1 * * * *", "minute `-1` is not 0 to 59"),
         ] {
             assert_eq!(Schedule::parse(text).unwrap_err(), expected, "{text}");
         }

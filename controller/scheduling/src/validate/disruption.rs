@@ -1,7 +1,8 @@
 //! An independent check of a disruption: what is moved may be moved, has a place, and saves what is stated.
 //!
 //! Places are checked as those of a plan: with every node of every command gone, the pods of all of them are pending beside
-//! those that wait anyway, and the commands together with what these were given are the plan. So no order of carrying them out can break a rule that holds at the end.
+//! those that wait anyway, and the commands together with what these were given are the plan. So no order of carrying them
+//! out can break a rule that holds at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,12 +105,15 @@ fn moved(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Fi
             let detail = format!("{} pods are placed, and {} have to move", named.len(), leaving.len());
             findings.note(Place::Command(number), Promise::Moved, detail);
         }
-        let is_late = |&node: &usize| {
+        let is_late = |node: usize| {
             let expires = estate.members[node].as_ref().and_then(Member::expires);
             expires.is_some_and(|expires| now.duration_since(expires) >= LATE)
         };
-        let may_leave_behind = match command.cause {
-            Cause::Expired => command.candidates.iter().any(is_late),
+        let may_leave_behind = |pod: usize| match command.cause {
+            Cause::Expired => command.candidates.iter().any(|&node| {
+                let mut bound = estate.problem.nodes[node].bound.iter();
+                is_late(node) && bound.any(|it| decision.pods.get(pod).is_some_and(|pod| pod.name == it.name))
+            }),
             cause => cause.forceful(),
         };
         for &pod in &command.unplaced {
@@ -119,7 +123,7 @@ fn moved(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Fi
                     let mut pods = estate.problem.nodes[node].bound.iter().zip(occupants);
                     pods.any(|(bound, it)| bound.name == decision.pods[pod].name && it.eviction_cost <= 0.0)
                 });
-            if !may_leave_behind && !worthless {
+            if !may_leave_behind(pod) && !worthless {
                 findings.note(
                     Place::Command(number),
                     Promise::Moved,

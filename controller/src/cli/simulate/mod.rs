@@ -17,7 +17,7 @@ use super::settings::{Packing, SimulateSettings};
 use super::types::Supply;
 use crate::manifest::{self, DefaultSpread, Fault, NodeClass};
 use crate::provision;
-use crate::simulate::objects::{MOST, check};
+use crate::simulate::objects::{MOST, check, default_classes};
 use crate::simulate::{
     Glance, Misdeed, Outcome, Policy, Remark, Script, Setting, Written, default_day, play, read_script, rehearse,
 };
@@ -34,7 +34,7 @@ pub(crate) fn print(
     let SimulateSettings { files, catalogue, packing, script, seed, prints_script, compares, format } = settings;
     let supply = Supply::open(catalogue)?;
     progress.stage("reading manifests");
-    let (manifests, objects) = manifest::read_with_raw(files, &mut stdin().lock(), &check)?;
+    let (manifests, mut objects) = manifest::read_with_raw(files, &mut stdin().lock(), &check)?;
     let written =
         script.as_ref().map(|file| read_script(manifest::read_one(file, &mut stdin().lock())?)).transpose()?;
     let script = written.as_ref().map_or_else(|| default_day(&objects), |written| written.script.clone());
@@ -45,6 +45,7 @@ pub(crate) fn print(
         write_document(out, &script.document(), format)?;
         return Ok(Ok(()));
     }
+    objects.extend(default_classes(&objects, &script));
     let Packing { options, gates, scheduler_config } = packing;
     let default_spread = match scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,

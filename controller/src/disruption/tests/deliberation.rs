@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_aws::catalogue;
-use muster_scheduling::disrupt::{Cause, Decision, Estate, Interruption, Settings};
+use muster_scheduling::disrupt::{Cause, Command, Decision, Estate, Interruption, Settings, decide};
 use muster_scheduling::model::Catalogue;
+use muster_scheduling::{Place, Violation, validate_disruption};
 
+use super::super::deliberation::retain_sound;
 use super::super::{Deliberation, Tempo, Turn};
 use crate::manifest;
 use crate::snapshot::{Settings as SnapshotSettings, assemble};
@@ -73,4 +75,26 @@ fn what_cannot_wait_does_not() {
     let Turn { decision, .. } = deliberation.turn(&estate, at(10), &settings);
     assert_eq!(decision.commands.len(), 1);
     assert_eq!(decision.commands[0].cause, Cause::Interrupted);
+}
+
+#[test]
+fn what_the_validator_objects_to_is_not_begun() {
+    let (estate, settings) = (estate(), Settings::default());
+    let sound = decide(&estate, at(0), &settings);
+    let mut spoiled = sound.clone();
+    spoiled.commands[0].savings += 1.0;
+    let violations = validate_disruption(&estate, at(0), &settings, &spoiled);
+    assert!(!violations.is_empty());
+    let begun = |causes: &[Cause], violations: &[Violation]| {
+        let mut decision = spoiled.clone();
+        decision.commands = causes.iter().map(|&cause| Command { cause, ..spoiled.commands[0].clone() }).collect();
+        retain_sound(&mut decision, violations);
+        decision.commands.len()
+    };
+    let all = [Cause::Underutilized, Cause::Underutilized, Cause::Interrupted];
+    assert_eq!(begun(&all, &[]), 3);
+    assert_eq!(begun(&all, &violations), 2, "the other two are not accused: {violations:?}");
+    assert_eq!(begun(&[Cause::Interrupted], &violations), 1, "what cannot wait goes");
+    let of_all = [Violation { place: Place::Plan, ..violations[0].clone() }];
+    assert_eq!(begun(&all, &of_all), 1, "whom it concerns is not known");
 }

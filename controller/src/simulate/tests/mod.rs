@@ -17,7 +17,7 @@ use crate::snapshot::Settings;
 
 /// A small cluster: a pool of each kind, workloads with spreads, budgets and volumes, daemons.
 pub(super) const CLUSTER: &str = include_str!("cluster.yaml");
-/// Twenty pods that are spread over zones, on nodes that may be an hour old.
+/// Twelve pods that are spread over zones, on nodes that may be an hour old.
 pub(super) const EXPIRING: &str = include_str!("expiring.yaml");
 /// What they can be made of.
 pub(super) const CATALOGUE: &str = include_str!("catalogue.yaml");

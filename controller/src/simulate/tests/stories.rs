@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use super::super::trace::Event;
+use serde_json::Value;
+
+use super::super::objects::default_classes;
 use super::super::{default_day, read_script};
 use super::{CLUSTER, EXPIRING, Policy, day, day_of, objects};
 use crate::manifest::Source;
@@ -166,4 +169,19 @@ fn nodes_that_expire_have_replacements_also_when_marking_them_was_cut_short() {
     let expired: Vec<(usize, usize)> = expired.collect();
     assert!(expired.len() > 1, "nothing was cut short: {expired:?}");
     assert!(expired.iter().all(|(nodes, replacements)| nodes == replacements), "{expired:?}");
+}
+
+#[test]
+fn a_class_that_nobody_brings_is_the_default_one() {
+    let without: Vec<Value> = objects(EXPIRING).into_iter().filter(|object| object["kind"] != "EC2NodeClass").collect();
+    let names = |objects: &[Value], script: &super::Script| -> Vec<String> {
+        let classes = default_classes(objects, script);
+        classes.iter().map(|class| class["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let quiet = script("  length: 1h\n");
+    assert_eq!(names(&objects(EXPIRING), &quiet), [""; 0]);
+    assert_eq!(names(&without, &quiet), ["default"]);
+    let class = objects(EXPIRING).into_iter().find(|object| object["kind"] == "EC2NodeClass").unwrap();
+    let brings = script(&format!("  length: 1h\n  events:\n  - {{at: 5m, apply: {class}}}\n"));
+    assert_eq!(names(&without, &brings), [""; 0]);
 }
