@@ -94,7 +94,7 @@ fn times() {
             (node(json!({"expireAfter": "1.5h"})), expire, "must match"),
             (node(json!({"expireAfter": ""})), expire, "must match"),
             (node(json!({"expireAfter": 30})), expire, "must be a string"),
-            (node(json!({"expireAfter": "9999999999h"})), "", "too long"),
+            (node(json!({"expireAfter": "9999999999h"})), "spec.template.spec.expireAfter", "too long"),
             (node(json!({"terminationGracePeriod": "48h"})), OK, ""),
             (node(json!({"terminationGracePeriod": "0s"})), OK, ""),
             (node(json!({"terminationGracePeriod": "Never"})), grace, "must match"),
