@@ -23,7 +23,8 @@
 //!
 //! Whoever drives it (the live loop, the simulator) keeps one [`Deliberation`]:
 //!
-//! 1. [`Deliberation::turn`] on a fresh snapshot, when [`Rhythm`] says so, off the threads that must not wait. Each command of
+//! 1. [`Deliberation::turn`] on a fresh snapshot, when [`Rhythm`] says so, off the threads that must not wait. What the
+//!    independent validator says against it is reported, and voluntary commands that it concerns are left out. Each command of
 //!    its decision becomes an [`Order`], its launches NodeClaims, and [`begin`] their first steps: [`Openings`].
 //! 2. Whenever a claim that [`running`] names changes, or its Node or a pod there: [`advance`] on that command, and what comes
 //!    of it carried out to its end before the command is looked at again.

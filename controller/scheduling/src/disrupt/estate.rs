@@ -189,7 +189,7 @@ pub enum Window {
     Always,
     /// For a while after each hit of a schedule.
     After(Schedule, SignedDuration),
-    /// Nobody knows: the schedule cannot be read, so nothing is allowed.
+    /// Nobody knows, and so nothing is allowed: why, as the end of a sentence (`its schedule cannot be read: …`).
     Unreadable(Arc<str>),
 }
 

@@ -11,6 +11,9 @@
 //!                      trial: where would the pods go?  (the packer, on what earlier commands leave)
 //! ```
 //!
+//! Before any of them, pods that wait for a place are taken to go where a plan would put them, but onto none of the nodes that
+//! cannot wait ([`Arrivals`]): rules between pods are counted with them.
+//!
 //! A pass is a total function of a snapshot and a moment. Nodes that get pods never give any in the same pass, so commands
 //! may be carried out in any order. What is bought for a command is full: its room is for the next pass, when it is up.
 
