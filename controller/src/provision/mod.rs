@@ -5,12 +5,14 @@
 //!                                │
 //!                                ▼                         ┌─ places kept, pools that may not launch left out
 //!   provision ──► applicant: whose turn ──► round: Draft ──┤
-//!                                                          └─ solve, and prove what kube-scheduler has not looked at
+//!                                                          ├─ solve, and prove what kube-scheduler has not looked at
+//!                                                          └─ turns: of pods that are alike, which one goes where
 //!                                │
 //!                                ▼
 //!                 spending: caps ──► claims ──► told: one event per pod ──► Outcome: Step, Plan, figures
 //!
-//!   a Node of a claim appears ──► Plan::nominate: pods are told their node;  Plan::hold: until then it takes none
+//!   a Node of a claim appears ──► Plan::nominate: pods are told their node;  Plan::hold: until then, and until those that
+//!                                                                            are to open with it can, it takes none
 //! ```
 //!
 //! # How it is driven
@@ -35,7 +37,9 @@ mod nominations;
 mod plan;
 mod round;
 mod spending;
+mod together;
 mod told;
+mod turns;
 mod window;
 
 #[cfg(test)]
@@ -56,6 +60,7 @@ pub use self::claims::{claim, name};
 use self::plan::Failure;
 pub use self::plan::{Claimed, Hold, Plan, SETTLING, Scene, TELLING};
 pub use self::spending::spent;
+pub use self::together::Late;
 pub use self::window::{IDLE, Lengths, MAX, Window};
 use crate::lifecycle::Class;
 use crate::lifecycle::breaker::{self, Breaker};
@@ -179,7 +184,9 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
         let figures = Figures { waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };
         return Outcome { step: Step { writes: Vec::new(), again: settled }, plan, figures, violations: Vec::new() };
     }
-    let solution = draft.solve(round.settings);
+    let mut solution = draft.solve(round.settings);
+    let arrived = |pod: &model::Pod| round.scene.applicant(&pod.name).map_or(u64::MAX, |one| one.arrived);
+    turns::take_turns(&draft.problem, &mut solution, arrived);
     let problem = &draft.problem;
     let mut figures =
         Figures { pods: problem.pods.len(), waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };
@@ -265,6 +272,9 @@ impl Decided<'_, '_> {
             let claim = claim(self.problem, node, pool, name.clone());
             self.writes.push(Write::CreateClaim(Box::new(claim)));
             self.plan.coming.insert(name.clone(), now);
+            if node.pods.iter().any(|pod| together::is_spread(self.problem, *pod)) {
+                self.plan.companies.insert(name.clone(), now);
+            }
             self.remember(name, &node.pods);
         }
     }

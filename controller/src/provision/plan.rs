@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations};
 use muster_cloud::after;
+use rustc_hash::FxHashSet;
 
 use super::applicant::Applicant;
 use crate::lifecycle::{condition, is_true};
@@ -58,6 +59,8 @@ pub struct Plan {
     pub(super) placed: BTreeMap<String, Vec<Placed>>,
     /// When NodeClaims were decided that nobody has seen yet.
     pub(super) coming: BTreeMap<String, Timestamp>,
+    /// NodeClaims whose nodes are opened together, and the round that decided them.
+    pub(super) companies: BTreeMap<String, Timestamp>,
     /// What we have nominated, by UID of the pod.
     pub(super) hinted: BTreeMap<String, Hint>,
     /// The last event about a pod, by its UID.
@@ -79,6 +82,8 @@ pub(super) struct Hint {
     pub(super) node: Arc<str>,
     /// When it was last written.
     pub(super) at: Timestamp,
+    /// How often the pod had lost one before.
+    pub(super) denied: u32,
 }
 
 /// What an event said.
@@ -162,6 +167,7 @@ impl Plan {
         let crowd = Duration::from_secs(u64::try_from(crowd).unwrap_or(u64::MAX) / BOUND_PER_SECOND);
         let settling = SETTLING.saturating_add(crowd).min(LONGEST_SETTLING);
         self.coming.retain(|name, since| !claims.contains_key(name.as_str()) && now < after(*since, CREATING));
+        self.companies.retain(|name, _| claims.contains_key(name.as_str()) || self.coming.contains_key(name));
         let mut next = None;
         self.placed.retain(|name, pods| {
             let Some(claim) = claims.get(name.as_str()) else { return self.coming.contains_key(name) };
@@ -182,7 +188,8 @@ impl Plan {
             }
             !pods.is_empty()
         });
-        let uids: BTreeSet<&str> = scene.applicants.values().map(|one| one.pod.uid.as_str()).collect();
+        // Only ever asked for one of them, so that no order shows.
+        let uids: FxHashSet<&str> = scene.applicants.values().map(|one| one.pod.uid.as_str()).collect();
         self.hinted.retain(|uid, _| uids.contains(uid.as_str()));
         self.told.retain(|uid, _| uids.contains(uid.as_str()));
         next
@@ -190,9 +197,10 @@ impl Plan {
 
     /// Takes over what a round has decided. Pods may have been told of their nodes since it began: that is kept.
     pub fn succeed(&mut self, decided: Self) {
-        let Self { placed, coming, hinted: _, told } = decided;
+        let Self { placed, coming, companies, hinted: _, told } = decided;
         self.placed = placed;
         self.coming = coming;
+        self.companies = companies;
         self.told = told;
     }
 

@@ -13,7 +13,8 @@ use super::metrics::Metrics;
 use super::provider::Provider;
 use crate::disruption::Tempo;
 use crate::edge::{Edge, Held};
-use crate::lifecycle::Listing;
+use crate::lifecycle::{Listing, whole_seconds};
+use crate::manifest::Manifests;
 use crate::pools::Outcomes;
 use crate::provision::{self, Plan};
 use crate::snapshot;
@@ -134,6 +135,14 @@ impl<P: Provider> Desk<P> {
 // === impl Memory ===
 
 impl Memory {
+    /// Has claims say when pods last came to their nodes or left them, also where that is not written down yet.
+    pub(super) fn tell_moves(&self, manifests: &mut Manifests) {
+        for claim in &mut manifests.node_claims {
+            let Some(at) = self.moves.get(&*claim.meta.name) else { continue };
+            claim.last_pod_event = Some(whole_seconds(*at).to_string().into());
+        }
+    }
+
     /// Remembers which versions a look has left.
     pub(super) fn note_written(&mut self, held: &Held, now: Timestamp) {
         self.written.retain(|_, (_, at)| now < after(*at, OURS));

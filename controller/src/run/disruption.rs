@@ -143,7 +143,7 @@ fn think<P: Provider>(
     now: Timestamp,
 ) -> Result<(Deliberated, Vec<Told>), String> {
     let begun = Instant::now();
-    let (Supply { manifests, pools: _, pause, stops }, foreign) = {
+    let (Supply { mut manifests, pools: _, pause, stops }, foreign) = {
         let cluster = desk.picture.glance();
         if cluster.claims().len() == 0 {
             let again = after(now, desk.settings.tempo.every);
@@ -151,6 +151,7 @@ fn think<P: Provider>(
         }
         (Supply::of(desk, &cluster, now), foreign::<P>(&cluster))
     };
+    desk.memory().tell_moves(&mut manifests);
     let snapshot = assemble(desk, manifests, now)?;
     let mut estate = snapshot.custody.estate(&snapshot.problem);
     for (node, member) in estate.problem.nodes.iter().zip(&mut estate.members) {

@@ -27,6 +27,7 @@ use super::{disruption, garbage, look, now, round};
 use crate::disruption::{Deliberation, Opening, Rhythm};
 use crate::edge::Held;
 use crate::lifecycle::Answers;
+use crate::pools;
 use crate::provision::Window;
 use crate::state::{Changed, Kind};
 use crate::step::Step;
@@ -37,8 +38,6 @@ const AT_ONCE: usize = 48;
 /// A crowd of nodes and pods is told of together: so long is waited for others, and as much longer for every
 /// thousand pods that wait, since all of them are looked at again then.
 const GATHER: Duration = Duration::from_millis(150);
-/// How long the nodes of a pool are counted together.
-const COUNT: Duration = Duration::from_secs(1);
 /// For as long as a pod has no node, whatever was decided about it is decided again: Karpenter's figure.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Longest wait without looking at the clock.
@@ -192,10 +191,10 @@ impl<P: Provider> Leader<P> {
         for claim in &changed.claims {
             self.agenda.want(Item::Claim(claim.to_string()), now);
         }
-        // Nodes that come and go change what a pool counts: that is told once in a while.
+        // Nodes that come and go change what a pool counts: all of them are counted again for that, once in a while.
         let is_own_news = changed.kinds.contains(Kind::NodePool);
         for pool in &changed.pools {
-            let moment = if is_own_news { now } else { after(now, COUNT) };
+            let moment = if is_own_news { now } else { after(now, pools::EVERY) };
             self.agenda.want(Item::Pool(pool.to_string()), moment);
         }
         for (kind, class) in &changed.classes {

@@ -25,10 +25,12 @@ use crate::provision::{Claimed, TELLING};
 use crate::state::{self, Cluster, LiveClass, Surroundings};
 use crate::step::{Step, Write};
 
-/// How long pods are told of their node before anybody is told that they are being told.
-const QUIETLY: Duration = Duration::from_secs(3);
+/// How long a Node is held back for its pods before anybody is told.
+const QUIETLY: Duration = Duration::from_secs(10);
 /// How often to ask whether the picture has what we have written.
 const ASK: Duration = Duration::from_millis(250);
+/// How often it is seen whether all pods that are meant for a node have come.
+const CROWD: Duration = Duration::from_secs(5);
 /// After a write the picture changes, which is a reason to look. If it does not, this is.
 const LOST: Duration = Duration::from_secs(10);
 
@@ -75,41 +77,53 @@ pub(super) fn remember_moves<P: Provider>(
     memory.moves.extend(claims.map(|claim| (claim, now)));
 }
 
-/// Writes down on a claim that pods came to its node or left it; none if there is nothing to write.
-async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Option<Verdict> {
-    let (step, mut held) = {
+/// Writes down on a claim that pods came to its node or left it. If it is written later, when to look again; once it has
+/// been tried, what came of it.
+///
+/// A crowd that comes to its places is one piece of news, told when all are there: as long as some are missing nobody takes
+/// the node away ([`Home`](crate::disruption::Home)), and afterwards what is not written yet counts like what is.
+async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Result<Option<Timestamp>, Verdict> {
+    let (step, mut held, at) = {
         let cluster = desk.picture.glance();
         let mut memory = desk.memory();
-        let at = *memory.moves.get(name)?;
+        let Some(at) = memory.moves.get(name).copied() else { return Ok(None) };
+        if memory.plan.has_places(name) {
+            return Ok(Some(after(now(), CROWD)));
+        }
         let claim = cluster.claim(name).filter(|claim| claim.spec.node_class_ref.kind == P::CLASS);
         let noted = claim.map(|claim| (claim, pod_events::touch(claim, at)));
         let Some((claim, step)) = noted.filter(|(_, step)| !step.writes.is_empty()) else {
             memory.moves.remove(name);
-            return None;
+            return Ok(None);
         };
         if memory.is_behind("NodeClaim", name, claim.metadata.resource_version.as_deref(), now()) {
-            return Some(Verdict::Rest(Some(after(now(), ASK))));
+            return Err(Verdict::Rest(Some(after(now(), ASK))));
         }
-        (step, Held::default().claim(claim))
+        (step, Held::default().claim(claim), at)
     };
     let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
     if looked.end == End::Done {
-        desk.memory().moves.remove(name);
+        // What happened meanwhile is still to be written.
+        let mut memory = desk.memory();
+        if memory.moves.get(name) == Some(&at) {
+            memory.moves.remove(name);
+        }
     }
     match conclude(desk, "NodeClaim", name, &held, &looked) {
         // There is more to be seen to about it.
-        Verdict::Rest(_) => Some(Verdict::Again),
-        verdict => Some(verdict),
+        Verdict::Rest(_) => Err(Verdict::Again),
+        verdict => Err(verdict),
     }
 }
 
 /// Decides what becomes of a claim, and does it.
 pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
-    if let Some(verdict) = note_moves(desk, name).await {
-        return verdict;
-    }
+    let owed = match note_moves(desk, name).await {
+        Ok(owed) => owed,
+        Err(verdict) => return verdict,
+    };
     let mut begun = match begin(desk, name, now()) {
-        Start::Wait(moment) => return Verdict::Rest(moment),
+        Start::Wait(moment) => return Verdict::Rest(sooner(moment, owed)),
         Start::Look(begun) => begun,
     };
     let Begun { held, known } = &mut *begun;
@@ -137,7 +151,14 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     if let (Some(id), Some(answer)) = (known.instance.take(), &looked.answers.instance) {
         desk.memory().listings.insert(id, Listing::of(answer, now()));
     }
-    conclude(desk, "NodeClaim", name, held, &looked)
+    match conclude(desk, "NodeClaim", name, held, &looked) {
+        Verdict::Rest(moment) => Verdict::Rest(sooner(moment, owed)),
+        verdict => verdict,
+    }
+}
+
+fn sooner(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
 }
 
 /// Keeps what a class says of itself, and lets it go when its claims have.

@@ -97,14 +97,16 @@ pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
     let mut memory = desk.memory();
     let step = if is_telling { Step::rest() } else { memory.plan.nominate(&scene, now) };
     let plan = &memory.plan;
+    let late = plan.late(&scene);
     let holds = scene.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
     let holds = holds.filter_map(|claimed| {
         let uid = claimed.node?.metadata.uid.clone()?;
-        Some((claimed.name().to_owned(), (uid, plan.hold(claimed, &scene, now))))
+        Some((claimed.name().to_owned(), (uid, plan.hold(claimed, &scene, &late, now))))
     });
-    let holds = holds.collect();
+    let holds: BTreeMap<_, (_, Option<provision::Hold>)> = holds.collect();
+    let over = holds.values().filter_map(|(_, hold)| Some(hold.as_ref()?.until)).min();
     memory.holds = holds;
-    step
+    step.or_sooner(over)
 }
 
 fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String> {
@@ -174,7 +176,7 @@ impl Still {
         let Moment { claims, applicants, nodes } = cluster.moment();
         Self {
             claims: claims.iter().map(|Claimed { claim, node }| ((*claim).clone(), node.cloned())).collect(),
-            applicants,
+            applicants: applicants.into_owned(),
             nodes: nodes.into_iter().map(str::to_owned).collect(),
         }
     }

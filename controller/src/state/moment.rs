@@ -1,5 +1,6 @@
 //! What a round of provisioning looks at.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ pub struct Moment<'c> {
     /// Every NodeClaim with its Node, by name.
     pub claims: Vec<Claimed<'c>>,
     /// Pods without a node, and pods on nodes that go away, by path.
-    pub applicants: BTreeMap<Arc<str>, Arc<Applicant>>,
+    pub applicants: Cow<'c, BTreeMap<Arc<str>, Arc<Applicant>>>,
     /// Names of all Nodes.
     pub nodes: BTreeSet<&'c str>,
 }
@@ -51,8 +52,11 @@ impl Cluster {
             let applicant = Applicant { is_provided_for: !is_leaving, ..pod.applicant() };
             (Arc::clone(&pod.pod.path), Arc::new(applicant))
         });
-        let unbound = self.unbound.iter().map(|(path, applicant)| (Arc::clone(path), Arc::clone(applicant)));
-        let applicants = unbound.chain(leaving).collect();
+        // Several times a second while a crowd waits: it is not copied where nobody leaves.
+        let mut applicants = Cow::Borrowed(&self.unbound);
+        for (path, applicant) in leaving {
+            applicants.to_mut().insert(path, applicant);
+        }
         let nodes = self.nodes().filter_map(|node| node.metadata.name.as_deref()).collect();
         Moment { claims, applicants, nodes }
     }

@@ -102,6 +102,8 @@ impl LivePod {
             is_provided_for: false,
             node: self.pod.node.clone(),
             nominated: self.pod.nominated_node.clone(),
+            arrived: 0,
+            denied: 0,
         }
     }
 

@@ -174,7 +174,8 @@ impl Yard<'_> {
                 watching = watching && left_value >= WORTH_A_LOOK * *whole.get_or_insert(left_value);
                 round = Some(fresh);
                 if exact::applies(self.ground, self.stock, self.headroom) {
-                    self.opened.extend(exact::pack(self.ground, self.grouped, self.stock));
+                    let remainder = !self.opened.is_empty();
+                    self.opened.extend(exact::pack(self.ground, self.grouped, self.stock, remainder));
                     continue;
                 }
             }

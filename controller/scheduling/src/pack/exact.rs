@@ -28,8 +28,10 @@ struct Entry {
     admits: u16,
 }
 
-/// Packs all that is left.
-pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) -> Vec<Opened> {
+/// Packs all that is left. Of equal prices, what makes more and smaller nodes, since fewer pods are lost with one; for a
+/// `remainder`, the rest of a plan that has nodes enough to lose one of, what makes fewer: each has its share of work for
+/// everybody.
+pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock, remainder: bool) -> Vec<Opened> {
     let mut lots: Vec<u32> = Vec::new();
     for (lot, one) in stock.lots.iter().enumerate() {
         lots.extend(std::iter::repeat_n(lot as u32, one.left()));
@@ -71,7 +73,7 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) ->
         cheapest.iter().map(|&entry| entries.get(entry as usize).map_or(f64::INFINITY, |entry| entry.price)).collect();
     // Units that fit nowhere are left out.
     let target: usize = (0..count).filter(|&unit| price[1 << unit].is_finite()).map(|unit| 1 << unit).sum();
-    let choice = best_parts(&price, target);
+    let choice = best_parts(&price, target, remainder);
     let mut opened = Vec::new();
     let mut set = target;
     while set != 0 && choice[set] != 0 {
@@ -88,8 +90,8 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock) ->
 }
 
 /// For every set that can be left of `target`, the part that its first unit is best bought with; of equal prices, what
-/// makes more and smaller nodes, since fewer pods are lost with one.
-fn best_parts(price: &[f64], target: usize) -> Vec<u32> {
+/// makes more nodes, or fewer.
+fn best_parts(price: &[f64], target: usize, fewer: bool) -> Vec<u32> {
     let mut best = vec![f64::INFINITY; target + 1];
     let mut choice = vec![0_u32; target + 1];
     let mut nodes = vec![0_u8; target + 1];
@@ -101,13 +103,14 @@ fn best_parts(price: &[f64], target: usize) -> Vec<u32> {
         set = if set == rest { target } else { (set | !rest).wrapping_add(1) & rest };
         let first = set & set.wrapping_neg();
         let others = set & !first;
-        let (mut least, mut chosen, mut most) = (f64::INFINITY, 0, 0);
+        let (mut least, mut chosen, mut count) = (f64::INFINITY, 0, 0);
         let mut part = others;
         loop {
             let rest = others & !part;
             let sum = price[part | first] + best[rest];
-            if sum < least - 1e-12 || sum <= least + 1e-12 && nodes[rest] >= most && sum.is_finite() {
-                (least, chosen, most) = (sum.min(least), part | first, nodes[rest] + 1);
+            let preferred = if fewer { nodes[rest] + 1 < count } else { nodes[rest] + 1 > count };
+            if sum < least - 1e-12 || sum <= least + 1e-12 && preferred && sum.is_finite() {
+                (least, chosen, count) = (sum.min(least), part | first, nodes[rest] + 1);
             }
             if part == 0 {
                 break;
@@ -116,7 +119,7 @@ fn best_parts(price: &[f64], target: usize) -> Vec<u32> {
         }
         best[set] = least;
         choice[set] = chosen as u32;
-        nodes[set] = most;
+        nodes[set] = count;
     }
     choice
 }

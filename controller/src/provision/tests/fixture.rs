@@ -29,6 +29,10 @@ pub(super) struct Cluster {
     pub(super) settings: Settings,
     pub(super) pause: Pause,
     pub(super) stops: BTreeMap<String, Stop>,
+    /// Pods in the order in which they came; those that are not here came first.
+    pub(super) arrived: Vec<String>,
+    /// Pods that have lost a nomination, as often as they have.
+    pub(super) denied: Vec<String>,
 }
 
 /// What is looked at of a cluster.
@@ -118,8 +122,14 @@ impl Cluster {
         };
         let pods: Vec<Pod> = self.typed("Pod");
         let waits = |one: &Applicant| one.node.as_deref().is_none_or(leaves);
-        let applicants =
-            pods.iter().map(Applicant::of).filter(waits).map(|one| (one.path().into(), Arc::new(one))).collect();
+        let came = |name: &str| self.arrived.iter().position(|one| one == name).map_or(0, |number| 1 + number as u64);
+        let applicants = pods.iter().map(Applicant::of).filter(waits);
+        let denied = |name: &str| self.denied.iter().filter(|one| *one == name).count() as u32;
+        let applicants = applicants.map(|one| {
+            let (arrived, denied) = (came(&one.pod.name), denied(&one.pod.name));
+            Applicant { arrived, denied, ..one }
+        });
+        let applicants = applicants.map(|one| (one.path().into(), Arc::new(one))).collect();
         View { pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), applicants, snapshot, nodes }
     }
 
@@ -170,7 +180,7 @@ impl Cluster {
     pub(super) fn hold(&self, claim: &str, now: i64) -> Option<Hold> {
         self.look(|_, scene| {
             let claimed = scene.claims.iter().find(|one| one.name() == claim).unwrap();
-            self.plan.hold(claimed, scene, at(now))
+            self.plan.hold(claimed, scene, &self.plan.late(scene), at(now))
         })
     }
 
@@ -219,8 +229,20 @@ impl Cluster {
         });
     }
 
-    /// Its Node has appeared, tainted as it comes.
+    /// Its Node has appeared, and is ready but for our taint.
     pub(super) fn join(&mut self, name: &str, second: i64) {
+        self.appear(name, second);
+        self.ready(name, second);
+    }
+
+    /// Its kubelet is ready.
+    pub(super) fn ready(&mut self, name: &str, second: i64) {
+        self.get("Node", &format!("node-{name}"))["status"]["conditions"] =
+            json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(second).to_string()}]);
+    }
+
+    /// Its Node has appeared, tainted as it comes, and is not ready.
+    pub(super) fn appear(&mut self, name: &str, second: i64) {
         let allocatable = self.get("NodeClaim", name)["status"]["allocatable"].clone();
         self.add(json!({
             "apiVersion": "v1", "kind": "Node",

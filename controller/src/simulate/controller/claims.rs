@@ -109,7 +109,8 @@ impl Controller {
     fn hold(&self, name: &str, now: Timestamp) -> Option<String> {
         let moment = self.cluster.moment();
         let claimed = moment.claims.iter().find(|one| one.name() == name)?;
-        self.plan.hold(claimed, &moment.scene(), now).map(|hold| hold.why)
+        let scene = moment.scene();
+        self.plan.hold(claimed, &scene, &self.plan.late(&scene), now).map(|hold| hold.why)
     }
 
     /// What the claim may be launched as; nothing for one that has been launched.

@@ -1,0 +1,178 @@
+//! kube-scheduler takes pods as they come: each finds its zone the emptiest when its turn comes.
+
+use std::collections::BTreeMap;
+
+use muster_api::labels;
+use serde_json::{Value, json};
+
+use super::fixture::{Cluster, node, pod};
+
+/// A replica of a Deployment that is spread over zones.
+fn replica(name: &str, cpu: &str) -> Value {
+    let mut pod = pod(name, cpu);
+    pod["metadata"]["labels"] = json!({"app": "web"});
+    pod["spec"]["topologySpreadConstraints"] = json!([{
+        "maxSkew": 1, "topologyKey": labels::ZONE, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }]);
+    pod
+}
+
+/// The zones that these pods are planned to go to.
+fn zones<'p>(cluster: &Cluster, pods: impl IntoIterator<Item = &'p str>) -> Vec<String> {
+    let zones: BTreeMap<String, String> = cluster
+        .claims()
+        .iter()
+        .map(|claim| {
+            let of_zone = claim.spec.requirements.iter().find(|one| one.key == labels::ZONE).unwrap();
+            (claim.metadata.name.clone().unwrap(), of_zone.values.join(" or "))
+        })
+        .collect();
+    pods.into_iter().map(|pod| zones[cluster.plan.place_of(&format!("default/{pod}")).unwrap()].clone()).collect()
+}
+
+#[test]
+fn pods_go_to_each_zone_in_turn_as_they_came() {
+    let mut cluster = Cluster::new();
+    let order = ["f", "b", "e", "a", "d", "c", "h", "g"];
+    for name in order {
+        cluster.add(replica(name, "900m"));
+    }
+    cluster.arrived = order.map(str::to_owned).into();
+    cluster.round(0);
+    let zones = zones(&cluster, order);
+    let in_turn = zones.chunks(2).all(|two| two.contains(&"a".to_owned()) && two.contains(&"b".to_owned()));
+    assert!(in_turn, "{zones:?}");
+}
+
+#[test]
+fn what_is_bound_counts() {
+    let mut cluster = Cluster::new();
+    for (name, zone, has) in [("n1", "a", 2), ("n2", "b", 1)] {
+        let mut full = node(name, "2");
+        full["metadata"]["labels"] = json!({labels::ZONE: zone});
+        cluster.add(full);
+        for number in 0..has {
+            cluster.add(replica(&format!("{name}-{number}"), "900m"));
+            cluster.bind(&format!("{name}-{number}"), name);
+        }
+    }
+    // It leaves room for none of them, and is none of them.
+    let mut other = pod("other", "1");
+    other["metadata"]["labels"] = json!({"app": "other"});
+    cluster.add(other);
+    cluster.bind("other", "n2");
+    cluster.arrived = ["z", "y", "x"].map(str::to_owned).into();
+    for name in ["x", "y", "z"] {
+        cluster.add(replica(name, "900m"));
+    }
+    cluster.round(0);
+    assert_eq!(zones(&cluster, ["z"]), ["b"], "the first one that came evens it out");
+}
+
+#[test]
+fn who_asks_for_no_spread_stays_where_the_engine_put_it() {
+    let mut cluster = Cluster::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        cluster.add(pod(name, "900m"));
+    }
+    let first = cluster.decide(0);
+    cluster.arrived = ["e", "d", "c", "b", "a"].map(str::to_owned).into();
+    assert_eq!(first, cluster.decide(0));
+}
+
+/// Nodes that two pods were spread over, and their claims.
+fn spread_over_two() -> (Cluster, [String; 2]) {
+    let mut cluster = Cluster::new();
+    cluster.add(replica("x", "1800m")).add(replica("y", "1800m"));
+    cluster.round(0);
+    let claims: Vec<String> = cluster.claims().iter().map(|claim| claim.metadata.name.clone().unwrap()).collect();
+    (cluster, claims.try_into().unwrap())
+}
+
+#[test]
+fn nodes_that_pods_are_spread_over_open_together() {
+    let (mut cluster, [first, second]) = spread_over_two();
+    cluster.launch(&first, "1900m");
+    cluster.appear(&first, 20);
+    assert_eq!(cluster.nominate(20), [""; 0], "a node that is not ready is not told of");
+    cluster.ready(&first, 24);
+    assert_eq!(cluster.nominate(24), [""; 0], "the other one is not there");
+    cluster.launch(&second, "1900m");
+    cluster.appear(&second, 26);
+    let hold = cluster.hold(&first, 26).unwrap();
+    assert!(hold.why.starts_with("some of its pods have not been told yet"), "{hold:?}");
+    cluster.ready(&second, 28);
+    let told = cluster.nominate(28);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!((cluster.hold(&first, 28), cluster.hold(&second, 28)), (None, None));
+}
+
+#[test]
+fn what_a_pod_has_forgotten_it_is_told_again_before_any_of_the_nodes_opens() {
+    let (mut cluster, [first, second]) = spread_over_two();
+    for claim in [&first, &second] {
+        cluster.launch(claim, "1900m");
+        cluster.join(claim, 20);
+    }
+    cluster.nominate(20);
+    let forgetful = cluster.plan.placed_on(&first).next().unwrap().trim_start_matches("default/").to_owned();
+    // Its scheduler has tried it in vain, which is seen.
+    cluster.get("Pod", &forgetful)["status"]["nominatedNodeName"] = Value::Null;
+    cluster.denied.push(forgetful.clone());
+    assert_eq!(cluster.nominate(20), [""; 0], "it may be on its way");
+    assert!(cluster.hold(&first, 20).unwrap().why.starts_with("some of its pods"));
+    assert_eq!(
+        cluster.hold(&second, 20).unwrap().why,
+        "its pods are spread over it and nodes whose pods have not been told yet"
+    );
+    assert_eq!(cluster.nominate(21), [format!("nominate {forgetful} node-{first}")]);
+    assert_eq!((cluster.hold(&first, 21), cluster.hold(&second, 21)), (None, None));
+}
+
+#[test]
+fn nobody_waits_long_for_a_node_that_does_not_come() {
+    let (mut cluster, [first, second]) = spread_over_two();
+    cluster.launch(&first, "1900m");
+    cluster.join(&first, 20);
+    assert_eq!(cluster.nominate(29), [""; 0]);
+    assert_eq!(cluster.nominate(30).len(), 1, "after ten seconds");
+    assert_eq!(cluster.hold(&first, 30), None);
+    // One that came to nothing is not waited for at all.
+    let (mut cluster, [first, second_again]) = spread_over_two();
+    assert_eq!(second, second_again);
+    cluster.launch(&first, "1900m");
+    cluster.join(&first, 20);
+    cluster.remove("NodeClaim", &second);
+    assert_eq!(cluster.nominate(20).len(), 1);
+    assert_eq!(cluster.hold(&first, 20), None);
+}
+
+#[test]
+fn a_node_that_is_long_in_becoming_ready_is_told_of_anyway() {
+    let mut cluster = Cluster::new();
+    cluster.add(pod("a", "1"));
+    cluster.round(0);
+    let claim = cluster.only_claim();
+    cluster.launch(&claim, "1900m");
+    cluster.appear(&claim, 20);
+    assert_eq!(cluster.nominate(34), [""; 0]);
+    assert_eq!(cluster.nominate(35), [format!("nominate a node-{claim}")]);
+    assert_eq!(cluster.hold(&claim, 35), None);
+}
+
+#[test]
+fn pods_that_only_prefer_a_spread_wait_for_no_other_node() {
+    let mut cluster = Cluster::new();
+    for name in ["x", "y"] {
+        let mut pod = replica(name, "1800m");
+        pod["spec"]["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
+        cluster.add(pod);
+    }
+    cluster.round(0);
+    let claim = cluster.claims()[0].metadata.name.clone().unwrap();
+    cluster.launch(&claim, "1900m");
+    cluster.join(&claim, 20);
+    cluster.nominate(20);
+    assert_eq!(cluster.hold(&claim, 20), None);
+}
