@@ -10,7 +10,7 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations};
 use muster_gateway::{LogBundle, Notice, NoticeKind, Recorded, Report, Sources, Unavailable};
 use muster_link::sts::SignedRequest;
-use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity};
+use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use serde_json::{Value, json};
 
 use super::launches::{enrolled, instance_of, launch, written};
@@ -215,6 +215,31 @@ impl Sources for Live {
             tracing::warn!(instance = node.instance, code, "a node says that it cannot become one");
         }
         self.have_said(&node.instance, |claim| Some(json!(said::conditions(claim, &report, now)?))).await
+    }
+
+    async fn believed(&self, node: &NodeIdentity, pins: Pins) {
+        let Some((mut claim, _)) = self.claim_of(&node.instance) else { return };
+        let said = pins.to_string();
+        for _ in 0..TRIES {
+            let written = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::AGENT_PINS));
+            if written == Some(&said) {
+                return;
+            }
+            let body = json!({"metadata": {"annotations": {annotations::AGENT_PINS: &said}}});
+            match self.change(&claim, false, body).await {
+                Ok(()) | Err(Lost::Claim) => return,
+                // It is said again on the next connection.
+                Err(Lost::Answer(error)) => {
+                    tracing::warn!(%error, instance = node.instance, "whom a node believes cannot be written down");
+                    return;
+                }
+                Err(Lost::Race) => {}
+            }
+            match self.fresh(claim.metadata.name.as_deref().unwrap_or_default()).await {
+                Ok(now) if instance_of(&now) == Some(node.instance.as_str()) => claim = now,
+                _ => return,
+            }
+        }
     }
 
     async fn notice(&self, node: &NodeIdentity, notice: Notice) {

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
 use muster_aws::live::{Connection, SdkConfig};
-use muster_controller::agents::{self, Port};
+use muster_controller::agents::{self, Port, Rotation};
 use muster_controller::ec2::{self, Ec2 as Provider};
 use muster_controller::provision::Lengths;
 use muster_controller::run::{CloudOptions, Options, run_in};
@@ -118,6 +119,18 @@ impl<'c> Ground<'c> {
             "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
         });
         apply(self.cluster(), &[deployment]).await;
+    }
+
+    /// So many of them.
+    pub(crate) async fn scale(&self, replicas: usize) {
+        let replicas = format!("--replicas={replicas}");
+        self.cluster().kubectl(&["scale", "deployment", "web", &replicas]).await.unwrap();
+    }
+
+    /// Waits until the NodeClaims are as `are` says.
+    pub(crate) async fn all_claims(&self, what: &str, are: impl Fn(&[DynamicObject]) -> bool) -> Vec<DynamicObject> {
+        let found = wait::until_all(self.claims(), Selection::all(), MOST, what, are).await;
+        found.unwrap_or_else(|error| panic!("{error}\n{}", self.told()))
     }
 
     /// Waits until a NodeClaim is as `is` says.
@@ -269,6 +282,13 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports) ->
             address: AGENTS.to_string().parse().unwrap(),
             // The world's authority stands for AWS.
             certificates: Certificates::read(&format!("# {REGION}\n{pinned}")).unwrap(),
+            // In seconds what takes hours.
+            rotation: Rotation {
+                look: SignedDuration::from_secs(1),
+                introduction: SignedDuration::from_secs(5),
+                outlived: SignedDuration::from_secs(10),
+                ..Rotation::default()
+            },
         }),
         ..Options::of(CloudOptions::Aws(Box::new(of_ec2)))
     };

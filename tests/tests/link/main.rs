@@ -8,6 +8,7 @@
 
 mod ground;
 mod life;
+mod rotation;
 mod stolen;
 
 use std::time::Duration;

@@ -5,7 +5,7 @@ use muster_api::taints;
 use muster_bootstrap::agent_config::{self, AgentConfig, AgentSpec, Expectation, Secret};
 use muster_bootstrap::node_class::MergeFault;
 use muster_bootstrap::userdata::UserData;
-use muster_link::{LaunchKey, SecretHash};
+use muster_link::{LaunchKey, Pins, SecretHash};
 
 use super::content::Template;
 use super::user_data::bootstrap_family;
@@ -22,15 +22,24 @@ pub struct Controller {
     pub key: LaunchKey,
 }
 
+/// What the instances of a template are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The hash of their secret.
+    pub secret: SecretHash,
+    /// The authorities that they believe.
+    pub pins: Pins,
+}
+
 impl Controller {
-    /// Puts the agent's configuration into the template's user data. The hash of its secret; none if the class brings a
-    /// configuration of its own, which is left as it is.
+    /// Puts the agent's configuration into the template's user data, and gives what of it is to be known afterwards; none if the
+    /// class brings a configuration of its own, which is left as it is.
     pub(super) fn introduce(
         &self,
         template: &mut Template,
         family: AmiFamily,
         taints: &[Taint],
-    ) -> Result<Option<SecretHash>, MergeFault> {
+    ) -> Result<Option<Told>, MergeFault> {
         let written = UserData::read(template.user_data.as_bytes(), "user-data");
         if !matches!(AgentConfig::find(&written), Ok(None)) {
             return Ok(None);
@@ -46,7 +55,8 @@ impl Controller {
             ..AgentSpec::default()
         });
         template.user_data = config.put(bootstrap_family(family), &template.user_data)?;
-        Ok(Some(SecretHash::of(&token)))
+        let pins = Pins::of_pem(&self.certificate_authority).unwrap_or_default();
+        Ok(Some(Told { secret: SecretHash::of(&token), pins }))
     }
 }
 

@@ -9,4 +9,5 @@ mod health;
 mod identities;
 mod node;
 mod reports;
+mod rotation;
 mod world;
