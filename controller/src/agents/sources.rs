@@ -40,7 +40,8 @@ pub(super) struct Live {
 struct Known {
     /// Names of claims by instance.
     claims: HashMap<String, String>,
-    /// By claim: what was recorded here a moment ago, which the picture may not show yet.
+    /// By UID of the claim: what was recorded here a moment ago, which the picture may not show yet. Not by name, which the next claim
+    /// for the same pods may have.
     recorded: BTreeMap<String, Enrolled>,
 }
 
@@ -89,7 +90,7 @@ impl Live {
         let (shown, now) = (enrolled(claim), (self.clock)());
         let mut known = self.known();
         known.recorded.retain(|_, one| now.duration_since(one.at) < LAG);
-        let recorded = known.recorded.get(claim.metadata.name.as_deref()?).copied();
+        let recorded = known.recorded.get(claim.metadata.uid.as_deref()?).copied();
         match (shown, recorded) {
             (Some(shown), Some(recorded)) if recorded.at <= shown.at => Some(shown),
             (shown, recorded) => recorded.or(shown),
@@ -189,7 +190,9 @@ impl Sources for Live {
                 Err(Lost::Answer(error)) => return Err(error),
                 Err(Lost::Claim | Lost::Race) => return Ok(Recorded::Changed),
             };
-            if enrolled(&seen).map(|it| it.key) != before {
+            // What was decided about is the claim in the picture: one of that name may be another by now.
+            let uid = self.picture.glance().claim(claim).and_then(|it| it.metadata.uid.clone());
+            if uid.is_none() || uid != seen.metadata.uid || enrolled(&seen).map(|it| it.key) != before {
                 return Ok(Recorded::Changed);
             }
             let mut all = json!({ annotations::AGENT_KEY: written(wanted) });
@@ -198,7 +201,7 @@ impl Sources for Live {
             }
             match self.change(&seen, false, json!({"metadata": {"annotations": all}})).await {
                 Ok(()) => {
-                    self.known().recorded.insert(claim.to_owned(), *wanted);
+                    self.known().recorded.extend(uid.map(|uid| (uid, *wanted)));
                     return Ok(Recorded::Written);
                 }
                 Err(Lost::Answer(error)) => return Err(error),

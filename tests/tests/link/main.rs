@@ -8,6 +8,7 @@
 
 mod ground;
 mod life;
+mod machines;
 mod rotation;
 mod stolen;
 

@@ -41,7 +41,7 @@ async fn is_heard(ground: &Ground<'_>, claim: &DynamicObject) {
 #[test]
 fn nodes_live_on_under_another_authority() {
     on_site_for(MOST * 5, "link-rotation", Stage::Cluster, async |case| {
-        let ground = Ground::new(case, |_, _| {}).await;
+        let ground = Ground::new(case, ()).await;
         ground.deploy().await;
         ground.scale(2).await;
         let are_two = |all: &[DynamicObject]| all.len() == 2 && all.iter().all(|it| has(it, "Initialized", "True"));

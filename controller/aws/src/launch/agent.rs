@@ -1,10 +1,13 @@
 //! What the user data of a launch template say to the node's agent: where the controller is, and the template's secret.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Taint;
 use muster_api::taints;
 use muster_bootstrap::agent_config::{self, AgentConfig, AgentSpec, Expectation, Secret};
 use muster_bootstrap::node_class::MergeFault;
 use muster_bootstrap::userdata::UserData;
+use muster_cloud::LaunchRequest;
 use muster_link::{LaunchKey, Pins, SecretHash};
 
 use super::content::Template;
@@ -38,7 +41,7 @@ impl Controller {
         &self,
         template: &mut Template,
         family: AmiFamily,
-        taints: &[Taint],
+        request: &LaunchRequest,
     ) -> Result<Option<Told>, MergeFault> {
         let written = UserData::read(template.user_data.as_bytes(), "user-data");
         if !matches!(AgentConfig::find(&written), Ok(None)) {
@@ -51,13 +54,23 @@ impl Controller {
                 certificate_authority: self.certificate_authority.clone(),
                 launch_token: Secret::new(token.clone()),
             }),
-            expect: Expectation { taints: expected(family, taints), ..Expectation::default() },
+            expect: Expectation {
+                taints: expected(family, &request.taints),
+                resources: devices(&request.requests),
+                ..Expectation::default()
+            },
             ..AgentSpec::default()
         });
         template.user_data = config.put(bootstrap_family(family), &template.user_data)?;
         let pins = Pins::of_pem(&self.certificate_authority).unwrap_or_default();
         Ok(Some(Told { secret: SecretHash::of(&token), pins }))
     }
+}
+
+/// The devices that its pods ask for: what is named after a vendor, and counted.
+fn devices(requests: &BTreeMap<String, String>) -> BTreeMap<String, u64> {
+    let vendors = requests.iter().filter(|(name, _)| name.contains('/'));
+    vendors.filter_map(|(name, count)| Some((name.clone(), count.parse().ok().filter(|count| *count > 0)?))).collect()
 }
 
 /// What the node must register with. Images of an owner's own are told no taints.

@@ -301,7 +301,7 @@ impl Maker<'_> {
             tags: (*own).clone(),
             is_spot: self.capacity_type == CapacityType::Spot,
         };
-        let introduced = grounds.controller.map(|it| it.introduce(&mut template, family, &request.taints));
+        let introduced = grounds.controller.map(|it| it.introduce(&mut template, family, request));
         let told = introduced.transpose()?.flatten();
         if template.user_data.len() > LARGEST_USER_DATA {
             return Err(PlanError::UserDataTooLong(template.user_data.len()));
