@@ -17,6 +17,8 @@ mod dial;
 mod enrol;
 mod follow;
 mod keys;
+#[cfg(test)]
+mod skew;
 mod wire;
 
 use std::path::PathBuf;

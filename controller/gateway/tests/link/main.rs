@@ -10,4 +10,5 @@ mod identities;
 mod node;
 mod reports;
 mod rotation;
+mod skew;
 mod world;
