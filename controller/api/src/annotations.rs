@@ -57,6 +57,10 @@ pub const AGENT_EXPECTED: &str = "expected";
 pub const AGENT_SECRET: &str = "muster.dev/agent-secret";
 /// The key that the agent of a NodeClaim's node has enrolled with, by its SHA-256, and when.
 pub const AGENT_KEY: &str = "muster.dev/agent-key";
+/// The authorities that the agent of a NodeClaim's node believes, by the SHA-256 of their certificates.
+pub const AGENT_PINS: &str = "muster.dev/agent-pins";
+/// Asks for the authority that agents believe to be replaced; removed when that has begun.
+pub const ROTATE_AUTHORITY: &str = "muster.dev/rotate-authority";
 /// Allows the agent of a NodeClaim's node to enrol with another key, once: `true`.
 pub const AGENT_ENROL_AGAIN: &str = "muster.dev/agent-enrol-again";
 

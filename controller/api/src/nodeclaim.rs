@@ -31,6 +31,8 @@ use crate::schema;
     printcolumn = r#"{"name": "Zone", "type": "string", "jsonPath": ".metadata.labels.topology\\.kubernetes\\.io/zone"}"#,
     printcolumn = r#"{"name": "Node", "type": "string", "jsonPath": ".status.nodeName"}"#,
     printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name": "Agent", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"AgentReady\")].reason"}"#,
+    printcolumn = r#"{"name": "Verdict", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"NodeVerdict\")].reason"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name": "ImageID", "type": "string", "jsonPath": ".status.imageID", "priority": 1}"#,
     printcolumn = r#"{"name": "ID", "type": "string", "jsonPath": ".status.providerID", "priority": 1}"#,

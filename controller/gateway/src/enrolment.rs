@@ -15,7 +15,7 @@ use muster_proto::muster::enrolment_server::Enrolment;
 use muster_proto::muster::{
     ChallengeRequest, ChallengeResponse, Credential, EnrolRequest, EnrolResponse, RenewRequest, RenewResponse,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
@@ -33,7 +33,7 @@ const AGAIN: &str = "not yet: try again";
 /// Answers the RPCs.
 pub(crate) struct Enrolments<S> {
     pub(crate) sources: Arc<S>,
-    pub(crate) authority: Arc<Authority>,
+    pub(crate) authority: watch::Receiver<Arc<Authority>>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) nonces: Mutex<Nonces>,
@@ -142,7 +142,8 @@ impl<S: Sources> Enrolments<S> {
     }
 
     fn issue(&self, peer: &Peer, identity: &muster_link::NodeIdentity, addresses: &[IpAddr]) -> Result<Issued, Status> {
-        self.authority.node(identity, addresses, &peer.public_key_info, (self.clock)()).map_err(|error| {
+        let authority = Arc::clone(&self.authority.borrow());
+        authority.node(identity, addresses, &peer.public_key_info, (self.clock)()).map_err(|error| {
             tracing::error!(%error, instance = identity.instance, "no certificate can be made");
             Status::internal("no certificate can be made")
         })

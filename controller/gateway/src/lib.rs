@@ -29,7 +29,7 @@ mod rules;
 mod sources;
 mod trust;
 
-pub use self::authority::{Authority, AuthorityFault, Material};
+pub use self::authority::{AUTHORITY_LIFE, Authority, AuthorityFault, Material, NODE_LIFE, Pair};
 pub use self::limits::Limits;
 pub use self::listen::{Gateway, serve};
 pub use self::peer::Peer;

@@ -16,26 +16,22 @@ use muster_proto::answer::{HealthOf, Statuses};
 use muster_proto::health::health_server::HealthServer;
 use muster_proto::muster::enrolment_server::EnrolmentServer;
 use muster_proto::muster::node_reports_server::NodeReportsServer;
-use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs::default_provider;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower::Service;
 
 use crate::admit::Gate;
-use crate::authority::{Authority, AuthorityFault};
+use crate::authority::Authority;
 use crate::enrolment::Enrolments;
 use crate::limits::{Addresses, Limits};
 use crate::peer::Peer;
 use crate::refusals::Refusals;
 use crate::reports::{Reports, Streams};
 use crate::sources::Sources;
-use crate::trust::KeyVerifier;
 
 /// Calls of one connection at once: a stream, a renewal, health.
 const CALLS: u32 = 8;
@@ -54,8 +50,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Gateway<S> {
     /// NodeClaims, EC2, STS.
     pub sources: Arc<S>,
-    /// Who certifies.
-    pub authority: Authority,
+    /// Who certifies: the latest counts for connections from then on, and those that are open are told whom to believe.
+    pub authority: watch::Receiver<Arc<Authority>>,
     /// What holds for every node.
     pub policy: Policy,
     /// What identity documents are verified with.
@@ -74,28 +70,19 @@ pub struct Gateway<S> {
 struct Shared<S> {
     gate: Arc<Gate<S>>,
     routes: Routes,
-    authority: Arc<Authority>,
-    acceptor: TlsAcceptor,
+    authority: watch::Receiver<Arc<Authority>>,
     handshakes: Semaphore,
     limits: Limits,
     clock: fn() -> Timestamp,
 }
 
 /// Serves until `shutdown` is there, and then until every call has ended or its grace is over.
-///
-/// # Errors
-/// No certificate can be made.
-pub async fn serve<S: Sources>(
-    gateway: Gateway<S>,
-    listener: TcpListener,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), AuthorityFault> {
+pub async fn serve<S: Sources>(gateway: Gateway<S>, listener: TcpListener, shutdown: impl Future<Output = ()>) {
     let Gateway { sources, authority, policy, certificates, limits, refusals, statuses, clock } = gateway;
-    let (authority, policy) = (Arc::new(authority), Arc::new(policy));
-    let acceptor = acceptor(&authority, clock())?;
+    let policy = Arc::new(policy);
     let enrolments = Enrolments {
         sources: Arc::clone(&sources),
-        authority: Arc::clone(&authority),
+        authority: authority.clone(),
         policy: Arc::clone(&policy),
         certificates: Arc::new(certificates),
         nonces: Mutex::new(Nonces::new(limits.nonces)),
@@ -104,14 +91,19 @@ pub async fn serve<S: Sources>(
         clock,
     };
     let gate = Arc::new(Gate { sources, policy, refusals: refusals.clone() });
-    let reports = Reports { gate: Arc::clone(&gate), streams: Streams::default(), interval: limits.report_interval };
+    let reports = Reports {
+        gate: Arc::clone(&gate),
+        streams: Streams::default(),
+        interval: limits.report_interval,
+        authority: authority.clone(),
+    };
     let routes = Routes::new(EnrolmentServer::new(enrolments).max_decoding_message_size(ENROLMENT))
         .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))
         .add_service(HealthServer::new(HealthOf(statuses)))
         .prepare();
     let (addresses, permits) = (Addresses::default(), Arc::new(Semaphore::new(limits.connections)));
     let handshakes = Semaphore::new(limits.handshakes);
-    let shared = Arc::new(Shared { gate, routes, authority, acceptor, handshakes, limits, clock });
+    let shared = Arc::new(Shared { gate, routes, authority, handshakes, limits, clock });
     let (ending_tx, ending) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
@@ -147,24 +139,6 @@ pub async fn serve<S: Sources>(
     drop(listener);
     let _nobody_is_connected = ending_tx.send(true);
     while connections.join_next().await.is_some() {}
-    Ok(())
-}
-
-fn acceptor(authority: &Authority, now: Timestamp) -> Result<TlsAcceptor, AuthorityFault> {
-    let provider = Arc::new(default_provider());
-    let (certificate, key) = authority.server(now)?;
-    let broken = |_| AuthorityFault::Material("key");
-    let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(broken)?
-        .with_client_cert_verifier(Arc::new(KeyVerifier(provider)))
-        .with_single_cert(vec![certificate], key)
-        .map_err(broken)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    // What a connection has proved counts for that connection: none is resumed.
-    config.send_tls13_tickets = 0;
-    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 async fn connection<S: Sources>(
@@ -174,15 +148,16 @@ async fn connection<S: Sources>(
     mut shutdown: watch::Receiver<bool>,
 ) {
     let Limits { handshake, age, grace, patience, .. } = shared.limits;
+    let authority = Arc::clone(&shared.authority.borrow());
     let shake = async {
         let _permit = shared.handshakes.acquire().await.ok()?;
         stream.set_nodelay(true).ok()?;
-        shared.acceptor.accept(stream).await.ok()
+        authority.acceptor().accept(stream).await.ok()
     };
     let (ending_tx, ending) = watch::channel(false);
     let identified = timeout(handshake, shake).await.ok().flatten().and_then(|stream| {
         let certificate = stream.get_ref().1.peer_certificates()?.first()?;
-        let peer = Peer::new(certificate, from.ip(), shared.authority.trust(), (shared.clock)(), ending)?;
+        let peer = Peer::new(certificate, from.ip(), authority.trust(), (shared.clock)(), ending)?;
         Some((stream, peer))
     });
     let Some((stream, peer)) = identified else {

@@ -1,6 +1,7 @@
 //! What nodes say, read once: bounded, in the controller's own types. Their text is shown to people, so it has no control characters.
 
 use jiff::Timestamp;
+use muster_link::Pins;
 use muster_proto::muster as wire;
 use tonic::Status;
 
@@ -24,6 +25,8 @@ pub enum Message {
         agent_version: String,
         /// The boot that it is about.
         boot_id: String,
+        /// The authorities that it believes; none if it cannot be told others.
+        pins: Pins,
     },
     /// How the node stands.
     Report(Report),
@@ -179,6 +182,7 @@ impl Message {
             Wire::Hello(hello) => Some(Self::Hello {
                 agent_version: line(&hello.agent_version, NAME, "hello.agent_version")?,
                 boot_id: line(&hello.boot_id, NAME, "hello.boot_id")?,
+                pins: Pins::of_bytes(hello.authorities.iter().map(Vec::as_slice)),
             }),
             Wire::Report(report) => Some(Self::Report(self::report(report)?)),
             Wire::Notice(notice) => {

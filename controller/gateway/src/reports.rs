@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::admit::Gate;
+use crate::authority::Authority;
 use crate::peer::Peer;
 use crate::read::{Message, Report};
 use crate::sources::Sources;
@@ -30,6 +31,7 @@ pub(crate) struct Reports<S> {
     pub(crate) gate: Arc<Gate<S>>,
     pub(crate) streams: Streams,
     pub(crate) interval: Duration,
+    pub(crate) authority: watch::Receiver<Arc<Authority>>,
 }
 
 /// The streams of this replica, by instance: each node has one.
@@ -60,6 +62,8 @@ struct Conversation<S> {
     requests: Streaming<FollowRequest>,
     allowance: Allowance,
     interval: Duration,
+    /// Whom the node is to believe.
+    authority: watch::Receiver<Arc<Authority>>,
     has_said_hello: bool,
     /// The latest report that is not kept yet.
     waiting: Option<Report>,
@@ -74,6 +78,8 @@ enum Event {
     Replaced,
     Ending,
     Due,
+    /// Somebody else is to be believed.
+    Authority,
     Request(Option<FollowRequest>),
 }
 
@@ -141,6 +147,7 @@ impl<S: Sources> NodeReports for Reports<S> {
             requests: request.into_inner(),
             allowance: Allowance::new(now),
             interval: self.interval,
+            authority: self.authority.clone(),
             has_said_hello: false,
             waiting: None,
             latest: None,
@@ -171,11 +178,14 @@ impl<S: Sources> Conversation<S> {
             _ = self.place.replaced.changed() => Event::Replaced,
             _ = self.peer.ending.wait_for(|ending| *ending) => Event::Ending,
             () = sleep_until(self.due), if self.waiting.is_some() => Event::Due,
+            // If nobody can say so any more, it stays as it was.
+            Ok(()) = self.authority.changed(), if self.has_said_hello => Event::Authority,
             request = self.requests.message() => Event::Request(request?),
         };
         match event {
             Event::Replaced => Err(Status::aborted("the node has another stream")),
             Event::Ending => self.last().await,
+            Event::Authority => Ok(Next::Answer(self.configuration())),
             Event::Request(Some(request)) => self.hear(request).await,
             // The node has said what it had to say.
             Event::Request(None) if self.waiting.is_none() => Ok(Next::End),
@@ -191,6 +201,13 @@ impl<S: Sources> Conversation<S> {
         }
     }
 
+    /// What is wanted of the node now.
+    fn configuration(&mut self) -> Answer {
+        let report_interval_ms = u32::try_from(self.interval.as_millis()).unwrap_or(u32::MAX);
+        let authorities = self.authority.borrow_and_update().pinned().to_string();
+        Answer::Configuration(Configuration { report_interval_ms, authorities })
+    }
+
     async fn hear(&mut self, request: FollowRequest) -> Result<Next, Status> {
         if !self.allowance.take(Instant::now()) {
             self.gate.refusals.count("TooManyMessages");
@@ -201,11 +218,14 @@ impl<S: Sources> Conversation<S> {
         let message = Message::read(request).inspect_err(|_| self.gate.refusals.count("MessageMalformed"))?;
         match message {
             None => Ok(Next::Nothing),
-            Some(Message::Hello { agent_version, boot_id }) => {
+            Some(Message::Hello { agent_version, boot_id, pins }) => {
                 tracing::debug!(instance = self.node.instance, agent_version, boot_id, "a node is connected");
-                self.has_said_hello = true;
-                let interval = u32::try_from(self.interval.as_millis()).unwrap_or(u32::MAX);
-                Ok(Next::Answer(Answer::Configuration(Configuration { report_interval_ms: interval })))
+                if !pins.is_empty() {
+                    self.gate.sources.believed(&self.node, pins).await;
+                }
+                // Said again, it is about what it was told last.
+                let is_first = !std::mem::replace(&mut self.has_said_hello, true);
+                Ok(if is_first { Next::Answer(self.configuration()) } else { Next::Nothing })
             }
             Some(_) if !self.has_said_hello => {
                 self.gate.refusals.count("MessageMalformed");

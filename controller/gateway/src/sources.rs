@@ -1,7 +1,7 @@
 //! What the gateway asks of the rest of the controller, and writes through it.
 
 use muster_link::sts::SignedRequest;
-use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity};
+use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 
 use crate::read::{LogBundle, Notice, Report};
 
@@ -43,6 +43,9 @@ pub trait Sources: Send + Sync + 'static {
 
     /// Keeps what a node says. Answered when it would survive the end of this replica.
     fn keep(&self, node: &NodeIdentity, report: Report) -> impl Future<Output = Result<(), Unavailable>> + Send;
+
+    /// A node says which authorities it believes.
+    fn believed(&self, node: &NodeIdentity, pins: Pins) -> impl Future<Output = ()> + Send;
 
     /// The cloud takes a node's instance back.
     fn notice(&self, node: &NodeIdentity, notice: Notice) -> impl Future<Output = ()> + Send;

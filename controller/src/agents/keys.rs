@@ -1,108 +1,148 @@
-//! The keys that agents are served with: in a Secret, made by whoever comes first, the same for all replicas and all their lives.
+//! The keys that agents are served with, as a Secret holds them. Pure.
 //!
-//! They are made anew when somebody deletes the Secret: replicas that start afterwards have the new ones. Nodes that were launched
-//! before then do not know the controller any more; they are nodes as before, but say nothing, until they are replaced.
+//! They are made anew when somebody deletes the Secret. Nodes that are not connected at that moment do not know the controller any
+//! more; they are nodes as before, but say nothing, until they are replaced. Without that loss they are replaced by [`super::rotation`].
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::PostParams;
-use kube::{Api, Client};
-use muster_gateway::{Authority, Material};
+use muster_api::annotations;
+use muster_gateway::{Authority, AuthorityFault, Pair};
 use muster_link::{LAUNCH_KEY_BYTES, LaunchKey};
-use tokio::time::sleep;
 
-use super::FIELD_MANAGER;
+use super::rotation::{Authorities, Former, Next};
 
 /// Name of the Secret.
-pub(crate) const SECRET: &str = "muster-agents";
-/// What it holds: the authority's certificate and key, certificates of authorities before it, and what launch secrets are made by.
+pub(super) const SECRET: &str = "muster-agents";
+/// What it holds: the authority that signs, and since when.
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";
-const TRUSTED: &str = "trusted.crt";
+const SINCE: &str = "ca.since";
+/// The one that comes next, its certificate by the present one, and since when it is known.
+const NEXT_CERTIFICATE: &str = "next.crt";
+const NEXT_KEY: &str = "next.key";
+const NEXT_VOUCHED: &str = "next.cross.crt";
+const NEXT_SINCE: &str = "next.since";
+/// The one before it, the present one's certificate by it, and when it was replaced.
+const FORMER_CERTIFICATE: &str = "trusted.crt";
+const FORMER_VOUCHED: &str = "cross.crt";
+const FORMER_SINCE: &str = "trusted.since";
+/// What launch secrets are made by.
 const LAUNCH: &str = "launch.key";
-/// Until the API server is asked again: it is not there, or the Secret cannot be used.
-const RETRY: Duration = Duration::from_secs(10);
 
 /// The keys.
 pub(super) struct Keys {
-    pub(super) authority: Authority,
+    pub(super) authorities: Authorities,
+    /// As the gateway takes them.
+    pub(super) authority: Arc<Authority>,
     pub(super) launch: LaunchKey,
+    /// Whether somebody has asked for another authority.
+    pub(super) is_asked: bool,
+    /// Where they stand.
+    pub(super) secret: Secret,
 }
 
 /// Why there are none.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
-    #[error("the Secret `{SECRET}` cannot be read or made: {0}")]
+pub(super) enum Fault {
+    #[error("the Secret `{SECRET}` cannot be read or written: {0}")]
     Kube(#[from] kube::Error),
     #[error("the Secret `{SECRET}` lacks `{0}`, or it cannot be read")]
     Missing(&'static str),
     #[error("the Secret `{SECRET}`: {0}")]
-    Authority(#[from] muster_gateway::AuthorityFault),
+    Authority(#[from] AuthorityFault),
     #[error("there are no random numbers")]
     NoRandom,
 }
 
-/// Waits for the keys: those that are there, or new ones.
-pub(super) async fn have(client: &Client, namespace: &str, clock: fn() -> Timestamp) -> Keys {
-    let mut told = String::new();
-    loop {
-        match ask(client, namespace, clock()).await {
-            Ok(keys) => return keys,
-            Err(fault) => {
-                let why = fault.to_string();
-                if why != told {
-                    tracing::error!(namespace, why, "agents cannot be served yet");
-                    told = why;
-                }
-                sleep(RETRY).await;
-            }
-        }
-    }
-}
-
-async fn ask(client: &Client, namespace: &str, now: Timestamp) -> Result<Keys, Fault> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    if let Some(there) = secrets.get_opt(SECRET).await? {
-        return read(&there, now);
-    }
-    let made = make(now)?;
-    // Never an apply: of two replicas that come at once the second must not replace what the first has made.
-    let parameters = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-    match secrets.create(&parameters, &made).await {
-        Ok(made) => {
-            tracing::info!(namespace, secret = SECRET, "keys for agents have been made");
-            read(&made, now)
-        }
-        Err(kube::Error::Api(status)) if status.code == 409 => read(&secrets.get(SECRET).await?, now),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn make(now: Timestamp) -> Result<Secret, Fault> {
-    let Material { certificate, key, trusted: _ } = Material::make(now)?;
+/// New keys, in a Secret that is not there yet.
+pub(super) fn make(now: Timestamp) -> Result<Secret, Fault> {
+    let authorities = Authorities::of(Pair::make(now)?, Some(now));
     let mut bytes = [0; LAUNCH_KEY_BYTES];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Fault::NoRandom)?;
-    let texts = [(CERTIFICATE, certificate), (KEY, key), (LAUNCH, LaunchKey::new(bytes).expose())];
-    let data = texts.map(|(name, text)| (name.to_owned(), ByteString(text.into_bytes())));
+    let launch = (LAUNCH.to_owned(), ByteString(LaunchKey::new(bytes).expose().into_bytes()));
     let labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), "muster".to_owned())]);
     let metadata = ObjectMeta { name: Some(SECRET.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
-    Ok(Secret { metadata, data: Some(data.into()), type_: Some("Opaque".to_owned()), ..Secret::default() })
+    let bare = Secret { metadata, data: Some([launch].into()), type_: Some("Opaque".to_owned()), ..Secret::default() };
+    Ok(with(bare, &authorities))
 }
 
-fn read(secret: &Secret, now: Timestamp) -> Result<Keys, Fault> {
-    let text = |name: &'static str| {
-        let bytes = secret.data.as_ref().and_then(|data| data.get(name));
-        bytes.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok()).ok_or(Fault::Missing(name))
-    };
-    let (certificate, key) = (text(CERTIFICATE)?, text(KEY)?);
-    let material = Material { certificate, key, trusted: text(TRUSTED).unwrap_or_default() };
-    let launch = LaunchKey::parse(text(LAUNCH)?.trim()).ok_or(Fault::Missing(LAUNCH))?;
-    Ok(Keys { authority: Authority::read(&material, now)?, launch })
+/// The Secret with other authorities; what else it holds stays.
+fn with(mut secret: Secret, authorities: &Authorities) -> Secret {
+    let Authorities { signing, since, next, former } = authorities;
+    let moment = |at: &Timestamp| at.to_string();
+    let (next, former) = (next.as_ref(), former.as_ref());
+    let entries = [
+        (CERTIFICATE, Some(signing.certificate.clone())),
+        (KEY, Some(signing.key.clone())),
+        (SINCE, since.as_ref().map(moment)),
+        (NEXT_CERTIFICATE, next.map(|it| it.pair.certificate.clone())),
+        (NEXT_KEY, next.map(|it| it.pair.key.clone())),
+        (NEXT_VOUCHED, next.map(|it| it.vouched.clone())),
+        (NEXT_SINCE, next.map(|it| moment(&it.since))),
+        (FORMER_CERTIFICATE, former.map(|it| it.certificate.clone())),
+        (FORMER_VOUCHED, former.map(|it| it.vouched.clone())),
+        (FORMER_SINCE, former.and_then(|it| it.since.as_ref().map(moment))),
+    ];
+    let data = secret.data.get_or_insert_default();
+    for (name, text) in entries {
+        match text {
+            Some(text) => drop(data.insert(name.to_owned(), ByteString(text.into_bytes()))),
+            None => drop(data.remove(name)),
+        }
+    }
+    secret
+}
+
+impl Keys {
+    /// Reads them.
+    pub(super) fn read(secret: Secret, now: Timestamp) -> Result<Self, Fault> {
+        let find = |name: &str| {
+            let bytes = &secret.data.as_ref()?.get(name)?.0;
+            String::from_utf8(bytes.clone()).ok()
+        };
+        let text = |name: &'static str| find(name).ok_or(Fault::Missing(name));
+        let moment = |name| find(name).and_then(|text| text.trim().parse::<Timestamp>().ok());
+        let made = secret.metadata.creation_timestamp.as_ref().map(|at| at.0);
+        let next = match find(NEXT_CERTIFICATE) {
+            Some(certificate) => Some(Next {
+                pair: Pair { certificate, key: text(NEXT_KEY)? },
+                vouched: text(NEXT_VOUCHED)?,
+                since: moment(NEXT_SINCE).ok_or(Fault::Missing(NEXT_SINCE))?,
+            }),
+            None => None,
+        };
+        let former = find(FORMER_CERTIFICATE).filter(|text| !text.trim().is_empty()).map(|certificate| Former {
+            certificate,
+            vouched: find(FORMER_VOUCHED).unwrap_or_default(),
+            since: moment(FORMER_SINCE),
+        });
+        let signing = Pair { certificate: text(CERTIFICATE)?, key: text(KEY)? };
+        let authorities = Authorities { signing, since: moment(SINCE).or(made), next, former };
+        let authority = Arc::new(Authority::read(&authorities.material(), now)?);
+        let launch = LaunchKey::parse(text(LAUNCH)?.trim()).ok_or(Fault::Missing(LAUNCH))?;
+        let asked = secret.metadata.annotations.as_ref();
+        let is_asked = asked.is_some_and(|all| all.contains_key(annotations::ROTATE_AUTHORITY));
+        Ok(Self { authorities, authority, launch, is_asked, secret })
+    }
+
+    /// The Secret with what comes after these, if it is still the one that was read. Whoever has asked is `answered`, or still waits.
+    pub(super) fn followed_by(&self, authorities: &Authorities, answered: bool) -> Secret {
+        let mut secret = with(self.secret.clone(), authorities);
+        if answered && let Some(all) = secret.metadata.annotations.as_mut() {
+            all.remove(annotations::ROTATE_AUTHORITY);
+        }
+        secret
+    }
+
+    /// Which Secret it was, and how it stood.
+    pub(super) fn version(&self) -> (Option<&str>, Option<&str>) {
+        (self.secret.metadata.uid.as_deref(), self.secret.metadata.resource_version.as_deref())
+    }
 }
 
 #[cfg(test)]
@@ -114,11 +154,42 @@ mod tests {
     #[test]
     fn what_is_made_is_read_again_and_each_is_another() {
         let made = make(NOW).unwrap();
-        let (one, again) = (read(&made, NOW).unwrap(), read(&made, NOW).unwrap());
-        assert_eq!(one.authority.certificate_pem(), again.authority.certificate_pem());
+        let (one, again) = (Keys::read(made.clone(), NOW).unwrap(), Keys::read(made, NOW).unwrap());
+        assert_eq!(one.authorities, again.authorities);
         assert_eq!(one.launch, again.launch);
-        let other = read(&make(NOW).unwrap(), NOW).unwrap();
-        assert!(other.launch != one.launch && other.authority.certificate_pem() != one.authority.certificate_pem());
+        let other = Keys::read(make(NOW).unwrap(), NOW).unwrap();
+        assert!(other.launch != one.launch && other.authorities != one.authorities);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_the_rest_stays() {
+        let mut made = make(NOW).unwrap();
+        made.metadata.annotations = Some(BTreeMap::from([
+            (annotations::ROTATE_AUTHORITY.to_owned(), "yes".to_owned()),
+            ("example.com/theirs".to_owned(), "x".to_owned()),
+        ]));
+        made.data.as_mut().unwrap().insert("theirs".to_owned(), ByteString(b"x".to_vec()));
+        let keys = Keys::read(made, NOW).unwrap();
+        assert!(keys.is_asked);
+        let introduced = keys.authorities.clone().introduce(NOW).unwrap();
+        let replaced = introduced.clone().replace(NOW);
+        for (authorities, answered) in [(&introduced, true), (&replaced, false), (&replaced.clone().retire(), false)] {
+            let read = Keys::read(keys.followed_by(authorities, answered), NOW).unwrap();
+            assert_eq!(&read.authorities, authorities);
+            assert_eq!(read.is_asked, !answered);
+            assert_eq!(read.launch, keys.launch);
+            assert!(read.secret.data.unwrap().contains_key("theirs"));
+            assert!(read.secret.metadata.annotations.unwrap().contains_key("example.com/theirs"));
+        }
+    }
+
+    #[test]
+    fn a_secret_of_before_rotations_is_as_old_as_it_is() {
+        let mut old = make(NOW).unwrap();
+        old.data.as_mut().unwrap().remove(SINCE);
+        assert_eq!(Keys::read(old.clone(), NOW).unwrap().authorities.since, None);
+        old.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(NOW));
+        assert_eq!(Keys::read(old, NOW).unwrap().authorities.since, Some(NOW));
     }
 
     #[test]
@@ -130,10 +201,14 @@ mod tests {
                 Some(text) => drop(data.insert(name.to_owned(), ByteString(text.as_bytes().to_vec()))),
                 None => drop(data.remove(name)),
             }
-            read(&secret, NOW).err().unwrap().to_string()
+            Keys::read(secret, NOW).err().unwrap().to_string()
         };
         assert_eq!(broken(KEY, None), "the Secret `muster-agents` lacks `ca.key`, or it cannot be read");
         assert_eq!(broken(LAUNCH, Some("hush")), "the Secret `muster-agents` lacks `launch.key`, or it cannot be read");
         assert_eq!(broken(KEY, Some("hush")), "the Secret `muster-agents`: the authority's `key` cannot be read");
+        assert_eq!(
+            broken(NEXT_CERTIFICATE, Some("x")),
+            "the Secret `muster-agents` lacks `next.key`, or it cannot be read"
+        );
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Secret `muster-agents` ──► keys ──┬─► gateway: 9443, health 8082          (every replica)
-//!                                     └─► Vouch::tell: what launches put into user data
+//!            ▲          (pure)        ├─► Vouch::tell: what launches put into user data
+//!            └── keeper ◄─────────────┴── rotation: when the authority is replaced   (pure)
 //!
 //!   gateway ──► Sources ──┬─ launch ◄── Picture: NodeClaim, its class, its Node        launches (pure)
 //!                         ├─ describe, ask_sts, roles ◄── Vouch: EC2, IAM, STS
@@ -19,13 +20,16 @@ use std::sync::Arc;
 
 use muster_link::document::Certificates;
 
+mod keeper;
 mod keys;
 mod launches;
+mod rotation;
 mod said;
 mod serve;
 mod sources;
 mod vouch;
 
+pub use self::rotation::Rotation;
 pub use self::serve::{Address, AddressFault};
 pub(crate) use self::serve::{Place, Served};
 pub use self::vouch::{Asked, Home, Reachable, Vouch};
@@ -50,6 +54,8 @@ pub struct Options {
     pub address: Address,
     /// What instance identity documents are verified with.
     pub certificates: Certificates,
+    /// How the authority that agents believe is replaced.
+    pub rotation: Rotation,
 }
 
 /// Who our changes are attributed to in `metadata.managedFields`: facts, not decisions.

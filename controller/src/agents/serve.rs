@@ -9,7 +9,6 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use muster_gateway::{Gateway, Limits, Refusals, health};
-use muster_link::document::Certificates;
 use muster_link::{Policy, Proofs};
 use muster_proto::answer::Statuses;
 use muster_proto::health::health_check_response::ServingStatus;
@@ -19,7 +18,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::Options;
-use super::keys::{Keys, have};
+use super::keeper::Keeper;
+use super::keys::Keys;
 use super::sources::Live;
 use super::vouch::{Home, Reachable, Vouch};
 use crate::watch::Picture;
@@ -105,9 +105,8 @@ impl Served {
                 Err(error) => format!("health is served no more: {error}"),
             }
         });
-        let address = options.address.to_string();
-        let certificates = options.certificates.clone();
-        tasks.spawn(async move { serve(address, certificates, agents, place, (statuses_tx, statuses)).await });
+        let options = options.clone();
+        tasks.spawn(async move { serve(options, agents, place, (statuses_tx, statuses)).await });
         Ok(Self { agents: addresses.0, health: addresses.1, tasks })
     }
 
@@ -127,19 +126,26 @@ fn standing(is_synced: bool, is_serving: bool) -> Statuses {
 }
 
 async fn serve(
-    address: String,
-    certificates: Certificates,
+    options: Options,
     listener: TcpListener,
     place: Place,
     (statuses_tx, statuses): (watch::Sender<Statuses>, watch::Receiver<Statuses>),
 ) -> String {
+    let Options { address, certificates, rotation, port: _, health_port: _ } = options;
     let Place { picture, client, namespace, cloud, refusals, clock } = place;
     // Nobody is admitted by a picture that is not whole.
     picture.synced().await;
     statuses_tx.send_replace(standing(true, false));
-    let Keys { authority, launch } = have(&client, &namespace, clock).await;
+    let keeper = Keeper::new(&client, &namespace, picture.clone(), rotation, clock);
+    let keys = keeper.have().await;
     let Home { cluster, partition, account, region } = home(&*cloud).await;
-    cloud.tell(Reachable { address, certificate_authority: authority.certificate_pem().to_owned(), key: launch });
+    let reachable = |Keys { authority, launch, .. }: &Keys| Reachable {
+        address: address.to_string(),
+        certificate_authority: authority.pinned().to_string(),
+        key: launch.clone(),
+    };
+    cloud.tell(reachable(&keys));
+    let (authority_tx, authority) = watch::channel(Arc::clone(&keys.authority));
     if !certificates.regions().any(|known| known == region) {
         tracing::error!(
             region,
@@ -147,7 +153,7 @@ async fn serve(
         );
     }
     let gateway = Gateway {
-        sources: Arc::new(Live::new(picture, client, cloud, clock)),
+        sources: Arc::new(Live::new(picture, client, Arc::clone(&cloud), clock)),
         authority,
         policy: Policy { cluster, partition, account, region, proofs: Proofs::All, enrol_within: ENROL_WITHIN },
         certificates,
@@ -157,9 +163,13 @@ async fn serve(
         clock,
     };
     statuses_tx.send_replace(standing(true, true));
-    match muster_gateway::serve(gateway, listener, std::future::pending()).await {
-        Ok(()) => "agents are served no more".to_owned(),
-        Err(error) => format!("agents are served no more: {error}"),
+    let keep = keeper.keep(keys, |keys| {
+        authority_tx.send_replace(Arc::clone(&keys.authority));
+        cloud.tell(reachable(keys));
+    });
+    tokio::select! {
+        () = muster_gateway::serve(gateway, listener, std::future::pending()) => "agents are served no more".to_owned(),
+        never = keep => match never {},
     }
 }
 

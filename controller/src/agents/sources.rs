@@ -10,7 +10,7 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations};
 use muster_gateway::{LogBundle, Notice, NoticeKind, Recorded, Report, Sources, Unavailable};
 use muster_link::sts::SignedRequest;
-use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity};
+use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use serde_json::{Value, json};
 
 use super::launches::{enrolled, instance_of, launch, written};
@@ -40,7 +40,8 @@ pub(super) struct Live {
 struct Known {
     /// Names of claims by instance.
     claims: HashMap<String, String>,
-    /// By claim: what was recorded here a moment ago, which the picture may not show yet.
+    /// By UID of the claim: what was recorded here a moment ago, which the picture may not show yet. Not by name, which the next claim
+    /// for the same pods may have.
     recorded: BTreeMap<String, Enrolled>,
 }
 
@@ -89,7 +90,7 @@ impl Live {
         let (shown, now) = (enrolled(claim), (self.clock)());
         let mut known = self.known();
         known.recorded.retain(|_, one| now.duration_since(one.at) < LAG);
-        let recorded = known.recorded.get(claim.metadata.name.as_deref()?).copied();
+        let recorded = known.recorded.get(claim.metadata.uid.as_deref()?).copied();
         match (shown, recorded) {
             (Some(shown), Some(recorded)) if recorded.at <= shown.at => Some(shown),
             (shown, recorded) => recorded.or(shown),
@@ -189,7 +190,9 @@ impl Sources for Live {
                 Err(Lost::Answer(error)) => return Err(error),
                 Err(Lost::Claim | Lost::Race) => return Ok(Recorded::Changed),
             };
-            if enrolled(&seen).map(|it| it.key) != before {
+            // What was decided about is the claim in the picture: one of that name may be another by now.
+            let uid = self.picture.glance().claim(claim).and_then(|it| it.metadata.uid.clone());
+            if uid.is_none() || uid != seen.metadata.uid || enrolled(&seen).map(|it| it.key) != before {
                 return Ok(Recorded::Changed);
             }
             let mut all = json!({ annotations::AGENT_KEY: written(wanted) });
@@ -198,7 +201,7 @@ impl Sources for Live {
             }
             match self.change(&seen, false, json!({"metadata": {"annotations": all}})).await {
                 Ok(()) => {
-                    self.known().recorded.insert(claim.to_owned(), *wanted);
+                    self.known().recorded.extend(uid.map(|uid| (uid, *wanted)));
                     return Ok(Recorded::Written);
                 }
                 Err(Lost::Answer(error)) => return Err(error),
@@ -215,6 +218,31 @@ impl Sources for Live {
             tracing::warn!(instance = node.instance, code, "a node says that it cannot become one");
         }
         self.have_said(&node.instance, |claim| Some(json!(said::conditions(claim, &report, now)?))).await
+    }
+
+    async fn believed(&self, node: &NodeIdentity, pins: Pins) {
+        let Some((mut claim, _)) = self.claim_of(&node.instance) else { return };
+        let said = pins.to_string();
+        for _ in 0..TRIES {
+            let written = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::AGENT_PINS));
+            if written == Some(&said) {
+                return;
+            }
+            let body = json!({"metadata": {"annotations": {annotations::AGENT_PINS: &said}}});
+            match self.change(&claim, false, body).await {
+                Ok(()) | Err(Lost::Claim) => return,
+                // It is said again on the next connection.
+                Err(Lost::Answer(error)) => {
+                    tracing::warn!(%error, instance = node.instance, "whom a node believes cannot be written down");
+                    return;
+                }
+                Err(Lost::Race) => {}
+            }
+            match self.fresh(claim.metadata.name.as_deref().unwrap_or_default()).await {
+                Ok(now) if instance_of(&now) == Some(node.instance.as_str()) => claim = now,
+                _ => return,
+            }
+        }
     }
 
     async fn notice(&self, node: &NodeIdentity, notice: Notice) {

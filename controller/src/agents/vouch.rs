@@ -31,7 +31,7 @@ pub struct Home {
 pub struct Reachable {
     /// `host:port`
     pub address: String,
-    /// What the controller's certificate chains to (PEM).
+    /// What the controller's certificate chains to (PEM): one authority, or the next one too.
     pub certificate_authority: String,
     /// What the secrets of launch templates are made by.
     pub key: LaunchKey,

@@ -311,7 +311,7 @@ fn of_agents(
         }
     };
     let (port, health_port) = (Port::Number(port), Port::Number(health_port));
-    Ok(agents::Options { port, health_port, address, certificates })
+    Ok(agents::Options { port, health_port, address, certificates, rotation: agents::Rotation::default() })
 }
 
 fn is_url(text: &str) -> bool {

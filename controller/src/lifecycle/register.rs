@@ -141,6 +141,7 @@ fn is_shared(key: &str) -> bool {
         annotations::DISRUPTION,
         annotations::REPLACES,
         annotations::AGENT_SECRET,
+        annotations::AGENT_PINS,
         annotations::AGENT_KEY,
         annotations::AGENT_ENROL_AGAIN,
     ];

@@ -1,10 +1,10 @@
-//! A connection to the controller: its authority is pinned in the user data, and nobody else is believed.
+//! A connection to the controller: its authority is pinned, in the user data or by what the controller has said since, and nobody else
+//! is believed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use muster_bootstrap::agent_config::Controller;
 use muster_link::GATEWAY_NAME;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -27,10 +27,10 @@ const ALIVE: Duration = Duration::from_secs(20);
 /// What the node comes with: certificates for its key, its own first.
 pub(super) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-pub(super) async fn dial(controller: &Controller, identity: Identity) -> Result<Channel, Fault> {
-    let address = controller.address.as_str();
+/// `believed`: certificates (PEM) of the authorities that may say who the controller is.
+pub(super) async fn dial(address: &str, believed: &str, identity: Identity) -> Result<Channel, Fault> {
     let fault = |error: &dyn std::fmt::Display| Fault::Way(address.to_owned(), error.to_string());
-    let config = config(&controller.certificate_authority, identity).map_err(|error| fault(&error))?;
+    let config = config(believed, identity).map_err(|error| fault(&error))?;
     let name = ServerName::try_from(GATEWAY_NAME).map_err(|error| fault(&error))?;
     let connect = async {
         let stream = TcpStream::connect(address).await?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use muster_link::Pins;
 use muster_proto::muster::follow_request::Message;
 use muster_proto::muster::follow_response::Message as Answer;
 use muster_proto::muster::node_reports_client::NodeReportsClient;
@@ -14,29 +15,60 @@ use tonic::transport::Channel;
 
 use super::Fault;
 use super::enrol::Credential;
+use super::keys::Keys;
 use super::wire::{Standing, notice, report};
 use crate::report::Report;
+use crate::service::log;
 
 /// Messages that wait for the controller to read them. A report that is not read yet is replaced by the next one, not followed.
 const QUEUE: usize = 1;
+
+/// Whom the node believes, and what its user data said of that.
+pub(super) struct Beliefs<'a> {
+    pub(super) keys: &'a mut Keys,
+    pub(super) written: &'a str,
+}
+
+impl Beliefs<'_> {
+    /// Whether the node believes others from now on. A controller that says nothing of it is an older one.
+    fn heed(&mut self, authorities: &str) -> bool {
+        let is_news = !authorities.is_empty() && self.keys.believe(self.written, authorities);
+        if is_news {
+            log("the controller has named the authorities to believe from now on");
+        }
+        is_news
+    }
+
+    /// Who speaks.
+    fn hello(&self, boot_id: &str) -> Message {
+        let pins = Pins::of_pem(self.keys.believed(self.written)).unwrap_or_default();
+        Message::Hello(Hello {
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            boot_id: boot_id.to_owned(),
+            authorities: pins.iter().map(|pin| pin.bytes().to_vec()).collect(),
+        })
+    }
+}
 
 /// Speaks until the connection ends.
 pub(super) async fn follow(
     channel: &Channel,
     credential: &mut Credential,
+    mut beliefs: Beliefs<'_>,
     reports: &mut watch::Receiver<Report>,
 ) -> Result<(), Fault> {
     let (said, saying) = mpsc::channel(QUEUE);
     let boot_id = reports.borrow().boot_id.clone();
-    let hello = Hello { agent_version: env!("CARGO_PKG_VERSION").to_owned(), boot_id };
     let send = |message| FollowRequest { message: Some(message) };
     // There is room for the first.
-    let _nobody_reads_yet = said.try_send(send(Message::Hello(hello)));
+    let _nobody_reads_yet = said.try_send(send(beliefs.hello(&boot_id)));
     let mut answers = NodeReportsClient::new(channel.clone()).follow(ReceiverStream::new(saying)).await?.into_inner();
 
     let mut standing = Standing::default();
     let mut sequence = 0;
     let mut interval = Duration::ZERO;
+    // It believes others than it has said.
+    let mut has_news_of_itself = false;
     // What the cloud has announced, once it is told; told again on each connection, for the one before may have lost it.
     let mut announced = None;
     // When the next report may go, if there is one to go.
@@ -49,14 +81,19 @@ pub(super) async fn follow(
                 None => return Ok(()),
                 Some(answer) => if let Some(Answer::Configuration(wanted)) = answer.message {
                     interval = Duration::from_millis(wanted.report_interval_ms.into());
+                    has_news_of_itself |= beliefs.heed(&wanted.authorities);
                 },
             },
             changed = reports.changed() => {
                 changed.map_err(|_| Fault::Here("the agent is ending".to_owned()))?;
                 due = due.or_else(|| Some(Instant::now()));
             }
-            permit = ready(&said, due) => {
+            permit = ready(&said, if has_news_of_itself { Some(Instant::now()) } else { due }) => {
                 let permit = permit.map_err(|_| Fault::Here("the connection has ended".to_owned()))?;
+                if std::mem::take(&mut has_news_of_itself) {
+                    permit.send(send(beliefs.hello(&boot_id)));
+                    continue;
+                }
                 let now = Instant::now();
                 let current = reports.borrow_and_update().clone();
                 let news = notice(&current).filter(|news| announced.as_ref() != Some(news));

@@ -1,4 +1,5 @@
-//! The node's key: one for each boot, and those before it for as long as they may be the one that the controller knows.
+//! The node's key: one for each boot, and those before it for as long as they may be the one that the controller knows; and whom the
+//! node believes to be the controller, once it has been told of others than those of its user data.
 //!
 //! The file is written before the key is used. Whoever is interrupted between the two goes on with the key that the controller
 //! may know by then; after a reboot it is the old key that vouches for the new one.
@@ -7,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
-use muster_link::{KeyHash, Nonce, again_message};
+use muster_link::{Fingerprint, KeyHash, Nonce, Pins, again_message};
 use muster_proto::muster::PreviousKey;
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData, SigningKey};
 use rustls::pki_types::pem::PemObject;
@@ -23,6 +24,8 @@ use crate::service::log;
 const FILE: &str = "link.json";
 /// Keys of boots before this one that are kept: of one that was interrupted before the controller knew its key, and the one before.
 const BEFORE: usize = 2;
+/// Longest text of authorities (bytes).
+const AUTHORITIES: usize = 16 * 1024;
 
 /// What the file holds (keys in PEM).
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -32,6 +35,19 @@ struct Kept {
     key: String,
     /// The latest first.
     before: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told: Option<Told>,
+}
+
+/// Authorities that the controller has told the node to believe.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    /// Those of the user data that this began with (SHA-256, hexadecimal). With other user data it does not count: the disk is that
+    /// of another instance, from whose image this one was made.
+    instead_of: String,
+    /// Certificates (PEM).
+    authorities: String,
 }
 
 /// The key of this boot.
@@ -47,18 +63,18 @@ impl Keys {
         let path = folder.join(FILE);
         // A file that cannot be read is as good as none: an operator has to let the node in again.
         let read = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
-        let before = match read {
+        let (before, told) = match read {
             Some(kept) if kept.boot_id == boot_id && !boot_id.is_empty() => {
                 if let Ok(key) = KeyPair::from_pem(&kept.key) {
                     return Ok(Self { path, kept, key });
                 }
-                kept.before
+                (kept.before, kept.told)
             }
-            Some(Kept { key, before, .. }) => std::iter::once(key).chain(before).take(BEFORE).collect(),
-            None => Vec::new(),
+            Some(Kept { key, before, told, .. }) => (std::iter::once(key).chain(before).take(BEFORE).collect(), told),
+            None => (Vec::new(), None),
         };
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(io::Error::other)?;
-        let kept = Kept { boot_id: boot_id.to_owned(), key: key.serialize_pem(), before };
+        let kept = Kept { boot_id: boot_id.to_owned(), key: key.serialize_pem(), before, told };
         let keys = Self { path, kept, key };
         keys.write()?;
         Ok(keys)
@@ -77,6 +93,28 @@ impl Keys {
         if let Err(error) = self.write() {
             log(&format!("the keys of earlier boots cannot be removed: {error}"));
         }
+    }
+
+    /// Whom the node believes (PEM), if its user data say `written`.
+    pub(super) fn believed<'a>(&'a self, written: &'a str) -> &'a str {
+        let told = self.kept.told.as_ref().filter(|told| told.instead_of == digest(written));
+        told.map_or(written, |told| told.authorities.as_str())
+    }
+
+    /// The controller says whom to believe from now on. Whether these are others than before; what cannot be read changes nothing.
+    pub(super) fn believe(&mut self, written: &str, authorities: &str) -> bool {
+        if authorities == self.believed(written) {
+            return false;
+        }
+        if authorities.len() > AUTHORITIES || Pins::of_pem(authorities).is_none() {
+            log("what the controller says of its authorities cannot be read, and is passed over");
+            return false;
+        }
+        self.kept.told = Some(Told { instead_of: digest(written), authorities: authorities.to_owned() });
+        if let Err(error) = self.write() {
+            log(&format!("whom to believe is known until the agent ends, and cannot be written down: {error}"));
+        }
+        true
     }
 
     pub(super) fn hash(&self) -> KeyHash {
@@ -116,6 +154,10 @@ impl Keys {
     }
 }
 
+fn digest(text: &str) -> String {
+    Fingerprint::of(text.as_bytes()).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +179,29 @@ mod tests {
         second = Keys::of_boot(folder.path(), "3").unwrap();
         second.settle();
         assert_eq!(of(&Keys::of_boot(folder.path(), "3").unwrap(), 0), None);
+    }
+
+    #[test]
+    fn whom_it_believes_outlives_the_boot_but_not_the_instance() {
+        let pem = |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+        let (written, both, next) = (pem("AAAA"), pem("AAAA") + &pem("AAAB"), pem("AAAB"));
+        let folder = tempfile::tempdir().unwrap();
+        let of_boot = |boot: &str| Keys::of_boot(folder.path(), boot).unwrap();
+        let mut keys = of_boot("1");
+        assert_eq!(keys.believed(&written), written);
+        assert!(!keys.believe(&written, &written), "nothing new");
+        assert!(keys.believe(&written, &both) && !keys.believe(&written, &both));
+        assert!(keys.believe(&written, &next));
+        for (boot, what) in [("1", "an agent that is started again"), ("2", "a reboot")] {
+            assert_eq!(of_boot(boot).believed(&written), next, "{what}");
+        }
+        let of_another = pem("AAAC");
+        assert_eq!(of_boot("3").believed(&of_another), of_another, "an image was made of the disk");
+        let mut keys = of_boot("3");
+        for nonsense in ["", "x", &pem("?"), &next.repeat(AUTHORITIES)] {
+            assert!(!keys.believe(&written, nonsense));
+        }
+        assert_eq!(keys.believed(&written), next);
     }
 
     #[cfg(unix)]

@@ -17,6 +17,8 @@ mod dial;
 mod enrol;
 mod follow;
 mod keys;
+#[cfg(test)]
+mod skew;
 mod wire;
 
 use std::path::PathBuf;
@@ -163,15 +165,18 @@ impl Link {
         let Self { controller, region, endpoint, keys, credential, reports } = self;
         *credential = credential.take().filter(Credential::is_good);
         if credential.is_none() {
-            let channel = dial::dial(controller, keys.stranger()?).await?;
+            let believed = keys.believed(&controller.certificate_authority);
+            let channel = dial::dial(&controller.address, believed, keys.stranger()?).await?;
             let evidence = enrol::Evidence { controller, region, endpoint, keys };
             *credential = Some(evidence.enrol(&channel, tries).await?);
             keys.settle();
             log("the controller knows this node");
         }
         let Some(known) = credential.as_mut() else { return Ok(()) };
-        let channel = dial::dial(controller, keys.known(known.chain())?).await?;
-        let ended = follow::follow(&channel, known, reports).await;
+        let believed = keys.believed(&controller.certificate_authority);
+        let channel = dial::dial(&controller.address, believed, keys.known(known.chain())?).await?;
+        let beliefs = follow::Beliefs { keys, written: &controller.certificate_authority };
+        let ended = follow::follow(&channel, known, beliefs, reports).await;
         // The certificate may not speak any more: another enrolment, with the same key.
         if let Err(fault) = &ended
             && fault.code() == Some(Code::Unauthenticated)

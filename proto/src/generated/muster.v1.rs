@@ -855,7 +855,7 @@ pub mod follow_request {
         Bundle(super::LogBundle),
     }
 }
-/// Who speaks. The first message of a stream.
+/// Who speaks. The first message of a stream; said again when a part of it has changed.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Hello {
     /// Version of the agent, as `0.1.0`.
@@ -864,6 +864,10 @@ pub struct Hello {
     /// The boot that this is about, as Nodes name it.
     #[prost(string, tag = "2")]
     pub boot_id: ::prost::alloc::string::String,
+    /// The authorities that the agent believes: the SHA-256 of each one's certificate (DER). Empty from an agent that believes
+    /// those of its user data, whatever it is told.
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    pub authorities: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 /// How the node stands. At most 256 KiB, and no more than 200 findings.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1006,14 +1010,14 @@ pub struct LogBundle {
     #[prost(bytes = "vec", tag = "2")]
     pub content: ::prost::alloc::vec::Vec<u8>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FollowResponse {
     #[prost(oneof = "follow_response::Message", tags = "1, 2, 3")]
     pub message: ::core::option::Option<follow_response::Message>,
 }
 /// Nested message and enum types in `FollowResponse`.
 pub mod follow_response {
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Message {
         #[prost(message, tag = "1")]
         Acknowledgement(super::Acknowledgement),
@@ -1030,11 +1034,15 @@ pub struct Acknowledgement {
     pub sequence: u64,
 }
 /// What the controller wants of the node's agent. Sent after `hello`, and when it changes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Configuration {
     /// The least number of milliseconds between two reports; 0 is none.
     #[prost(uint32, tag = "1")]
     pub report_interval_ms: u32,
+    /// The certificates (PEM) of the authorities that the agent is to believe from now on, also after it has been started again, and
+    /// no others. Empty leaves it at those that it believes. At most 16 KiB.
+    #[prost(string, tag = "2")]
+    pub authorities: ::prost::alloc::string::String,
 }
 /// Asks for the log bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -64,6 +64,8 @@ pub struct Role {
     pub name: String,
     /// What metadata gives out.
     pub credentials: RoleCredentials,
+    /// Whether the cluster lets its instances in as nodes: it has an access entry.
+    pub is_mapped: bool,
 }
 
 /// The `MetadataOptions` of a launch template.

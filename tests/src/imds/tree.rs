@@ -88,7 +88,7 @@ fn put_interface(instance: &Instance, put: &mut impl FnMut(&str, &str)) {
 }
 
 fn put_role(instance: &Instance, now: &Now, time: Timestamp, put: &mut impl FnMut(&str, &str)) {
-    let Some(Role { name, credentials: own }) = &instance.role else { return };
+    let Some(Role { name, credentials: own, is_mapped: _ }) = &instance.role else { return };
     let time = time.saturating_add(now.clock).unwrap_or(time);
     let updated = seconds(time);
     let info = json!({
@@ -128,7 +128,8 @@ mod tests {
 
     fn ask(now: &Now, path: &str) -> Option<String> {
         let mut instance = Instance::new("i-0123456789abcdef0", Ipv4Addr::new(10, 0, 1, 5));
-        instance.role = Some(Role { name: "muster-node".to_owned(), credentials: RoleCredentials::default() });
+        instance.role =
+            Some(Role { name: "muster-node".to_owned(), credentials: RoleCredentials::default(), is_mapped: true });
         read(&instance, now, Timestamp::UNIX_EPOCH, path)
     }
 

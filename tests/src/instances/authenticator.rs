@@ -53,9 +53,9 @@ impl Authenticator {
         Ok(Self { known, server })
     }
 
-    /// Lets the node of `instance` in: its role has an access entry. One without a role stays out.
+    /// Lets the node of `instance` in, if its role has an access entry.
     pub fn admit(&self, instance: &Instance) {
-        if let Some(role) = &instance.role {
+        if let Some(role) = instance.role.as_ref().filter(|role| role.is_mapped) {
             let mut instances = self.known.instances.write().unwrap_or_else(PoisonError::into_inner);
             instances.insert(role.credentials.access_key_id.clone(), instance.clone());
         }

@@ -62,12 +62,21 @@ pub struct Bridge {
 }
 
 /// What is done to machines before they boot.
-type Change = Box<dyn Fn(&ec2::Instance, &mut Spec) + Send + Sync>;
+pub trait Alter: Send + Sync + 'static {
+    /// To what metadata say of the instance: its user data, its role, its options.
+    fn instance(&self, _of: &ec2::Instance, _instance: &mut Instance) {}
+
+    /// To the machine: its image, its hardware.
+    fn machine(&self, _of: &ec2::Instance, _spec: &mut Spec) {}
+}
+
+/// Nothing.
+impl Alter for () {}
 
 /// What became of the instances so far.
 struct State {
     site: Arc<Site>,
-    change: Change,
+    alter: Box<dyn Alter>,
     became: Mutex<Became>,
     /// Counts its changes.
     changes: watch::Sender<u64>,
@@ -88,19 +97,19 @@ struct Became {
 impl Bridge {
     /// Follows `ec2` from now on; instances that run already count as launched. `plan` says what becomes of each.
     pub fn start(site: &Arc<Site>, ec2: &Arc<Ec2>, plan: impl Fn(&ec2::Instance) -> Becomes + Send + 'static) -> Self {
-        Self::start_with(site, ec2, plan, |_, _| {})
+        Self::start_with(site, ec2, plan, ())
     }
 
-    /// As [`Self::start`]; `change` may alter each machine before it boots.
+    /// As [`Self::start`]; `alter` may alter each before it boots.
     pub fn start_with(
         site: &Arc<Site>,
         ec2: &Arc<Ec2>,
         plan: impl Fn(&ec2::Instance) -> Becomes + Send + 'static,
-        change: impl Fn(&ec2::Instance, &mut Spec) + Send + Sync + 'static,
+        alter: impl Alter,
     ) -> Self {
         let changes = watch::Sender::new(0);
-        let change = Box::new(change);
-        let state = Arc::new(State { site: Arc::clone(site), change, became: Mutex::default(), changes });
+        let alter = Box::new(alter);
+        let state = Arc::new(State { site: Arc::clone(site), alter, became: Mutex::default(), changes });
         let (follower, ec2) = (Arc::clone(&state), Arc::clone(ec2));
         let follows = tokio::spawn(async move {
             let mut events = ec2.events();
@@ -235,9 +244,10 @@ impl State {
             tokens_required: of.metadata.tokens_required,
             hop_limit: u8::try_from(of.metadata.hop_limit).unwrap_or(u8::MAX),
         };
+        self.alter.instance(of, &mut instance);
         let changed = |spec: &mut Spec| {
             spec.shape = shape;
-            (self.change)(of, spec);
+            self.alter.machine(of, spec);
         };
         let node = self.site.boot(instance, image, changed).await?;
         let came_too_late = {
@@ -322,5 +332,5 @@ fn role_of(instance: &ec2::Instance, ec2: &Ec2) -> Option<Role> {
     let Credentials { access_key_id, secret_access_key, session_token, .. } =
         ec2.instance_credentials(&name, &instance.id);
     let credentials = RoleCredentials { access_key_id, secret_access_key, token: session_token.unwrap_or_default() };
-    Some(Role { name, credentials })
+    Some(Role { name, credentials, is_mapped: true })
 }

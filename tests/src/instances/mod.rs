@@ -18,6 +18,6 @@ mod site;
 pub mod user_data;
 
 pub use authenticator::Authenticator;
-pub use bridge::{Becomes, Bridge};
+pub use bridge::{Alter, Becomes, Bridge};
 pub use cloud::CloudController;
 pub use site::{CLUSTER, Node, Site};

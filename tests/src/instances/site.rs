@@ -169,7 +169,7 @@ impl Site {
             secret_access_key: format!("secret of {number}"),
             token: format!("session of {number}"),
         };
-        instance.role = Some(Role { name: "muster-node".to_owned(), credentials });
+        instance.role = Some(Role { name: "muster-node".to_owned(), credentials, is_mapped: true });
         instance
     }
 

@@ -23,6 +23,9 @@ pub struct Shape {
     pub swap_mib: u64,
     /// How many pods the image's table allows the type (`eni-max-pods.txt`).
     pub max_pods: u32,
+    /// The PCI bus: functions as `(vendor, device, class)`, in hexadecimal as Linux writes them, which no driver has. Empty is the
+    /// host's bus.
+    pub pci: Vec<(String, String, String)>,
     /// Kernel settings below `/proc/sys`, as `vm/overcommit_memory`, beside those of [`KERNEL`].
     pub kernel: BTreeMap<String, String>,
 }
@@ -41,7 +44,15 @@ pub const KERNEL: [(&str, &str); 6] = [
 impl Default for Shape {
     /// An `m5.large`.
     fn default() -> Self {
-        Self { cpus: 2, memory_mib: 7_700, disk_gib: 20, swap_mib: 0, max_pods: 29, kernel: BTreeMap::new() }
+        Self {
+            cpus: 2,
+            memory_mib: 7_700,
+            disk_gib: 20,
+            swap_mib: 0,
+            max_pods: 29,
+            pci: Vec::new(),
+            kernel: BTreeMap::new(),
+        }
     }
 }
 
@@ -79,6 +90,14 @@ impl Shape {
         files.folder("shape/node")?;
         bind("cpu", "/sys/devices/system/cpu");
         bind("node", "/sys/devices/system/node");
+        for (slot, (vendor, device, class)) in self.pci.iter().enumerate() {
+            for (name, value) in [("vendor", vendor), ("device", device), ("class", class)] {
+                files.put(format!("shape/pci/0000:00:{slot:02x}.0/{name}"), &format!("0x{value}\n"))?;
+            }
+        }
+        if !self.pci.is_empty() {
+            bind("pci", "/sys/bus/pci/devices");
+        }
         let defaults = KERNEL.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut settings: BTreeMap<String, String> = defaults.collect();
         settings.extend(self.kernel.clone());
@@ -160,7 +179,15 @@ mod tests {
     #[test]
     fn the_files_describe_the_type() {
         let kernel = BTreeMap::from([("vm/overcommit_memory".to_owned(), "0".to_owned())]);
-        let shape = Shape { cpus: 96, memory_mib: 380_000, disk_gib: 100, swap_mib: 512, max_pods: 737, kernel };
+        let shape = Shape {
+            cpus: 96,
+            memory_mib: 380_000,
+            disk_gib: 100,
+            swap_mib: 512,
+            max_pods: 737,
+            kernel,
+            ..Shape::default()
+        };
         let mut files = Files::new();
         let binds = shape.furnish(&mut files).unwrap();
         let folder = tempfile::tempdir().unwrap();

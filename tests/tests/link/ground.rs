@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
 use muster_aws::live::{Connection, SdkConfig};
-use muster_controller::agents::{self, Port};
+use muster_controller::agents::{self, Port, Rotation};
 use muster_controller::ec2::{self, Ec2 as Provider};
 use muster_controller::provision::Lengths;
 use muster_controller::run::{CloudOptions, Options, run_in};
@@ -25,7 +26,8 @@ use muster_proto::health::health_client::HealthClient;
 use muster_tests::OnSite;
 use muster_tests::cluster::Cluster;
 use muster_tests::ec2::{self as emulated, Ec2, REGION};
-use muster_tests::instances::{Becomes, Bridge, CLUSTER, Site};
+use muster_tests::imds::Instance;
+use muster_tests::instances::{Alter, Becomes, Bridge, CLUSTER, Site};
 use muster_tests::machine::{GATEWAY, Spec};
 use muster_tests::wait::{self, Selection};
 use serde_json::{Value, json};
@@ -44,6 +46,7 @@ pub(crate) struct Ground<'c> {
     pub(crate) case: &'c OnSite,
     pub(crate) bridge: Bridge,
     ports: Ports,
+    subnets: Vec<String>,
     controller: JoinSet<()>,
 }
 
@@ -54,27 +57,18 @@ struct Ports {
 }
 
 impl<'c> Ground<'c> {
-    /// With the controller, a class of AL2023 and a pool of m5.large whose nodes' agents are waited for. `change` may alter a machine
-    /// before it boots.
-    pub(crate) async fn new(
-        case: &'c OnSite,
-        change: impl Fn(&emulated::Instance, &mut Spec) + Send + Sync + 'static,
-    ) -> Self {
+    /// With the controller, a class of AL2023 and a pool of m5.large whose nodes' agents are waited for. `alter` may alter what boots.
+    pub(crate) async fn new(case: &'c OnSite, alter: impl Alter) -> Self {
         let (site, cluster, ec2) = (case.site(), case.cluster().unwrap(), Arc::clone(case.ec2().await.unwrap()));
         let operator = ec2.sdk_config("operator");
         let subnets = know_cluster(&operator).await;
         define(cluster).await;
-        let program = program();
-        let bake = move |instance: &emulated::Instance, spec: &mut Spec| {
-            bake(&program, spec);
-            change(instance, spec);
-        };
-        let bridge = Bridge::start_with(site, &ec2, Becomes::of, bake);
-        apply(cluster, &[class(&subnets), pool()]).await;
+        let bridge = Bridge::start_with(site, &ec2, Becomes::of, Baked { program: program(), alter });
+        apply(cluster, &[class("default", &subnets), pool("general", "default", "m5.large")]).await;
         let agents = Arc::new(site.fabric().listen(AGENTS).await.unwrap().into_std().unwrap());
         let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()) };
         let controller = controller(site, cluster, &ec2, &ports).await;
-        Self { case, bridge, ports, controller }
+        Self { case, bridge, ports, subnets, controller }
     }
 
     /// Kills the controller, and starts another one.
@@ -107,17 +101,47 @@ impl<'c> Ground<'c> {
         of_kind(self.cluster(), "karpenter.sh", "NodeClaim")
     }
 
+    /// Another class, and a pool of the same name with one instance type; `change` says what else is special about the pool.
+    pub(crate) async fn offer(&self, name: &str, instance_type: &str, change: impl FnOnce(&mut Value)) {
+        let mut pool = pool(name, name, instance_type);
+        change(&mut pool);
+        apply(self.cluster(), &[class(name, &self.subnets), pool]).await;
+    }
+
     /// One pod that needs a node.
     pub(crate) async fn deploy(&self) {
-        let labels = json!({"app": "web"});
-        let resources = json!({"requests": {"cpu": "1500m", "memory": "3Gi"}});
-        let spec = json!({"containers": [{"name": "main", "image": "none", "resources": resources}]});
+        self.deploy_to("web", "general", 1, json!({})).await;
+    }
+
+    /// So many pods that need a node each of this pool; `extra` is what else they request.
+    pub(crate) async fn deploy_to(&self, name: &str, pool: &str, replicas: usize, extra: Value) {
+        let labels = json!({ "app": name });
+        let mut requests = json!({"cpu": "1500m", "memory": "3Gi"});
+        requests.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        // Of what has a vendor limits and requests are the same.
+        let resources = json!({"requests": requests, "limits": extra});
+        let spec = json!({
+            "nodeSelector": {"karpenter.sh/nodepool": pool},
+            "containers": [{"name": "main", "image": "none", "resources": resources}],
+        });
         let template = json!({"metadata": {"labels": labels}, "spec": spec});
         let deployment = json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
-            "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
         });
         apply(self.cluster(), &[deployment]).await;
+    }
+
+    /// So many of them.
+    pub(crate) async fn scale(&self, replicas: usize) {
+        let replicas = format!("--replicas={replicas}");
+        self.cluster().kubectl(&["scale", "deployment", "web", &replicas]).await.unwrap();
+    }
+
+    /// Waits until the NodeClaims are as `are` says.
+    pub(crate) async fn all_claims(&self, what: &str, are: impl Fn(&[DynamicObject]) -> bool) -> Vec<DynamicObject> {
+        let found = wait::until_all(self.claims(), Selection::all(), MOST, what, are).await;
+        found.unwrap_or_else(|error| panic!("{error}\n{}", self.told()))
     }
 
     /// Waits until a NodeClaim is as `is` says.
@@ -138,9 +162,16 @@ impl<'c> Ground<'c> {
 
     /// Waits for an event of this reason about an object of this kind; its message.
     pub(crate) async fn event(&self, kind: &str, reason: &str) -> String {
+        self.event_that(kind, reason, "").await
+    }
+
+    /// The same, of one whose message has this text.
+    pub(crate) async fn event_that(&self, kind: &str, reason: &str, says: &str) -> String {
         let events: Api<Event> = Api::all(self.cluster().client());
         let is = |event: &Event| {
-            event.reason.as_deref() == Some(reason) && event.involved_object.kind.as_deref() == Some(kind)
+            event.reason.as_deref() == Some(reason)
+                && event.involved_object.kind.as_deref() == Some(kind)
+                && event.message.as_ref().is_some_and(|message| message.contains(says))
         };
         let what = format!("there is an event {reason} about a {kind}");
         let found = wait::until_all(events, Selection::all(), MOST, &what, |all| all.iter().any(is)).await.unwrap();
@@ -149,13 +180,30 @@ impl<'c> Ground<'c> {
 
     /// Deletes all that the test made, and waits until it is gone.
     pub(crate) async fn clear(self) {
-        self.cluster().kubectl(&["delete", "deployment", "web"]).await.unwrap();
+        self.cluster().kubectl(&["delete", "deployment", "--all", "-n", "default"]).await.unwrap();
         self.claims().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
         wait::until_all(self.claims(), Selection::all(), MOST, "no NodeClaim is left", <[_]>::is_empty).await.unwrap();
         self.cluster().kubectl(&["delete", "nodepool,ec2nodeclass", "--all", "--wait=false"]).await.unwrap();
         let classes = of_kind(self.cluster(), "karpenter.k8s.aws", "EC2NodeClass");
         wait::until_all(classes, Selection::all(), MOST, "no class is left", <[_]>::is_empty).await.unwrap();
         self.bridge.end().await.unwrap();
+    }
+}
+
+/// An image with the agent, and what a test alters.
+struct Baked<A> {
+    program: PathBuf,
+    alter: A,
+}
+
+impl<A: Alter> Alter for Baked<A> {
+    fn instance(&self, of: &emulated::Instance, instance: &mut Instance) {
+        self.alter.instance(of, instance);
+    }
+
+    fn machine(&self, of: &emulated::Instance, spec: &mut Spec) {
+        bake(&self.program, spec);
+        self.alter.machine(of, spec);
     }
 }
 
@@ -221,7 +269,7 @@ async fn apply(cluster: &Cluster, objects: &[Value]) {
     cluster.kubectl(&["apply", "-f", file.path().to_str().unwrap()]).await.unwrap();
 }
 
-fn class(subnets: &[String]) -> Value {
+fn class(name: &str, subnets: &[String]) -> Value {
     let subnets: Vec<Value> = subnets.iter().map(|id| json!({ "id": id })).collect();
     let spec = json!({
         "subnetSelectorTerms": subnets,
@@ -231,22 +279,22 @@ fn class(subnets: &[String]) -> Value {
         "blockDeviceMappings":
             [{ "deviceName": "/dev/xvda", "ebs": { "volumeSize": "20Gi", "deleteOnTermination": true } }],
     });
-    json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec})
+    json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}, "spec": spec})
 }
 
-fn pool() -> Value {
+fn pool(name: &str, class: &str, instance_type: &str) -> Value {
     let one = |key: &str, values: &[&str]| json!({"key": key, "operator": "In", "values": values});
     let spec = json!({
-        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class},
         "requirements": [
-            one("node.kubernetes.io/instance-type", &["m5.large"]),
+            one("node.kubernetes.io/instance-type", &[instance_type]),
             one("topology.kubernetes.io/zone", &["us-east-1a", "us-east-1b"]),
             one("karpenter.sh/capacity-type", &["on-demand"]),
         ],
     });
     let template = json!({"metadata": {"annotations": {"muster.dev/agent": "expected"}}, "spec": spec});
     json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
         "spec": {"template": template, "disruption": {"consolidateAfter": "Never"}},
     })
 }
@@ -269,6 +317,13 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports) ->
             address: AGENTS.to_string().parse().unwrap(),
             // The world's authority stands for AWS.
             certificates: Certificates::read(&format!("# {REGION}\n{pinned}")).unwrap(),
+            // In seconds what takes hours.
+            rotation: Rotation {
+                look: SignedDuration::from_secs(1),
+                introduction: SignedDuration::from_secs(5),
+                outlived: SignedDuration::from_secs(10),
+                ..Rotation::default()
+            },
         }),
         ..Options::of(CloudOptions::Aws(Box::new(of_ec2)))
     };

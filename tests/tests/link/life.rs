@@ -4,22 +4,30 @@ use std::sync::Mutex;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use muster_tests::{Ground as Stage, on_site_for};
+use muster_tests::instances::Alter;
+use muster_tests::machine::Spec;
+use muster_tests::{Ground as Stage, ec2, on_site_for};
 
 use super::MOST;
 use super::ground::{Ground, condition, has, instance_of};
+
+/// The instance that came first.
+#[derive(Default)]
+struct FirstHasSwap(Mutex<Option<String>>);
+
+impl Alter for FirstHasSwap {
+    fn machine(&self, of: &ec2::Instance, spec: &mut Spec) {
+        if self.0.lock().unwrap().get_or_insert_with(|| of.id.clone()) == &of.id {
+            spec.shape.swap_mib = 512;
+        }
+    }
+}
 
 #[test]
 fn a_broken_node_is_replaced_and_a_good_one_is_ready_when_its_agent_says_so() {
     on_site_for(MOST * 5, "link", Stage::Cluster, async |case| {
         // The first machine has swap, which its kubelet refuses: nothing of that shows before it boots.
-        let first = Mutex::new(None);
-        let mut ground = Ground::new(case, move |instance, spec| {
-            if first.lock().unwrap().get_or_insert_with(|| instance.id.clone()) == &instance.id {
-                spec.shape.swap_mib = 512;
-            }
-        })
-        .await;
+        let mut ground = Ground::new(case, FirstHasSwap::default()).await;
         ground.deploy().await;
 
         let is_broken = |claim: &kube::core::DynamicObject| has(claim, "NodeVerdict", "False");

@@ -8,6 +8,8 @@
 
 mod ground;
 mod life;
+mod machines;
+mod rotation;
 mod stolen;
 
 use std::time::Duration;

@@ -1,11 +1,14 @@
 //! What the user data of a launch template say to the node's agent: where the controller is, and the template's secret.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Taint;
 use muster_api::taints;
 use muster_bootstrap::agent_config::{self, AgentConfig, AgentSpec, Expectation, Secret};
 use muster_bootstrap::node_class::MergeFault;
 use muster_bootstrap::userdata::UserData;
-use muster_link::{LaunchKey, SecretHash};
+use muster_cloud::LaunchRequest;
+use muster_link::{LaunchKey, Pins, SecretHash};
 
 use super::content::Template;
 use super::user_data::bootstrap_family;
@@ -22,15 +25,24 @@ pub struct Controller {
     pub key: LaunchKey,
 }
 
+/// What the instances of a template are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The hash of their secret.
+    pub secret: SecretHash,
+    /// The authorities that they believe.
+    pub pins: Pins,
+}
+
 impl Controller {
-    /// Puts the agent's configuration into the template's user data. The hash of its secret; none if the class brings a
-    /// configuration of its own, which is left as it is.
+    /// Puts the agent's configuration into the template's user data, and gives what of it is to be known afterwards; none if the
+    /// class brings a configuration of its own, which is left as it is.
     pub(super) fn introduce(
         &self,
         template: &mut Template,
         family: AmiFamily,
-        taints: &[Taint],
-    ) -> Result<Option<SecretHash>, MergeFault> {
+        request: &LaunchRequest,
+    ) -> Result<Option<Told>, MergeFault> {
         let written = UserData::read(template.user_data.as_bytes(), "user-data");
         if !matches!(AgentConfig::find(&written), Ok(None)) {
             return Ok(None);
@@ -42,12 +54,23 @@ impl Controller {
                 certificate_authority: self.certificate_authority.clone(),
                 launch_token: Secret::new(token.clone()),
             }),
-            expect: Expectation { taints: expected(family, taints), ..Expectation::default() },
+            expect: Expectation {
+                taints: expected(family, &request.taints),
+                resources: devices(&request.requests),
+                ..Expectation::default()
+            },
             ..AgentSpec::default()
         });
         template.user_data = config.put(bootstrap_family(family), &template.user_data)?;
-        Ok(Some(SecretHash::of(&token)))
+        let pins = Pins::of_pem(&self.certificate_authority).unwrap_or_default();
+        Ok(Some(Told { secret: SecretHash::of(&token), pins }))
     }
+}
+
+/// The devices that its pods ask for: what is named after a vendor, and counted.
+fn devices(requests: &BTreeMap<String, String>) -> BTreeMap<String, u64> {
+    let vendors = requests.iter().filter(|(name, _)| name.contains('/'));
+    vendors.filter_map(|(name, count)| Some((name.clone(), count.parse().ok().filter(|count| *count > 0)?))).collect()
 }
 
 /// What the node must register with. Images of an owner's own are told no taints.

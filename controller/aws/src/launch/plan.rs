@@ -7,10 +7,9 @@ use muster_api::{Operator, labels, resources};
 use muster_bootstrap::node_class::MergeFault;
 use muster_bootstrap::userdata::LARGEST_USER_DATA;
 use muster_cloud::{Alternative, CapacityType, CloudError, LaunchRequest, Offering, Refusal, Refused};
-use muster_link::SecretHash;
 use muster_scheduling::model::{self, InstanceType, Requirement, Resource};
 
-use super::agent::Controller;
+use super::agent::{Controller, Told};
 use super::choice::{self, Market};
 use super::content::{Placement, Reservation, Template};
 use super::subnets::Addresses;
@@ -67,8 +66,8 @@ pub struct PlannedTemplate {
     pub name: String,
     /// What it says.
     pub template: Template,
-    /// The hash of the secret in it, if its instances are told one.
-    pub secret: Option<SecretHash>,
+    /// What its instances are told, if they are told anything.
+    pub told: Option<Told>,
     /// Types and subnets, cheapest first.
     pub overrides: Vec<Override>,
 }
@@ -159,8 +158,8 @@ pub fn plan(request: &LaunchRequest, grounds: &Grounds<'_>) -> Result<Plan, Plan
     let capacity_type = chosen.first().map_or(CapacityType::OnDemand, |one| one.offering.capacity_type);
     let maker = Maker { request, grounds, status, profile, own: &own, capacity_type };
     let templates = variants.into_iter().map(|(variant, overrides)| {
-        let (template, secret) = maker.template(&variant)?;
-        Ok(PlannedTemplate { name: template.name(), template, secret, overrides })
+        let (template, told) = maker.template(&variant)?;
+        Ok(PlannedTemplate { name: template.name(), template, told, overrides })
     });
     let templates: Vec<PlannedTemplate> = templates.collect::<Result<_, PlanError>>()?;
     let market = chosen
@@ -260,7 +259,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn template(&self, variant: &Variant) -> Result<(Template, Option<SecretHash>), PlanError> {
+    fn template(&self, variant: &Variant) -> Result<(Template, Option<Told>), PlanError> {
         let Self { request, grounds, status, own, .. } = self;
         let spec = &grounds.class.spec;
         let family = family_of(spec);
@@ -302,11 +301,11 @@ impl Maker<'_> {
             tags: (*own).clone(),
             is_spot: self.capacity_type == CapacityType::Spot,
         };
-        let introduced = grounds.controller.map(|it| it.introduce(&mut template, family, &request.taints));
-        let secret = introduced.transpose()?.flatten();
+        let introduced = grounds.controller.map(|it| it.introduce(&mut template, family, request));
+        let told = introduced.transpose()?.flatten();
         if template.user_data.len() > LARGEST_USER_DATA {
             return Err(PlanError::UserDataTooLong(template.user_data.len()));
         }
-        Ok((template, secret))
+        Ok((template, told))
     }
 }

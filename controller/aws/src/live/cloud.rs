@@ -28,7 +28,7 @@ use crate::budget::Family;
 use crate::class::{ClassSettings, PlacementGroup};
 use crate::inventory::Inventory;
 use crate::launch::{
-    Addresses, Cluster, Controller, FleetAnswer, Grounds, Plan, PlannedTemplate, Taken, image_for, outcome, plan,
+    Addresses, Cluster, Controller, FleetAnswer, Grounds, Plan, PlannedTemplate, Taken, Told, image_for, outcome, plan,
 };
 use crate::nature;
 use crate::refusal::Meaning;
@@ -364,7 +364,7 @@ impl Inner {
             host_name: None,
         };
         self.complete_as(&mut instance, known, &request.requests);
-        note_secrets(&mut instance, planned);
+        note_told(&mut instance, planned);
         if let Some(planned) = planned {
             let placement = &planned.template.placement;
             instance.labels.insert(labels::INSTANCE_TENANCY.to_owned(), placement.tenancy.clone());
@@ -395,7 +395,8 @@ impl Inner {
             lock(&self.reused).remove(token);
             self.complete_as(&mut instance, known, &request.requests);
             // Which of them it was launched with is not known; what has changed since, its agent is not admitted with.
-            note_secrets(&mut instance, plan.templates.iter());
+            note_told(&mut instance, plan.templates.iter());
+            instance.annotations.remove(annotations::AGENT_PINS);
             return Ok(Launched { instance, refused: Vec::new() });
         }
         let now = self.caller.now();
@@ -440,11 +441,17 @@ impl Inner {
     }
 }
 
-/// Writes down what its agent will know.
-fn note_secrets<'p>(instance: &mut Instance, templates: impl IntoIterator<Item = &'p PlannedTemplate>) {
-    let secrets: Vec<String> = templates.into_iter().filter_map(|one| Some(one.secret?.to_string())).collect();
-    if !secrets.is_empty() {
-        instance.annotations.insert(annotations::AGENT_SECRET.to_owned(), secrets.join(" "));
+/// Writes down what its agent will know, and whom it will believe. Of an instance that may have been launched with another of
+/// several templates, or by the controller before this one, its agent has to say whom.
+fn note_told<'p>(instance: &mut Instance, templates: impl IntoIterator<Item = &'p PlannedTemplate>) {
+    let told: Vec<&Told> = templates.into_iter().filter_map(|one| one.told.as_ref()).collect();
+    if told.is_empty() {
+        return;
+    }
+    let secrets: Vec<String> = told.iter().map(|one| one.secret.to_string()).collect();
+    instance.annotations.insert(annotations::AGENT_SECRET.to_owned(), secrets.join(" "));
+    if let [one] = told.as_slice() {
+        instance.annotations.insert(annotations::AGENT_PINS.to_owned(), one.pins.to_string());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_gateway::{Limits, Material};
+use muster_gateway::{Limits, Pair};
 use muster_proto::muster::follow_request::Message as Say;
 use muster_proto::muster::{self as wire, NodeReport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -57,7 +57,7 @@ async fn an_older_tls_is_not_spoken() {
 #[tokio::test]
 async fn an_agent_speaks_to_no_other_controller() {
     let world = World::start().await;
-    let other = Material::make(jiff::Timestamp::now()).unwrap();
+    let other = Pair::make(jiff::Timestamp::now()).unwrap();
     let versions = [&rustls::version::TLS13];
     assert!(
         Node::new(A).handshake(world.address, &other.certificate, &versions).await.is_err(),

@@ -138,17 +138,3 @@ async fn an_instance_enrols_once_and_again_only_as_itself() {
     permitted.enrol(&world).await.unwrap();
     assert!(!world.memory.state(|state| state.launches[A].may_enrol_again), "the permission is used up");
 }
-
-#[tokio::test]
-async fn another_replica_and_the_next_authority_know_who_has_enrolled() {
-    let world = World::start().await;
-    let mut node = Node::enrolled(A, &world).await;
-    let (material, memory) = (world.material.clone(), world.stop().await);
-    let next = muster_gateway::Material::make(jiff::Timestamp::now()).unwrap();
-    let next = muster_gateway::Material { trusted: material.certificate, ..next };
-    let world = World::again(muster_gateway::Limits::default(), memory, next).await;
-    let renewed = EnrolmentClient::new(node.connect(&world).await).renew(RenewRequest {}).await.unwrap().into_inner();
-    let chain = renewed.credential.unwrap().certificate_chain;
-    node.certificate = CertificateDer::from_pem_slice(chain.as_bytes()).unwrap();
-    EnrolmentClient::new(node.connect(&world).await).renew(RenewRequest {}).await.unwrap();
-}

@@ -5,51 +5,11 @@ use muster_proto::CONTROLLER_DESCRIPTORS;
 use muster_proto::muster::{FollowRequest, Hello, LogBundle, NodeReport, Notice, follow_request, notice};
 use prost::Message;
 use prost_types::FileDescriptorSet;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Code, Request, Status};
 
 use crate::node::{Node, instances};
+use crate::skew::wire::Bytes;
 use crate::world::{A, B, World};
-
-/// Messages as bytes: a call of an RPC that this test knows nothing of.
-#[derive(Default)]
-struct Bytes;
-
-impl Codec for Bytes {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        use prost::bytes::BufMut;
-        buffer.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        use prost::bytes::Buf;
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining()).to_vec()))
-    }
-}
 
 fn rpcs() -> Vec<String> {
     let mut paths = Vec::new();
@@ -63,7 +23,12 @@ fn rpcs() -> Vec<String> {
 }
 
 /// Calls an RPC with these messages and gives all answers.
-async fn call(node: &Node, world: &World, path: &str, messages: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Status> {
+pub(crate) async fn call(
+    node: &Node,
+    world: &World,
+    path: &str,
+    messages: Vec<Vec<u8>>,
+) -> Result<Vec<Vec<u8>>, Status> {
     let mut client = tonic::client::Grpc::new(node.connect(world).await);
     client.ready().await.unwrap();
     let request = Request::new(tokio_stream::iter(messages));

@@ -9,4 +9,6 @@ mod health;
 mod identities;
 mod node;
 mod reports;
+mod rotation;
+mod skew;
 mod world;

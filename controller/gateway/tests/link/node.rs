@@ -46,7 +46,9 @@ impl Node {
 
     fn config(&self, authority: &str, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+        for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
         let key = PrivatePkcs8KeyDer::from(self.key.serialize_der()).into();
         let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(versions)

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
 use muster_gateway::{
-    Authority, Gateway, Limits, LogBundle, Material, Notice, Recorded, Refusals, Report, Sources, Unavailable, serve,
+    Authority, Gateway, Limits, LogBundle, Material, Notice, Pair, Recorded, Refusals, Report, Sources, Unavailable,
+    serve,
 };
 use muster_link::document::Certificates;
 use muster_link::sts::SignedRequest;
-use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Policy, Proofs, SecretHash};
+use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins, Policy, Proofs, SecretHash};
 use muster_proto::answer::Statuses;
 use muster_proto::health::health_check_response::ServingStatus;
 use tokio::net::TcpListener;
@@ -42,6 +43,8 @@ pub(crate) struct State {
     pub(crate) kept: Vec<(String, Report)>,
     pub(crate) notices: Vec<(String, Notice)>,
     pub(crate) bundles: Vec<(String, LogBundle)>,
+    /// Whom each node said last that it believes.
+    pub(crate) pins: BTreeMap<String, Pins>,
     /// How often STS was asked.
     pub(crate) asked: usize,
     /// Whether nothing can be written.
@@ -175,6 +178,13 @@ impl Sources for Memory {
         })
     }
 
+    async fn believed(&self, node: &NodeIdentity, pins: Pins) {
+        self.state(|state| {
+            state.pins.insert(node.instance.clone(), pins);
+            state.wrote();
+        });
+    }
+
     async fn notice(&self, node: &NodeIdentity, notice: Notice) {
         self.state(|state| {
             state.notices.push((node.instance.clone(), notice));
@@ -197,6 +207,7 @@ pub(crate) struct World {
     pub(crate) address: SocketAddr,
     /// What agents pin.
     pub(crate) authority: String,
+    authorities: watch::Sender<Arc<Authority>>,
     pub(crate) material: Material,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<()>,
@@ -208,7 +219,7 @@ impl World {
     }
 
     pub(crate) async fn with(limits: Limits) -> Self {
-        Self::again(limits, Arc::new(Memory::two()), Material::make(Timestamp::now()).unwrap()).await
+        Self::again(limits, Arc::new(Memory::two()), Material::of(Pair::make(Timestamp::now()).unwrap())).await
     }
 
     /// Another cluster that has the same authority and the same NodeClaims, by somebody's mistake.
@@ -223,7 +234,8 @@ impl World {
 
     async fn named(cluster: &str, limits: Limits, memory: Arc<Memory>, material: Material) -> Self {
         let authority = Authority::read(&material, Timestamp::now()).unwrap();
-        let pinned = authority.certificate_pem().to_owned();
+        let pinned = authority.pinned().to_string();
+        let (authorities, authority) = watch::channel(Arc::new(authority));
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
         let (_, statuses) = watch::channel(Statuses::from([(String::new(), ServingStatus::Serving)]));
@@ -250,9 +262,17 @@ impl World {
         let (stop, stopped) = oneshot::channel::<()>();
         let served = tokio::spawn(async move {
             let shutdown = async move { drop(stopped.await) };
-            serve(gateway, listener, shutdown).await.unwrap();
+            serve(gateway, listener, shutdown).await;
         });
-        Self { memory, refusals, address, authority: pinned, material, stop: Some(stop), served }
+        Self { memory, refusals, address, authority: pinned, authorities, material, stop: Some(stop), served }
+    }
+
+    /// Goes on with other authorities.
+    pub(crate) fn rotate(&mut self, material: Material) {
+        let authority = Authority::read(&material, Timestamp::now()).unwrap();
+        authority.pinned().as_ref().clone_into(&mut self.authority);
+        self.authorities.send_replace(Arc::new(authority));
+        self.material = material;
     }
 
     /// Ends it as a replica ends, and waits until it has.

@@ -7,6 +7,7 @@
 mod mutate;
 
 use muster_gateway::{Message as Read, Report};
+use muster_link::MOST_PINS;
 use muster_proto::muster::follow_request::Message as Say;
 use muster_proto::muster::{self as wire, EnrolRequest, FollowRequest, Hello, NodeReport};
 use mutate::{Dice, damage};
@@ -62,7 +63,7 @@ fn messages() -> Vec<Vec<u8>> {
         }],
         changed_at: at(),
     };
-    let hello = Hello { agent_version: "0.1.0".to_owned(), boot_id: "b7f5".to_owned() };
+    let hello = Hello { agent_version: "0.1.0".to_owned(), boot_id: "b7f5".to_owned(), authorities: vec![vec![7; 32]] };
     let notice = wire::Notice { kind: 1, text: "{\"action\":\"terminate\"}".to_owned() };
     let bundle = wire::LogBundle { verdict: "KA07".to_owned(), content: b"a line\nand another\n".to_vec() };
     [Say::Hello(hello), Say::Report(report), Say::Notice(notice), Say::Bundle(bundle)]
@@ -103,7 +104,8 @@ fn go_through(count: usize) -> Tally {
         match FollowRequest::decode(bytes.as_slice()).map(Read::read) {
             Err(_) | Ok(Err(_)) => tally.refused += 1,
             Ok(Ok(None)) => tally.others += 1,
-            Ok(Ok(Some(Read::Hello { agent_version, boot_id }))) => {
+            Ok(Ok(Some(Read::Hello { agent_version, boot_id, pins }))) => {
+                assert!(pins.iter().count() <= MOST_PINS);
                 [agent_version, boot_id].iter().for_each(|text| is_shown(text, 253));
                 tally.hellos += 1;
             }
