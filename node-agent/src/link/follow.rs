@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::Fault;
 use super::enrol::Credential;
 use super::wire::{Standing, notice, report};
+use super::{Fault, News, Node};
 use crate::report::Report;
 
 /// Messages that wait for the controller to read them. A report that is not read yet is replaced by the next one, not followed.
@@ -25,6 +25,7 @@ pub(super) async fn follow(
     channel: &Channel,
     credential: &mut Credential,
     reports: &mut watch::Receiver<Report>,
+    node: &impl Node,
 ) -> Result<(), Fault> {
     let (said, saying) = mpsc::channel(QUEUE);
     let boot_id = reports.borrow().boot_id.clone();
@@ -47,8 +48,13 @@ pub(super) async fn follow(
         tokio::select! {
             answer = answers.message() => match answer? {
                 None => return Ok(()),
-                Some(answer) => if let Some(Answer::Configuration(wanted)) = answer.message {
-                    interval = Duration::from_millis(wanted.report_interval_ms.into());
+                Some(answer) => match answer.message {
+                    Some(Answer::Configuration(wanted)) => {
+                        interval = Duration::from_millis(wanted.report_interval_ms.into());
+                        node.hear(&News::Followed);
+                    }
+                    Some(Answer::Acknowledgement(kept)) => node.hear(&News::Kept(kept.sequence)),
+                    Some(Answer::SendBundle(_)) | None => {}
                 },
             },
             changed = reports.changed() => {
