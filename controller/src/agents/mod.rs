@@ -19,8 +19,10 @@ use std::sync::Arc;
 
 use muster_link::document::Certificates;
 
+mod files;
 mod keys;
 mod launches;
+mod recorded;
 mod said;
 mod serve;
 mod sources;
