@@ -16,11 +16,13 @@
 //!
 //!  instances: Site ──► machine: namespaces, systemd, containerd, kubelet, faults, devices
 //!               └────► imds: 169.254.169.254, identity documents, role credentials, notices
+//!  agents: nodes that are only their agents, ten thousand in one process; meter: what a controller takes
 //! ```
 //!
 //! Everything that a world makes outside of memory goes through [`ledger::Ledger`], so that a SIGKILL at any point is
 //! survivable. All traffic stays on loopback or in network namespaces that the world made.
 
+pub mod agents;
 pub mod case;
 pub mod cli;
 pub mod cluster;
@@ -31,6 +33,7 @@ pub mod instances;
 pub mod leaks;
 pub mod ledger;
 pub mod machine;
+pub mod meter;
 pub mod process;
 pub mod programs;
 mod random;

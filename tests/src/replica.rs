@@ -73,7 +73,9 @@ impl Drop for Replica {
 /// [`Error::Missing`] when it was not built.
 pub fn built() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
-    let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("muster")).find(|it| it.is_file());
+    let given = std::env::var_os("MUSTER_CONTROLLER").map(PathBuf::from);
+    let beside = || own.ancestors().skip(1).take(2).map(|folder| folder.join("muster")).find(|it| it.is_file());
+    let found = given.or_else(beside);
     found.ok_or_else(|| Error::Missing {
         what: format!("there is no `muster` beside `{}`", own.display()),
         hint: "run `cargo test --workspace`, which builds it with EC2".to_owned(),

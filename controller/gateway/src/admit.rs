@@ -23,29 +23,24 @@ pub(crate) struct Gate<S> {
 
 impl<S: Sources> Gate<S> {
     /// Whether `peer` may call the RPC at `path`.
-    pub(crate) async fn admit(&self, path: &str, peer: &Peer) -> Result<(), Status> {
+    pub(crate) fn admit(&self, path: &str, peer: &Peer) -> Result<(), Status> {
         match rule(path) {
             None => {
                 self.refusals.count("UnknownRpc");
                 Err(Status::unimplemented("there is no such RPC"))
             }
             Some(Rule::AnyKey) => Ok(()),
-            Some(Rule::Node) => self.is_node(peer).await,
+            Some(Rule::Node) => self.is_node(peer),
         }
     }
 
     /// A certificate is taken back by forgetting the launch, or by an enrolment with another key.
-    pub(crate) async fn is_node(&self, peer: &Peer) -> Result<(), Status> {
+    pub(crate) fn is_node(&self, peer: &Peer) -> Result<(), Status> {
         let Some(node) = peer.node.as_ref().filter(|node| self.is_of_this_cluster(node)) else {
             self.refusals.count("NotEnrolled");
             return Err(Status::unauthenticated(ENROL));
         };
-        let launch = self.sources.launch(&node.instance).await.map_err(|error| {
-            tracing::warn!(%error, instance = node.instance, "a launch cannot be looked up");
-            Status::unavailable("try again")
-        })?;
-        let enrolled = launch.filter(|it| it.instance == node.instance).and_then(|it| it.enrolled);
-        if enrolled.is_some_and(|it| it.key == peer.key) {
+        if self.sources.enrolled(&node.instance).is_some_and(|key| key == peer.key) {
             return Ok(());
         }
         self.refusals.count("CertificateTakenBack");

@@ -15,7 +15,7 @@ use muster_proto::muster::enrolment_server::Enrolment;
 use muster_proto::muster::{
     ChallengeRequest, ChallengeResponse, Credential, EnrolRequest, EnrolResponse, RenewRequest, RenewResponse,
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
@@ -26,6 +26,8 @@ use crate::sources::{Recorded, Sources, Unavailable};
 
 /// How long STS and EC2 may take. Both are asked at once.
 const ASKING: Duration = Duration::from_secs(10);
+/// How long evidence may wait for its turn: half of what its nonce lives. Waiting costs a connection, coming again a handshake.
+const TURN: Duration = Duration::from_secs(30);
 /// What a caller is told, whatever the reason: the log has it.
 const REFUSED: &str = "enrolment is refused: the controller's log says why";
 const AGAIN: &str = "not yet: try again";
@@ -63,10 +65,6 @@ impl<S: Sources> Enrolment for Enrolments<S> {
     async fn enrol(&self, request: Request<EnrolRequest>) -> Result<Response<EnrolResponse>, Status> {
         let peer = peer(&request)?;
         let request = request.into_inner();
-        let _permit = self.at_once.try_acquire().map_err(|_| {
-            self.refusals.count("TooManyEnrolments");
-            Status::resource_exhausted(AGAIN)
-        })?;
         let issued = self.admit(&peer, request).await?;
         Ok(Response::new(EnrolResponse { credential: Some(credential(issued)) }))
     }
@@ -89,6 +87,11 @@ impl<S: Sources> Enrolments<S> {
         let given = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).take(&peer.key);
         let document = document::verify(&request.identity_document, &self.certificates, &self.policy.region);
         let instance = document.as_ref().map(|it| it.instance.clone()).unwrap_or_default();
+        // In the order in which they came. What AWS has not signed stands in nobody's way.
+        let _turn = match &document {
+            Ok(_) => Some(self.turn().await?),
+            Err(_) => None,
+        };
         let launch = match instance.as_str() {
             "" => None,
             known => within(self.sources.launch(known)).await.map_err(|_| self.later("LaunchUnavailable"))?,
@@ -119,6 +122,17 @@ impl<S: Sources> Enrolments<S> {
             tracing::info!(instance, claim, "a node has enrolled");
         }
         self.issue(peer, identity, addresses)
+    }
+
+    /// Waits until there are fewer at once.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Status> {
+        match timeout(TURN, self.at_once.acquire()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => {
+                self.refusals.count("TooManyEnrolments");
+                Err(Status::resource_exhausted(AGAIN))
+            }
+        }
     }
 
     /// Who signed, if anybody is to be asked.

@@ -8,8 +8,13 @@ use std::time::Duration;
 /// Bounds. Those of [`Limits::default`] are for 10,000 nodes on one replica.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections in all.
+    /// Connections of nodes that have enrolled, in all.
     pub connections: usize,
+    /// Connections of anybody else, handshakes too: nobody who has enrolled is kept out by those who never will. As many enrol
+    /// while one waits for its turn.
+    pub strangers: usize,
+    /// How long one of those may last: an enrolment takes seconds, and its turn may come after thirty.
+    pub stranger_age: Duration,
     /// Connections from one address: a node has one, and another while it changes over.
     pub connections_of_address: usize,
     /// Handshakes at once: each costs a signature, about 0.1 ms of a core, and three verifications.
@@ -25,7 +30,7 @@ pub struct Limits {
     pub patience: Duration,
     /// Nonces that are out at once.
     pub nonces: usize,
-    /// Enrolments that are decided at once: each asks EC2 and STS.
+    /// Enrolments that are decided at once, others waiting for their turn: each asks EC2 and STS, and writes.
     pub enrolments: usize,
     /// The least time between two reports of a node that are kept.
     pub report_interval: Duration,
@@ -35,6 +40,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 12_000,
+            strangers: 4096,
+            stranger_age: Duration::from_mins(2),
             connections_of_address: 8,
             handshakes: 256,
             handshake: Duration::from_secs(10),
@@ -42,7 +49,7 @@ impl Default for Limits {
             grace: Duration::from_secs(10),
             patience: Duration::from_secs(20),
             nonces: 16_384,
-            enrolments: 64,
+            enrolments: 200,
             report_interval: Duration::from_millis(500),
         }
     }

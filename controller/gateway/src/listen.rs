@@ -17,7 +17,7 @@ use muster_proto::health::health_server::HealthServer;
 use muster_proto::muster::enrolment_server::EnrolmentServer;
 use muster_proto::muster::node_reports_server::NodeReportsServer;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tonic::body::Body;
@@ -72,6 +72,7 @@ struct Shared<S> {
     routes: Routes,
     authority: watch::Receiver<Arc<Authority>>,
     handshakes: Semaphore,
+    nodes: Arc<Semaphore>,
     limits: Limits,
     clock: fn() -> Timestamp,
 }
@@ -101,9 +102,9 @@ pub async fn serve<S: Sources>(gateway: Gateway<S>, listener: TcpListener, shutd
         .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))
         .add_service(HealthServer::new(HealthOf(statuses)))
         .prepare();
-    let (addresses, permits) = (Addresses::default(), Arc::new(Semaphore::new(limits.connections)));
-    let handshakes = Semaphore::new(limits.handshakes);
-    let shared = Arc::new(Shared { gate, routes, authority, handshakes, limits, clock });
+    let (addresses, strangers) = (Addresses::default(), Arc::new(Semaphore::new(limits.strangers)));
+    let (handshakes, nodes) = (Semaphore::new(limits.handshakes), Arc::new(Semaphore::new(limits.connections)));
+    let shared = Arc::new(Shared { gate, routes, authority, handshakes, nodes, limits, clock });
     let (ending_tx, ending) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
@@ -122,8 +123,8 @@ pub async fn serve<S: Sources>(gateway: Gateway<S>, listener: TcpListener, shutd
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
-            refusals.count("TooManyConnections");
+        let Ok(place) = Arc::clone(&strangers).try_acquire_owned() else {
+            refusals.count("TooManyStrangers");
             continue;
         };
         let Some(counted) = addresses.count(from.ip().to_canonical(), shared.limits.connections_of_address) else {
@@ -132,8 +133,8 @@ pub async fn serve<S: Sources>(gateway: Gateway<S>, listener: TcpListener, shutd
         };
         let (shared, ending) = (Arc::clone(&shared), ending.clone());
         connections.spawn(async move {
-            connection(&shared, stream, from, ending).await;
-            drop((permit, counted));
+            connection(&shared, stream, from, place, ending).await;
+            drop(counted);
         });
     }
     drop(listener);
@@ -145,9 +146,10 @@ async fn connection<S: Sources>(
     shared: &Arc<Shared<S>>,
     stream: TcpStream,
     from: SocketAddr,
+    place: OwnedSemaphorePermit,
     mut shutdown: watch::Receiver<bool>,
 ) {
-    let Limits { handshake, age, grace, patience, .. } = shared.limits;
+    let Limits { handshake, age, stranger_age, grace, patience, .. } = shared.limits;
     let authority = Arc::clone(&shared.authority.borrow());
     let shake = async {
         let _permit = shared.handshakes.acquire().await.ok()?;
@@ -165,9 +167,18 @@ async fn connection<S: Sources>(
         tracing::debug!(peer = %from.ip(), "a handshake failed");
         return;
     };
-    // Keys are random, and so spread what comes with age.
-    let spread = peer.key.bytes().first().copied().unwrap_or_default();
-    let age = age + age.mul_f64(f64::from(spread) / 2560.0);
+    let (_place, age) = if peer.node.is_some() {
+        drop(place);
+        let Ok(place) = Arc::clone(&shared.nodes).try_acquire_owned() else {
+            shared.gate.refusals.count("TooManyConnections");
+            return;
+        };
+        // Keys are random, and so spread what comes with age.
+        let spread = peer.key.bytes().first().copied().unwrap_or_default();
+        (place, age + age.mul_f64(f64::from(spread) / 2560.0))
+    } else {
+        (place, stranger_age)
+    };
     let service = service_fn(|request| call(Arc::clone(shared), peer.clone(), request));
     let served = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -196,7 +207,7 @@ async fn call<S: Sources>(
     peer: Peer,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, std::convert::Infallible> {
-    if let Err(status) = shared.gate.admit(request.uri().path(), &peer).await {
+    if let Err(status) = shared.gate.admit(request.uri().path(), &peer) {
         return Ok(status.into_http());
     }
     request.extensions_mut().insert(peer);

@@ -214,7 +214,7 @@ impl<S: Sources> Conversation<S> {
             return Err(Status::resource_exhausted("more messages than a node may send"));
         }
         // The certificate may have been taken back since the stream began.
-        self.gate.is_node(&self.peer).await?;
+        self.gate.is_node(&self.peer)?;
         let message = Message::read(request).inspect_err(|_| self.gate.refusals.count("MessageMalformed"))?;
         match message {
             None => Ok(Next::Nothing),

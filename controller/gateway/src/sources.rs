@@ -24,6 +24,9 @@ pub trait Sources: Send + Sync + 'static {
     /// The launch that made an instance, if CreateFleet's answer named it for a NodeClaim that still exists.
     fn launch(&self, instance: &str) -> impl Future<Output = Result<Option<Launch>, Unavailable>> + Send;
 
+    /// The key that has enrolled as an instance, as far as it is known here: asked at every message, so nobody else is asked for it.
+    fn enrolled(&self, instance: &str) -> Option<KeyHash>;
+
     /// What EC2 says of an instance; `None` if it knows none of that ID.
     fn describe(&self, instance: &str) -> impl Future<Output = Result<Option<Described>, Unavailable>> + Send;
 

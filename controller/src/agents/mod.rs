@@ -20,9 +20,11 @@ use std::sync::Arc;
 
 use muster_link::document::Certificates;
 
+mod files;
 mod keeper;
 mod keys;
 mod launches;
+mod recorded;
 mod rotation;
 mod said;
 mod serve;

@@ -17,11 +17,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::Options;
 use super::keeper::Keeper;
 use super::keys::Keys;
 use super::sources::Live;
 use super::vouch::{Home, Reachable, Vouch};
+use super::{Options, files};
 use crate::watch::Picture;
 
 /// Name of the health of this part; the empty one is that of the whole.
@@ -157,7 +157,7 @@ async fn serve(
         authority,
         policy: Policy { cluster, partition, account, region, proofs: Proofs::All, enrol_within: ENROL_WITHIN },
         certificates,
-        limits: Limits::default(),
+        limits: files::allow(Limits::default()),
         refusals,
         statuses,
         clock,

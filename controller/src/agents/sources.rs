@@ -1,9 +1,9 @@
 //! What the gateway asks and writes: the picture of the cluster, the cloud, and the API server.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use muster_api::conditions::nodeclaim;
@@ -12,18 +12,20 @@ use muster_gateway::{LogBundle, Notice, NoticeKind, Recorded, Report, Sources, U
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::launches::{enrolled, instance_of, launch, written};
 use super::vouch::Vouch;
-use super::{FIELD_MANAGER, said};
+use super::{FIELD_MANAGER, recorded, said};
 use crate::lifecycle::{condition, interruption};
 use crate::step::Write;
 use crate::watch::Picture;
 
 /// Looks and writes until a claim that others write to as well has been written to.
 const TRIES: usize = 8;
-/// How long the picture may be behind what this replica has recorded.
-const LAG: SignedDuration = SignedDuration::from_secs(60);
+/// Writes about nodes that are under way at once: as many as the leader's looks. The API server takes no more per second for having
+/// more of them, and a node that waits says its latest when its turn has come.
+const WRITES: usize = 48;
 
 /// What the gateway asks, for the life of this replica.
 pub(super) struct Live {
@@ -32,17 +34,15 @@ pub(super) struct Live {
     cloud: Arc<dyn Vouch>,
     clock: fn() -> Timestamp,
     /// Held for moments, never while anything is awaited.
-    known: Mutex<Known>,
+    recorded: Mutex<recorded::Recorded>,
+    writes: Semaphore,
 }
 
-/// What saves looking. All of it is found again by whoever has it not.
-#[derive(Default)]
-struct Known {
-    /// Names of claims by instance.
-    claims: HashMap<String, String>,
-    /// By UID of the claim: what was recorded here a moment ago, which the picture may not show yet. Not by name, which the next claim
-    /// for the same pods may have.
-    recorded: BTreeMap<String, Enrolled>,
+/// A claim as it was seen, as far as a write needs it.
+struct Seen {
+    name: String,
+    uid: Option<String>,
+    version: Option<String>,
 }
 
 /// A write that others have come before.
@@ -55,46 +55,33 @@ enum Lost {
     Answer(Unavailable),
 }
 
+impl Seen {
+    fn of(claim: &NodeClaim) -> Self {
+        let meta = &claim.metadata;
+        Self {
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone(),
+            version: meta.resource_version.clone(),
+        }
+    }
+}
+
 impl Live {
     pub(super) fn new(picture: Picture, client: Client, cloud: Arc<dyn Vouch>, clock: fn() -> Timestamp) -> Self {
-        Self { picture, client, cloud, clock, known: Mutex::default() }
+        Self { picture, client, cloud, clock, recorded: Mutex::default(), writes: Semaphore::new(WRITES) }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The claim of an instance, as the picture has it, and whether its Node is Ready.
-    fn claim_of(&self, instance: &str) -> Option<(NodeClaim, bool)> {
+    /// What `look` makes of the claim of an instance, as the picture has it.
+    fn claim_of<T>(&self, instance: &str, look: impl FnOnce(&NodeClaim) -> T) -> Option<T> {
         let cluster = self.picture.glance();
-        let is_its = |claim: &&NodeClaim| instance_of(claim) == Some(instance);
-        let remembered = self.known().claims.get(instance).cloned();
-        let claim = remembered.and_then(|name| cluster.claim(&name)).filter(is_its);
-        let claim = claim.or_else(|| cluster.claims().find(is_its))?;
-        let name = claim.metadata.name.clone()?;
-        let id = claim.status.as_ref()?.provider_id.as_deref()?;
-        let is_ready = cluster.nodes_of(id).any(|node| {
-            let conditions = node.status.iter().flat_map(|status| &status.conditions).flatten();
-            conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
-        });
-        let mut known = self.known();
-        if known.claims.len() > 2 * cluster.claims().len() + 64 {
-            known.claims.clear();
-        }
-        known.claims.insert(instance.to_owned(), name);
-        Some((claim.clone(), is_ready))
+        let claim = cluster.claims_of_instance(instance).next()?;
+        Some(look(claim))
     }
 
     /// What stands at a claim, or was written there a moment ago.
     fn enrolled_at(&self, claim: &NodeClaim) -> Option<Enrolled> {
-        let (shown, now) = (enrolled(claim), (self.clock)());
-        let mut known = self.known();
-        known.recorded.retain(|_, one| now.duration_since(one.at) < LAG);
-        let recorded = known.recorded.get(claim.metadata.uid.as_deref()?).copied();
-        match (shown, recorded) {
-            (Some(shown), Some(recorded)) if recorded.at <= shown.at => Some(shown),
-            (shown, recorded) => recorded.or(shown),
-        }
+        let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.latest(claim.metadata.uid.as_deref()?, enrolled(claim), (self.clock)())
     }
 
     fn claims(&self) -> Api<NodeClaim> {
@@ -111,14 +98,14 @@ impl Live {
     }
 
     /// Changes a claim, if it is still the one that was seen.
-    async fn change(&self, seen: &NodeClaim, of_status: bool, mut body: Value) -> Result<(), Lost> {
-        let (name, meta) = (seen.metadata.name.as_deref().unwrap_or_default(), &seen.metadata);
-        body["metadata"]["resourceVersion"] = json!(meta.resource_version);
+    async fn change(&self, seen: &Seen, of_status: bool, mut body: Value) -> Result<(), Lost> {
+        body["metadata"]["resourceVersion"] = json!(seen.version);
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let (claims, patch) = (self.claims(), Patch::Merge(&body));
+        let _turn = self.writes.acquire().await;
         let patched = match of_status {
-            true => claims.patch_status(name, &parameters, &patch).await,
-            false => claims.patch(name, &parameters, &patch).await,
+            true => claims.patch_status(&seen.name, &parameters, &patch).await,
+            false => claims.patch(&seen.name, &parameters, &patch).await,
         };
         match patched {
             Ok(_) => Ok(()),
@@ -128,28 +115,42 @@ impl Live {
         }
     }
 
-    /// Has the status of a node's claim say what `wanted` makes of it, whoever else writes to it. A merge of the whole list with the
-    /// version that was seen, and not an apply of our conditions alone: in the definitions of other versions of Karpenter the list
-    /// is one value, and an apply would take the others' away.
+    /// Has the status of a node's claim have the conditions that `wanted` makes of it, whoever else writes to it. A merge of the
+    /// whole list with the version that was seen, and not an apply of our conditions alone: in the definitions of other versions of
+    /// Karpenter the list is one value, and an apply would take the others' away.
     async fn have_said(
         &self,
         instance: &str,
         wanted: impl Fn(&NodeClaim) -> Option<Value> + Send,
     ) -> Result<(), Unavailable> {
-        // What was launched and is gone needs to be told nothing.
-        let Some((mut claim, _)) = self.claim_of(instance) else { return Ok(()) };
+        let wanted = move |claim: &NodeClaim| Some(json!({"status": {"conditions": wanted(claim)?}}));
+        self.have_written(instance, true, wanted).await
+    }
+
+    /// Merges what `wanted` makes of a node's claim into it, as long as it makes anything.
+    async fn have_written(
+        &self,
+        instance: &str,
+        of_status: bool,
+        wanted: impl Fn(&NodeClaim) -> Option<Value> + Send,
+    ) -> Result<(), Unavailable> {
+        let look = |claim: &NodeClaim| wanted(claim).map(|change| (Seen::of(claim), change));
+        // What was launched and is gone needs to be told nothing; nor does one that says so already.
+        let Some(Some(mut change)) = self.claim_of(instance, look) else { return Ok(()) };
         for _ in 0..TRIES {
-            let Some(conditions) = wanted(&claim) else { return Ok(()) };
-            match self.change(&claim, true, json!({"status": {"conditions": conditions}})).await {
+            let (seen, body) = &change;
+            match self.change(seen, of_status, body.clone()).await {
                 Ok(()) | Err(Lost::Claim) => return Ok(()),
                 Err(Lost::Answer(error)) => return Err(error),
                 Err(Lost::Race) => {}
             }
-            claim = match self.fresh(claim.metadata.name.as_deref().unwrap_or_default()).await {
+            let fresh = match self.fresh(&seen.name).await {
                 Ok(claim) if instance_of(&claim) == Some(instance) => claim,
                 Ok(_) | Err(Lost::Claim | Lost::Race) => return Ok(()),
                 Err(Lost::Answer(error)) => return Err(error),
             };
+            let Some(again) = look(&fresh) else { return Ok(()) };
+            change = again;
         }
         Err(Unavailable("the NodeClaim changes all the time".to_owned()))
     }
@@ -157,16 +158,26 @@ impl Live {
 
 impl Sources for Live {
     async fn launch(&self, instance: &str) -> Result<Option<Launch>, Unavailable> {
-        let Some((claim, is_ready)) = self.claim_of(instance) else { return Ok(None) };
-        // Asked for at every message: only an enrolment needs the roles.
-        let enrolled = self.enrolled_at(&claim);
-        let Some(known) = launch(&claim, BTreeSet::new(), is_ready) else { return Ok(None) };
-        let class = self.picture.glance().class(&claim.spec.node_class_ref).cloned();
+        let (known, class) = {
+            let cluster = self.picture.glance();
+            let Some(claim) = cluster.claims_of_instance(instance).next() else { return Ok(None) };
+            let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
+            let is_ready = cluster.nodes_of(id).any(|node| {
+                let conditions = node.status.iter().flat_map(|status| &status.conditions).flatten();
+                conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
+            });
+            let Some(known) = launch(claim, BTreeSet::new(), is_ready) else { return Ok(None) };
+            (Launch { enrolled: self.enrolled_at(claim), ..known }, cluster.class(&claim.spec.node_class_ref).cloned())
+        };
         let roles = match class {
             Some(class) => self.cloud.roles(&class).await?,
             None => BTreeSet::new(),
         };
-        Ok(Some(Launch { enrolled, roles, ..known }))
+        Ok(Some(Launch { roles, ..known }))
+    }
+
+    fn enrolled(&self, instance: &str) -> Option<KeyHash> {
+        self.claim_of(instance, |claim| self.enrolled_at(claim))?.map(|enrolled| enrolled.key)
     }
 
     async fn describe(&self, instance: &str) -> Result<Option<Described>, Unavailable> {
@@ -184,24 +195,31 @@ impl Sources for Live {
         wanted: &Enrolled,
         uses_permission: bool,
     ) -> Result<Recorded, Unavailable> {
+        let look = |claim: &NodeClaim| (enrolled(claim).map(|it| it.key), Seen::of(claim));
+        // The picture first: the API server says whether it is behind.
+        let mut seen = self.picture.glance().claim(claim).map(look);
         for _ in 0..TRIES {
-            let seen = match self.fresh(claim).await {
-                Ok(seen) => seen,
-                Err(Lost::Answer(error)) => return Err(error),
-                Err(Lost::Claim | Lost::Race) => return Ok(Recorded::Changed),
+            let (key, of) = match seen.take() {
+                Some((key, seen)) if key == before => (key, seen),
+                _ => match self.fresh(claim).await {
+                    Ok(fresh) => look(&fresh),
+                    Err(Lost::Answer(error)) => return Err(error),
+                    Err(Lost::Claim | Lost::Race) => return Ok(Recorded::Changed),
+                },
             };
             // What was decided about is the claim in the picture: one of that name may be another by now.
             let uid = self.picture.glance().claim(claim).and_then(|it| it.metadata.uid.clone());
-            if uid.is_none() || uid != seen.metadata.uid || enrolled(&seen).map(|it| it.key) != before {
+            if uid.is_none() || uid != of.uid || key != before {
                 return Ok(Recorded::Changed);
             }
             let mut all = json!({ annotations::AGENT_KEY: written(wanted) });
             if uses_permission {
                 all[annotations::AGENT_ENROL_AGAIN] = Value::Null;
             }
-            match self.change(&seen, false, json!({"metadata": {"annotations": all}})).await {
+            match self.change(&of, false, json!({"metadata": {"annotations": all}})).await {
                 Ok(()) => {
-                    self.known().recorded.extend(uid.map(|uid| (uid, *wanted)));
+                    let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+                    recorded.note(&uid.unwrap_or_default(), *wanted, (self.clock)());
                     return Ok(Recorded::Written);
                 }
                 Err(Lost::Answer(error)) => return Err(error),
@@ -221,27 +239,14 @@ impl Sources for Live {
     }
 
     async fn believed(&self, node: &NodeIdentity, pins: Pins) {
-        let Some((mut claim, _)) = self.claim_of(&node.instance) else { return };
         let said = pins.to_string();
-        for _ in 0..TRIES {
+        let wanted = |claim: &NodeClaim| {
             let written = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::AGENT_PINS));
-            if written == Some(&said) {
-                return;
-            }
-            let body = json!({"metadata": {"annotations": {annotations::AGENT_PINS: &said}}});
-            match self.change(&claim, false, body).await {
-                Ok(()) | Err(Lost::Claim) => return,
-                // It is said again on the next connection.
-                Err(Lost::Answer(error)) => {
-                    tracing::warn!(%error, instance = node.instance, "whom a node believes cannot be written down");
-                    return;
-                }
-                Err(Lost::Race) => {}
-            }
-            match self.fresh(claim.metadata.name.as_deref().unwrap_or_default()).await {
-                Ok(now) if instance_of(&now) == Some(node.instance.as_str()) => claim = now,
-                _ => return,
-            }
+            (written != Some(&said)).then(|| json!({"metadata": {"annotations": {annotations::AGENT_PINS: &said}}}))
+        };
+        // It is said again on the next connection.
+        if let Err(error) = self.have_written(&node.instance, false, wanted).await {
+            tracing::warn!(%error, instance = node.instance, "whom a node believes cannot be written down");
         }
     }
 
@@ -259,9 +264,8 @@ impl Sources for Live {
                 _ => None,
             })
         };
-        let is_news =
-            self.claim_of(&node.instance).is_some_and(|(it, _)| condition(&it, nodeclaim::INTERRUPTED).is_none());
-        if is_news {
+        let is_news = |claim: &NodeClaim| condition(claim, nodeclaim::INTERRUPTED).is_none();
+        if self.claim_of(&node.instance, is_news) == Some(true) {
             tracing::warn!(
                 instance = node.instance,
                 notice = notice.text,

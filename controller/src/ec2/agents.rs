@@ -21,16 +21,20 @@ const BELIEVED: Duration = Duration::from_secs(5 * 60);
 
 /// Roles of instance profiles, by name, and when IAM said so. Held for moments.
 #[derive(Default)]
-pub(super) struct Roles(Mutex<BTreeMap<String, (BTreeSet<String>, Timestamp)>>);
+pub(super) struct Roles {
+    known: Mutex<BTreeMap<String, (BTreeSet<String>, Timestamp)>>,
+    /// Held by whoever asks IAM: of a fleet that boots, one does.
+    asking: tokio::sync::Mutex<()>,
+}
 
 impl Roles {
     fn of(&self, profile: &str) -> Option<(BTreeSet<String>, Timestamp)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(profile).cloned()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(profile).cloned()
     }
 
     fn note(&self, profile: &str, roles: &BTreeSet<String>) {
         let said = (roles.clone(), now());
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(profile.to_owned(), said);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(profile.to_owned(), said);
     }
 }
 
@@ -42,12 +46,15 @@ impl Ec2 {
             let role = class.spec.role.as_deref().and_then(|role| role.rsplit('/').next());
             return Ok(role.into_iter().map(ToOwned::to_owned).collect());
         };
-        let known = self.roles().of(profile);
-        if let Some((roles, at)) = &known
-            && now() < after(*at, BELIEVED)
-        {
-            return Ok(roles.clone());
+        let believed = || self.roles().of(profile).filter(|(_, at)| now() < after(*at, BELIEVED));
+        if let Some((roles, _)) = believed() {
+            return Ok(roles);
         }
+        let _asking = self.roles().asking.lock().await;
+        if let Some((roles, _)) = believed() {
+            return Ok(roles);
+        }
+        let known = self.roles().of(profile);
         match (self.cloud().roles_of_profile(profile).await, known) {
             (Ok(roles), _) => {
                 self.roles().note(profile, &roles);

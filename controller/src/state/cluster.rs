@@ -42,6 +42,8 @@ pub struct Cluster {
 
     pub(super) claims: BTreeMap<Arc<str>, LiveClaim>,
     pub(super) claims_by_provider: Index,
+    /// By the last part of the provider ID: what an instance calls itself.
+    pub(super) claims_by_instance: Index,
     pub(super) claims_by_pool: Index,
     /// By `kind/name` of the class.
     pub(super) claims_by_class: Index,
@@ -81,6 +83,7 @@ pub(super) struct LiveNode {
 pub(super) struct LiveClaim {
     pub(super) typed: NodeClaim,
     pub(super) provider: Option<Arc<str>>,
+    pub(super) instance: Option<Arc<str>>,
     pub(super) pool: Option<Arc<str>>,
     pub(super) class: Arc<str>,
     pub(super) compact: Option<manifest::NodeClaim>,
@@ -260,6 +263,11 @@ impl Cluster {
         self.claims_by_provider.get(provider_id).filter_map(|name| self.claim(name))
     }
 
+    /// The NodeClaims of an instance, as `i-0123456789abcdef0`, by name.
+    pub fn claims_of_instance(&self, instance: &str) -> impl Iterator<Item = &NodeClaim> {
+        self.claims_by_instance.get(instance).filter_map(|name| self.claim(name))
+    }
+
     /// The NodeClaims of a NodePool, by name.
     pub fn claims_of_pool(&self, pool: &str) -> impl Iterator<Item = &NodeClaim> {
         self.claims_by_pool.get(pool).filter_map(|name| self.claim(name))
@@ -330,6 +338,12 @@ impl Cluster {
             }
         }
     }
+}
+
+/// `i-0123456789abcdef0` of `aws:///eu-west-1a/i-0123456789abcdef0`.
+pub(super) fn instance_of(provider_id: &str) -> Option<Arc<str>> {
+    let (_, instance) = provider_id.strip_prefix("aws:///")?.rsplit_once('/')?;
+    Some(instance.into())
 }
 
 /// How claims are found by their class.

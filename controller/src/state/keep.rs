@@ -9,7 +9,7 @@ use muster_api::{NodeClaim, NodePool, labels};
 
 use super::changed::Changed;
 use super::class::LiveClass;
-use super::cluster::{Cluster, LiveClaim, LiveNode, LivePool, class_key};
+use super::cluster::{Cluster, LiveClaim, LiveNode, LivePool, class_key, instance_of};
 use super::devices::Slice;
 use super::kind::Kind;
 use super::moved::note_move;
@@ -177,6 +177,7 @@ impl Cluster {
         let reference = &typed.spec.node_class_ref;
         let claim = LiveClaim {
             provider: provider.filter(|id| !id.is_empty()).map(Arc::from),
+            instance: provider.and_then(instance_of),
             pool: pool_label(&typed.metadata).map(|pool| self.names.text(&pool)),
             class: self.names.text(&class_key(&reference.kind, &reference.name)),
             typed,
@@ -190,9 +191,11 @@ impl Cluster {
         });
         let key = |of: fn(&LiveClaim) -> Option<&Arc<str>>| old.as_ref().and_then(of);
         let provider: fn(&LiveClaim) -> Option<&Arc<str>> = |claim| claim.provider.as_ref();
+        let instance: fn(&LiveClaim) -> Option<&Arc<str>> = |claim| claim.instance.as_ref();
         let pool: fn(&LiveClaim) -> Option<&Arc<str>> = |claim| claim.pool.as_ref();
         let class: fn(&LiveClaim) -> Option<&Arc<str>> = |claim| Some(&claim.class);
         self.claims_by_provider.shift(key(provider), provider(&claim), &name);
+        self.claims_by_instance.shift(key(instance), instance(&claim), &name);
         self.claims_by_pool.shift(key(pool), pool(&claim), &name);
         self.claims_by_class.shift(key(class), class(&claim), &name);
         if is_news {
@@ -204,6 +207,7 @@ impl Cluster {
     fn forget_claim(&mut self, name: &str, changed: &mut Changed) {
         let Some((name, claim)) = self.claims.remove_entry(name) else { return };
         self.claims_by_provider.shift(claim.provider.as_ref(), None, &name);
+        self.claims_by_instance.shift(claim.instance.as_ref(), None, &name);
         self.claims_by_pool.shift(claim.pool.as_ref(), None, &name);
         self.claims_by_class.shift(Some(&claim.class), None, &name);
         touch_own(&name, &claim, changed);
@@ -219,13 +223,24 @@ impl Cluster {
         changed: &mut Changed,
     ) {
         typed.metadata.managed_fields = None;
-        let is_news = self.pools.get(&name).is_none_or(|old| {
-            !is_same(&old.typed.metadata, &typed.metadata)
-                || (&old.typed.spec, &old.typed.status) != (&typed.spec, &typed.status)
+        let old = self.pools.get(&name).map(|old| &old.typed);
+        let is_news = old.is_none_or(|old| {
+            !is_same(&old.metadata, &typed.metadata) || (&old.spec, &old.status) != (&typed.spec, &typed.status)
+        });
+        // What a pool counts concerns no claim: of ten thousand that come, each would be looked at for every other one.
+        let judged = |pool: &NodePool| {
+            let status = pool.status.as_ref();
+            status.map(|status| (status.node_class_observed_generation, status.conditions.clone()))
+        };
+        let concerns_claims = old.is_none_or(|old| {
+            !is_same(&old.metadata, &typed.metadata) || old.spec != typed.spec || judged(old) != judged(&typed)
         });
         self.pools.insert(Arc::clone(&name), LivePool { typed, compact });
         if is_news {
             changed.kinds.insert(Kind::NodePool);
+            changed.pools.insert(Arc::clone(&name));
+        }
+        if concerns_claims {
             self.touch_pool(&name, changed);
         }
     }

@@ -1,6 +1,8 @@
 //! A connection to the controller: its authority is pinned, in the user data or by what the controller has said since, and nobody else
 //! is believed.
 
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use muster_link::GATEWAY_NAME;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
@@ -27,13 +29,22 @@ const ALIVE: Duration = Duration::from_secs(20);
 /// What the node comes with: certificates for its key, its own first.
 pub(super) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// `believed`: certificates (PEM) of the authorities that may say who the controller is.
-pub(super) async fn dial(address: &str, believed: &str, identity: Identity) -> Result<Channel, Fault> {
+/// From the address `from`, where it has several. `believed`: certificates (PEM) of the authorities that may say who the controller
+/// is.
+pub(super) async fn dial(
+    address: &str,
+    believed: &str,
+    from: Option<IpAddr>,
+    identity: Identity,
+) -> Result<Channel, Fault> {
     let fault = |error: &dyn std::fmt::Display| Fault::Way(address.to_owned(), error.to_string());
     let config = config(believed, identity).map_err(|error| fault(&error))?;
     let name = ServerName::try_from(GATEWAY_NAME).map_err(|error| fault(&error))?;
     let connect = async {
-        let stream = TcpStream::connect(address).await?;
+        let stream = match from {
+            None => TcpStream::connect(address).await?,
+            Some(from) => connect_from(from, address).await?,
+        };
         stream.set_nodelay(true)?;
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     };
@@ -44,7 +55,7 @@ pub(super) async fn dial(address: &str, believed: &str, identity: Identity) -> R
     let mut stream = Some(stream);
     // A channel would connect again by itself, and be another connection than the one that was enrolled on.
     let once = service_fn(move |_| {
-        let stream = stream.take().ok_or_else(|| std::io::Error::other("the connection has ended"));
+        let stream = stream.take().ok_or_else(|| io::Error::other("the connection has ended"));
         async { stream.map(TokioIo::new) }
     });
     let endpoint = Endpoint::from_static("http://controller")
@@ -53,6 +64,15 @@ pub(super) async fn dial(address: &str, believed: &str, identity: Identity) -> R
         .keep_alive_while_idle(true)
         .connect_timeout(CALL);
     endpoint.connect_with_connector(once).await.map_err(|error| fault(&error))
+}
+
+/// Connects from an address of this machine, to the first of those at `address` that are of its kind.
+async fn connect_from(from: IpAddr, address: &str) -> io::Result<TcpStream> {
+    let to = lookup_host(address).await?.find(|it| it.is_ipv4() == from.is_ipv4());
+    let to = to.ok_or_else(|| io::Error::other("it has no address of the kind that this node comes from"))?;
+    let socket = if from.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.bind(SocketAddr::new(from, 0))?;
+    socket.connect(to).await
 }
 
 fn config(authority: &str, (chain, key): Identity) -> Result<ClientConfig, String> {

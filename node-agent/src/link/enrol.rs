@@ -8,9 +8,9 @@ use muster_proto::muster::enrolment_client::EnrolmentClient;
 use muster_proto::muster::{self as wire, ChallengeRequest, EnrolRequest, RenewRequest};
 use tonic::transport::Channel;
 
-use super::Fault;
 use super::keys::Keys;
-use crate::probes::metadata::{self, Proofs};
+use super::{Fault, Node};
+use crate::probes::metadata::Proofs;
 
 /// What the node is known by for some hours. In memory only: who starts again enrols again, with the same key.
 #[derive(Clone)]
@@ -51,20 +51,20 @@ impl Credential {
 }
 
 /// Where the evidence comes from.
-pub(super) struct Evidence<'a> {
+pub(super) struct Evidence<'a, N> {
     pub(super) controller: &'a Controller,
     pub(super) region: &'a str,
-    pub(super) endpoint: &'a str,
+    pub(super) node: &'a N,
     pub(super) keys: &'a Keys,
 }
 
-impl Evidence<'_> {
+impl<N: Node> Evidence<'_, N> {
     /// Proves to be this instance. `channel` is one on which the node has come with its key.
     pub(super) async fn enrol(&self, channel: &Channel, tries: usize) -> Result<Credential, Fault> {
         let mut client = EnrolmentClient::new(channel.clone());
         let answer = client.challenge(ChallengeRequest {}).await?.into_inner();
         let nonce = Nonce::read(&answer.nonce).ok_or_else(|| Fault::Here("the nonce has another length".to_owned()))?;
-        let proofs = metadata::proofs(self.endpoint).await;
+        let proofs = self.node.proofs().await;
         let Proofs { document, credentials } =
             proofs.map_err(|why| Fault::Here(format!("instance metadata does not say who the node is: {why}")))?;
         let role_proof = credentials.map(|credentials| {

@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::Fault;
 use super::enrol::Credential;
 use super::keys::Keys;
 use super::wire::{Standing, notice, report};
+use super::{Fault, News, Node};
 use crate::report::Report;
 use crate::service::log;
 
@@ -56,6 +56,7 @@ pub(super) async fn follow(
     credential: &mut Credential,
     mut beliefs: Beliefs<'_>,
     reports: &mut watch::Receiver<Report>,
+    node: &impl Node,
 ) -> Result<(), Fault> {
     let (said, saying) = mpsc::channel(QUEUE);
     let boot_id = reports.borrow().boot_id.clone();
@@ -79,9 +80,14 @@ pub(super) async fn follow(
         tokio::select! {
             answer = answers.message() => match answer? {
                 None => return Ok(()),
-                Some(answer) => if let Some(Answer::Configuration(wanted)) = answer.message {
-                    interval = Duration::from_millis(wanted.report_interval_ms.into());
-                    has_news_of_itself |= beliefs.heed(&wanted.authorities);
+                Some(answer) => match answer.message {
+                    Some(Answer::Configuration(wanted)) => {
+                        interval = Duration::from_millis(wanted.report_interval_ms.into());
+                        has_news_of_itself |= beliefs.heed(&wanted.authorities);
+                        node.hear(&News::Followed);
+                    }
+                    Some(Answer::Acknowledgement(kept)) => node.hear(&News::Kept(kept.sequence)),
+                    Some(Answer::SendBundle(_)) | None => {}
                 },
             },
             changed = reports.changed() => {

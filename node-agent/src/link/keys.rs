@@ -51,7 +51,7 @@ struct Told {
 }
 
 /// The key of this boot.
-pub(super) struct Keys {
+pub struct Keys {
     path: PathBuf,
     kept: Kept,
     key: KeyPair,
@@ -59,7 +59,10 @@ pub(super) struct Keys {
 
 impl Keys {
     /// The key of this boot, made and written down unless it is there.
-    pub(super) fn of_boot(folder: &Path, boot_id: &str) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// It cannot be written down.
+    pub fn of_boot(folder: &Path, boot_id: &str) -> io::Result<Self> {
         let path = folder.join(FILE);
         // A file that cannot be read is as good as none: an operator has to let the node in again.
         let read = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());

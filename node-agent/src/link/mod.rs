@@ -21,6 +21,10 @@ mod keys;
 mod skew;
 mod wire;
 
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,10 +37,11 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 
 use self::enrol::Credential;
-use self::keys::Keys;
+pub use self::keys::Keys;
 use crate::course::pace::Pace;
 use crate::preflight::agent_config;
 use crate::preflight::identity::Metadata;
+use crate::probes::metadata::Proofs;
 use crate::probes::{machine, metadata};
 use crate::report::Report;
 use crate::service::log;
@@ -49,9 +54,66 @@ const REFUSED: Duration = Duration::from_secs(5 * 60);
 /// A conversation that lasted so long was a good one: whatever ended it, the next try is soon.
 const GOOD: Duration = Duration::from_secs(60);
 
+/// The node that speaks: what the link asks of it, and tells it.
+pub trait Node: Send + Sync + 'static {
+    /// What proves which instance it is.
+    fn proofs(&self) -> impl Future<Output = Result<Proofs, String>> + Send;
+
+    /// The address that its connections come from, where one machine is many nodes; else the way there has one.
+    fn address(&self) -> Option<IpAddr> {
+        None
+    }
+
+    /// Something has happened.
+    fn hear(&self, news: &News<'_>);
+}
+
+/// What happens to a link. Its text is a line of the log.
+#[derive(Debug)]
+pub enum News<'n> {
+    /// The controller has certified the node's key.
+    Enrolled,
+    /// It has taken the stream.
+    Followed,
+    /// It keeps what was said up to the report of this number.
+    Kept(u64),
+    /// A try has come to nothing, for another reason than the one before.
+    Failed(&'n Fault),
+}
+
+impl fmt::Display for News<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Enrolled => f.write_str("the controller knows this node"),
+            Self::Followed => f.write_str("the controller listens"),
+            Self::Kept(sequence) => write!(f, "the controller keeps report {sequence}"),
+            Self::Failed(fault) => write!(f, "the controller is not told: {fault}"),
+        }
+    }
+}
+
+/// The node that this program runs on.
+struct Own {
+    metadata_endpoint: String,
+}
+
+impl Node for Own {
+    async fn proofs(&self) -> Result<Proofs, String> {
+        metadata::proofs(&self.metadata_endpoint).await
+    }
+
+    fn hear(&self, news: &News<'_>) {
+        match news {
+            News::Enrolled | News::Failed(_) => log(&news.to_string()),
+            // Of every connection and every report: too much for a log.
+            News::Followed | News::Kept(_) => {}
+        }
+    }
+}
+
 /// What ends a try.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// There is no way there.
     #[error("the controller at {0} cannot be reached: {1}")]
     Way(String, String),
@@ -99,7 +161,8 @@ async fn speak(state_folder: PathBuf, endpoint: String, reports: watch::Receiver
             return std::future::pending().await;
         }
     };
-    Link { controller, region, endpoint, keys, credential: None, reports }.keep_up().await
+    let known = Known { controller, region };
+    match Link::new(Own { metadata_endpoint: endpoint }, known, keys, reports).keep_up().await {}
 }
 
 /// Whom to call, and the region of this instance. Metadata is asked until it answers; user data are what they are for the whole of a
@@ -118,18 +181,33 @@ async fn asked_for(endpoint: &str) -> Option<(Controller, String)> {
     Some((config.spec.controller?, instance.region.clone()))
 }
 
+/// What a node knows of where it is.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// Whom to call, from its user data.
+    pub controller: Controller,
+    /// The region of its instance.
+    pub region: String,
+}
+
 /// Everything that a try needs, and what it leaves to the next one.
-struct Link {
-    controller: Controller,
-    region: String,
-    endpoint: String,
+pub struct Link<N> {
+    node: N,
+    known: Known,
     keys: Keys,
     credential: Option<Credential>,
     reports: watch::Receiver<Report>,
 }
 
-impl Link {
-    async fn keep_up(mut self) -> Result<(), String> {
+impl<N: Node> Link<N> {
+    /// The link of a node that has not enrolled since its agent was started.
+    #[must_use]
+    pub fn new(node: N, known: Known, keys: Keys, reports: watch::Receiver<Report>) -> Self {
+        Self { node, known, keys, credential: None, reports }
+    }
+
+    /// Speaks to the controller: whatever ends a conversation, another is begun.
+    pub async fn keep_up(mut self) -> Infallible {
         let growing =
             || ExponentialBuilder::default().with_min_delay(PAUSE.0).with_max_delay(PAUSE.1).without_max_times();
         let mut pauses = growing().with_jitter().build();
@@ -142,9 +220,10 @@ impl Link {
                 // The connection was old.
                 Ok(()) => None,
                 Err(fault) => {
-                    let line = format!("the controller is not told: {fault}");
+                    let news = News::Failed(fault);
+                    let line = news.to_string();
                     if line != said {
-                        log(&line);
+                        self.node.hear(&news);
                         said = line;
                     }
                     (fault.code() == Some(Code::PermissionDenied)).then_some(REFUSED)
@@ -162,21 +241,22 @@ impl Link {
 
     /// One connection, from its handshake to its end.
     async fn talk(&mut self, tries: usize) -> Result<(), Fault> {
-        let Self { controller, region, endpoint, keys, credential, reports } = self;
+        let Self { node, known: Known { controller, region }, keys, credential, reports } = self;
+        let from = node.address();
         *credential = credential.take().filter(Credential::is_good);
         if credential.is_none() {
             let believed = keys.believed(&controller.certificate_authority);
-            let channel = dial::dial(&controller.address, believed, keys.stranger()?).await?;
-            let evidence = enrol::Evidence { controller, region, endpoint, keys };
+            let channel = dial::dial(&controller.address, believed, from, keys.stranger()?).await?;
+            let evidence = enrol::Evidence { controller, region, node, keys };
             *credential = Some(evidence.enrol(&channel, tries).await?);
             keys.settle();
-            log("the controller knows this node");
+            node.hear(&News::Enrolled);
         }
         let Some(known) = credential.as_mut() else { return Ok(()) };
         let believed = keys.believed(&controller.certificate_authority);
-        let channel = dial::dial(&controller.address, believed, keys.known(known.chain())?).await?;
+        let channel = dial::dial(&controller.address, believed, from, keys.known(known.chain())?).await?;
         let beliefs = follow::Beliefs { keys, written: &controller.certificate_authority };
-        let ended = follow::follow(&channel, known, beliefs, reports).await;
+        let ended = follow::follow(&channel, known, beliefs, reports, node).await;
         // The certificate may not speak any more: another enrolment, with the same key.
         if let Err(fault) = &ended
             && fault.code() == Some(Code::Unauthenticated)

@@ -58,15 +58,14 @@ const START: Duration = Duration::from_secs(120);
 /// nothing is lost if it is killed: an API server waits for connections that its clients, us among them, keep open.
 const END: Duration = Duration::from_millis(500);
 
-/// Its place among [`ControlPlane::servers`].
-const API_SERVER: usize = 2;
-
 /// The servers of a cluster. Dropping it ends them.
 #[derive(Debug)]
 pub struct ControlPlane {
     cluster: Cluster,
     /// In the order in which they end: the API server before its etcd, or it waits for it.
     servers: Vec<Running>,
+    /// The API server's place among them.
+    api_server_at: usize,
     /// What the API server was started with, and by whom.
     api_server: (Program, Spawner),
 }
@@ -108,12 +107,21 @@ impl ControlPlane {
 
         let mut servers = vec![];
         answers(&cluster, &mut api_server).await?;
-        servers.push(spawner.start(&controllers)?);
-        servers.push(spawner.start(&scheduler)?);
+        if options.has_controllers {
+            servers.push(spawner.start(&controllers)?);
+            servers.push(spawner.start(&scheduler)?);
+        }
+        let api_server_at = servers.len();
         servers.extend([api_server, etcd]);
         servers.extend(relay);
-        let plane = Self { cluster, servers, api_server: (program, spawner.clone()) };
-        try_join!(plane.cluster.admit_nodes(), plane.cluster.can_create_pods("default"))?;
+        let plane = Self { cluster, servers, api_server_at, api_server: (program, spawner.clone()) };
+        let pods = async {
+            match options.has_controllers {
+                true => plane.cluster.can_create_pods("default").await,
+                false => Ok(()),
+            }
+        };
+        try_join!(plane.cluster.admit_nodes(), pods)?;
         Ok(plane)
     }
 
@@ -137,7 +145,7 @@ impl ControlPlane {
 
     /// Kills the API server. All else runs on, and what it has been told is in etcd.
     pub fn kill_api_server(&mut self) {
-        self.servers[API_SERVER].kill();
+        self.servers[self.api_server_at].kill();
     }
 
     /// Starts the API server once more, and waits until it is ready.
@@ -146,8 +154,9 @@ impl ControlPlane {
     /// As [`Self::start`].
     pub async fn revive_api_server(&mut self) -> Result<()> {
         let (program, spawner) = &self.api_server;
-        self.servers[API_SERVER] = spawner.start(program)?;
-        answers(&self.cluster, &mut self.servers[API_SERVER]).await
+        let server = &mut self.servers[self.api_server_at];
+        *server = spawner.start(program)?;
+        answers(&self.cluster, server).await
     }
 
     /// Ends the servers, the API server before its etcd.

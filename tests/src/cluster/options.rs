@@ -23,6 +23,9 @@ pub struct Options {
     pub ahead: SignedDuration,
     /// How long a node may be silent until it counts as lost. Kubernetes: 50 s.
     pub node_grace: Option<Duration>,
+    /// Whether there are scheduler and controllers. Without them nothing changes but by who calls: no pod is bound, no Node is
+    /// lost, and no service account is made.
+    pub has_controllers: bool,
 }
 
 /// Where the servers of a control plane listen.
@@ -48,6 +51,7 @@ impl Default for Options {
             token_webhook: None,
             ahead: SignedDuration::ZERO,
             node_grace: None,
+            has_controllers: true,
         }
     }
 }

@@ -58,7 +58,8 @@ impl Layout<'_> {
     }
 
     pub(super) fn api_server(&self) -> Result<Program> {
-        let Options { name: _, network, audit, token_webhook, ahead: _, node_grace: _ } = self.options;
+        let Options { name: _, network, audit, token_webhook, ahead: _, node_grace: _, has_controllers: _ } =
+            self.options;
         let named = self.pki.server();
         let server = self.dated.as_ref().unwrap_or(&named);
         let kubelet = self.pki.client("kubelet-client", "kube-apiserver-kubelet-client", Some("system:masters"))?;

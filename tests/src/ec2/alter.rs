@@ -98,7 +98,7 @@ fn hide_unseen(parent: &mut Element, list: &str, state: &State, now: Timestamp) 
 }
 
 /// Adds to each instance what the proxy keeps of it.
-fn change_instances(parent: &mut Element, state: &State, now: Timestamp) {
+pub(super) fn change_instances(parent: &mut Element, state: &State, now: Timestamp) {
     for item in xml::items_mut(parent, "instancesSet") {
         let kept = xml::text(item, "instanceId").and_then(|id| state.instances.get(&id));
         if let Some(Kept { instance, ended, .. }) = kept {

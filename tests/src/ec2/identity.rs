@@ -26,11 +26,13 @@ pub struct Credentials {
 pub(super) struct Identities {
     account: String,
     by_name: BTreeMap<String, Credentials>,
+    /// Names by access key: whoever signs a call is looked up several times.
+    names: BTreeMap<String, String>,
 }
 
 impl Identities {
     pub(super) fn new(account: &str) -> Self {
-        Self { account: account.to_owned(), by_name: BTreeMap::new() }
+        Self { account: account.to_owned(), by_name: BTreeMap::new(), names: BTreeMap::new() }
     }
 
     /// The credentials called `name`: a session of the role `role`, or of a role of the same name.
@@ -45,11 +47,13 @@ impl Identities {
             secret_access_key: format!("test-secret-of-{name}"),
             session_token: Some(format!("test-token-of-{name}")),
         };
-        self.by_name.entry(name.to_owned()).or_insert_with_key(|name| of(name)).clone()
+        let credentials = self.by_name.entry(name.to_owned()).or_insert_with_key(|name| of(name));
+        self.names.insert(credentials.access_key_id.clone(), name.to_owned());
+        credentials.clone()
     }
 
     pub(super) fn of_key(&self, access_key: &str) -> Option<&Credentials> {
-        self.by_name.values().find(|credentials| credentials.access_key_id == access_key)
+        self.by_name.get(self.names.get(access_key)?)
     }
 
     /// The name of who signs with `access_key`; the key itself if nobody named it.

@@ -126,6 +126,8 @@ pub(super) struct Kept {
     pub(super) ended: Option<(Timestamp, StateReason)>,
     /// What it has written to its serial console.
     pub(super) console: Option<String>,
+    /// Whether moto knows nothing of it: the proxy answers for it.
+    pub(super) is_resident: bool,
 }
 
 /// All instances of one proxy, dead ones too.
@@ -135,6 +137,7 @@ pub(super) struct Instances {
     /// In the order of launch.
     order: Vec<String>,
     subscribers: Vec<UnboundedSender<Event>>,
+    has_residents: bool,
 }
 
 impl Events {
@@ -178,12 +181,32 @@ impl Instances {
     }
 
     pub(super) fn launched(&mut self, instance: Instance, unseen_until: Option<Timestamp>) -> Arc<Instance> {
+        self.keep(instance, unseen_until, false)
+    }
+
+    /// Takes in an instance that moto knows nothing of.
+    pub(super) fn take_in(&mut self, instance: Instance) {
+        self.has_residents = true;
+        self.keep(instance, None, true);
+    }
+
+    fn keep(&mut self, instance: Instance, unseen_until: Option<Timestamp>, is_resident: bool) -> Arc<Instance> {
         let instance = Arc::new(instance);
-        let kept = Kept { instance: Arc::clone(&instance), unseen_until, ended: None, console: None };
+        let kept = Kept { instance: Arc::clone(&instance), unseen_until, ended: None, console: None, is_resident };
         self.by_id.insert(instance.id.clone(), kept);
         self.order.push(instance.id.clone());
         self.tell(&Event::Launched(Arc::clone(&instance)));
         instance
+    }
+
+    /// Whether any was taken in.
+    pub(super) const fn has_residents(&self) -> bool {
+        self.has_residents
+    }
+
+    /// Those that moto knows nothing of, in the order in which they came.
+    pub(super) fn residents(&self) -> impl Iterator<Item = &Kept> {
+        self.all().filter(|kept| kept.is_resident)
     }
 
     /// Returns the instance if it was running.

@@ -36,6 +36,7 @@ mod parameters;
 mod proxy;
 mod record;
 mod request;
+mod residents;
 mod services;
 mod shared;
 mod signature;
@@ -195,6 +196,15 @@ impl Ec2 {
     /// Instances that have not ended, in the order of launch.
     pub fn running(&self) -> Vec<Arc<Instance>> {
         self.shared.state().instances.running_shared()
+    }
+
+    /// Takes in instances that run already, by the thousand: this EC2 lists, describes and ends them itself, and moto, for which
+    /// each would be a launch, hears nothing of them.
+    pub fn take_in(&self, instances: impl IntoIterator<Item = Instance>) {
+        let mut state = self.shared.state();
+        for instance in instances {
+            state.instances.take_in(instance);
+        }
     }
 
     /// Launches and ends of instances; begins with a launch for each that runs now.

@@ -23,7 +23,7 @@ use super::faults::{self, CallFault, Verdict};
 use super::record::Call;
 use super::request::Request;
 use super::shared::Shared;
-use super::{alter, fleet, launch, services, signature};
+use super::{alter, fleet, launch, residents, services, signature};
 
 /// What goes back: an answer, or nothing and the connection closes.
 type Outcome = Option<Answer>;
@@ -171,6 +171,9 @@ async fn work_once(shared: &Shared, request: &Request, request_id: &str) -> Resu
 
 async fn work(shared: &Shared, request: &Request, request_id: &str) -> Result<Answer, ApiError> {
     if let Some(answer) = services::answer(shared, request, request_id) {
+        return answer;
+    }
+    if let Some(answer) = residents::answer(shared, request, request_id).await {
         return answer;
     }
     let answer = match (request.service.as_str(), request.action.as_str()) {

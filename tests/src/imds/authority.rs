@@ -53,24 +53,30 @@ impl Authority {
         self.folder.join("identity.crt")
     }
 
-    fn key(&self) -> PathBuf {
+    pub(super) fn key(&self) -> PathBuf {
         self.folder.join("identity.key")
     }
 
     pub(super) fn sign(&self, document: &str) -> Result<Signatures> {
         let mut plain = Command::new("openssl");
         plain.args(["dgst", "-sha256", "-sign"]).arg(self.key());
+        Ok(Signatures { plain: in_lines(&run(plain, document.as_bytes())?, 76), rsa2048: self.enclose(document)? })
+    }
+
+    /// PKCS #7 with the document inside.
+    fn enclose(&self, document: &str) -> Result<String> {
+        Ok(in_lines(&self.pkcs7(document, &[])?, 76))
+    }
+
+    pub(super) fn pkcs7(&self, document: &str, with: &[&str]) -> Result<Vec<u8>> {
         let mut pkcs7 = Command::new("openssl");
         pkcs7.args(["cms", "-sign", "-binary", "-nodetach", "-stream", "-nocerts", "-md", "sha256", "-outform", "DER"]);
-        pkcs7.arg("-signer").arg(self.certificate()).arg("-inkey").arg(self.key());
-        Ok(Signatures {
-            plain: in_lines(&run(plain, document.as_bytes())?, 76),
-            rsa2048: in_lines(&run(pkcs7, document.as_bytes())?, 76),
-        })
+        pkcs7.args(with).arg("-signer").arg(self.certificate()).arg("-inkey").arg(self.key());
+        run(pkcs7, document.as_bytes())
     }
 }
 
-fn in_lines(bytes: &[u8], width: usize) -> String {
+pub(super) fn in_lines(bytes: &[u8], width: usize) -> String {
     let text = STANDARD.encode(bytes);
     let lines: Vec<String> =
         text.as_bytes().chunks(width).map(|line| String::from_utf8_lossy(line).into_owned()).collect();

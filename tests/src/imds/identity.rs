@@ -37,7 +37,7 @@ impl Identity {
 }
 
 /// In the order and with the blanks that EC2 writes: verifiers must take the bytes as they are.
-fn document(instance: &Instance) -> String {
+pub(super) fn document(instance: &Instance) -> String {
     let fields: [(&str, Value); 15] = [
         ("accountId", json!(instance.account_id)),
         ("architecture", json!(instance.architecture)),

@@ -12,6 +12,7 @@
 //! and nothing outside of the world's namespace can reach the service or mistake it for a real one.
 
 mod authority;
+mod crowd;
 mod identity;
 mod instance;
 pub mod proof;

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::DynamicObject;
+use muster_tests::meter::{Meter, writes};
 use muster_tests::wait::{self, Selection};
 use serde_json::json;
 
 use super::ground::{Ground, condition, hourly_price};
-use super::meter::{Meter, writes};
 
 /// How long the largest may take on a machine that does other things.
 const LONG: Duration = Duration::from_secs(1200);
@@ -27,11 +27,11 @@ async fn place(count: usize, arguments: &[&str]) {
     let ground = Ground::new("run figures").await;
     ground.compared().await;
     let replica = ground.replica_as("muster", ground.cluster().kubeconfig(), arguments);
-    let meter = Meter::of(&replica).await;
+    let meter = Meter::of(&replica).await.unwrap();
     ground.deploy(count).await;
     let pods = ground.running(count, LONG).await;
     let claims = settled(&ground).await;
-    let taken = meter.read();
+    let taken = meter.read().unwrap();
     let nodes = ground.nodes().list(&ListParams::default()).await.unwrap().items;
     let created = latest(pods.iter().filter_map(|pod| Some(pod.metadata.creation_timestamp.as_ref()?.0)));
     let after = |moment: Timestamp| moment.duration_since(created).as_secs();
@@ -48,25 +48,25 @@ async fn place(count: usize, arguments: &[&str]) {
         after(latest(claims.iter().filter_map(ready_at))),
         taken.wall.as_secs_f64(),
     );
-    println!("  writes: {:?}", writes(&replica).await);
+    println!("  writes: {:?}", writes(&replica).await.unwrap());
 }
 
 async fn idle(count: usize, size: &str, requests: &serde_json::Value) {
     let ground = Ground::new("run figures").await;
     ground.compared_on(&json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": [size]})).await;
     let replica = ground.replica("muster");
-    let begun = Meter::of(&replica).await;
+    let begun = Meter::of(&replica).await.unwrap();
     ground.deploy_of(count, requests).await;
     ground.running(count, LONG).await;
     let claims = settled(&ground).await;
-    let placing = begun.read();
+    let placing = begun.read().unwrap();
     let same = |claims: &[DynamicObject], count: usize| claims.len() == count;
     let stands = wait::stays(ground.claims(), Selection::all(), CALM, "nothing changes", |all| same(all, claims.len()));
     stands.await.unwrap();
-    let meter = Meter::of(&replica).await;
-    let before = writes(&replica).await;
+    let meter = Meter::of(&replica).await.unwrap();
+    let before = writes(&replica).await.unwrap();
     tokio::time::sleep(IDLE).await;
-    let taken = meter.read();
+    let taken = meter.read().unwrap();
     println!(
         "{count} pods on {} nodes: {:.2} CPU s and {} MiB to place them in {:.0} s; idle {:.2} % of a core, {} MiB at most",
         claims.len(),
@@ -76,7 +76,7 @@ async fn idle(count: usize, size: &str, requests: &serde_json::Value) {
         100.0 * taken.cpu / taken.wall.as_secs_f64(),
         taken.peak,
     );
-    println!("  writes before: {before:?}, after: {:?}", writes(&replica).await);
+    println!("  writes before: {before:?}, after: {:?}", writes(&replica).await.unwrap());
 }
 
 /// Waits until all claims are ready.

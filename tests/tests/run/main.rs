@@ -16,7 +16,6 @@ mod figures;
 mod ground;
 mod kwok;
 mod life;
-mod meter;
 mod nominations;
 mod replicas;
 mod rights;

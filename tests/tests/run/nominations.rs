@@ -6,11 +6,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
+use muster_tests::meter::Meter;
 use muster_tests::wait::{self, Selection};
 use serde_json::{Value, json};
 
 use super::ground::{Ground, condition, hourly_price};
-use super::meter::Meter;
 
 /// How long it may take on a machine that does other things.
 const LONG: Duration = Duration::from_secs(600);
@@ -72,7 +72,7 @@ struct Bound {
 async fn bind(arguments: &[&str]) -> Bound {
     let ground = Ground::new("run figures").await;
     let replica = ground.replica_as("muster", ground.cluster().kubeconfig(), arguments);
-    let _ = Meter::of(&replica).await;
+    let _ = Meter::of(&replica).await.unwrap();
     ground.apply(&deployments()).await;
     // Once a pod is bound, nobody can tell any more what it was told before.
     let mut told: BTreeMap<String, String> = BTreeMap::new();

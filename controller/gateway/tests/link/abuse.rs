@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use muster_gateway::{Limits, Pair};
 use muster_proto::muster::follow_request::Message as Say;
+use muster_proto::muster::node_reports_client::NodeReportsClient;
 use muster_proto::muster::{self as wire, NodeReport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -80,14 +81,42 @@ async fn an_address_has_so_many_connections() {
 }
 
 #[tokio::test]
-async fn there_are_so_many_connections_in_all() {
+async fn there_are_so_many_strangers_and_nodes_have_places_of_their_own() {
+    let world = World::with(Limits { strangers: 3, ..Limits::default() }).await;
+    let node = Node::enrolled(A, &world).await;
+    let talk = Talk::open(&node, &world).await;
+    let (stranger, versions) = (Node::new(B), [&rustls::version::TLS13]);
+    let mut held = Vec::new();
+    while let Ok(stream) = stranger.handshake(world.address, &world.authority, &versions).await {
+        held.push(stream);
+    }
+    assert!(held.len() <= 3, "no more at once");
+    assert_eq!(world.refusals.of("TooManyStrangers"), 1);
+    talk.report(1).await;
+    world.memory.until(|state| state.kept.iter().any(|(instance, _)| instance == A)).await;
+    drop(held);
+}
+
+#[tokio::test]
+async fn there_are_so_many_connections_of_nodes() {
     let world = World::with(Limits { connections: 1, ..Limits::default() }).await;
-    let node = Node::new(A);
-    let held = node.connect(&world).await;
-    let versions = [&rustls::version::TLS13];
-    assert!(Node::new(B).handshake(world.address, &world.authority, &versions).await.is_err());
+    let (one, other) = (Node::enrolled(A, &world).await, Node::enrolled(B, &world).await);
+    let held = Talk::open(&one, &world).await;
+    let channel = other.connect(&world).await;
+    assert!(NodeReportsClient::new(channel).follow(tokio_stream::empty()).await.is_err());
     assert_eq!(world.refusals.of("TooManyConnections"), 1);
     drop(held);
+}
+
+#[tokio::test]
+async fn a_stranger_is_shown_out_soon() {
+    let world = World::with(Limits { stranger_age: Duration::from_millis(1500), ..Limits::default() }).await;
+    let mut stream = Node::new(A).handshake(world.address, &world.authority, &[&rustls::version::TLS13]).await.unwrap();
+    // HTTP/2's preface and empty settings: whoever says no more than that.
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut answer = Vec::new();
+    let _hung_up = stream.read_to_end(&mut answer).await;
+    others_are_served(&world).await;
 }
 
 #[tokio::test]
@@ -155,8 +184,7 @@ async fn who_does_not_read_is_cut_and_holds_nobody_up() {
     {
         say.send(wire::FollowRequest { message: Some(message) }).await.unwrap();
     }
-    let _stream_that_nobody_reads =
-        wire::node_reports_client::NodeReportsClient::new(channel).follow(said).await.unwrap();
+    let _stream_that_nobody_reads = NodeReportsClient::new(channel).follow(said).await.unwrap();
     others_are_served(&world).await;
     world.stop().await;
 }

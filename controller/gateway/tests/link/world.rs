@@ -122,6 +122,10 @@ impl Sources for Memory {
         Ok(self.state(|state| state.launches.get(instance).cloned()))
     }
 
+    fn enrolled(&self, instance: &str) -> Option<KeyHash> {
+        self.state(|state| Some(state.launches.get(instance)?.enrolled?.key))
+    }
+
     async fn describe(&self, instance: &str) -> Result<Option<Described>, Unavailable> {
         Ok(self.state(|state| state.described.get(instance).cloned()))
     }

@@ -79,6 +79,12 @@ proptest! {
             let found = applicants.get(&*scanned.path()).map(|one| Applicant { arrived: 0, denied: 0, ..(**one).clone() });
             prop_assert_eq!(found, Some(scanned));
         }
+        for instance in ["i-0", "i-1"] {
+            let id = Some(format!("aws:///z/{instance}"));
+            let of_instance = |claim: &&muster_api::NodeClaim| claim.status.as_ref().unwrap().provider_id == id;
+            let scanned: Vec<_> = cluster.claims().filter(of_instance).collect();
+            prop_assert_eq!(cluster.claims_of_instance(instance).collect::<Vec<_>>(), scanned);
+        }
         for pool in 0..3 {
             let pool = format!("x{pool}");
             let of_pool = |claim: &&muster_api::NodeClaim| claim.metadata.labels.as_ref().unwrap()[labels::NODEPOOL] == pool;
@@ -90,7 +96,7 @@ proptest! {
             cluster.remove(*kind, path);
         }
         let indexes = [&cluster.pods_by_node, &cluster.nodes_by_provider, &cluster.claims_by_provider, &cluster.claims_by_pool,
-                       &cluster.claims_by_class, &cluster.attachments_by_node, &cluster.slices_by_node];
-        prop_assert_eq!(indexes.map(super::super::index::Index::len), [0; 7]);
+                       &cluster.claims_by_instance, &cluster.claims_by_class, &cluster.attachments_by_node, &cluster.slices_by_node];
+        prop_assert_eq!(indexes.map(super::super::index::Index::len), [0; 8]);
     }
 }

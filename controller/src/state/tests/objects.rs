@@ -84,7 +84,7 @@ pub(super) fn object(kind: Kind, name: usize, look: u32) -> Value {
     let rest = match kind {
         Kind::Pod => return pod(meta, &mut ask),
         Kind::Node => json!({
-            "spec": {"providerID": pick(&["", "id-0", "id-1", "id-2"], ask(4))},
+            "spec": {"providerID": pick(&["", "aws:///z/i-0", "aws:///z/i-1", "id-2"], ask(4))},
             "status": {
                 "capacity": {"cpu": "4"}, "images": [{"names": ["a"]}],
                 "conditions": [{"type": "Ready", "status": pick(&["True", "False"], ask(2)),
@@ -98,7 +98,7 @@ pub(super) fn object(kind: Kind, name: usize, look: u32) -> Value {
                     "requirements": [], "expireAfter": "720h",
                     "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": format!("x{}", ask(2))},
                 },
-                "status": {"providerID": pick(&["", "id-0", "id-1", "id-2"], ask(4)), "allocatable": {"cpu": "4"}},
+                "status": {"providerID": pick(&["", "aws:///z/i-0", "aws:///z/i-1", "id-2"], ask(4)), "allocatable": {"cpu": "4"}},
             })
         }
         Kind::NodePool => json!({

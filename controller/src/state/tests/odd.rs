@@ -149,3 +149,21 @@ proptest! {
         prop_assert_eq!(cluster.pods_by_node.len() + cluster.claims_by_class.len() + cluster.nodes_by_provider.len(), 0);
     }
 }
+
+#[test]
+fn what_a_pool_counts_is_no_news_of_its_claims() {
+    let mut cluster = Cluster::default();
+    let pool = |nodes: u32, condition: &str| {
+        let mut pool = object(Kind::NodePool, 0, 0);
+        pool["status"] = json!({"nodes": nodes, "resources": {"nodes": nodes.to_string()}, "conditions": [{
+            "type": "Ready", "status": condition, "reason": "Ready", "message": "", "lastTransitionTime": "2026-11-22T20:00:00Z"}]});
+        pool.to_string()
+    };
+    let mut claim = object(Kind::NodeClaim, 0, 0);
+    claim["metadata"]["labels"]["karpenter.sh/nodepool"] = "x0".into();
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    assert_eq!(cluster.apply(Kind::NodePool, &pool(1, "True")).claims.len(), 1);
+    let counted = cluster.apply(Kind::NodePool, &pool(2, "True"));
+    assert_eq!((counted.pools.len(), counted.claims.len()), (1, 0));
+    assert_eq!(cluster.apply(Kind::NodePool, &pool(2, "False")).claims.len(), 1, "one that launches nothing is");
+}

@@ -1,0 +1,78 @@
+//! What this replica has recorded a moment ago, which the picture of the cluster may not show yet. Pure.
+
+use std::collections::{HashMap, VecDeque};
+
+use jiff::{SignedDuration, Timestamp};
+use muster_link::Enrolled;
+
+/// How long the picture may be behind what this replica has recorded.
+const LAG: SignedDuration = SignedDuration::from_secs(60);
+
+/// By UID of the claim, who has enrolled; not by name, which the next claim for the same pods may have. What is older than [`LAG`] is forgotten, all of it found again in the picture.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    by_claim: HashMap<String, Enrolled>,
+    /// In the order in which they came.
+    order: VecDeque<(Timestamp, String)>,
+}
+
+impl Recorded {
+    /// This has been written down.
+    pub(super) fn note(&mut self, claim: &str, enrolled: Enrolled, now: Timestamp) {
+        while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.duration_since(*at) >= LAG) {
+            // One that has enrolled once more since is remembered for that.
+            if self.by_claim.get(&old).is_some_and(|it| now.duration_since(it.at) >= LAG) {
+                self.by_claim.remove(&old);
+            }
+        }
+        self.by_claim.insert(claim.to_owned(), enrolled);
+        self.order.push_back((now, claim.to_owned()));
+    }
+
+    /// Who has enrolled, by what the picture shows of a claim and what was recorded of it.
+    pub(super) fn latest(&self, claim: &str, shown: Option<Enrolled>, now: Timestamp) -> Option<Enrolled> {
+        let recorded = self.by_claim.get(claim).filter(|it| now.duration_since(it.at) < LAG).copied();
+        match (shown, recorded) {
+            (Some(shown), Some(recorded)) if recorded.at <= shown.at => Some(shown),
+            (shown, recorded) => recorded.or(shown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_link::KeyHash;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn by(key: u8, second: i64) -> Enrolled {
+        Enrolled { key: KeyHash::of(&[key]), at: at(second) }
+    }
+
+    #[test]
+    fn what_was_recorded_counts_until_the_picture_shows_it_or_something_later() {
+        let mut recorded = Recorded::default();
+        recorded.note("a", by(1, 10), at(10));
+        assert_eq!(recorded.latest("a", None, at(11)), Some(by(1, 10)));
+        assert_eq!(recorded.latest("a", Some(by(2, 5)), at(11)), Some(by(1, 10)), "the picture is behind");
+        assert_eq!(recorded.latest("a", Some(by(3, 12)), at(13)), Some(by(3, 12)), "another replica has written since");
+        assert_eq!(recorded.latest("b", Some(by(4, 1)), at(11)), Some(by(4, 1)));
+        assert_eq!(recorded.latest("a", None, at(70)), None, "by then the picture shows what is");
+    }
+
+    #[test]
+    fn nothing_is_remembered_for_longer() {
+        let mut recorded = Recorded::default();
+        for (claim, second) in [("a", 0), ("b", 10), ("a", 30)] {
+            recorded.note(claim, by(1, second), at(second));
+        }
+        recorded.note("c", by(1, 65), at(65));
+        assert_eq!(recorded.latest("a", None, at(65)), Some(by(1, 30)), "the later of two");
+        recorded.note("d", by(1, 200), at(200));
+        assert_eq!((recorded.by_claim.len(), recorded.order.len()), (1, 1));
+    }
+}

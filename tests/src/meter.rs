@@ -1,0 +1,124 @@
+//! What a replica takes of the machine, as the kernel and its own metrics say.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use fs_err as fs;
+
+use crate::error::{Error, Result};
+use crate::replica::Replica;
+use crate::wait;
+
+/// Clock ticks a second in `/proc`: fixed since Linux 2.6.
+const TICKS: f64 = 100.0;
+
+/// Since a moment.
+pub struct Meter<'r> {
+    replica: &'r Replica,
+    begun: Instant,
+    cpu: f64,
+}
+
+/// What was taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Taken {
+    /// Seconds of CPU, of the program and of the kernel for it.
+    pub cpu: f64,
+    /// How long.
+    pub wall: Duration,
+    /// Memory at most, in MiB.
+    pub peak: u64,
+    /// Memory at the end, in MiB.
+    pub now: u64,
+}
+
+// === impl Meter ===
+
+impl<'r> Meter<'r> {
+    /// Begins when the replica leads, and forgets the peak of its memory until now.
+    ///
+    /// # Errors
+    /// It does not lead in time, or the kernel does not say.
+    pub async fn of(replica: &'r Replica) -> Result<Self> {
+        let leads = wait::until_some("it leads", Duration::from_secs(120), || async {
+            Ok(replica.said().contains("leading").then_some(()))
+        });
+        leads.await?;
+        Self::from_now(replica)
+    }
+
+    /// Begins now, and forgets the peak of its memory until now.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn from_now(replica: &'r Replica) -> Result<Self> {
+        fs::write(format!("/proc/{}/clear_refs", replica.id().pid), "5")?;
+        Ok(Self { replica, begun: Instant::now(), cpu: cpu(replica)? })
+    }
+
+    /// What was taken until now.
+    ///
+    /// # Errors
+    /// The kernel does not say, such as of a process that has ended.
+    pub fn read(&self) -> Result<Taken> {
+        Ok(Taken {
+            cpu: cpu(self.replica)? - self.cpu,
+            wall: self.begun.elapsed(),
+            peak: mebibytes(self.replica, "VmHWM:")?,
+            now: mebibytes(self.replica, "VmRSS:")?,
+        })
+    }
+}
+
+impl Taken {
+    /// Cores that it kept busy, on average.
+    pub fn cores(&self) -> f64 {
+        self.cpu / self.wall.as_secs_f64()
+    }
+}
+
+/// Seconds of CPU since it was started.
+fn cpu(replica: &Replica) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", replica.id().pid))?;
+    // Its name may have blanks; what follows it are fields 3 and on.
+    let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+    let ticks = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<f64>().ok()).unwrap_or_default();
+    Ok((ticks(14) + ticks(15)) / TICKS)
+}
+
+fn mebibytes(replica: &Replica, field: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", replica.id().pid))?;
+    let found = status.lines().find_map(|line| line.strip_prefix(field));
+    let kibibytes = found.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
+    Ok(kibibytes.unwrap_or_default() / 1024)
+}
+
+/// How often each write was carried out since it was started, by its name.
+///
+/// # Errors
+/// It does not say.
+pub async fn writes(replica: &Replica) -> Result<BTreeMap<String, u64>> {
+    let mut all = BTreeMap::new();
+    for (labels, count) in counted(replica, "muster_writes_total").await? {
+        let name = labels.split("write=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+        *all.entry(name.to_owned()).or_default() += count;
+    }
+    Ok(all)
+}
+
+/// The series of a counter: labels as its metrics have them, and how much.
+///
+/// # Errors
+/// It does not say.
+pub async fn counted(replica: &Replica, metric: &str) -> Result<BTreeMap<String, u64>> {
+    let said = replica.said();
+    let lines = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let address = lines.filter_map(|line| Some(line["metrics"].as_str()?.to_owned())).next();
+    let port = address.as_deref().and_then(|address| address.rsplit_once(':')).map_or("0", |(_, port)| port);
+    let url = format!("http://127.0.0.1:{port}/metrics");
+    let asked = tokio::task::spawn_blocking(move || ureq::get(&url).call()?.body_mut().read_to_string());
+    let silent = |error: &dyn std::fmt::Display| Error::Daemon(format!("its metrics: {error}"));
+    let text = asked.await.map_err(|error| silent(&error))?.map_err(|error| silent(&error))?;
+    let series = text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{')?.rsplit_once("} "));
+    Ok(series.filter_map(|(labels, count)| Some((labels.to_owned(), count.parse().ok()?))).collect())
+}
