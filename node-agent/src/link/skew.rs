@@ -31,6 +31,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tower::Service;
 use wire::{Bytes, Said};
 
+use super::Own;
 use super::enrol::{Credential, Evidence};
 use super::follow::{Beliefs, follow};
 use super::keys::Keys;
@@ -181,14 +182,15 @@ impl Conversation {
         play: impl AsyncFnOnce(&watch::Sender<Report>, &mut Listener),
     ) -> Vec<Said> {
         let (controller, region) = (&self.controller, "eu-west-1");
-        let evidence = Evidence { controller, region, endpoint: &self.metadata, keys };
+        let node = Own { metadata_endpoint: self.metadata.clone() };
+        let evidence = Evidence { controller, region, node: &node, keys };
         let mut credential: Credential = evidence.enrol(&self.channel, 0).await.unwrap();
         assert!(credential.is_good() && credential.chain().contains("BEGIN CERTIFICATE"));
         let (reports_tx, mut reports) = watch::channel(course().report(now()));
         let beliefs = Beliefs { keys, written: &controller.certificate_authority };
         let mut listener = Listener { heard: &mut self.heard, all: Vec::new() };
         tokio::select! {
-            ended = follow(&self.channel, &mut credential, beliefs, &mut reports) => panic!("{:?}", ended.err()),
+            ended = follow(&self.channel, &mut credential, beliefs, &mut reports, &node) => panic!("{:?}", ended.err()),
             () = play(&reports_tx, &mut listener) => {}
         }
         credential.renew(&self.channel).await.unwrap();
