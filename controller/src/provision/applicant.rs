@@ -28,8 +28,6 @@ pub struct Applicant {
     pub node: Option<Arc<str>>,
     /// `status.nominatedNodeName`.
     pub nominated: Option<Arc<str>>,
-    /// Its place in the order in which pods without a node have come to be seen; of a pod on a node, none.
-    pub arrived: u64,
     /// How often a nomination of it has been seen to go.
     pub denied: u32,
 }
@@ -74,7 +72,6 @@ impl Applicant {
             is_provided_for: false,
             node: text(spec.and_then(|spec| spec.node_name.as_ref())),
             nominated: text(status.and_then(|status| status.nominated_node_name.as_ref())),
-            arrived: 0,
             denied: 0,
         }
     }

@@ -5,8 +5,7 @@
 //!                                │
 //!                                ▼                         ┌─ places kept, pools that may not launch left out
 //!   provision ──► applicant: whose turn ──► round: Draft ──┤
-//!                                                          ├─ solve, and prove what kube-scheduler has not looked at
-//!                                                          └─ turns: of pods that are alike, which one goes where
+//!                                                          └─ solve, and prove what kube-scheduler has not looked at
 //!                                │
 //!                                ▼
 //!                 spending: caps ──► claims ──► told: one event per pod ──► Outcome: Step, Plan, figures
@@ -39,7 +38,6 @@ mod round;
 mod spending;
 mod together;
 mod told;
-mod turns;
 mod window;
 
 #[cfg(test)]
@@ -184,9 +182,7 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
         let figures = Figures { waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };
         return Outcome { step: Step { writes: Vec::new(), again: settled }, plan, figures, violations: Vec::new() };
     }
-    let mut solution = draft.solve(round.settings);
-    let arrived = |pod: &model::Pod| round.scene.applicant(&pod.name).map_or(u64::MAX, |one| one.arrived);
-    turns::take_turns(&draft.problem, &mut solution, arrived);
+    let solution = draft.solve(round.settings);
     let problem = &draft.problem;
     let mut figures =
         Figures { pods: problem.pods.len(), waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };

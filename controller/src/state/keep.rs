@@ -90,18 +90,11 @@ impl Cluster {
         self.pods_by_node.shift(old_node.as_ref(), node.as_ref(), &path);
         if pod.waits() {
             if is_news {
-                let known = self.unbound.get(&path).filter(|one| one.pod.uid == *pod.uid);
                 let mut applicant = pod.applicant();
-                (applicant.arrived, applicant.denied) = match known {
-                    Some(before) => {
-                        let is_denied = before.nominated.is_some() && applicant.nominated.is_none();
-                        (before.arrived, before.denied + u32::from(is_denied))
-                    }
-                    None => {
-                        self.arrivals += 1;
-                        (self.arrivals, 0)
-                    }
-                };
+                if let Some(before) = self.unbound.get(&path).filter(|one| one.pod.uid == *pod.uid) {
+                    let is_denied = before.nominated.is_some() && applicant.nominated.is_none();
+                    applicant.denied = before.denied + u32::from(is_denied);
+                }
                 self.unbound.insert(Arc::clone(&path), Arc::new(applicant));
                 changed.waiting.insert(Arc::clone(&path));
             }

@@ -102,7 +102,6 @@ impl LivePod {
             is_provided_for: false,
             node: self.pod.node.clone(),
             nominated: self.pod.nominated_node.clone(),
-            arrived: 0,
             denied: 0,
         }
     }

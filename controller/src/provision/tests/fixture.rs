@@ -29,8 +29,6 @@ pub(super) struct Cluster {
     pub(super) settings: Settings,
     pub(super) pause: Pause,
     pub(super) stops: BTreeMap<String, Stop>,
-    /// Pods in the order in which they came; those that are not here came first.
-    pub(super) arrived: Vec<String>,
     /// Pods that have lost a nomination, as often as they have.
     pub(super) denied: Vec<String>,
 }
@@ -122,13 +120,9 @@ impl Cluster {
         };
         let pods: Vec<Pod> = self.typed("Pod");
         let waits = |one: &Applicant| one.node.as_deref().is_none_or(leaves);
-        let came = |name: &str| self.arrived.iter().position(|one| one == name).map_or(0, |number| 1 + number as u64);
         let applicants = pods.iter().map(Applicant::of).filter(waits);
         let denied = |name: &str| self.denied.iter().filter(|one| *one == name).count() as u32;
-        let applicants = applicants.map(|one| {
-            let (arrived, denied) = (came(&one.pod.name), denied(&one.pod.name));
-            Applicant { arrived, denied, ..one }
-        });
+        let applicants = applicants.map(|one| Applicant { denied: denied(&one.pod.name), ..one });
         let applicants = applicants.map(|one| (one.path().into(), Arc::new(one))).collect();
         View { pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), applicants, snapshot, nodes }
     }

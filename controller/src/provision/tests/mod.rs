@@ -5,4 +5,4 @@ mod fixture;
 mod places;
 mod property;
 mod rounds;
-mod turns;
+mod together;

@@ -66,6 +66,8 @@ pub(crate) struct Controller {
     plan: Plan,
     round_again: Option<Timestamp>,
     nominate_again: Option<Timestamp>,
+    /// Claims whose Nodes wait for pods, or for others.
+    held: BTreeSet<String>,
     deliberation: Deliberation,
     /// When disruption is decided again.
     rhythm: Rhythm,
@@ -98,6 +100,7 @@ impl Controller {
             plan: Plan::default(),
             round_again: None,
             nominate_again: None,
+            held: BTreeSet::new(),
             deliberation: Deliberation::default(),
             rhythm: Rhythm::from(now),
             advance_at: None,

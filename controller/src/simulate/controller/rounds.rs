@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool, labels};
 use muster_scheduling::model::{Catalogue, Node, Pod};
 
 use super::edge::Carriage;
 use super::{Controller, Stop};
+use crate::lifecycle::is_true;
 use crate::lifecycle::pause::Pause;
 use crate::manifest::{InputError, Manifests, NodeClass};
 use crate::provision::{self, Lengths, Outcome, Plan, Round, provision};
@@ -134,13 +136,24 @@ impl Controller {
         Ok(provision(&round, now))
     }
 
-    /// Tells pods where they are to go.
+    /// Tells pods where they are to go, and finds out which Nodes wait for that: those that no longer do are looked at.
     pub(super) fn nominate(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        let step = {
+        let (step, holds) = {
             let moment = self.cluster.moment();
-            self.plan.nominate(&moment.scene(), now)
+            let scene = moment.scene();
+            let step = self.plan.nominate(&scene, now);
+            let late = self.plan.late(&scene);
+            let joining = scene.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
+            let holds = joining.filter_map(|claimed| {
+                let hold = self.plan.hold(claimed, &scene, &late, now)?;
+                Some((claimed.name().to_owned(), hold.until))
+            });
+            let holds: BTreeMap<String, Timestamp> = holds.collect();
+            (step.or_sooner(holds.values().min().copied()), holds)
         };
+        let before = std::mem::replace(&mut self.held, holds.into_keys().collect());
+        self.changed.claims.extend(before.difference(&self.held).map(|claim| claim.as_str().into()));
         self.nominate_again = step.again.filter(|again| *again > now);
         if step.writes.is_empty() {
             return Ok(());

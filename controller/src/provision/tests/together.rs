@@ -1,11 +1,9 @@
-//! kube-scheduler takes pods as they come: each finds its zone the emptiest when its turn comes.
-
-use std::collections::BTreeMap;
+//! Nodes that pods are spread over open together, and pods are told of them then.
 
 use muster_api::labels;
 use serde_json::{Value, json};
 
-use super::fixture::{Cluster, node, pod};
+use super::fixture::{Cluster, pod};
 
 /// A replica of a Deployment that is spread over zones.
 fn replica(name: &str, cpu: &str) -> Value {
@@ -18,74 +16,12 @@ fn replica(name: &str, cpu: &str) -> Value {
     pod
 }
 
-/// The zones that these pods are planned to go to.
-fn zones<'p>(cluster: &Cluster, pods: impl IntoIterator<Item = &'p str>) -> Vec<String> {
-    let zones: BTreeMap<String, String> = cluster
-        .claims()
-        .iter()
-        .map(|claim| {
-            let of_zone = claim.spec.requirements.iter().find(|one| one.key == labels::ZONE).unwrap();
-            (claim.metadata.name.clone().unwrap(), of_zone.values.join(" or "))
-        })
-        .collect();
-    pods.into_iter().map(|pod| zones[cluster.plan.place_of(&format!("default/{pod}")).unwrap()].clone()).collect()
-}
-
-#[test]
-fn pods_go_to_each_zone_in_turn_as_they_came() {
-    let mut cluster = Cluster::new();
-    let order = ["f", "b", "e", "a", "d", "c", "h", "g"];
-    for name in order {
-        cluster.add(replica(name, "900m"));
-    }
-    cluster.arrived = order.map(str::to_owned).into();
-    cluster.round(0);
-    let zones = zones(&cluster, order);
-    let in_turn = zones.chunks(2).all(|two| two.contains(&"a".to_owned()) && two.contains(&"b".to_owned()));
-    assert!(in_turn, "{zones:?}");
-}
-
-#[test]
-fn what_is_bound_counts() {
-    let mut cluster = Cluster::new();
-    for (name, zone, has) in [("n1", "a", 2), ("n2", "b", 1)] {
-        let mut full = node(name, "2");
-        full["metadata"]["labels"] = json!({labels::ZONE: zone});
-        cluster.add(full);
-        for number in 0..has {
-            cluster.add(replica(&format!("{name}-{number}"), "900m"));
-            cluster.bind(&format!("{name}-{number}"), name);
-        }
-    }
-    // It leaves room for none of them, and is none of them.
-    let mut other = pod("other", "1");
-    other["metadata"]["labels"] = json!({"app": "other"});
-    cluster.add(other);
-    cluster.bind("other", "n2");
-    cluster.arrived = ["z", "y", "x"].map(str::to_owned).into();
-    for name in ["x", "y", "z"] {
-        cluster.add(replica(name, "900m"));
-    }
-    cluster.round(0);
-    assert_eq!(zones(&cluster, ["z"]), ["b"], "the first one that came evens it out");
-}
-
-#[test]
-fn who_asks_for_no_spread_stays_where_the_engine_put_it() {
-    let mut cluster = Cluster::new();
-    for name in ["a", "b", "c", "d", "e"] {
-        cluster.add(pod(name, "900m"));
-    }
-    let first = cluster.decide(0);
-    cluster.arrived = ["e", "d", "c", "b", "a"].map(str::to_owned).into();
-    assert_eq!(first, cluster.decide(0));
-}
-
 /// Nodes that two pods were spread over, and their claims.
 fn spread_over_two() -> (Cluster, [String; 2]) {
     let mut cluster = Cluster::new();
     cluster.add(replica("x", "1800m")).add(replica("y", "1800m"));
     cluster.round(0);
+    assert_eq!(cluster.nominate(1), [""; 0], "the claims are there, and no Node is");
     let claims: Vec<String> = cluster.claims().iter().map(|claim| claim.metadata.name.clone().unwrap()).collect();
     (cluster, claims.try_into().unwrap())
 }
