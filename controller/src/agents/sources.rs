@@ -13,10 +13,10 @@ use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use serde_json::{Value, json};
 
-use super::launches::{enrolled, instance_of, launch, written};
+use super::launches::{enrolled, instance_of, launch, takes_pods, written};
 use super::vouch::Vouch;
 use super::{FIELD_MANAGER, said};
-use crate::lifecycle::{condition, interruption};
+use crate::lifecycle::{condition, interruption, silence, whole_seconds};
 use crate::step::Write;
 use crate::watch::Picture;
 
@@ -64,7 +64,7 @@ impl Live {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The claim of an instance, as the picture has it, and whether its Node is Ready.
+    /// The claim of an instance, as the picture has it, and whether its Node takes pods.
     fn claim_of(&self, instance: &str) -> Option<(NodeClaim, bool)> {
         let cluster = self.picture.glance();
         let is_its = |claim: &&NodeClaim| instance_of(claim) == Some(instance);
@@ -73,10 +73,7 @@ impl Live {
         let claim = claim.or_else(|| cluster.claims().find(is_its))?;
         let name = claim.metadata.name.clone()?;
         let id = claim.status.as_ref()?.provider_id.as_deref()?;
-        let is_ready = cluster.nodes_of(id).any(|node| {
-            let conditions = node.status.iter().flat_map(|status| &status.conditions).flatten();
-            conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
-        });
+        let is_ready = cluster.nodes_of(id).any(takes_pods);
         let mut known = self.known();
         if known.claims.len() > 2 * cluster.claims().len() + 64 {
             known.claims.clear();
@@ -220,20 +217,26 @@ impl Sources for Live {
         self.have_said(&node.instance, |claim| Some(json!(said::conditions(claim, &report, now)?))).await
     }
 
-    async fn believed(&self, node: &NodeIdentity, pins: Pins) {
+    async fn greeted(&self, node: &NodeIdentity, pins: Pins) {
         let Some((mut claim, _)) = self.claim_of(&node.instance) else { return };
-        let said = pins.to_string();
+        let (said, now) = (pins.to_string(), (self.clock)());
         for _ in 0..TRIES {
             let written = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::AGENT_PINS));
-            if written == Some(&said) {
+            let mut news = serde_json::Map::new();
+            if !pins.is_empty() && written != Some(&said) {
+                news.insert(annotations::AGENT_PINS.to_owned(), json!(said));
+            }
+            if silence::is_worth_noting(&claim, now) {
+                news.insert(annotations::AGENT_HEARD.to_owned(), json!(whole_seconds(now).to_string()));
+            }
+            if news.is_empty() {
                 return;
             }
-            let body = json!({"metadata": {"annotations": {annotations::AGENT_PINS: &said}}});
-            match self.change(&claim, false, body).await {
+            match self.change(&claim, false, json!({"metadata": {"annotations": news}})).await {
                 Ok(()) | Err(Lost::Claim) => return,
                 // It is said again on the next connection.
                 Err(Lost::Answer(error)) => {
-                    tracing::warn!(%error, instance = node.instance, "whom a node believes cannot be written down");
+                    tracing::warn!(%error, instance = node.instance, "that a node is connected, and whom it believes, cannot be written down");
                     return;
                 }
                 Err(Lost::Race) => {}
