@@ -59,6 +59,8 @@ pub const AGENT_SECRET: &str = "muster.dev/agent-secret";
 pub const AGENT_KEY: &str = "muster.dev/agent-key";
 /// The authorities that the agent of a NodeClaim's node believes, by the SHA-256 of their certificates.
 pub const AGENT_PINS: &str = "muster.dev/agent-pins";
+/// When the agent of a NodeClaim's node was heard of, as of some connection of the last hour.
+pub const AGENT_HEARD: &str = "muster.dev/agent-heard";
 /// Asks for the authority that agents believe to be replaced; removed when that has begun.
 pub const ROTATE_AUTHORITY: &str = "muster.dev/rotate-authority";
 /// Allows the agent of a NodeClaim's node to enrol with another key, once: `true`.

@@ -135,6 +135,8 @@ pub mod reason {
     pub const DRA_DRIVER_POOLS_NOT_PUBLISHED: &str = "DRADriverPoolsNotPublished";
     /// NodeClaim: the node's agent, which is expected, has not said that the node is ready.
     pub const AGENT_NOT_READY: &str = "AgentNotReady";
+    /// NodeClaim: the node's agent says nothing any more.
+    pub const AGENT_SILENT: &str = "AgentSilent";
     /// NodeClaim: what the node's agent found wrong is so no more.
     pub const VERDICT_LIFTED: &str = "VerdictLifted";
     /// NodeClaim: Node and NodeClaim disagree.

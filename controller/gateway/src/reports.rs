@@ -220,9 +220,7 @@ impl<S: Sources> Conversation<S> {
             None => Ok(Next::Nothing),
             Some(Message::Hello { agent_version, boot_id, pins }) => {
                 tracing::debug!(instance = self.node.instance, agent_version, boot_id, "a node is connected");
-                if !pins.is_empty() {
-                    self.gate.sources.believed(&self.node, pins).await;
-                }
+                self.gate.sources.greeted(&self.node, pins).await;
                 // Said again, it is about what it was told last.
                 let is_first = !std::mem::replace(&mut self.has_said_hello, true);
                 Ok(if is_first { Next::Answer(self.configuration()) } else { Next::Nothing })

@@ -47,8 +47,8 @@ pub trait Sources: Send + Sync + 'static {
     /// Keeps what a node says. Answered when it would survive the end of this replica.
     fn keep(&self, node: &NodeIdentity, report: Report) -> impl Future<Output = Result<(), Unavailable>> + Send;
 
-    /// A node says which authorities it believes.
-    fn believed(&self, node: &NodeIdentity, pins: Pins) -> impl Future<Output = ()> + Send;
+    /// A node is connected, and says which authorities it believes: none if it cannot be told others.
+    fn greeted(&self, node: &NodeIdentity, pins: Pins) -> impl Future<Output = ()> + Send;
 
     /// The cloud takes a node's instance back.
     fn notice(&self, node: &NodeIdentity, notice: Notice) -> impl Future<Output = ()> + Send;

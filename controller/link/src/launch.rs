@@ -33,7 +33,7 @@ pub struct Launch {
     pub enrolled: Option<Enrolled>,
     /// Whether an operator has said that the instance may enrol with another key, once.
     pub may_enrol_again: bool,
-    /// Whether its Node is Ready already.
+    /// Whether its Node takes pods already: it is Ready, and has registered.
     pub is_ready: bool,
     /// Whether the NodeClaim is being deleted.
     pub is_ending: bool,

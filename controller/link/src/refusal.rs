@@ -42,8 +42,8 @@ pub enum Refusal {
     /// The instance has enrolled with another key, and the caller does not prove to be who did.
     #[error("the instance has enrolled with another key before")]
     EnrolledBefore,
-    /// The instance's Node is Ready although it never enrolled: somebody may stand between.
-    #[error("the Node is Ready already, and nobody has enrolled for it")]
+    /// The instance's Node takes pods although it never enrolled: one of them may be who comes.
+    #[error("the Node takes pods already, and nobody has enrolled for it")]
     ReadyBefore,
     /// There is no proof of the role.
     #[error("the proof of the role is missing")]

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use muster_api::{NodeClaim, annotations, labels};
+use k8s_openapi::api::core::v1::Node;
+use muster_api::{NodeClaim, annotations, labels, taints};
 use muster_link::{Enrolled, KeyHash, Launch, SecretHash};
 
 /// Who has enrolled, as the annotation has it.
@@ -45,6 +46,15 @@ pub(super) fn launch(claim: &NodeClaim, roles: BTreeSet<String>, is_ready: bool)
     })
 }
 
+/// Whether others may be at work on a node, who could come in its agent's stead. Until the node has registered its taint keeps them
+/// off, also when it is Ready already: an agent that was held up, or a controller that was away, is not too late.
+pub(super) fn takes_pods(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| &status.conditions).flatten();
+    let is_ready = conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True");
+    let taints = node.spec.iter().flat_map(|spec| &spec.taints).flatten();
+    is_ready && !taints.into_iter().any(|taint| taint.key == taints::UNREGISTERED && taint.effect == "NoExecute")
+}
+
 fn annotation<'c>(claim: &'c NodeClaim, key: &str) -> Option<&'c str> {
     claim.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
@@ -84,6 +94,19 @@ pub(super) mod tests {
         assert!(launch.may_enrol_again);
         claim.metadata.annotations.as_mut().unwrap().insert(annotations::AGENT_KEY.to_owned(), "x y".to_owned());
         assert_eq!(enrolled(&claim), None);
+    }
+
+    #[test]
+    fn a_node_takes_pods_when_it_is_ready_and_nothing_keeps_all_of_them_off() {
+        let node = |ready: &str, taint: &str| -> Node {
+            let text = r#"{"metadata": {"name": "x"}, "spec": {"taints": [{"key": "TAINT", "effect": "NoExecute"}]},
+                "status": {"conditions": [{"type": "Ready", "status": "READY"}]}}"#;
+            serde_json::from_str(&text.replace("TAINT", taint).replace("READY", ready)).unwrap()
+        };
+        assert!(!takes_pods(&node("True", "karpenter.sh/unregistered")));
+        assert!(takes_pods(&node("True", "example.com/theirs")));
+        assert!(!takes_pods(&node("False", "example.com/theirs")));
+        assert!(!takes_pods(&Node::default()));
     }
 
     #[test]

@@ -14,10 +14,10 @@ use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::launches::{enrolled, instance_of, launch, written};
+use super::launches::{enrolled, instance_of, launch, takes_pods, written};
 use super::vouch::Vouch;
 use super::{FIELD_MANAGER, recorded, said};
-use crate::lifecycle::{condition, interruption};
+use crate::lifecycle::{condition, interruption, silence, whole_seconds};
 use crate::step::Write;
 use crate::watch::Picture;
 
@@ -162,10 +162,7 @@ impl Sources for Live {
             let cluster = self.picture.glance();
             let Some(claim) = cluster.claims_of_instance(instance).next() else { return Ok(None) };
             let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
-            let is_ready = cluster.nodes_of(id).any(|node| {
-                let conditions = node.status.iter().flat_map(|status| &status.conditions).flatten();
-                conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
-            });
+            let is_ready = cluster.nodes_of(id).any(takes_pods);
             let Some(known) = launch(claim, BTreeSet::new(), is_ready) else { return Ok(None) };
             (Launch { enrolled: self.enrolled_at(claim), ..known }, cluster.class(&claim.spec.node_class_ref).cloned())
         };
@@ -238,15 +235,26 @@ impl Sources for Live {
         self.have_said(&node.instance, |claim| Some(json!(said::conditions(claim, &report, now)?))).await
     }
 
-    async fn believed(&self, node: &NodeIdentity, pins: Pins) {
-        let said = pins.to_string();
+    async fn greeted(&self, node: &NodeIdentity, pins: Pins) {
+        let (said, now) = (pins.to_string(), (self.clock)());
         let wanted = |claim: &NodeClaim| {
             let written = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::AGENT_PINS));
-            (written != Some(&said)).then(|| json!({"metadata": {"annotations": {annotations::AGENT_PINS: &said}}}))
+            let mut news = serde_json::Map::new();
+            if !pins.is_empty() && written != Some(&said) {
+                news.insert(annotations::AGENT_PINS.to_owned(), json!(said));
+            }
+            if silence::is_worth_noting(claim, now) {
+                news.insert(annotations::AGENT_HEARD.to_owned(), json!(whole_seconds(now).to_string()));
+            }
+            (!news.is_empty()).then(|| json!({"metadata": {"annotations": news}}))
         };
         // It is said again on the next connection.
         if let Err(error) = self.have_written(&node.instance, false, wanted).await {
-            tracing::warn!(%error, instance = node.instance, "whom a node believes cannot be written down");
+            tracing::warn!(
+                %error,
+                instance = node.instance,
+                "that a node is connected, and whom it believes, cannot be written down"
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!                ┌───────── Seen: claim, pool, class, nodes, pods, what the cloud answered ◄───────────────┐
 //!                ▼                                                                                         │
-//!   wanted:   expire ─► verdict ─► vanish ─► launch ─► register ─► initialize ─► tag ─► liveness            │
+//!   wanted:   expire ─► verdict ─► vanish ─► launch ─► register ─► initialize ─► tag ─► liveness ─► silence │
 //!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
 //!                │                                                                                         │
 //!                ▼                                                                                         │
@@ -33,6 +33,7 @@ pub mod pause;
 pub mod pod_events;
 mod register;
 mod seen;
+pub(crate) mod silence;
 pub mod standing;
 mod tag;
 mod terminate;
@@ -54,7 +55,7 @@ pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subj
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;
 
 /// The stages of a claim that is wanted, in order.
-const WANTED: [Stage; 8] = [
+const WANTED: [Stage; 9] = [
     expire::expire,
     verdict::verdict,
     vanish::vanish,
@@ -63,6 +64,7 @@ const WANTED: [Stage; 8] = [
     initialize::initialize,
     tag::tag,
     liveness::liveness,
+    silence::silence,
 ];
 
 /// What to do next about one NodeClaim: the writes of the first stage that wants any, or the earliest moment at which

@@ -142,6 +142,7 @@ fn is_shared(key: &str) -> bool {
         annotations::REPLACES,
         annotations::AGENT_SECRET,
         annotations::AGENT_PINS,
+        annotations::AGENT_HEARD,
         annotations::AGENT_KEY,
         annotations::AGENT_ENROL_AGAIN,
     ];

@@ -181,7 +181,7 @@ async fn play(ground: &Ground<'_>, machines: usize) -> Duration {
     };
     tokio::select! {
         good = script => assert!(good.iter().filter(|it| has(it, "Initialized", "True")).all(|it| {
-            !told.by_claims.lock().unwrap().get(&instance_of(it)).is_some_and(|(_, code)| code != "CN11")
+            told.by_claims.lock().unwrap().get(&instance_of(it)).is_none_or(|(_, code)| code == "CN11")
         })),
         () = follow_claims(ground, &told) => panic!("the NodeClaims are followed no more"),
         () = follow_machines(ground, &told) => {}
@@ -243,8 +243,13 @@ fn each_of_five_broken_machines_is_named_and_replaced() {
 }
 
 #[test]
-#[ignore = "scale tier: twenty machines need 3 GB"]
+#[ignore = "scale tier: twenty machines need 3 GB, and more inotify instances than a host allows by itself"]
 fn five_of_twenty_machines_are_broken() {
+    // Machines share the host's: systemd, containerd and the kubelet take about twelve on each.
+    let allowed = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").unwrap();
+    let is_enough = allowed.trim().parse::<u32>().is_ok_and(|allowed| allowed >= 512);
+    let hint = "run `sysctl -w fs.inotify.max_user_instances=1024`";
+    assert!(is_enough, "this host allows {} inotify instances\n\nhint: {hint}", allowed.trim());
     with_broken("link-twenty", 20, async |slowest, recording| {
         println!("{recording}");
         assert!(slowest <= Duration::from_secs(5), "the slowest verdict took {slowest:.1?}");

@@ -4,7 +4,12 @@
 //! Needs of the world: root, for namespaces; moto; the programs of `tests/setup`; `muster-agent`, which `cargo test --workspace`
 //! builds.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and says what it saw"
+)]
 
 mod ground;
 mod life;

@@ -84,3 +84,15 @@ fn expected(family: AmiFamily, wanted: &[Taint]) -> Vec<String> {
     };
     std::iter::once(&taints::unregistered()).chain(wanted).map(spelled).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_what_is_named_after_a_vendor_and_counted() {
+        let requests = [("cpu", "1500m"), ("nvidia.com/gpu", "2"), ("vendor.example/x", "0"), ("hugepages-2Mi", "4")];
+        let requests = requests.map(|(name, count)| (name.to_owned(), count.to_owned()));
+        assert_eq!(devices(&requests.into()), BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)]));
+    }
+}

@@ -182,7 +182,7 @@ impl Sources for Memory {
         })
     }
 
-    async fn believed(&self, node: &NodeIdentity, pins: Pins) {
+    async fn greeted(&self, node: &NodeIdentity, pins: Pins) {
         self.state(|state| {
             state.pins.insert(node.instance.clone(), pins);
             state.wrote();

@@ -158,6 +158,37 @@ fn a_fatal_verdict_ends_the_claim() {
             &["look again at 2595600"],
         ),
         (
+            "An agent that was heard of may be quiet.",
+            |it| {
+                it.initialized();
+                it.annotate(annotations::AGENT_HEARD, "1970-01-01T01:00:00Z");
+                it.judge(AGENT_READY, Status::True, "Initialized", "", 100);
+            },
+            7199,
+            &["look again at 7200"],
+        ),
+        (
+            "After an hour it is silent, and nothing else follows from that.",
+            |it| {
+                it.initialized();
+                it.annotate(annotations::AGENT_HEARD, "1970-01-01T01:00:00Z");
+                it.judge(AGENT_READY, Status::True, "Initialized", "", 100);
+            },
+            7200,
+            &["status: AgentReady=Unknown AgentSilent: the node's agent has not been heard of since \
+               1970-01-01T01:00:00Z, Initialized=True, Launched=True, Registered=True"],
+        ),
+        (
+            "It is said once.",
+            |it| {
+                it.initialized();
+                it.annotate(annotations::AGENT_HEARD, "1970-01-01T01:00:00Z");
+                it.judge(AGENT_READY, Status::Unknown, "AgentSilent", "", 7200);
+            },
+            9000,
+            &["look again at 2595600"],
+        ),
+        (
             "What was wrong and is not any more ends nothing.",
             |it| {
                 it.launched();
