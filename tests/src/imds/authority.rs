@@ -65,13 +65,13 @@ impl Authority {
 
     /// PKCS #7 with the document inside.
     fn enclose(&self, document: &str) -> Result<String> {
-        Ok(in_lines(&self.pkcs7(document, &[])?, 76))
+        Ok(in_lines(&self.pkcs7(document)?, 76))
     }
 
-    pub(super) fn pkcs7(&self, document: &str, with: &[&str]) -> Result<Vec<u8>> {
+    pub(super) fn pkcs7(&self, document: &str) -> Result<Vec<u8>> {
         let mut pkcs7 = Command::new("openssl");
         pkcs7.args(["cms", "-sign", "-binary", "-nodetach", "-stream", "-nocerts", "-md", "sha256", "-outform", "DER"]);
-        pkcs7.args(with).arg("-signer").arg(self.certificate()).arg("-inkey").arg(self.key());
+        pkcs7.arg("-signer").arg(self.certificate()).arg("-inkey").arg(self.key());
         run(pkcs7, document.as_bytes())
     }
 }
