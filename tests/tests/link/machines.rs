@@ -209,7 +209,7 @@ fn judge(told: &Told) -> Duration {
     slowest
 }
 
-/// A world with broken machines, and `kubectl get nodeclaims -w` for as long as it lasts.
+/// A world with broken machines, and `kubectl get nodeclaims -w -o wide` for as long as it lasts.
 fn with_broken(name: &str, machines: usize, tell: impl AsyncFn(Duration, String)) {
     on_site_for(MOST * 5, name, Stage::Cluster, async |case| {
         let (site, cluster) = (case.site(), case.cluster().unwrap());
@@ -224,7 +224,7 @@ fn with_broken(name: &str, machines: usize, tell: impl AsyncFn(Duration, String)
         let ground = Ground::new(case, Broken { authorities, own_taints, came: Mutex::default() }).await;
         let recording = folder.path().join("recording");
         let mut kubectl = tokio::process::Command::new(programs::path("kubectl").unwrap());
-        kubectl.arg("--kubeconfig").arg(cluster.kubeconfig()).args(["get", "nodeclaims", "-w"]);
+        kubectl.arg("--kubeconfig").arg(cluster.kubeconfig()).args(["get", "nodeclaims", "-w", "-o", "wide"]);
         kubectl.arg("--cache-dir").arg(folder.path().join("cache"));
         let out = std::fs::File::create(&recording).unwrap();
         let mut kubectl = kubectl.stdin(Stdio::null()).stdout(out).kill_on_drop(true).spawn().unwrap();
