@@ -21,6 +21,9 @@ const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
 const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 const NODES: &str = "/api/v1/nodes";
 
+/// An answer is read for its version only: of a pod it would be some four kilobytes.
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
 /// What an API server answers to a write, as far as it matters.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct Written {
@@ -205,5 +208,6 @@ fn send(method: Method, path: String, body: &Value) -> Result<Request<Vec<u8>>, 
     };
     let body = serde_json::to_vec(body).map_err(|error| bad(&error))?;
     let request = Request::builder().method(method).uri(target).header(http::header::CONTENT_TYPE, content);
+    let request = request.header(http::header::ACCEPT, METADATA_ONLY);
     request.body(body).map_err(|error| bad(&error))
 }

@@ -38,6 +38,8 @@ const AT_ONCE: usize = 48;
 /// A crowd of nodes and pods is told of together: so long is waited for others, and as much longer for every
 /// thousand pods that wait, since all of them are looked at again then.
 const GATHER: Duration = Duration::from_millis(150);
+/// Pods come to a node one by one, and nothing about it is urgent: so long is waited for others, unless it is leaving.
+const CROWD: Duration = Duration::from_millis(500);
 /// For as long as a pod has no node, whatever was decided about it is decided again: Karpenter's figure.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Longest wait without looking at the clock.
@@ -188,9 +190,6 @@ impl<P: Provider> Leader<P> {
     fn take_in(&mut self, changed: &Changed) {
         let now = now();
         self.rhythm.stir();
-        for claim in &changed.claims {
-            self.agenda.want(Item::Claim(claim.to_string()), now);
-        }
         // Nodes that come and go change what a pool counts: all of them are counted again for that, once in a while.
         let is_own_news = changed.kinds.contains(Kind::NodePool);
         for pool in &changed.pools {
@@ -203,6 +202,12 @@ impl<P: Provider> Leader<P> {
             }
         }
         let cluster = self.desk.picture.glance();
+        let is_of_pods = changed.kinds.is_only(Kind::Pod);
+        for name in &changed.claims {
+            let stays = cluster.claim(name).is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
+            let moment = if is_of_pods && stays { after(now, CROWD) } else { now };
+            self.agenda.want(Item::Claim(name.to_string()), moment);
+        }
         // A pool is as ready as its class.
         for pool in cluster.pools() {
             let reference = &pool.spec.template.spec.node_class_ref;
@@ -238,7 +243,9 @@ impl<P: Provider> Leader<P> {
         }
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
         if concerns_nodes || !changed.waiting.is_empty() {
-            let soon = after(now, gather(cluster.count_unbound()));
+            // Unless nodes wait for their pods to know.
+            let is_held = self.desk.memory().holds.values().any(|(_, hold)| hold.is_some());
+            let soon = after(now, if is_of_pods && !is_held { CROWD } else { gather(cluster.count_unbound()) });
             self.nominate_at = Some(self.nominate_at.map_or(soon, |moment| moment.min(soon)));
         }
     }

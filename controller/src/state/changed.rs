@@ -64,6 +64,12 @@ impl Kinds {
         self.0 & (1 << kind as u32) != 0
     }
 
+    /// Whether there is nothing but `kind` among them.
+    #[must_use]
+    pub const fn is_only(self, kind: Kind) -> bool {
+        self.0 == 1 << kind as u32
+    }
+
     /// Adds `kind`.
     pub const fn insert(&mut self, kind: Kind) {
         self.0 |= 1 << kind as u32;

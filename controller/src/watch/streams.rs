@@ -39,6 +39,8 @@ const SILENCE: Duration = Duration::from_secs(100);
 /// Whoever has taken in all that there is waits for so long at least: objects that change one by one, thousands of them, are
 /// taken in by dozens, for a fraction of the wake-ups, and nobody decides sooner than that.
 const GATHER: Duration = Duration::from_millis(20);
+/// The same of pods, which come in crowds and are decided about a second later.
+const GATHER_PODS: Duration = Duration::from_millis(50);
 /// Between two such waits: what has arrived is handed over piece by piece by a task that reads, and none of it is waited for.
 const BETWEEN: Duration = Duration::from_millis(5);
 /// How long a watch may last, and by how much longer at most; as with client-go, so that not all end at once.
@@ -228,7 +230,7 @@ impl Stream {
                 Poll::Ready(read) => read,
                 Poll::Pending => {
                     if rested.elapsed() >= BETWEEN {
-                        sleep(GATHER).await;
+                        sleep(if self.resource.kind == Kind::Pod { GATHER_PODS } else { GATHER }).await;
                         rested = Instant::now();
                     }
                     let read = timeout(SILENCE, next).await;
