@@ -30,6 +30,8 @@ pub struct Applicant {
     pub nominated: Option<Arc<str>>,
     /// How often a nomination of it has been seen to go.
     pub denied: u32,
+    /// How many had been seen to wait before it: its scheduler tries those that are alike in this order.
+    pub arrival: u64,
 }
 
 /// When a pod is decided.
@@ -73,6 +75,7 @@ impl Applicant {
             node: text(spec.and_then(|spec| spec.node_name.as_ref())),
             nominated: text(status.and_then(|status| status.nominated_node_name.as_ref())),
             denied: 0,
+            arrival: 0,
         }
     }
 

@@ -8,7 +8,7 @@
 //!                                                          └─ solve, and prove what kube-scheduler has not looked at
 //!                                │
 //!                                ▼
-//!                 spending: caps ──► claims ──► told: one event per pod ──► Outcome: Step, Plan, figures
+//!      turns: who gets which ──► spending: caps ──► claims ──► told: one event per pod ──► Outcome: Step, Plan, figures
 //!
 //!   a Node of a claim appears ──► Plan::nominate: pods are told their node;  Plan::hold: until then, and until those that
 //!                                                                            are to open with it can, it takes none
@@ -38,6 +38,7 @@ mod round;
 mod spending;
 mod together;
 mod told;
+mod turns;
 mod window;
 
 #[cfg(test)]
@@ -189,9 +190,10 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     let violations = validate(problem, &round.settings.packing, &solution);
     let mut decided =
         Decided { round, problem, plan, writes: Vec::new(), failures: BTreeMap::new(), violations, again: settled };
-    decided.join(&solution);
-    decided.launch(&solution, &mut figures, now);
-    decided.explain(&solution);
+    let turned = turns::in_turn(problem, &round.scene, &solution);
+    decided.join(&turned);
+    decided.launch(&turned, &solution.new_nodes, &mut figures, now);
+    decided.explain(&turned);
     figures.unplaced = decided.failures.len();
     decided.outcome(figures, now)
 }
@@ -228,12 +230,13 @@ impl Decided<'_, '_> {
         self.plan.placed.entry(claim).or_default().extend(placed);
     }
 
-    /// Creates the claims of new nodes, as far as the caps go.
-    fn launch(&mut self, solution: &Solution, figures: &mut Figures, now: Timestamp) {
+    /// Creates the claims of new nodes, as far as the caps go. They are named after `planned`: who starts anew does not know
+    /// in which turn the pods arrived, and comes to the same names.
+    fn launch(&mut self, solution: &Solution, planned: &[NewNode], figures: &mut Figures, now: Timestamp) {
         let mut spent = spent(self.problem, self.round.scene.claims);
         let mut names = claims::Names::new(self.round.scene.claims);
         let mut tried: BTreeSet<(&str, &str)> = BTreeSet::new();
-        for (number, node) in solution.new_nodes.iter().enumerate() {
+        for (number, (node, planned)) in solution.new_nodes.iter().zip(planned).enumerate() {
             let broken = self.violations.iter().find(|one| one.place == Place::New(number));
             if let Some(message) = broken.map(ToString::to_string) {
                 let failure = Failure { reason: "InvalidPlan", message };
@@ -242,7 +245,7 @@ impl Decided<'_, '_> {
             }
             let pool_name = &*self.problem.pools[node.pool].name;
             let Some(pool) = self.round.pools.get(pool_name) else { continue };
-            let name = names.of(pool_name, node, &self.uids(node));
+            let name = names.of(pool_name, node, &self.uids(planned));
             let Some(name) = name.new else {
                 // Decided before, and carried out; we have only forgotten it.
                 self.remember(name.name, &node.pods);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::{LaunchError, Launched, Refusals, after};
-use muster_scheduling::disrupt;
+use muster_scheduling::{disrupt, model};
 
 use super::Options;
 use super::metrics::Metrics;
@@ -95,7 +95,7 @@ impl Settings {
         Self {
             namespace: namespace.clone(),
             provision: provision::Settings {
-                packing: *packing,
+                packing: model::Options { tells_nodes: nominates, ..*packing },
                 wait_for_unschedulable_mark: *wait_for_unschedulable_mark,
                 caps: *caps,
             },

@@ -34,6 +34,8 @@ pub struct Cluster {
     pub(super) pods_by_node: Index,
     /// Pods that wait for a node, as provisioning looks at them: several times a second while a crowd does.
     pub(super) unbound: BTreeMap<Arc<str>, Arc<Applicant>>,
+    /// How many were seen to begin to wait.
+    pub(super) arrivals: u64,
 
     pub(super) nodes: BTreeMap<Arc<str>, LiveNode>,
     pub(super) nodes_by_provider: Index,

@@ -94,6 +94,10 @@ impl Cluster {
                 if let Some(before) = self.unbound.get(&path).filter(|one| one.pod.uid == *pod.uid) {
                     let is_denied = before.nominated.is_some() && applicant.nominated.is_none();
                     applicant.denied = before.denied + u32::from(is_denied);
+                    applicant.arrival = before.arrival;
+                } else {
+                    applicant.arrival = self.arrivals;
+                    self.arrivals += 1;
                 }
                 self.unbound.insert(Arc::clone(&path), Arc::new(applicant));
                 changed.waiting.insert(Arc::clone(&path));

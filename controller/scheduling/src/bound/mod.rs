@@ -29,7 +29,7 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     let options = &Options { min_values: MinValuesPolicy::BestEffort, ..*options };
     let compiled = Compiled::relaxed(problem, options);
     // Pods one by one: a plan may also part those that construction glues into one.
-    let mut grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, false);
+    let mut grouped = Grouped::new(&compiled, &Reading::PLAIN, false);
     let mut on_new = FixedBitSet::with_capacity(problem.pods.len());
     pods.into_iter().for_each(|pod| on_new.insert(pod));
     // A pod that fits nothing on sale is on no new node: rules about how many may share one say nothing of it.

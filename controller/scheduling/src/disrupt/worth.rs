@@ -48,7 +48,7 @@ fn moving_cost(world: &World<'_>, node: usize) -> f64 {
 fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
     let problem = &world.problem;
     let compiled = Compiled::new(problem, &world.settings.options);
-    let grouped = Grouped::new(&compiled, &Reading { spreads: false, hosts: 0 }, false);
+    let grouped = Grouped::new(&compiled, &Reading::PLAIN, false);
     let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
     let ground = Ground::new(&compiled, &grouped, &stock, false);
     let width = compiled.columns.width();

@@ -118,6 +118,10 @@ pub struct Options {
     pub passes: usize,
     /// How nodes are filled.
     pub packing: Packing,
+    /// Whether kube-scheduler will be told the node of each pod. It counts pods that it has been told of for a spread as if
+    /// they were bound, and more than `maxSkew` of them on one node then refuse each other: a plan has no more there, where
+    /// that costs next to nothing.
+    pub tells_nodes: bool,
 }
 
 impl Default for Options {
@@ -128,6 +132,7 @@ impl Default for Options {
             reserved_capacity: true,
             passes: 3,
             packing: Packing::Priced,
+            tells_nodes: false,
         }
     }
 }

@@ -26,13 +26,13 @@ use crate::solution::{Reason, Solution};
 /// Plans as Karpenter would.
 pub(super) fn plan(compiled: &Compiled<'_>) -> Solution {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
-    let nothing = Reading { spreads: false, hosts: 0 };
     let asks = respects && (groups::prefers_spread(compiled) || groups::prefers_hosts(compiled));
-    let first = if asks { Reading { spreads: groups::prefers_spread(compiled), hosts: EACH } } else { nothing.clone() };
+    let asked = || Reading { spreads: groups::prefers_spread(compiled), hosts: EACH, ..Reading::PLAIN };
+    let first = if asks { asked() } else { Reading::PLAIN };
     let mut grouped = Grouped::new(compiled, &first, true);
     let mut draft = Fitting::new(compiled, &grouped).run();
     if asks && !draft.left.is_empty() {
-        let plain = Grouped::new(compiled, &nothing, true);
+        let plain = Grouped::new(compiled, &Reading::PLAIN, true);
         let other = Fitting::new(compiled, &plain).run();
         if other.pods_left(&plain) < draft.pods_left(&grouped) {
             (grouped, draft) = (plain, other);

@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::compile::{Compiled, Part, Rules, Softness, Subject};
 use crate::labels;
-use crate::model::{AffinityTerm, BoundPod, NamespaceScope, PodSpec, SpecId};
+use crate::model::{AffinityTerm, BoundPod, NamespaceScope, PodSpec, SpecId, SpreadConstraint};
 
 /// Alike units.
 #[derive(Debug, Clone)]
@@ -55,6 +55,16 @@ pub(crate) struct Reading {
     /// Preferred anti-affinity on hostnames: a node holds at most `⌈replicas / hosts⌉` of a workload; 0 ignores it, and
     /// [`EACH`] takes it, and spreads over hosts, at their word.
     pub(crate) hosts: u32,
+    /// A node holds at most `maxSkew` of a workload that is spread over domains, or `⌈replicas / skews⌉` if that is more; 0
+    /// ignores it. [`Options::tells_nodes`] says why.
+    ///
+    /// [`Options::tells_nodes`]: crate::model::Options::tells_nodes
+    pub(crate) skews: u32,
+}
+
+impl Reading {
+    /// Nothing but what is required.
+    pub(crate) const PLAIN: Self = Self { spreads: false, hosts: 0, skews: 0 };
 }
 
 impl Grouped {
@@ -67,6 +77,9 @@ impl Grouped {
             compiled.classes.iter().map(|class| rules.learn(&problem.specs[class.spec], true, softness)).collect();
         if reading.hosts > 0 {
             soften_hosts(compiled, reading.hosts, &mut rules, &mut parts);
+        }
+        if reading.skews > 0 {
+            soften_skews(compiled, reading.skews, &mut rules, &mut parts);
         }
         let mut bound_parts: Vec<Option<Part>> = vec![None; problem.specs.len()];
         let bound = || problem.nodes.iter().flat_map(|node| &node.bound);
@@ -240,15 +253,56 @@ fn own_host_preferences(spec: &PodSpec) -> impl Iterator<Item = (AffinityTerm, i
     let apart = spec.preferred_anti_affinity.iter().map(|one| &one.term);
     let apart = apart.filter(|term| &*term.topology_key == labels::HOSTNAME).map(|term| (term.clone(), 1));
     let asking = spec.spread.iter().filter(|spread| !spread.required && &*spread.topology_key == labels::HOSTNAME);
-    let spread = asking.map(|spread| {
-        let namespaces = NamespaceScope::Only(BTreeSet::from([Arc::clone(&spec.namespace)]));
-        let (topology_key, selector) = (Arc::clone(&spread.topology_key), spread.selector.clone());
-        (AffinityTerm { topology_key, selector, namespaces }, spread.max_skew.max(1))
-    });
-    let own = |(term, _): &(AffinityTerm, i32)| {
-        term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels)
-    };
-    apart.chain(spread).filter(own)
+    let spread = asking.map(|spread| of_host(spec, spread));
+    apart.chain(spread).filter(|(term, _)| is_own(spec, term))
+}
+
+/// What a pod that is spread over domains asks of hosts, if it is told its node. With each, how many of the workload it lets
+/// be on one host.
+fn own_skews(spec: &PodSpec) -> impl Iterator<Item = (AffinityTerm, i32)> {
+    let asking = spec.spread.iter().filter(|spread| spread.required && &*spread.topology_key != labels::HOSTNAME);
+    asking.map(|spread| of_host(spec, spread)).filter(|(term, _)| is_own(spec, term))
+}
+
+/// A spread as if it were one over hosts that has no least to start from.
+fn of_host(spec: &PodSpec, spread: &SpreadConstraint) -> (AffinityTerm, i32) {
+    let namespaces = NamespaceScope::Only(BTreeSet::from([Arc::clone(&spec.namespace)]));
+    let term = AffinityTerm { topology_key: labels::HOSTNAME.into(), selector: spread.selector.clone(), namespaces };
+    (term, spread.max_skew.max(1))
+}
+
+fn is_own(spec: &PodSpec, term: &AffinityTerm) -> bool {
+    term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels)
+}
+
+/// Whether some workload of several pending pods is spread over domains.
+pub(crate) fn has_skews(compiled: &Compiled<'_>) -> bool {
+    let several = compiled.classes.iter().filter(|class| class.pods.len() > 1);
+    several.map(|class| &compiled.problem.specs[class.spec]).any(|spec| own_skews(spec).next().is_some())
+}
+
+/// Gives every workload that is spread over domains its `maxSkew` as a limit per node, or more if it has not got `hosts`
+/// nodes for that.
+fn soften_skews(compiled: &Compiled<'_>, hosts: u32, rules: &mut Rules, parts: &mut [Part]) {
+    let mut replicas: FxHashMap<AffinityTerm, u32> = FxHashMap::default();
+    for class in &compiled.classes {
+        for (term, _) in own_skews(&compiled.problem.specs[class.spec]) {
+            *replicas.entry(term).or_default() += class.pods.len() as u32;
+        }
+    }
+    for (class, part) in compiled.classes.iter().zip(parts) {
+        for (term, most) in own_skews(&compiled.problem.specs[class.spec]) {
+            let count = replicas.get(&term).copied().unwrap_or(1);
+            let limit = most.max(count.div_ceil(hosts) as i32);
+            own_host_rule(part, rules.soften(&term, limit));
+        }
+    }
+}
+
+fn own_host_rule(part: &mut Part, rule: u32) {
+    if !part.owns_host.contains(&rule) {
+        part.owns_host.push(rule);
+    }
 }
 
 /// Gives every workload that prefers to be apart a limit per node, such that it needs at least `hosts` nodes.
@@ -264,10 +318,7 @@ fn soften_hosts(compiled: &Compiled<'_>, hosts: u32, rules: &mut Rules, parts: &
         for (term, most) in own_host_preferences(&compiled.problem.specs[spec]) {
             let count = replicas.get(&term).copied().unwrap_or(1);
             let limit = if hosts == EACH { most } else { count.div_ceil(hosts).max(1) as i32 };
-            let rule = rules.soften(&term, limit);
-            if !parts[class].owns_host.contains(&rule) {
-                parts[class].owns_host.push(rule);
-            }
+            own_host_rule(&mut parts[class], rules.soften(&term, limit));
         }
     }
 }

@@ -44,8 +44,7 @@ pub(crate) fn place(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft,
     }
     if few && Headroom::new(compiled).binds() {
         let thrifty = compiled.priced_by_limits();
-        let reading = Reading { spreads: false, hosts: 0 };
-        let grouped = Rc::new(Grouped::new(compiled, &reading, true));
+        let grouped = Rc::new(Grouped::new(compiled, &Reading::PLAIN, true));
         let ruled: FxHashSet<u32> = owners(&grouped);
         if !ruled.is_empty() {
             let mut draft = self::draft(&thrifty, &grouped, &ruled, Taste::Cheapest);

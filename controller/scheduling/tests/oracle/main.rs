@@ -17,6 +17,7 @@ mod replays;
 mod room;
 mod rules_hold;
 mod small_sets;
+mod told;
 
 use muster_scheduling::model::{Options, Problem};
 use muster_scheduling::{Solution, lower_bound, solve, validate};

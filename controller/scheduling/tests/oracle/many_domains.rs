@@ -47,7 +47,7 @@ fn own() -> LabelSelector {
     }])
 }
 
-fn spread(key: &str, required: bool) -> SpreadConstraint {
+pub fn spread(key: &str, required: bool) -> SpreadConstraint {
     SpreadConstraint { selector: own(), required, ..mutations::spread(key) }
 }
 
@@ -56,7 +56,7 @@ fn apart(key: &str) -> AffinityTerm {
 }
 
 /// `replicas` pods of half a core, all of them as `shape` makes them.
-fn workload(replicas: usize, shape: impl FnOnce(&mut PodSpec)) -> Problem {
+pub fn workload(replicas: usize, shape: impl FnOnce(&mut PodSpec)) -> Problem {
     let mut problem = Problem::default();
     problem.catalogues.push((1..=TYPES).map(instance_type).collect());
     problem.pools.push(mutations::pool("general"));

@@ -31,6 +31,8 @@ pub(super) struct Cluster {
     pub(super) stops: BTreeMap<String, Stop>,
     /// Pods that have lost a nomination, as often as they have.
     pub(super) denied: Vec<String>,
+    /// Pods in the order in which they arrived; others came before them.
+    pub(super) arrived: Vec<String>,
 }
 
 /// What is looked at of a cluster.
@@ -122,7 +124,11 @@ impl Cluster {
         let waits = |one: &Applicant| one.node.as_deref().is_none_or(leaves);
         let applicants = pods.iter().map(Applicant::of).filter(waits);
         let denied = |name: &str| self.denied.iter().filter(|one| *one == name).count() as u32;
-        let applicants = applicants.map(|one| Applicant { denied: denied(&one.pod.name), ..one });
+        let arrival = |name: &str| self.arrived.iter().position(|one| one == name).map_or(0, |at| at as u64 + 1);
+        let applicants = applicants.map(|one| {
+            let (denied, arrival) = (denied(&one.pod.name), arrival(&one.pod.name));
+            Applicant { denied, arrival, ..one }
+        });
         let applicants = applicants.map(|one| (one.path().into(), Arc::new(one))).collect();
         View { pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), applicants, snapshot, nodes }
     }

@@ -6,3 +6,4 @@ mod places;
 mod property;
 mod rounds;
 mod together;
+mod turns;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fixture::{Cluster, pod};
 
 /// A replica of a Deployment that is spread over zones.
-fn replica(name: &str, cpu: &str) -> Value {
+pub(super) fn replica(name: &str, cpu: &str) -> Value {
     let mut pod = pod(name, cpu);
     pod["metadata"]["labels"] = json!({"app": "web"});
     pod["spec"]["topologySpreadConstraints"] = json!([{
