@@ -22,7 +22,7 @@ use muster_cloud::{LaunchError, LaunchRequest, LaunchToken, Launched, after, fir
 
 use super::breaker::{self, Breaker};
 use super::conditions::{Draft, Status, condition, is_true};
-use super::liveness::LAUNCH_TIMEOUT;
+use super::liveness::launch_deadline;
 use super::seen::{Readiness, Seen};
 use crate::step::{Call, EventType, MetaChange, Step, Write};
 
@@ -54,7 +54,7 @@ pub(super) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
         draft.set(nodeclaim::LAUNCHED, Status::Unknown, reason, &message);
         return Step::act(draft.write());
     }
-    if now >= after(seen.created_at(), LAUNCH_TIMEOUT) {
+    if launch_deadline(seen).is_some_and(|deadline| deadline <= now) {
         return Step::rest();
     }
     if let Some(moment) = not_before(seen).filter(|moment| now < *moment) {

@@ -24,7 +24,7 @@ use super::register::name;
 use super::seen::Seen;
 use crate::step::{Call, EventType, Step, Write};
 
-/// How long a launch may take. Karpenter's figure.
+/// How long a launch may take, from the first try that failed. Karpenter's figure.
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How long an instance may take to become a Node. Karpenter's figure.
 pub const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
@@ -39,8 +39,11 @@ pub(super) fn liveness(seen: &Seen<'_>, now: Timestamp) -> Step {
         return Step::rest();
     }
     let Some(launched_at) = true_since(seen.claim, nodeclaim::LAUNCHED) else {
-        let deadline = after(seen.created_at(), LAUNCH_TIMEOUT);
-        return if now < deadline { Step::until(deadline) } else { end_launch(seen, now) };
+        return match launch_deadline(seen) {
+            None => Step::rest(),
+            Some(deadline) if now < deadline => Step::until(deadline),
+            Some(_) => end_launch(seen, now),
+        };
     };
     let Some(registered_at) = true_since(seen.claim, nodeclaim::REGISTERED) else {
         let deadline = after(launched_at, REGISTRATION_TIMEOUT);
@@ -53,6 +56,13 @@ pub(super) fn liveness(seen: &Seen<'_>, now: Timestamp) -> Step {
             if now < deadline { Step::until(deadline) } else { end_initialization(seen, timeout, now) }
         }
     }
+}
+
+/// Until when the instance is tried for; None if nobody has tried yet: of a thousand claims at once the last ones wait for their
+/// turn, and are not late for that.
+pub(super) fn launch_deadline(seen: &Seen<'_>) -> Option<Timestamp> {
+    let tried = condition(seen.claim, nodeclaim::LAUNCHED)?;
+    Some(after(tried.last_transition_time.0, LAUNCH_TIMEOUT))
 }
 
 /// What the NodePool says, if it says anything that can be understood. Nodes that another program launched are judged

@@ -53,12 +53,12 @@ fn before_the_launch() {
             &["look again at 60"],
         ),
         (
-            "After five minutes nothing is launched any more: the timeout ends the claim.",
-            |_| {},
+            "After five minutes of trying nothing is launched any more: the timeout ends the claim.",
+            |it| it.judge(nodeclaim::LAUNCHED, Status::Unknown, "InternalError", "no answer", 0),
             300,
             &[
-                "event LaunchTimeout about x: not launched within 5m",
-                "status: Launched=False LaunchTimeout: not launched within 5m",
+                "event LaunchTimeout about x: not launched within 5m; last: InternalError: no answer",
+                "status: Launched=False LaunchTimeout: not launched within 5m; last: InternalError: no answer",
                 "delete claim x: launch_timeout",
             ],
         ),

@@ -28,6 +28,12 @@ fn timeouts() {
             ],
         ),
         (
+            "A launch that had to wait for its turn is not late.",
+            |_| {},
+            100_000,
+            &["launch uid-x.1 as a/eu-west-1a/spot"],
+        ),
+        (
             "Registration has 15 minutes from the launch.",
             |it| {
                 it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
