@@ -25,6 +25,8 @@
 //! [`agents`] serves the agents of nodes, where it is asked to: what they say becomes conditions of their NodeClaims, which the
 //! stages look at like at everything else.
 //!
+//! [`roster`] says for people and programs who is there, how far each node has come, and what its agent says.
+//!
 //! [`simulate`] plays a cluster in virtual time with all of these stages, and an edge in memory.
 //!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
@@ -45,6 +47,7 @@ pub mod manifest;
 pub mod permissions;
 pub mod pools;
 pub mod provision;
+pub mod roster;
 pub mod run;
 pub mod simulate;
 pub mod snapshot;

@@ -8,6 +8,7 @@ use muster_bootstrap::verdicts;
 use muster_gateway::{Finding, Phase, Progress, Report, Severity};
 
 use crate::lifecycle::{Status, condition, judged, set_condition};
+use crate::roster::FIX;
 
 /// Longest message of a condition: a claim is read by everybody who follows the cluster.
 const MESSAGE: usize = 600;
@@ -71,7 +72,7 @@ fn verdict(report: &Report, code: &str) -> String {
     }
     // A newer agent knows codes that are not known here.
     if let Some(known) = verdicts::find(code) {
-        message += &format!("; fix: {}", known.fix);
+        message += &format!("{FIX}{}", known.fix);
     }
     message
 }

@@ -50,6 +50,11 @@ pub(crate) enum Command {
     /// For a pod: why it is pending, or where it goes. For a node, planned or existing: what it holds, why it is the type
     /// that it is, and, if it was launched from a NodePool, what keeps it or takes it away.
     Explain(ExplainArguments),
+    /// Show each node: how far it has come, and what its agent says
+    ///
+    /// Each NodeClaim with its Node, and each Node that no NodeClaim stands for; what needs somebody first. A node whose agent has
+    /// found what is wrong comes with the cause and the fix.
+    Nodes(NodesArguments),
     /// Play a day of a cluster in virtual time, and say what it costs
     ///
     /// An embedded cluster (a scheduler that places pods as kube-scheduler's default profile would, workload controllers,
@@ -150,10 +155,10 @@ pub(crate) struct SimulateArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// When a decision is made.
+/// The moment that a question is about.
 #[derive(Debug, Args)]
 pub(crate) struct MomentArguments {
-    /// The moment to decide for, in RFC 3339, such as `2026-11-21T09:30:00Z` [default: now]
+    /// The moment that the question is about, in RFC 3339, such as `2026-11-21T09:30:00Z` [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) now: Option<String>,
 }
@@ -174,6 +179,26 @@ pub(crate) struct ExplainArguments {
     pub(crate) if_removed: bool,
     #[command(flatten)]
     pub(crate) packing: PackingArguments,
+    #[command(flatten)]
+    pub(crate) moment: MomentArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `muster nodes`.
+#[derive(Debug, Args)]
+pub(crate) struct NodesArguments {
+    /// Manifests with Nodes and NodeClaims: a file, a directory, or `-` for stdin; YAML or JSON; repeatable
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present = "cluster")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArguments,
+    /// Only nodes of this NodePool; repeatable
+    #[arg(long = "node-pool", value_name = "NAME")]
+    pub(crate) pools: Vec<String>,
+    /// More columns in the table: NodeClaim, NodeClass, zone, age and instance
+    #[arg(long)]
+    pub(crate) wide: bool,
     #[command(flatten)]
     pub(crate) moment: MomentArguments,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use muster_scheduling::explain::{Explainer, PlacedOn};
 use muster_scheduling::model::Problem;
 
 use self::custody::{CustodyDocument, RemovalDocument};
-use self::document::{NodeExplanation, PodExplanation};
+use self::document::{Health, NodeExplanation, PodExplanation};
 use super::failure::Failure;
 use super::inputs::Inputs;
 use super::output::{Format, write_document};
@@ -19,6 +19,7 @@ use super::palette::Palette;
 use super::plan::{PlanDocument, assess};
 use super::progress::Progress;
 use super::settings::{ExplainSettings, Subject};
+use crate::roster;
 
 /// Names that are offered when one is not found.
 const SIMILAR: usize = 3;
@@ -46,6 +47,8 @@ pub(crate) fn print(
         }
         Subject::Node(name) => {
             let mut explanation = explain_node(problem, &plan, &explainer, name)?;
+            let members = roster::members(&inputs.manifests);
+            explanation.health = members.iter().find(|it| *it.name == **name).map(|it| Health::new(it, *now));
             if let Some(node) = problem.nodes.iter().position(|node| &*node.name == name) {
                 let estate = inputs.custody.estate(problem);
                 let disruption = packing.disruption(false);

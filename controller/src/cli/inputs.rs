@@ -1,6 +1,7 @@
 //! From files to the engine's problem: the one place where the command line meets the readers.
 
 use std::io::{Write, stdin};
+use std::path::PathBuf;
 
 use muster_scheduling::model::Problem;
 
@@ -17,6 +18,8 @@ use crate::watch::{self, Question, Scope};
 #[derive(Debug)]
 pub(crate) struct Inputs {
     pub(crate) problem: Problem,
+    /// What was read.
+    pub(crate) manifests: Manifests,
     /// What is known about disrupting its nodes.
     pub(crate) custody: Custody,
     /// What will surprise the authors of its pods.
@@ -53,23 +56,46 @@ pub(crate) fn read(
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     progress.clear();
     report(&manifests, &warnings, palette);
-    Ok(Inputs { problem, custody, remarks, price_source: catalogue.price_source() })
+    Ok(Inputs { problem, manifests, custody, remarks, price_source: catalogue.price_source() })
 }
 
 /// Reads the NodeClasses in `files`, and in the cluster if one is to be read.
 pub(crate) fn read_node_classes(
     cluster: Option<&ClusterSource>,
-    files: &[std::path::PathBuf],
+    files: &[PathBuf],
     progress: &mut Progress,
 ) -> Result<Vec<NodeClass>, Failure> {
+    Ok(read_some(cluster, Scope::NodeClasses, files, progress)?.node_classes)
+}
+
+/// Reads nodes, and what stands for them, and says what was read but not used.
+pub(crate) fn read_nodes(
+    cluster: Option<&ClusterSource>,
+    files: &[PathBuf],
+    progress: &mut Progress,
+    palette: Palette,
+) -> Result<Manifests, Failure> {
+    let manifests = read_some(cluster, Scope::Nodes, files, progress)?;
+    progress.clear();
+    report(&manifests, &[], palette);
+    Ok(manifests)
+}
+
+/// Reads `files`, and of the cluster, if one is to be read, what `scope` says.
+fn read_some(
+    cluster: Option<&ClusterSource>,
+    scope: Scope,
+    files: &[PathBuf],
+    progress: &mut Progress,
+) -> Result<Manifests, Failure> {
     let mut intake = Intake::default();
     if let Some(ClusterSource { context }) = cluster {
-        let question = Question { context: context.as_deref(), scope: Scope::NodeClasses };
+        let question = Question { context: context.as_deref(), scope };
         read_cluster(question, &mut intake, progress)?;
     }
     progress.stage("reading manifests");
     intake.files(files, &mut stdin().lock())?;
-    Ok(intake.finish().node_classes)
+    Ok(intake.finish())
 }
 
 /// Reads a live cluster. The only command that waits for a network needs a runtime only for that.

@@ -20,6 +20,7 @@ mod failure;
 mod grid;
 mod iam_policy;
 mod inputs;
+mod nodes;
 mod output;
 mod palette;
 mod plan;

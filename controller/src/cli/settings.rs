@@ -10,8 +10,8 @@ use muster_scheduling::model::{self, Options};
 
 use super::arguments::{
     CatalogueArguments, ClusterArguments, CompletionsArguments, CrdsArguments, DisruptArguments, ExplainArguments,
-    InputArguments, MinValuesPolicy, MomentArguments, OutputArguments, OutputFormat, PackingArguments, PlanArguments,
-    PreferencePolicy, SimulateArguments, SubjectKind, TypesArguments,
+    InputArguments, MinValuesPolicy, MomentArguments, NodesArguments, OutputArguments, OutputFormat, PackingArguments,
+    PlanArguments, PreferencePolicy, SimulateArguments, SubjectKind, TypesArguments,
 };
 use super::failure::Failure;
 use super::output::{DataFormat, Format};
@@ -56,6 +56,21 @@ pub(crate) struct ExplainSettings {
     pub(crate) now: Timestamp,
     pub(crate) sources: Sources,
     pub(crate) packing: Packing,
+    pub(crate) format: Format,
+}
+
+/// What `muster nodes` shall do.
+#[derive(Debug)]
+pub(crate) struct NodesSettings {
+    /// A live cluster, read before the files.
+    pub(crate) cluster: Option<ClusterSource>,
+    pub(crate) files: Vec<PathBuf>,
+    /// Names of NodePools; none: all.
+    pub(crate) pools: Vec<String>,
+    /// Whether the table has all columns.
+    pub(crate) wide: bool,
+    /// The moment that times are reckoned to.
+    pub(crate) now: Timestamp,
     pub(crate) format: Format,
 }
 
@@ -178,6 +193,21 @@ impl ExplainSettings {
             now: moment_of(&moment, clock)?,
             sources: Sources::new(input)?,
             packing: Packing::new(packing)?,
+            format: format_of(&output),
+        })
+    }
+}
+
+impl NodesSettings {
+    pub(crate) fn new(arguments: NodesArguments, clock: Timestamp) -> Result<Self, Failure> {
+        let NodesArguments { files, cluster, pools, wide, moment, output } = arguments;
+        check_stdin_once(&files, 0)?;
+        Ok(Self {
+            cluster: ClusterSource::new(cluster),
+            files,
+            pools,
+            wide,
+            now: moment_of(&moment, clock)?,
             format: format_of(&output),
         })
     }
@@ -324,16 +354,23 @@ fn format(output: OutputFormat) -> Format {
 
 /// Stdin can be read once.
 fn check_stdin(files: &[PathBuf], catalogue: &CatalogueSource) -> Result<(), Failure> {
-    let from_stdin = |path: &Path| path == Path::new("-");
-    let catalogue = matches!(catalogue, CatalogueSource::File(file) if from_stdin(file));
-    let readers = files.iter().filter(|file| from_stdin(file)).count() + usize::from(catalogue);
-    if readers > 1 {
+    let catalogue = matches!(catalogue, CatalogueSource::File(file) if is_stdin(file));
+    check_stdin_once(files, usize::from(catalogue))
+}
+
+/// Stdin can be read once, by these files or by so many others.
+fn check_stdin_once(files: &[PathBuf], others: usize) -> Result<(), Failure> {
+    if files.iter().filter(|file| is_stdin(file)).count() + others > 1 {
         return Err(Failure::Usage(
             "`-` is given twice, and stdin can be read once\n\nhint: give one of the two as a file, or as `<(command)`"
                 .to_owned(),
         ));
     }
     Ok(())
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use super::palette::Palette;
 use super::plan;
 use super::progress::Progress;
 use super::settings::{
-    DisruptSettings, ExplainSettings, IamPolicySettings, PlanSettings, SimulateSettings, TypesSettings,
+    DisruptSettings, ExplainSettings, IamPolicySettings, NodesSettings, PlanSettings, SimulateSettings, TypesSettings,
     completions_shell, crds_format,
 };
 use super::usage::{self, Unparsed};
-use super::{convert, crds, iam_policy, run, simulate, types};
+use super::{convert, crds, iam_policy, nodes, run, simulate, types};
 
 /// Exit code of bad usage.
 const USAGE: u8 = 2;
@@ -103,6 +103,10 @@ fn carry_out(
             let settings = ExplainSettings::new(arguments, now())?;
             let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
             explain::print(out, &settings, &inputs, &mut progress, stdout)?;
+        }
+        Command::Nodes(arguments) => {
+            let settings = NodesSettings::new(arguments, now())?;
+            nodes::print(out, &settings, &mut progress, stdout, stderr)?;
         }
         Command::Simulate(arguments) => {
             return simulate::print(out, &SimulateSettings::new(arguments)?, &mut progress, stdout, stderr);

@@ -21,6 +21,8 @@ pub struct Meta {
     pub owner: Option<Owner>,
     /// Whether it has a deletion timestamp.
     pub deleting: bool,
+    /// When it was deleted, as written.
+    pub deleted: Option<Arc<str>>,
     /// When it was created, as written.
     pub created: Option<Arc<str>>,
 }
@@ -89,6 +91,7 @@ pub(crate) fn meta(object: &Field<'_>, namespaced: bool) -> Decoded<Meta> {
         annotations: field.read_or_default("annotations", |annotations| annotations.labels())?,
         owner: owners.into_iter().find(|(controls, _)| *controls || alone).map(|(_, owner)| owner),
         deleting: field.get("deletionTimestamp")?.is_some(),
+        deleted: field.shared_at("deletionTimestamp")?,
         created: field.shared_at("creationTimestamp")?,
     })
 }

@@ -7,6 +7,7 @@ use super::connection::connect;
 use super::error::{ClusterError, root_cause};
 use super::kinds::{RESOURCES, Resource, SERVICES};
 use crate::manifest::Intake;
+use crate::state::Kind;
 
 /// As many objects at a time as `kubectl` asks for.
 const PAGE: u32 = 500;
@@ -30,11 +31,17 @@ pub enum Scope {
     AllWithServices,
     /// NodeClasses alone.
     NodeClasses,
+    /// Nodes, and what stands for them.
+    Nodes,
 }
 
 impl Scope {
     fn resources(self) -> impl Iterator<Item = &'static Resource> {
-        let all = RESOURCES.iter().filter(move |it| self != Self::NodeClasses || it.is_node_class());
+        let all = RESOURCES.iter().filter(move |it| match self {
+            Self::All | Self::AllWithServices => true,
+            Self::NodeClasses => it.is_node_class(),
+            Self::Nodes => matches!(it.kind, Kind::Node | Kind::NodeClaim | Kind::NodePool) || it.is_node_class(),
+        });
         all.chain((self == Self::AllWithServices).then_some(&SERVICES))
     }
 }

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use muster_aws::quantity::format;
 use muster_scheduling::Unschedulable;
 use muster_scheduling::explain::{NodeStory, PlacedOn, Placement, RuledOut};
 use muster_scheduling::model::Problem;
 use serde::Serialize;
 
+use super::super::nodes::{AgentDocument, FaultDocument, StandDocument};
 use super::super::plan::{PlanDocument, PoolVerdict, RemarkDocument, dollars};
 use super::super::quantity::exact_map;
 use super::custody::{CustodyDocument, RemovalDocument};
+use crate::roster::Member;
 use crate::snapshot::Remark;
 
 const API_VERSION: &str = "muster.dev/v1";
@@ -103,9 +106,24 @@ pub(super) struct NodeExplanation {
     /// Why a managed node stays or goes: `reason`, `since`, `message`, and the `command` that takes it away.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) custody: Option<CustodyDocument>,
+    /// How far an existing node has come, and what its agent says.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) health: Option<Health>,
     /// What would happen if it were gone, if that is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) if_removed: Option<RemovalDocument>,
+}
+
+/// Of an existing node, what `muster nodes` says of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Health {
+    #[serde(flatten)]
+    pub(super) stand: StandDocument,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) agent: Option<AgentDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) verdict: Option<FaultDocument>,
 }
 
 /// Whether a node is there.
@@ -241,6 +259,19 @@ impl RuledOutDocument {
     }
 }
 
+// === impl Health ===
+
+impl Health {
+    /// Of `member` at `now`.
+    pub(super) fn new(member: &Member, now: Timestamp) -> Self {
+        Self {
+            stand: StandDocument::new(&member.stand, now),
+            agent: member.agent.as_ref().map(AgentDocument::new),
+            verdict: member.fault.as_ref().map(FaultDocument::new),
+        }
+    }
+}
+
 // === impl NodeExplanation ===
 
 impl NodeExplanation {
@@ -308,6 +339,7 @@ impl NodeExplanation {
             next_smaller: next_smaller.as_ref().map(RuledOutDocument::new),
             pods: shares,
             custody: None,
+            health: None,
             if_removed: None,
         }
     }

@@ -2,11 +2,14 @@
 
 use std::fmt::Write;
 
+use jiff::SignedDuration;
+
 use super::super::grid::{Grid, Side};
+use super::super::nodes::{AgentDocument, StandDocument, fault, span};
 use super::super::palette::Palette;
 use super::super::plan::{WorkloadCounts, remark_lines, verdict_lines};
 use super::custody::RemovalDocument;
-use super::document::{NodeExplanation, NodeState, PodExplanation, PodState, RuledOutDocument};
+use super::document::{Health, NodeExplanation, NodeState, PodExplanation, PodState, RuledOutDocument};
 
 /// Pods of a node that are listed one by one; more are counted by workload.
 const LISTED_PODS: usize = 20;
@@ -70,6 +73,9 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
         let word = if custody.command.is_some() { "goes" } else { "stays" };
         let _ = writeln!(text, "  it {word} ({}{since}): {}", custody.reason, custody.message);
     }
+    if let Some(health) = &node.health {
+        self::health(&mut text, health, palette);
+    }
     if !node.resources.is_empty() {
         let mut grid = Grid::new([
             ("RESOURCE", Side::Left),
@@ -107,6 +113,25 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
         if_removed(&mut text, removal, palette);
     }
     text
+}
+
+/// How far it has come, and what its agent says.
+fn health(text: &mut String, health: &Health, palette: Palette) {
+    let Health { stand, agent, verdict } = health;
+    let StandDocument { phase, phase_since: _, phase_seconds, phase_reason, phase_message } = stand;
+    let length = phase_seconds.map(|seconds| format!(" for {}", span(SignedDuration::from_secs(seconds))));
+    let why: Vec<&str> = phase_reason.iter().chain(phase_message).map(String::as_str).collect();
+    let why = if why.is_empty() { String::new() } else { format!(": {}", why.join(": ")) };
+    let _ = writeln!(text, "  {phase}{}{why}", length.unwrap_or_default());
+    if let Some(AgentDocument { state, stage, since: _, message, heard: _ }) = agent {
+        let stage = stage.as_ref().map(|stage| format!(" at {stage}")).unwrap_or_default();
+        let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        let _ = writeln!(text, "  its agent: {state}{stage}{message}");
+    }
+    if let Some(verdict) = verdict {
+        let body = fault(verdict, "found by its agent", palette);
+        let _ = write!(text, "{body}");
+    }
 }
 
 /// Where the pods would go, what would be launched, what would not fit, and what that saves.

@@ -1,0 +1,65 @@
+//! `muster nodes`: each node, how far it has come, and what its agent says.
+
+mod document;
+mod text;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use muster_api::likeness;
+
+use self::document::NodesDocument;
+pub(crate) use self::document::{AgentDocument, FaultDocument, StandDocument};
+pub(crate) use self::text::{fault, span};
+use super::failure::Failure;
+use super::inputs::read_nodes;
+use super::output::{Format, write_document};
+use super::palette::Palette;
+use super::progress::Progress;
+use super::settings::NodesSettings;
+use crate::manifest::Manifests;
+use crate::roster::{self, Member};
+
+/// Names that are offered when one is not found.
+const SIMILAR: usize = 3;
+
+/// Prints the nodes that `settings` ask for.
+pub(crate) fn print(
+    out: &mut dyn Write,
+    settings: &NodesSettings,
+    progress: &mut Progress,
+    palette: Palette,
+    stderr: Palette,
+) -> Result<(), Failure> {
+    let NodesSettings { cluster, files, pools, wide, now, format } = settings;
+    let manifests = read_nodes(cluster.as_ref(), files, progress, stderr)?;
+    let mut members = roster::members(&manifests);
+    if !pools.is_empty() {
+        check_pools(pools, &manifests, &members)?;
+        members.retain(|member| member.pool.as_ref().is_some_and(|pool| pools.iter().any(|it| **it == **pool)));
+    }
+    let document = NodesDocument::new(&members, *now);
+    match format {
+        Format::Table => out.write_all(text::render(&document, *wide, *now, palette).as_bytes())?,
+        Format::Data(format) => write_document(out, &document, *format)?,
+    }
+    Ok(())
+}
+
+/// A pool that is neither there nor has nodes is a slip of the pen, and no pool without nodes.
+fn check_pools(wanted: &[String], manifests: &Manifests, members: &[Member]) -> Result<(), Failure> {
+    let of_members = members.iter().filter_map(|member| member.pool.as_deref());
+    let known: BTreeSet<&str> = manifests.node_pools.iter().map(|pool| &*pool.meta.name).chain(of_members).collect();
+    let Some(unknown) = wanted.iter().find(|name| !known.contains(name.as_str())) else { return Ok(()) };
+    let similar = likeness::similar(known.iter().copied(), unknown).into_iter().take(SIMILAR);
+    let names: Vec<String> = similar.map(|other| format!("`{other}`")).collect();
+    let hint = match (names.as_slice(), known.is_empty()) {
+        ([_, ..], _) => format!("did you mean {}?", names.join(", ")),
+        ([], true) => "there is no NodePool in the input, and no node of one".to_owned(),
+        ([], false) => {
+            let first: Vec<String> = known.iter().take(SIMILAR).map(|name| format!("`{name}`")).collect();
+            format!("there is {}{}", first.join(", "), if known.len() > SIMILAR { ", …" } else { "" })
+        }
+    };
+    Err(Failure::Usage(format!("there is no NodePool `{unknown}` in the input\n\nhint: {hint}")))
+}
