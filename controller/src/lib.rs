@@ -27,6 +27,8 @@
 //!
 //! [`roster`] says for people and programs who is there, how far each node has come, and what its agent says.
 //!
+//! [`archive`] says what is kept of nodes that could not become any.
+//!
 //! [`simulate`] plays a cluster in virtual time with all of these stages, and an edge in memory.
 //!
 //! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
@@ -35,6 +37,7 @@
 //! the Lease of [`run`], and what [`agents`] hears, is ever written to a cluster; every other command writes its output and nothing else.
 
 pub mod agents;
+pub mod archive;
 pub mod classes;
 pub mod cli;
 pub mod convert;

@@ -66,6 +66,9 @@ pub const ROTATE_AUTHORITY: &str = "muster.dev/rotate-authority";
 /// Allows the agent of a NodeClaim's node to enrol with another key, once: `true`.
 pub const AGENT_ENROL_AGAIN: &str = "muster.dev/agent-enrol-again";
 
+/// What is kept of a node that could not become one, as JSON, on a ConfigMap with [`crate::labels::RECORD`].
+pub const VERDICT: &str = "muster.dev/verdict";
+
 /// Finalizer of Nodes and NodeClaims: the node is drained and the instance ended before they go.
 pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
 /// Finalizer of EC2NodeClasses: what was made for them in AWS is removed before they go.

@@ -17,6 +17,9 @@ pub const INITIALIZED: &str = "karpenter.sh/initialized";
 /// `true` where the node brings its own taints, which are then left alone at registration.
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
 
+/// Of an object in the controller's namespace, what is kept there: `verdict`.
+pub const RECORD: &str = "muster.dev/record";
+
 /// Zone of a node.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Region of a node.

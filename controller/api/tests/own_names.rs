@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 const DOCUMENT: &str = include_str!("../../../docs/annotations.md");
-/// Where each of our annotations is named.
-const SOURCES: [&str; 3] = [
+/// Where each of our annotations and labels is named.
+const SOURCES: [&str; 4] = [
     include_str!("../src/annotations.rs"),
+    include_str!("../src/labels.rs"),
     include_str!("../../aws/src/launch/tags.rs"),
     include_str!("../../aws/src/nodeclass.rs"),
 ];

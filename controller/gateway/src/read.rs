@@ -170,6 +170,15 @@ pub struct LogBundle {
     pub content: Vec<u8>,
 }
 
+impl Report {
+    /// The finding that keeps the node from being one.
+    #[must_use]
+    pub fn fatal(&self) -> Option<&Finding> {
+        let code = self.verdict.as_ref()?;
+        self.findings.iter().find(|it| it.code == *code)
+    }
+}
+
 impl Message {
     /// Reads a message; `None` if it is of a kind that is not known here, as a newer agent may send.
     ///

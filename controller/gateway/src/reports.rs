@@ -10,7 +10,7 @@ use futures::stream::{Stream, unfold};
 use muster_link::NodeIdentity;
 use muster_proto::muster::follow_response::Message as Answer;
 use muster_proto::muster::node_reports_server::NodeReports;
-use muster_proto::muster::{Acknowledgement, Configuration, FollowRequest, FollowResponse};
+use muster_proto::muster::{Acknowledgement, BundleRequest, Configuration, FollowRequest, FollowResponse};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Request, Response, Status, Streaming};
@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::admit::Gate;
 use crate::authority::Authority;
 use crate::peer::Peer;
-use crate::read::{Message, Report};
+use crate::read::{Finding, Message, Report};
 use crate::sources::Sources;
 
 /// How many messages a node may send at once. A boot has six stages, and a burst of findings is one report.
@@ -71,6 +71,10 @@ struct Conversation<S> {
     latest: Option<u64>,
     /// When the next report may be kept.
     due: Instant,
+    /// What the node has said that is fatal, and nobody has looked at yet.
+    fatal: Option<Finding>,
+    /// The code of what was looked at last.
+    looked_at: Option<String>,
 }
 
 /// What happens to a conversation.
@@ -152,6 +156,8 @@ impl<S: Sources> NodeReports for Reports<S> {
             waiting: None,
             latest: None,
             due: now,
+            fatal: None,
+            looked_at: None,
         };
         let answers = unfold(Some(conversation), |conversation| async {
             let mut conversation = conversation?;
@@ -173,6 +179,9 @@ impl<S: Sources> NodeReports for Reports<S> {
 impl<S: Sources> Conversation<S> {
     /// Waits for the next thing that happens, and does what follows.
     async fn step(&mut self) -> Result<Next, Status> {
+        if let Some(fatal) = self.fatal.take() {
+            return Ok(self.look_at(&fatal).await);
+        }
         let event = tokio::select! {
             biased;
             _ = self.place.replaced.changed() => Event::Replaced,
@@ -247,15 +256,25 @@ impl<S: Sources> Conversation<S> {
         }
     }
 
+    /// Asks for the node's logs, if they are wanted. Once for each verdict of a stream: what it says again is no news.
+    async fn look_at(&mut self, fatal: &Finding) -> Next {
+        self.looked_at = Some(fatal.code.clone());
+        match self.gate.sources.wants_logs(&self.node, fatal).await {
+            true => Next::Answer(Answer::SendBundle(BundleRequest {})),
+            false => Next::Nothing,
+        }
+    }
+
     /// Keeps the latest report, and says so.
     async fn keep(&mut self) -> Result<Next, Status> {
         let Some(report) = self.waiting.take() else { return Ok(Next::Nothing) };
-        let sequence = report.sequence;
+        let (sequence, fatal) = (report.sequence, report.fatal().cloned());
         self.gate.sources.keep(&self.node, report).await.map_err(|error| {
             tracing::warn!(%error, instance = self.node.instance, "what a node says cannot be kept");
             Status::unavailable("it could not be kept: connect again")
         })?;
         self.due = Instant::now() + self.interval;
+        self.fatal = fatal.filter(|it| self.looked_at.as_ref() != Some(&it.code));
         Ok(Next::Answer(Answer::Acknowledgement(Acknowledgement { sequence })))
     }
 }

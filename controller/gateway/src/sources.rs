@@ -3,7 +3,7 @@
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 
-use crate::read::{LogBundle, Notice, Report};
+use crate::read::{Finding, LogBundle, Notice, Report};
 
 /// Somebody who is asked does not answer; the text is for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,9 @@ pub trait Sources: Send + Sync + 'static {
 
     /// Keeps what a node says. Answered when it would survive the end of this replica.
     fn keep(&self, node: &NodeIdentity, report: Report) -> impl Future<Output = Result<(), Unavailable>> + Send;
+
+    /// A node has said what keeps it from being one, and that is kept. Whether its logs are wanted.
+    fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> impl Future<Output = bool> + Send;
 
     /// A node is connected, and says which authorities it believes: none if it cannot be told others.
     fn greeted(&self, node: &NodeIdentity, pins: Pins) -> impl Future<Output = ()> + Send;

@@ -10,6 +10,7 @@
 //!                         ├─ record ──► annotation of the NodeClaim
 //!                         └─ keep ────► its conditions AgentReady and NodeVerdict      said (pure)
 //!                                            └─► the leader's stages: initialize, verdict
+//!                         └─ wants_logs, bundle ──► records: slots in the controller's namespace (crate::archive)
 //! ```
 //!
 //! Every replica serves agents and writes what they say, with a field manager of its own; what follows from it the leader decides.
@@ -25,6 +26,7 @@ mod keeper;
 mod keys;
 mod launches;
 mod recorded;
+mod records;
 mod rotation;
 mod said;
 mod serve;

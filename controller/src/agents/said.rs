@@ -24,7 +24,10 @@ pub(super) fn conditions(claim: &NodeClaim, report: &Report, now: Timestamp) -> 
     let (status, stage, message) = ready(report);
     set(nodeclaim::AGENT_READY, status, stage, &message);
     match report.verdict.as_deref() {
-        Some(code) => set(nodeclaim::NODE_VERDICT, Status::False, code, &verdict(report, code)),
+        Some(code) => {
+            let message = report.fatal().map(verdict).unwrap_or_default();
+            set(nodeclaim::NODE_VERDICT, Status::False, code, &message);
+        }
         // Of what was never wrong nobody has to say that it is right.
         None if condition(claim, nodeclaim::NODE_VERDICT).is_some() => {
             set(nodeclaim::NODE_VERDICT, Status::True, reason::VERDICT_LIFTED, "")
@@ -64,11 +67,11 @@ fn told(finding: &Finding) -> String {
 }
 
 /// What is wrong, where, and what to do about it.
-fn verdict(report: &Report, code: &str) -> String {
-    let finding = report.findings.iter().find(|it| it.code == code);
-    let mut message = finding.map(|it| it.message.clone()).unwrap_or_default();
-    if let Some(source) = finding.map(|it| it.evidence_source.as_str()).filter(|source| !source.is_empty()) {
-        message += &format!(" ({source})");
+pub(super) fn verdict(finding: &Finding) -> String {
+    let Finding { code, message, evidence_source, .. } = finding;
+    let mut message = message.clone();
+    if !evidence_source.is_empty() {
+        message += &format!(" ({evidence_source})");
     }
     // A newer agent knows codes that are not known here.
     if let Some(known) = verdicts::find(code) {

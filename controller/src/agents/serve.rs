@@ -153,7 +153,7 @@ async fn serve(
         );
     }
     let gateway = Gateway {
-        sources: Arc::new(Live::new(picture, client, Arc::clone(&cloud), clock)),
+        sources: Arc::new(Live::new(picture, client, &namespace, Arc::clone(&cloud), clock)),
         authority,
         policy: Policy { cluster, partition, account, region, proofs: Proofs::All, enrol_within: ENROL_WITHIN },
         certificates,

@@ -8,15 +8,17 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations};
-use muster_gateway::{LogBundle, Notice, NoticeKind, Recorded, Report, Sources, Unavailable};
+use muster_gateway::{Finding, LogBundle, Notice, NoticeKind, Recorded, Report, Sources, Unavailable};
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::launches::{enrolled, instance_of, launch, takes_pods, written};
+use super::records::Records;
 use super::vouch::Vouch;
 use super::{FIELD_MANAGER, recorded, said};
+use crate::archive::Record;
 use crate::lifecycle::{condition, interruption, silence, whole_seconds};
 use crate::step::Write;
 use crate::watch::Picture;
@@ -36,6 +38,8 @@ pub(super) struct Live {
     /// Held for moments, never while anything is awaited.
     recorded: Mutex<recorded::Recorded>,
     writes: Semaphore,
+    /// What outlives the claims.
+    records: Records,
 }
 
 /// A claim as it was seen, as far as a write needs it.
@@ -67,8 +71,15 @@ impl Seen {
 }
 
 impl Live {
-    pub(super) fn new(picture: Picture, client: Client, cloud: Arc<dyn Vouch>, clock: fn() -> Timestamp) -> Self {
-        Self { picture, client, cloud, clock, recorded: Mutex::default(), writes: Semaphore::new(WRITES) }
+    pub(super) fn new(
+        picture: Picture,
+        client: Client,
+        namespace: &str,
+        cloud: Arc<dyn Vouch>,
+        clock: fn() -> Timestamp,
+    ) -> Self {
+        let records = Records::new(&client, namespace);
+        Self { picture, client, cloud, clock, recorded: Mutex::default(), writes: Semaphore::new(WRITES), records }
     }
 
     /// What `look` makes of the claim of an instance, as the picture has it.
@@ -235,6 +246,13 @@ impl Sources for Live {
         self.have_said(&node.instance, |claim| Some(json!(said::conditions(claim, &report, now)?))).await
     }
 
+    async fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> bool {
+        let now = (self.clock)();
+        let record = |claim: &NodeClaim| Record::new(claim, &fatal.code, &said::verdict(fatal), now);
+        let Some(record) = self.claim_of(&node.instance, record) else { return false };
+        self.records.note(&node.instance, record, now).await
+    }
+
     async fn greeted(&self, node: &NodeIdentity, pins: Pins) {
         let (said, now) = (pins.to_string(), (self.clock)());
         let wanted = |claim: &NodeClaim| {
@@ -286,8 +304,7 @@ impl Sources for Live {
     }
 
     async fn bundle(&self, node: &NodeIdentity, bundle: LogBundle) {
-        // None is asked for: an agent that sends one all the same is a newer one.
-        tracing::debug!(instance = node.instance, bytes = bundle.content.len(), "a log bundle is not kept");
+        self.records.bundle(&node.instance, &bundle.content).await;
     }
 }
 

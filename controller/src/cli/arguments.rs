@@ -55,6 +55,11 @@ pub(crate) enum Command {
     /// Each NodeClaim with its Node, and each Node that no NodeClaim stands for; what needs somebody first. A node whose agent has
     /// found what is wrong comes with the cause and the fix.
     Nodes(NodesArguments),
+    /// List what agents have found that keeps nodes from being any, also of nodes that are gone; of one, print its logs
+    ///
+    /// The verdicts that stand at NodeClaims, the last of those that were given up for theirs, which the controller keeps with the
+    /// logs that their agents sent, and the NodeClasses with which nothing is launched for it.
+    Verdicts(VerdictsArguments),
     /// Play a day of a cluster in virtual time, and say what it costs
     ///
     /// An embedded cluster (a scheduler that places pods as kube-scheduler's default profile would, workload controllers,
@@ -199,6 +204,27 @@ pub(crate) struct NodesArguments {
     /// More columns in the table: NodeClaim, NodeClass, zone, age and instance
     #[arg(long)]
     pub(crate) wide: bool,
+    #[command(flatten)]
+    pub(crate) moment: MomentArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `muster verdicts`.
+#[derive(Debug, Args)]
+pub(crate) struct VerdictsArguments {
+    /// A NodeClaim or a node: print all that is known of it, and its logs
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Manifests with NodeClaims, NodeClasses and the ConfigMaps that the controller keeps: a file, a directory, or `-` for stdin;
+    /// YAML or JSON; repeatable
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present = "cluster")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArguments,
+    /// The controller's namespace, for users who may not list ConfigMaps in all of them [default: all]
+    #[arg(short = 'n', long, value_name = "NAME", requires = "cluster")]
+    pub(crate) namespace: Option<String>,
     #[command(flatten)]
     pub(crate) moment: MomentArguments,
     #[command(flatten)]

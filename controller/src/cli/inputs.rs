@@ -3,6 +3,7 @@
 use std::io::{Write, stdin};
 use std::path::PathBuf;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use muster_scheduling::model::Problem;
 
 use super::failure::Failure;
@@ -98,13 +99,29 @@ fn read_some(
     Ok(intake.finish())
 }
 
+/// Reads nodes and what stands for them of a live cluster, and what the controller keeps there of nodes that are gone.
+pub(crate) fn read_cluster_with_records(
+    cluster: &ClusterSource,
+    namespace: Option<&str>,
+    progress: &mut Progress,
+) -> Result<(Manifests, Vec<ConfigMap>), Failure> {
+    let ClusterSource { context } = cluster;
+    let manifests = read_some(Some(cluster), Scope::Nodes, &[], progress)?;
+    progress.stage("reading what is kept of nodes");
+    let maps = runtime()?.block_on(watch::read_records(context.as_deref(), namespace))?;
+    Ok((manifests, maps))
+}
+
 /// Reads a live cluster. The only command that waits for a network needs a runtime only for that.
 fn read_cluster(question: Question<'_>, intake: &mut Intake, progress: &mut Progress) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::Internal(format!("no runtime: {error}")))?;
     progress.stage("connecting to the cluster");
-    runtime.block_on(watch::read_once(question, intake, &mut |stage| progress.stage(stage)))?;
+    runtime()?.block_on(watch::read_once(question, intake, &mut |stage| progress.stage(stage)))?;
     Ok(())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::Internal(format!("no runtime: {error}")))
 }
 
 /// Says on stderr what was read but not used as its author may have meant it.

@@ -32,6 +32,7 @@ mod settings;
 mod simulate;
 mod types;
 mod usage;
+mod verdicts;
 mod wiring;
 
 #[cfg(test)]

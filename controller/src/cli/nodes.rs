@@ -10,7 +10,7 @@ use muster_api::likeness;
 
 use self::document::NodesDocument;
 pub(crate) use self::document::{AgentDocument, FaultDocument, StandDocument};
-pub(crate) use self::text::{fault, span};
+pub(crate) use self::text::{fault, meanings, span};
 use super::failure::Failure;
 use super::inputs::read_nodes;
 use super::output::{Format, write_document};

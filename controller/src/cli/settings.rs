@@ -11,7 +11,7 @@ use muster_scheduling::model::{self, Options};
 use super::arguments::{
     CatalogueArguments, ClusterArguments, CompletionsArguments, CrdsArguments, DisruptArguments, ExplainArguments,
     InputArguments, MinValuesPolicy, MomentArguments, NodesArguments, OutputArguments, OutputFormat, PackingArguments,
-    PlanArguments, PreferencePolicy, SimulateArguments, SubjectKind, TypesArguments,
+    PlanArguments, PreferencePolicy, SimulateArguments, SubjectKind, TypesArguments, VerdictsArguments,
 };
 use super::failure::Failure;
 use super::output::{DataFormat, Format};
@@ -69,6 +69,21 @@ pub(crate) struct NodesSettings {
     pub(crate) pools: Vec<String>,
     /// Whether the table has all columns.
     pub(crate) wide: bool,
+    /// The moment that times are reckoned to.
+    pub(crate) now: Timestamp,
+    pub(crate) format: Format,
+}
+
+/// What `muster verdicts` shall do.
+#[derive(Debug)]
+pub(crate) struct VerdictsSettings {
+    /// A NodeClaim or a node; none: all.
+    pub(crate) name: Option<String>,
+    /// A live cluster; none: the files.
+    pub(crate) cluster: Option<ClusterSource>,
+    /// Where the controller keeps its records; none: wherever they are.
+    pub(crate) namespace: Option<String>,
+    pub(crate) files: Vec<PathBuf>,
     /// The moment that times are reckoned to.
     pub(crate) now: Timestamp,
     pub(crate) format: Format,
@@ -207,6 +222,25 @@ impl NodesSettings {
             files,
             pools,
             wide,
+            now: moment_of(&moment, clock)?,
+            format: format_of(&output),
+        })
+    }
+}
+
+impl VerdictsSettings {
+    pub(crate) fn new(arguments: VerdictsArguments, clock: Timestamp) -> Result<Self, Failure> {
+        let VerdictsArguments { name, files, cluster, namespace, moment, output } = arguments;
+        check_stdin_once(&files, 0)?;
+        if cluster.cluster && !files.is_empty() {
+            let hint = "what is kept is read from one of the two";
+            return Err(Failure::Usage(format!("`-f` and `--cluster` are both given\n\nhint: {hint}")));
+        }
+        Ok(Self {
+            name,
+            cluster: ClusterSource::new(cluster),
+            namespace,
+            files,
             now: moment_of(&moment, clock)?,
             format: format_of(&output),
         })

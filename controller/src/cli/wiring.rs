@@ -16,10 +16,10 @@ use super::plan;
 use super::progress::Progress;
 use super::settings::{
     DisruptSettings, ExplainSettings, IamPolicySettings, NodesSettings, PlanSettings, SimulateSettings, TypesSettings,
-    completions_shell, crds_format,
+    VerdictsSettings, completions_shell, crds_format,
 };
 use super::usage::{self, Unparsed};
-use super::{convert, crds, iam_policy, nodes, run, simulate, types};
+use super::{convert, crds, iam_policy, nodes, run, simulate, types, verdicts};
 
 /// Exit code of bad usage.
 const USAGE: u8 = 2;
@@ -107,6 +107,10 @@ fn carry_out(
         Command::Nodes(arguments) => {
             let settings = NodesSettings::new(arguments, now())?;
             nodes::print(out, &settings, &mut progress, stdout, stderr)?;
+        }
+        Command::Verdicts(arguments) => {
+            let settings = VerdictsSettings::new(arguments, now())?;
+            verdicts::print(out, &settings, &mut progress, stdout, stderr)?;
         }
         Command::Simulate(arguments) => {
             return simulate::print(out, &SimulateSettings::new(arguments)?, &mut progress, stdout, stderr);

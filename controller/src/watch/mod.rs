@@ -16,6 +16,7 @@ mod health;
 pub(crate) mod kinds;
 mod once;
 mod picture;
+mod records;
 mod streams;
 
 pub use connection::connect_to_follow;
@@ -23,4 +24,5 @@ pub use error::ClusterError;
 pub use health::{Health, Standing};
 pub use once::{Question, Scope, read_once};
 pub use picture::{Glance, Picture};
+pub use records::read_records;
 pub use streams::{Following, follow};

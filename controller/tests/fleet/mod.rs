@@ -1,10 +1,11 @@
-//! `muster nodes`, and what `muster explain node` says of a node's agent.
+//! `muster nodes` and `muster verdicts`, and what `muster explain node` says of a node's agent.
 
 use serde_json::Value;
 
 use super::{fails, json, succeeds};
 
 const FLEET: &str = include_str!("fleet.yaml");
+const RECORDS: &str = include_str!("records.yaml");
 const NOW: &str = "2026-11-23T06:12:00Z";
 
 fn asked(arguments: &[&str]) -> String {
@@ -61,4 +62,47 @@ fn an_existing_node_is_explained_with_what_its_agent_says() {
     assert!(ready.get("verdict").is_none(), "{ready:#}");
     let broken = json(&asked(&["explain", "node", "general-9c4tw", "-o", "json"]));
     assert_eq!((&broken["phase"], &broken["verdict"]["code"]), (&"Terminating".into(), &"KA07".into()));
+}
+
+/// The same of a fleet of which something is kept.
+fn kept(arguments: &[&str]) -> String {
+    succeeds(&[arguments, &["-f", "-", "--now", NOW]].concat(), &format!("{FLEET}---\n{RECORDS}"))
+}
+
+#[test]
+fn verdicts_are_of_nodes_that_are_there_and_of_those_that_are_gone() {
+    insta::assert_snapshot!(kept(&["verdicts"]));
+    let document = json(&kept(&["verdicts", "-o", "json"]));
+    assert_eq!((&document["apiVersion"], &document["kind"]), (&"muster.dev/v1".into(), &"Verdicts".into()));
+    insta::assert_snapshot!(serde_json::to_string_pretty(&document["verdicts"][0]).unwrap());
+    let summary = &document["summary"];
+    let counts = ["verdicts", "standing", "bundles", "stopped"].map(|count| summary[count].as_u64().unwrap());
+    assert_eq!(counts, [3, 2, 1, 1]);
+}
+
+#[test]
+fn one_verdict_is_printed_with_the_logs_that_are_kept_of_it() {
+    insta::assert_snapshot!(kept(&["verdicts", "general-9c4tw"]));
+    let gone = kept(&["verdicts", "ip-10-0-0-7.ec2.internal"]);
+    assert!(gone.contains("ZZ99") && gone.contains("ask it") && gone.contains("No logs of it are kept"), "{gone}");
+    let document = json(&kept(&["verdicts", "general-9c4tw", "-o", "json"]));
+    assert_eq!((&document["kind"], &document["code"]), (&"Verdict".into(), &"KA07".into()));
+    assert!(document["bundle"].as_str().unwrap().contains("=== journal of kubelet"));
+    assert_eq!(json(&kept(&["verdicts", "gpu-w5n8c", "-o", "json"]))["bundle"], Value::Null);
+}
+
+#[test]
+fn no_verdicts_are_no_error_and_one_that_is_not_there_is() {
+    assert_eq!(succeeds(&["verdicts", "-f", "-"], super::POOL), "no verdicts\n");
+    insta::assert_snapshot!(fails(2, &["verdicts", "general-9c4tv", "-f", "-"], FLEET), @r"
+    error: there is no verdict on a NodeClaim or node `general-9c4tv` in the input
+
+    hint: did you mean `general-9c4tw`?
+    ");
+    let message = fails(2, &["verdicts", "-f", "-", "-n", "muster"], FLEET);
+    assert!(message.contains("--cluster"), "{message}");
+    let message = fails(2, &["verdicts", "-f", "-", "--cluster"], FLEET);
+    assert!(message.contains("`-f` and `--cluster` are both given"), "{message}");
+    let message = fails(2, &["verdicts", "-f", "no/such.yaml"], "");
+    assert!(message.contains("no/such.yaml"), "{message}");
 }

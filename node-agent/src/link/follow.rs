@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use jiff::Timestamp;
 use muster_link::Pins;
 use muster_proto::muster::follow_request::Message;
 use muster_proto::muster::follow_response::Message as Answer;
 use muster_proto::muster::node_reports_client::NodeReportsClient;
-use muster_proto::muster::{FollowRequest, Hello};
+use muster_proto::muster::{FollowRequest, Hello, LogBundle};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
@@ -17,11 +18,14 @@ use super::enrol::Credential;
 use super::keys::Keys;
 use super::wire::{Standing, notice, report};
 use super::{Fault, News, Node};
+use crate::publish::bundle::LARGEST_SENT;
 use crate::report::Report;
 use crate::service::log;
 
 /// Messages that wait for the controller to read them. A report that is not read yet is replaced by the next one, not followed.
 const QUEUE: usize = 1;
+/// Logs are collected for the controller no more often than for the file.
+const BETWEEN_BUNDLES: Duration = Duration::from_secs(60);
 
 /// Whom the node believes, and what its user data said of that.
 pub(super) struct Beliefs<'a> {
@@ -72,6 +76,10 @@ pub(super) async fn follow(
     let mut has_news_of_itself = false;
     // What the cloud has announced, once it is told; told again on each connection, for the one before may have lost it.
     let mut announced = None;
+    // Its logs, while they are being collected, and until they may go.
+    let mut collecting = OptionFuture::from(None);
+    let mut collected: Option<LogBundle> = None;
+    let mut asked_at: Option<Instant> = None;
     // When the next report may go, if there is one to go.
     let mut due = Some(Instant::now());
     reports.mark_unchanged();
@@ -87,9 +95,29 @@ pub(super) async fn follow(
                         node.hear(&News::Followed);
                     }
                     Some(Answer::Acknowledgement(kept)) => node.hear(&News::Kept(kept.sequence)),
+                    // Who asks again within the minute gets what is on its way.
+                    Some(Answer::SendBundle(_)) if asked_at.is_none_or(|at| at.elapsed() >= BETWEEN_BUNDLES) => {
+                        asked_at = Some(Instant::now());
+                        let report = reports.borrow().clone();
+                        let verdict = report.verdict.as_ref().map(|it| it.code.clone()).unwrap_or_default();
+                        let logs = node.logs(report, LARGEST_SENT);
+                        collecting = OptionFuture::from(Some(Box::pin(async move {
+                            logs.await.map(|text| LogBundle { verdict, content: text.into_bytes() })
+                        })));
+                    }
                     Some(Answer::SendBundle(_)) | None => {}
                 },
             },
+            Some(bundle) = &mut collecting => {
+                collecting = OptionFuture::from(None);
+                collected = bundle;
+            }
+            permit = said.reserve(), if collected.is_some() => {
+                let permit = permit.map_err(|_| Fault::Here("the connection has ended".to_owned()))?;
+                if let Some(bundle) = collected.take() {
+                    permit.send(send(Message::Bundle(bundle)));
+                }
+            }
             changed = reports.changed() => {
                 changed.map_err(|_| Fault::Here("the agent is ending".to_owned()))?;
                 due = due.or_else(|| Some(Instant::now()));

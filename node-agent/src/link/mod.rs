@@ -43,6 +43,7 @@ use crate::preflight::agent_config;
 use crate::preflight::identity::Metadata;
 use crate::probes::metadata::Proofs;
 use crate::probes::{machine, metadata};
+use crate::publish::bundle;
 use crate::report::Report;
 use crate::service::log;
 
@@ -62,6 +63,12 @@ pub trait Node: Send + Sync + 'static {
     /// The address that its connections come from, where one machine is many nodes; else the way there has one.
     fn address(&self) -> Option<IpAddr> {
         None
+    }
+
+    /// The last of its logs and this report, without secrets, in at most so many bytes; none from a node that keeps no logs.
+    fn logs(&self, report: Report, largest: usize) -> impl Future<Output = Option<String>> + Send {
+        let _unread = (report, largest);
+        async { None }
     }
 
     /// Something has happened.
@@ -100,6 +107,10 @@ struct Own {
 impl Node for Own {
     async fn proofs(&self) -> Result<Proofs, String> {
         metadata::proofs(&self.metadata_endpoint).await
+    }
+
+    async fn logs(&self, report: Report, largest: usize) -> Option<String> {
+        Some(bundle::gather(&report, largest).await)
     }
 
     fn hear(&self, news: &News<'_>) {

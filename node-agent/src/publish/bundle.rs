@@ -1,6 +1,6 @@
-//! The bundle: what one would ask for first when a node failed, in one file, bounded and without secrets.
+//! The bundle: what one would ask for first when a node failed, in one text, bounded and without secrets: a file, and, where the
+//! controller asks for it, a message.
 
-use std::fmt::Write;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -16,6 +16,8 @@ use crate::report::Report;
 /// Lines of each unit; with at most seven units and 240 characters a line the file stays under half a megabyte.
 const LINES: u32 = 200;
 const LARGEST: usize = 512 << 10;
+/// Largest bundle that is sent: what a controller takes.
+pub const LARGEST_SENT: usize = 192 << 10;
 /// All of it takes a second; on a disk that hangs it ends by this.
 const WITHIN: Duration = Duration::from_secs(30);
 
@@ -24,6 +26,11 @@ const WITHIN: Duration = Duration::from_secs(30);
 /// # Errors
 /// It cannot be written.
 pub async fn write(folder: &Path, report: &Report) -> io::Result<()> {
+    status::replace(&folder.join("bundle.txt"), gather(report, LARGEST).await.as_bytes(), 0o600)
+}
+
+/// The bundle of this moment, in at most so many bytes.
+pub async fn gather(report: &Report, largest: usize) -> String {
     let deadline = Instant::now() + WITHIN;
     let mut sections = Vec::new();
     for unit in journal::SOURCES {
@@ -31,29 +38,46 @@ pub async fn write(folder: &Path, report: &Report) -> io::Result<()> {
         let lines = timeout_at(deadline, journal::tail(unit, LINES)).await.unwrap_or_default();
         sections.push(((*unit).to_owned(), lines));
     }
-    status::replace(&folder.join("bundle.txt"), text(report, &sections).as_bytes(), 0o600)
+    text(report, &sections, largest)
 }
 
-/// The text of it: the report, then the last lines of each unit.
+/// The text of it: the report, then the last lines of each unit. What is too long is cut so that each unit keeps its last words.
 #[must_use]
-pub fn text(report: &Report, sections: &[(String, String)]) -> String {
+pub fn text(report: &Report, sections: &[(String, String)], largest: usize) -> String {
     let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
-    for (unit, lines) in sections {
-        let _infallible = write!(text, "\n\n=== {} of {unit}\n", Platform::HERE.log());
-        let mut private = false;
-        for line in lines.lines() {
-            // A key stands on lines of its own between these two.
-            private |= line.contains("-----BEGIN");
-            let shown = if private { "[hidden]".to_owned() } else { clean(line) };
-            private &= !line.contains("-----END");
-            if text.len() + shown.len() > LARGEST {
-                return text;
-            }
-            text.push_str(&shown);
+    text.truncate(text.floor_char_boundary(largest / 2));
+    for (index, (unit, lines)) in sections.iter().enumerate() {
+        let heading = format!("\n\n=== {} of {unit}\n", Platform::HERE.log());
+        // What one leaves of its share is the others'.
+        let share = largest.saturating_sub(text.len()) / (sections.len() - index);
+        let Some(room) = share.checked_sub(heading.len()) else { continue };
+        text.push_str(&heading);
+        let shown = shown(lines);
+        let mut first = shown.len();
+        let mut taken = 0;
+        while first > 0 && taken + shown[first - 1].len() < room {
+            first -= 1;
+            taken += shown[first].len() + 1;
+        }
+        for line in &shown[first..] {
+            text.push_str(line);
             text.push('\n');
         }
     }
     text
+}
+
+/// Lines as they may be shown.
+fn shown(lines: &str) -> Vec<String> {
+    let mut private = false;
+    let show = |line: &str| {
+        // A key stands on lines of its own between these two.
+        private |= line.contains("-----BEGIN");
+        let shown = if private { "[hidden]".to_owned() } else { clean(line) };
+        private &= !line.contains("-----END");
+        shown
+    };
+    lines.lines().map(show).collect()
 }
 
 #[cfg(test)]
@@ -67,10 +91,28 @@ mod tests {
         let now = "2026-11-21T20:00:00Z".parse().unwrap();
         let report = Course::new(Mode::Delegate, false, String::new(), now).report(now);
         let lines = "launchToken: mlt-4f9aQ2secret\n-----BEGIN RSA PRIVATE KEY-----\nMIIEabc\n-----END RSA PRIVATE KEY-----\nplain words\n";
-        let told = text(&report, &[("kubelet".to_owned(), lines.to_owned())]);
+        let told = text(&report, &[("kubelet".to_owned(), lines.to_owned())], LARGEST);
         assert!(told.contains("plain words") && told.contains(" of kubelet\n"), "{told}");
         assert!(!told.contains("4f9aQ2") && !told.contains("MIIEabc"), "{told}");
-        let much = text(&report, &[("kubelet".to_owned(), format!("{}\n", "word ".repeat(40)).repeat(20_000))]);
+        let many = |word: &str| format!("{}\n", word.repeat(40)).repeat(20_000);
+        let much = text(&report, &[("kubelet".to_owned(), many("word "))], LARGEST);
         assert!(much.len() <= LARGEST);
+    }
+
+    #[test]
+    fn what_is_cut_is_the_oldest_of_each() {
+        let now = "2026-11-21T20:00:00Z".parse().unwrap();
+        let report = Course::new(Mode::Delegate, false, String::new(), now).report(now);
+        let section = |unit: &str, count: usize| {
+            let lines: String = (0..count).map(|index| format!("{unit} line {index}\n")).collect();
+            (unit.to_owned(), lines)
+        };
+        let sections = [section("kubelet", 100_000), section("containerd", 3), section("nodeadm", 100_000)];
+        let told = text(&report, &sections, LARGEST_SENT);
+        assert!(told.len() <= LARGEST_SENT && told.len() > LARGEST_SENT - 200, "{}", told.len());
+        assert!(told.contains("kubelet line 99999\n") && told.contains("nodeadm line 99999\n"));
+        assert!(told.contains("containerd line 0\n") && !told.contains("kubelet line 0\n"));
+        let tiny = text(&report, &sections, 60);
+        assert!(tiny.len() <= 60, "{tiny}");
     }
 }

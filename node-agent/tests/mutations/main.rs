@@ -117,7 +117,7 @@ fn told(course: &mut Course, lines: &str, now: Timestamp, tally: &mut Tally) {
         clean_text(&line);
     }
     tally.verdicts += report.findings.len();
-    clean_text(&bundle::text(&report, &[("kubelet".to_owned(), lines.to_owned())]));
+    clean_text(&bundle::text(&report, &[("kubelet".to_owned(), lines.to_owned())], 512 << 10));
 }
 
 fn run(seed: u64, count: usize) -> Tally {

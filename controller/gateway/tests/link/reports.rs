@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use crate::node::Node;
-use crate::world::{A, World};
+use crate::world::{A, B, World};
 
 /// A stream from the node's end.
 #[derive(Debug)]
@@ -179,4 +179,43 @@ async fn what_cannot_be_kept_is_not_acknowledged() {
     world.memory.state(|state| state.is_down = true);
     talk.report(1).await;
     assert_eq!(talk.end().await.code(), Code::Unavailable, "the node says it again elsewhere");
+}
+
+fn fatal(sequence: u64, code: &str) -> Say {
+    let finding = wire::Finding { code: code.to_owned(), ..wire::Finding::default() };
+    Say::Report(NodeReport { sequence, verdict: code.to_owned(), findings: vec![finding], ..NodeReport::default() })
+}
+
+#[tokio::test]
+async fn who_fails_is_asked_for_its_logs_once_for_each_verdict_if_they_are_wanted() {
+    let world = World::start().await;
+    world.memory.state(|state| state.wants_logs_of = Some(A.to_owned()));
+    let node = Node::enrolled(A, &world).await;
+    let mut talk = Talk::open(&node, &world).await;
+    assert!(matches!(talk.hear().await, Hear::Configuration(_)));
+    talk.report(1).await;
+    talk.kept(1).await;
+    talk.say(fatal(2, "KA07")).await;
+    talk.kept(2).await;
+    assert!(matches!(talk.hear().await, Hear::SendBundle(_)), "once it is kept");
+    // The same again is no news; another one is.
+    talk.say(fatal(3, "KA07")).await;
+    talk.kept(3).await;
+    talk.say(fatal(4, "UD12")).await;
+    talk.kept(4).await;
+    assert!(matches!(talk.hear().await, Hear::SendBundle(_)));
+    let content = b"lines".to_vec();
+    talk.say(Say::Bundle(wire::LogBundle { verdict: "UD12".to_owned(), content: content.clone() })).await;
+    world.memory.until(|state| !state.bundles.is_empty()).await;
+    let (told, bundles) = world.memory.state(|state| (state.fatal.clone(), state.bundles.clone()));
+    assert_eq!(told, [(A.to_owned(), "KA07".to_owned()), (A.to_owned(), "UD12".to_owned())]);
+    assert_eq!((bundles[0].0.as_str(), &bundles[0].1.content), (A, &content));
+
+    // Of others they are not wanted.
+    let other = Node::enrolled(B, &world).await;
+    let mut talk = Talk::open(&other, &world).await;
+    talk.say(fatal(1, "KA07")).await;
+    talk.kept(1).await;
+    talk.report(2).await;
+    talk.kept(2).await;
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
 use muster_gateway::{
-    Authority, Gateway, Limits, LogBundle, Material, Notice, Pair, Recorded, Refusals, Report, Sources, Unavailable,
-    serve,
+    Authority, Finding, Gateway, Limits, LogBundle, Material, Notice, Pair, Recorded, Refusals, Report, Sources,
+    Unavailable, serve,
 };
 use muster_link::document::Certificates;
 use muster_link::sts::SignedRequest;
@@ -43,6 +43,10 @@ pub(crate) struct State {
     pub(crate) kept: Vec<(String, Report)>,
     pub(crate) notices: Vec<(String, Notice)>,
     pub(crate) bundles: Vec<(String, LogBundle)>,
+    /// Of whom the logs are wanted.
+    pub(crate) wants_logs_of: Option<String>,
+    /// What was fatal, by node and code.
+    pub(crate) fatal: Vec<(String, String)>,
     /// Whom each node said last that it believes.
     pub(crate) pins: BTreeMap<String, Pins>,
     /// How often STS was asked.
@@ -179,6 +183,14 @@ impl Sources for Memory {
             state.kept.push((node.instance.clone(), report));
             state.wrote();
             Ok(())
+        })
+    }
+
+    async fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> bool {
+        self.state(|state| {
+            state.fatal.push((node.instance.clone(), fatal.code.clone()));
+            state.wrote();
+            state.wants_logs_of.as_ref() == Some(&node.instance)
         })
     }
 

@@ -135,15 +135,18 @@ fn verdict(node: &NodeDocument) -> String {
 
 // === below the table ===
 
-/// What is wrong, once for all nodes of which the same is said.
 fn broken(nodes: &[NodeDocument], palette: Palette) -> String {
+    meanings(nodes.iter().filter_map(|node| Some((node.verdict.as_ref()?, node.name.as_str()))), palette)
+}
+
+/// Verdicts and the names of those that they are about: what is wrong, once for all of which the same is said.
+pub(crate) fn meanings<'v>(all: impl Iterator<Item = (&'v FaultDocument, &'v str)>, palette: Palette) -> String {
     let mut groups: Vec<(&FaultDocument, Vec<&str>)> = Vec::new();
-    for (node, verdict) in nodes.iter().filter_map(|node| Some((node, node.verdict.as_ref()?))) {
-        let is_same =
-            |(of, _): &&mut (&FaultDocument, Vec<&str>)| of.code == verdict.code && of.message == verdict.message;
-        match groups.iter_mut().find(is_same) {
-            Some((_, names)) => names.push(&node.name),
-            None => groups.push((verdict, vec![&node.name])),
+    for (verdict, name) in all {
+        let group = groups.iter_mut().find(|(of, _)| of.code == verdict.code && of.message == verdict.message);
+        match group {
+            Some((_, names)) => names.push(name),
+            None => groups.push((verdict, vec![name])),
         }
     }
     groups.iter().map(|(verdict, names)| fault(verdict, &listed(names), palette)).collect()

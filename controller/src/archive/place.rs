@@ -1,0 +1,107 @@
+//! Which slot a record gets, so that a class that fails again and again does not take the places of all others.
+
+use std::collections::BTreeMap;
+
+use super::record::Record;
+
+/// Where a record goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// It stands there.
+    There {
+        /// The slot.
+        slot: usize,
+        /// Whether with its bundle.
+        has_bundle: bool,
+    },
+    /// It is to be written there, in the place of nothing or of an older one.
+    At {
+        /// The slot.
+        slot: usize,
+    },
+}
+
+/// The slot of `record`, by what the slots hold: the one that has it, else the first that is empty, else the oldest of the pool and
+/// code that have the most. None if there are no slots.
+#[must_use]
+pub fn place(slots: &[Option<Record>], record: &Record) -> Option<Place> {
+    let held = || slots.iter().enumerate().filter_map(|(slot, held)| Some((slot, held.as_ref()?)));
+    if let Some((slot, there)) = held().find(|(_, there)| there.is_same(record)) {
+        return Some(Place::There { slot, has_bundle: there.bundle_bytes > 0 });
+    }
+    if let Some(slot) = slots.iter().position(Option::is_none) {
+        return Some(Place::At { slot });
+    }
+    let mut sizes: BTreeMap<_, usize> = BTreeMap::new();
+    for (_, one) in held() {
+        *sizes.entry(group(one)).or_default() += 1;
+    }
+    let crowd = |one: &Record| sizes.get(&group(one)).copied().unwrap_or_default();
+    // The first of the largest crowd by age; where none is larger, the oldest of all.
+    let slot = held().min_by_key(|(slot, one)| (std::cmp::Reverse(crowd(one)), one.at, *slot))?.0;
+    Some(Place::At { slot })
+}
+
+/// What fails for one reason.
+fn group(record: &Record) -> (Option<&str>, &str) {
+    (record.pool.as_deref(), &record.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn record(uid: &str, pool: &str, code: &str, second: i64) -> Record {
+        Record {
+            uid: uid.to_owned(),
+            pool: Some(pool.to_owned()),
+            code: code.to_owned(),
+            at: Timestamp::from_second(second).ok(),
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn what_is_there_stays_there() {
+        let first = record("1", "a", "KA07", 10);
+        let with_bundle = Record { bundle_bytes: 5, ..first.clone() };
+        let slots = [None, Some(first.clone())];
+        assert_eq!(place(&slots, &first), Some(Place::There { slot: 1, has_bundle: false }));
+        assert_eq!(place(&[Some(with_bundle)], &first), Some(Place::There { slot: 0, has_bundle: true }));
+        assert_eq!(place(&slots, &record("1", "a", "KA08", 10)), Some(Place::At { slot: 0 }), "another code is news");
+        assert_eq!(place(&[], &first), None);
+    }
+
+    #[test]
+    fn the_oldest_of_those_that_are_most_goes() {
+        let slots = [
+            record("1", "a", "KA07", 1),
+            record("2", "b", "GP01", 30),
+            record("3", "b", "GP01", 20),
+            record("4", "b", "GP01", 40),
+        ]
+        .map(Some);
+        let new = record("5", "c", "UD12", 50);
+        assert_eq!(place(&slots, &new), Some(Place::At { slot: 2 }), "not the oldest of all, which has no like");
+        let each_once = [record("1", "a", "KA07", 9), record("2", "b", "GP01", 3)].map(Some);
+        assert_eq!(place(&each_once, &new), Some(Place::At { slot: 1 }));
+    }
+
+    #[test]
+    fn a_class_that_fails_for_ever_leaves_the_others_their_places() {
+        let mut slots = vec![None; 4];
+        let mut keep = |record: Record| match place(&slots, &record) {
+            Some(Place::At { slot }) => slots[slot] = Some(record),
+            other => panic!("{other:?}"),
+        };
+        keep(record("x", "gpu", "GP01", 0));
+        for index in 1..100 {
+            keep(record(&index.to_string(), "general", "KA07", index));
+        }
+        let mut kept: Vec<&str> = slots.iter().flatten().map(|one| one.uid.as_str()).collect();
+        kept.sort_unstable();
+        assert_eq!(kept, ["97", "98", "99", "x"]);
+    }
+}

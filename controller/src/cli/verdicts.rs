@@ -1,0 +1,99 @@
+//! `muster verdicts`: what agents have found that keeps nodes from being any, also of nodes that are gone, and the last of their logs.
+
+mod document;
+mod text;
+
+use std::io::{Write, stdin};
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use muster_api::likeness;
+
+use self::document::{VerdictDetails, VerdictsDocument};
+use super::failure::Failure;
+use super::inputs::{read_cluster_with_records, report};
+use super::output::{Format, write_document};
+use super::palette::Palette;
+use super::progress::Progress;
+use super::settings::VerdictsSettings;
+use crate::archive::{BUNDLE, Record, RecordLabel};
+use crate::manifest::{self, Manifests};
+
+/// Names that are offered when one is not found.
+const SIMILAR: usize = 3;
+
+/// What is kept of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kept {
+    record: Record,
+    bundle: Option<String>,
+}
+
+/// Prints the verdicts that `settings` ask for.
+pub(crate) fn print(
+    out: &mut dyn Write,
+    settings: &VerdictsSettings,
+    progress: &mut Progress,
+    palette: Palette,
+    stderr: Palette,
+) -> Result<(), Failure> {
+    let VerdictsSettings { name, cluster, namespace, files, now, format } = settings;
+    let (mut manifests, mut maps) = match cluster {
+        Some(cluster) => read_cluster_with_records(cluster, namespace.as_deref(), progress)?,
+        None => (Manifests::default(), Vec::new()),
+    };
+    if cluster.is_none() {
+        (manifests, maps) = read_files(files)?;
+    }
+    progress.clear();
+    report(&manifests, &[], stderr);
+    let kept: Vec<Kept> = maps.into_iter().filter_map(Kept::read).collect();
+    let Some(name) = name else {
+        let document = VerdictsDocument::new(&manifests, &kept);
+        return match format {
+            Format::Table => Ok(out.write_all(text::list(&document, *now, palette).as_bytes())?),
+            Format::Data(format) => write_document(out, &document, *format),
+        };
+    };
+    let document = VerdictsDocument::new(&manifests, &kept);
+    let Some(verdict) = document.named(name) else { return Err(not_found(name, &document)) };
+    let bundle = kept.iter().find(|kept| verdict.is_of(&kept.record)).and_then(|kept| kept.bundle.clone());
+    let details = VerdictDetails::new(verdict.clone(), bundle);
+    match format {
+        Format::Table => Ok(out.write_all(text::one(&details, *now, palette).as_bytes())?),
+        Format::Data(format) => write_document(out, &details, *format),
+    }
+}
+
+/// Objects of files, and those of them that hold a record: of all other ConfigMaps nothing is wanted.
+fn read_files(files: &[PathBuf]) -> Result<(Manifests, Vec<ConfigMap>), Failure> {
+    let (mut manifests, objects) = manifest::read_with_raw(files, &mut stdin().lock(), &|_| Ok(()))?;
+    manifests.ignored.remove("ConfigMap");
+    let maps = objects.into_iter().filter(|object| object["kind"] == "ConfigMap" && object["apiVersion"] == "v1");
+    Ok((manifests, maps.filter_map(|object| serde_json::from_value(object).ok()).collect()))
+}
+
+fn not_found(name: &str, document: &VerdictsDocument) -> Failure {
+    let known = document.names();
+    let similar = likeness::similar(known.iter().map(String::as_str), name).into_iter().take(SIMILAR);
+    let names: Vec<String> = similar.map(|other| format!("`{other}`")).collect();
+    let hint = if names.is_empty() {
+        "`muster verdicts` lists those that there are, by NodeClaim".to_owned()
+    } else {
+        format!("did you mean {}?", names.join(", "))
+    };
+    Failure::Usage(format!("there is no verdict on a NodeClaim or node `{name}` in the input\n\nhint: {hint}"))
+}
+
+// === impl Kept ===
+
+impl Kept {
+    fn read(map: ConfigMap) -> Option<Self> {
+        let labels = map.metadata.labels.as_ref()?;
+        if labels.get(RecordLabel::KEY).map(String::as_str) != Some(RecordLabel::VALUE) {
+            return None;
+        }
+        let record = Record::read(&map.metadata)?;
+        Some(Self { record, bundle: map.data.and_then(|mut data| data.remove(BUNDLE)) })
+    }
+}
