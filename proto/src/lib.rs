@@ -6,6 +6,7 @@
 //!  muster/v1/admission   the kubelet's unit ──► agent             may the kubelet start?
 //!  muster/v1/enrolment   agent ──► controller                     who is this node? once a boot
 //!  muster/v1/node_reports  agent ◄─► controller                   how is it? one stream while it lives
+//!  muster/v1/diagnosis   operator ──► controller                  why is this pod, this node as it is?
 //!  kubelet/podresources  agent ──► kubelet                        which devices may it give to pods?
 //!  cri/runtime/v1        agent ──► containerd                     is this image there?
 //! ```

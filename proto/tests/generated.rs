@@ -7,8 +7,12 @@ use prost::Message;
 /// What the agent offers on its socket, and so describes by reflection.
 const AGENT: [&str; 2] = ["grpc/health/v1/health.proto", "muster/v1/admission.proto"];
 /// What the controller offers.
-const CONTROLLER: [&str; 3] =
-    ["grpc/health/v1/health.proto", "muster/v1/enrolment.proto", "muster/v1/node_reports.proto"];
+const CONTROLLER: [&str; 4] = [
+    "grpc/health/v1/health.proto",
+    "muster/v1/diagnosis.proto",
+    "muster/v1/enrolment.proto",
+    "muster/v1/node_reports.proto",
+];
 /// Only asked of others.
 const ASKED: [&str; 2] = ["cri/runtime/v1/images.proto", "kubelet/podresources/v1/podresources.proto"];
 /// Holds a secret: what is generated to print it would print that.

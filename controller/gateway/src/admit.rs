@@ -25,13 +25,18 @@ impl<S: Sources> Gate<S> {
     /// Whether `peer` may call the RPC at `path`.
     pub(crate) fn admit(&self, path: &str, peer: &Peer) -> Result<(), Status> {
         match rule(path) {
-            None => {
-                self.refusals.count("UnknownRpc");
-                Err(Status::unimplemented("there is no such RPC"))
-            }
+            None => self.unknown(),
             Some(Rule::AnyKey) => Ok(()),
             Some(Rule::Node) => self.is_node(peer),
+            // Whose they are is asked of the API server, before this.
+            Some(Rule::Operator) => Err(Status::permission_denied("this is for operators")),
         }
+    }
+
+    /// Nobody may call what there is not.
+    pub(crate) fn unknown(&self) -> Result<(), Status> {
+        self.refusals.count("UnknownRpc");
+        Err(Status::unimplemented("there is no such RPC"))
     }
 
     /// A certificate is taken back by forgetting the launch, or by an enrolment with another key.

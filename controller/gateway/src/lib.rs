@@ -1,7 +1,7 @@
-//! Where agents speak to the controller.
+//! Where agents speak to the controller, and operators ask it.
 //!
 //! ```text
-//!  9443  TLS 1.3, a client certificate always                                8082  plaintext
+//!  9443  TLS 1.3; nodes with a client certificate, operators with a token    8082  plaintext
 //!    │                                                                         └─► health: Check, List, Watch; reflection
 //!    ▼
 //!  listen ─► limits of connections, handshakes, age ─► trust: which key, which node ─► Peer
@@ -10,6 +10,7 @@
 //!                                                                                        ▼
 //!                        enrolment ─► muster_link::{examine, decide} ◄─► Sources: launches, EC2, STS, records
 //!                        reports ───► one stream a node, its latest report ─► Sources::keep
+//!                        operators ─► Operators::review: may whoever has this token? ─► Operators::answer
 //! ```
 //!
 //! Whoever calls is who their own certificate says, at the address that it was given to: no message names a node, so none can be
@@ -21,6 +22,7 @@ mod enrolment;
 pub mod health;
 mod limits;
 mod listen;
+mod operators;
 mod peer;
 mod read;
 mod refusals;
@@ -32,6 +34,7 @@ mod trust;
 pub use self::authority::{AUTHORITY_LIFE, Authority, AuthorityFault, Material, NODE_LIFE, Pair};
 pub use self::limits::Limits;
 pub use self::listen::{Gateway, serve};
+pub use self::operators::{Access, Operators, Question, Unanswered};
 pub use self::peer::Peer;
 pub use self::read::{
     Finding, LogBundle, Message, Notice, NoticeKind, Phase, PhaseState, Progress, Report, Resource, Severity,

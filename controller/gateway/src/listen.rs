@@ -14,12 +14,14 @@ use muster_link::document::Certificates;
 use muster_link::{Nonces, Policy};
 use muster_proto::answer::{HealthOf, Statuses};
 use muster_proto::health::health_server::HealthServer;
+use muster_proto::muster::diagnosis_server::DiagnosisServer;
 use muster_proto::muster::enrolment_server::EnrolmentServer;
 use muster_proto::muster::node_reports_server::NodeReportsServer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower::Service;
@@ -28,9 +30,11 @@ use crate::admit::Gate;
 use crate::authority::Authority;
 use crate::enrolment::Enrolments;
 use crate::limits::{Addresses, Limits};
+use crate::operators::{Answers, Operators, Reception};
 use crate::peer::Peer;
 use crate::refusals::Refusals;
 use crate::reports::{Reports, Streams};
+use crate::rules::{Rule, rule};
 use crate::sources::Sources;
 
 /// Calls of one connection at once: a stream, a renewal, health.
@@ -39,6 +43,8 @@ const CALLS: u32 = 8;
 const HEADERS: u32 = 16 * 1024;
 /// The largest message of enrolment: a document of 16 KiB, a token of 8 KiB.
 const ENROLMENT: usize = 64 * 1024;
+/// The largest message of an operator: two names.
+const QUESTION: usize = 4 * 1024;
 /// The largest message of a stream: a report of 256 KiB; a bundle is smaller.
 const MESSAGE: usize = 256 * 1024;
 /// How much of a call may be under way before it is read.
@@ -47,9 +53,11 @@ const WINDOW: u32 = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the gateway needs.
-pub struct Gateway<S> {
+pub struct Gateway<S, O> {
     /// NodeClaims, EC2, STS.
     pub sources: Arc<S>,
+    /// Who knows operators, and answers them.
+    pub operators: Arc<O>,
     /// Who certifies: the latest counts for connections from then on, and those that are open are told whom to believe.
     pub authority: watch::Receiver<Arc<Authority>>,
     /// What holds for every node.
@@ -67,8 +75,9 @@ pub struct Gateway<S> {
 }
 
 /// What every connection shares.
-struct Shared<S> {
+struct Shared<S, O> {
     gate: Arc<Gate<S>>,
+    reception: Reception<O>,
     routes: Routes,
     authority: watch::Receiver<Arc<Authority>>,
     handshakes: Semaphore,
@@ -78,8 +87,12 @@ struct Shared<S> {
 }
 
 /// Serves until `shutdown` is there, and then until every call has ended or its grace is over.
-pub async fn serve<S: Sources>(gateway: Gateway<S>, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-    let Gateway { sources, authority, policy, certificates, limits, refusals, statuses, clock } = gateway;
+pub async fn serve<S: Sources, O: Operators>(
+    gateway: Gateway<S, O>,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) {
+    let Gateway { sources, operators, authority, policy, certificates, limits, refusals, statuses, clock } = gateway;
     let policy = Arc::new(policy);
     let enrolments = Enrolments {
         sources: Arc::clone(&sources),
@@ -92,6 +105,7 @@ pub async fn serve<S: Sources>(gateway: Gateway<S>, listener: TcpListener, shutd
         clock,
     };
     let gate = Arc::new(Gate { sources, policy, refusals: refusals.clone() });
+    let reception = Reception::new(Arc::clone(&operators), refusals.clone());
     let reports = Reports {
         gate: Arc::clone(&gate),
         streams: Streams::default(),
@@ -100,11 +114,12 @@ pub async fn serve<S: Sources>(gateway: Gateway<S>, listener: TcpListener, shutd
     };
     let routes = Routes::new(EnrolmentServer::new(enrolments).max_decoding_message_size(ENROLMENT))
         .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))
+        .add_service(DiagnosisServer::new(Answers::new(operators)).max_decoding_message_size(QUESTION))
         .add_service(HealthServer::new(HealthOf(statuses)))
         .prepare();
     let (addresses, strangers) = (Addresses::default(), Arc::new(Semaphore::new(limits.strangers)));
     let (handshakes, nodes) = (Semaphore::new(limits.handshakes), Arc::new(Semaphore::new(limits.connections)));
-    let shared = Arc::new(Shared { gate, routes, authority, handshakes, nodes, limits, clock });
+    let shared = Arc::new(Shared { gate, reception, routes, authority, handshakes, nodes, limits, clock });
     let (ending_tx, ending) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
@@ -142,8 +157,8 @@ pub async fn serve<S: Sources>(gateway: Gateway<S>, listener: TcpListener, shutd
     while connections.join_next().await.is_some() {}
 }
 
-async fn connection<S: Sources>(
-    shared: &Arc<Shared<S>>,
+async fn connection<S: Sources, O: Operators>(
+    shared: &Arc<Shared<S, O>>,
     stream: TcpStream,
     from: SocketAddr,
     place: OwnedSemaphorePermit,
@@ -158,8 +173,10 @@ async fn connection<S: Sources>(
     };
     let (ending_tx, ending) = watch::channel(false);
     let identified = timeout(handshake, shake).await.ok().flatten().and_then(|stream| {
-        let certificate = stream.get_ref().1.peer_certificates()?.first()?;
-        let peer = Peer::new(certificate, from.ip(), authority.trust(), (shared.clock)(), ending)?;
+        let peer = match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
+            Some(certificate) => Some(Peer::new(certificate, from.ip(), authority.trust(), (shared.clock)(), ending)?),
+            None => None,
+        };
         Some((stream, peer))
     });
     let Some((stream, peer)) = identified else {
@@ -167,7 +184,7 @@ async fn connection<S: Sources>(
         tracing::debug!(peer = %from.ip(), "a handshake failed");
         return;
     };
-    let (_place, age) = if peer.node.is_some() {
+    let (_place, age) = if let Some(peer) = peer.as_ref().filter(|peer| peer.node.is_some()) {
         drop(place);
         let Ok(place) = Arc::clone(&shared.nodes).try_acquire_owned() else {
             shared.gate.refusals.count("TooManyConnections");
@@ -202,14 +219,26 @@ async fn connection<S: Sources>(
     let _what_takes_longer_is_cut = timeout(grace, served).await;
 }
 
-async fn call<S: Sources>(
-    shared: Arc<Shared<S>>,
-    peer: Peer,
+async fn call<S: Sources, O: Operators>(
+    shared: Arc<Shared<S, O>>,
+    peer: Option<Peer>,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, std::convert::Infallible> {
-    if let Err(status) = shared.gate.admit(request.uri().path(), &peer) {
+    let path = request.uri().path();
+    let admitted = match (rule(path), &peer) {
+        (Some(Rule::Operator), peer) => shared.reception.admit(path, peer.as_ref(), request.headers()).await,
+        (_, Some(peer)) => shared.gate.admit(path, peer),
+        (None, None) => shared.gate.unknown(),
+        (Some(Rule::AnyKey | Rule::Node), None) => {
+            shared.gate.refusals.count("NoKey");
+            Err(Status::unauthenticated("this needs a client certificate"))
+        }
+    };
+    if let Err(status) = admitted {
         return Ok(status.into_http());
     }
-    request.extensions_mut().insert(peer);
+    if let Some(peer) = peer {
+        request.extensions_mut().insert(peer);
+    }
     shared.routes.clone().call(request.map(Body::new)).await
 }

@@ -7,13 +7,19 @@ pub enum Rule {
     AnyKey,
     /// A node that has enrolled, about itself.
     Node,
+    /// An operator whom the API server lets; no node.
+    Operator,
 }
 
 /// Sorted by path.
-const RULES: [(&str, Rule); 7] = [
+const RULES: [(&str, Rule); 11] = [
     ("/grpc.health.v1.Health/Check", Rule::Node),
     ("/grpc.health.v1.Health/List", Rule::Node),
     ("/grpc.health.v1.Health/Watch", Rule::Node),
+    ("/muster.v1.Diagnosis/ExplainNode", Rule::Operator),
+    ("/muster.v1.Diagnosis/ExplainPod", Rule::Operator),
+    ("/muster.v1.Diagnosis/Verdicts", Rule::Operator),
+    ("/muster.v1.Diagnosis/WhatIfRemoved", Rule::Operator),
     ("/muster.v1.Enrolment/Challenge", Rule::AnyKey),
     ("/muster.v1.Enrolment/Enrol", Rule::AnyKey),
     ("/muster.v1.Enrolment/Renew", Rule::Node),
@@ -31,7 +37,7 @@ mod tests {
     use super::*;
     use muster_proto::CONTROLLER_DESCRIPTORS;
     use prost::Message;
-    use prost_types::{DescriptorProto, FileDescriptorSet};
+    use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
     fn described() -> FileDescriptorSet {
         FileDescriptorSet::decode(CONTROLLER_DESCRIPTORS).unwrap()
@@ -59,7 +65,18 @@ mod tests {
             message.nested_type.iter().for_each(|nested| fields(nested, found));
         }
         let mut found = Vec::new();
-        for file in described().file.iter().filter(|file| file.package() == "muster.v1") {
+        // What operators ask names what they ask about: an RPC of theirs is none of a node's.
+        let is_of_operators = |file: &&FileDescriptorProto| {
+            let package = file.package();
+            let paths = file.service.iter().flat_map(|service| {
+                service.method.iter().map(move |it| format!("/{package}.{}/{}", service.name(), it.name()))
+            });
+            let rules: Vec<_> = paths.map(|path| rule(&path)).collect();
+            !rules.is_empty() && rules.iter().all(|rule| *rule == Some(Rule::Operator))
+        };
+        let described = described();
+        let of_agents = described.file.iter().filter(|file| file.package() == "muster.v1" && !is_of_operators(file));
+        for file in of_agents {
             file.message_type.iter().for_each(|message| fields(message, &mut found));
         }
         let names_one = |field: &&String| {

@@ -1,8 +1,8 @@
 //! Whose certificate counts, and for what.
 //!
-//! A client always comes with a certificate. The handshake proves that it has the key; if an authority of this cluster has signed
+//! A node always comes with a certificate. The handshake proves that it has the key; if an authority of this cluster has signed
 //! the certificate it also says which node that is, and otherwise nothing of it counts but the key: that is how a node comes before
-//! it has enrolled.
+//! it has enrolled. Who comes without one can be an operator, by a token, and nothing else.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -59,6 +59,11 @@ impl Trust {
 }
 
 impl ClientCertVerifier for KeyVerifier {
+    /// An operator comes with a token, in a call. Who has neither is refused at every call.
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -25,6 +25,7 @@ mod files;
 mod keeper;
 mod keys;
 mod launches;
+mod operators;
 mod recorded;
 mod records;
 mod rotation;
@@ -33,6 +34,8 @@ mod serve;
 mod sources;
 mod vouch;
 
+pub use self::operators::AUDIENCE;
+pub(crate) use self::operators::Knowledge;
 pub use self::rotation::Rotation;
 pub use self::serve::{Address, AddressFault};
 pub(crate) use self::serve::{Place, Served};

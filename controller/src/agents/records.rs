@@ -113,6 +113,20 @@ impl Records {
         Ok(false)
     }
 
+    /// All that is kept, in the order of the slots; without bundles, unless they are wanted.
+    pub(super) async fn all(&self, has_bundles: bool) -> kube::Result<Vec<ConfigMap>> {
+        let names: Vec<String> = (0..SLOTS).map(slot).collect();
+        let read = async |name: &String| match has_bundles {
+            true => self.maps.get_opt(name).await,
+            false => {
+                let found = self.maps.get_metadata_opt(name).await?;
+                Ok(found.map(|object| ConfigMap { metadata: object.metadata, ..ConfigMap::default() }))
+            }
+        };
+        let all = join_all(names.iter().map(read)).await;
+        all.into_iter().filter_map(Result::transpose).collect()
+    }
+
     /// What the slots hold, without their bundles.
     async fn look(&self) -> kube::Result<Vec<Seen>> {
         let names: Vec<String> = (0..SLOTS).map(slot).collect();

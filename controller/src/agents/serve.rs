@@ -19,6 +19,8 @@ use tokio::time::sleep;
 
 use super::keeper::Keeper;
 use super::keys::Keys;
+use super::operators::{Desk, Knowledge};
+use super::records::Records;
 use super::sources::Live;
 use super::vouch::{Home, Reachable, Vouch};
 use super::{Options, files};
@@ -82,6 +84,7 @@ pub(crate) struct Place {
     pub(crate) namespace: String,
     pub(crate) cloud: Arc<dyn Vouch>,
     pub(crate) refusals: Refusals,
+    pub(crate) knowledge: Knowledge,
     pub(crate) clock: fn() -> Timestamp,
 }
 
@@ -132,7 +135,7 @@ async fn serve(
     (statuses_tx, statuses): (watch::Sender<Statuses>, watch::Receiver<Statuses>),
 ) -> String {
     let Options { address, certificates, rotation, port: _, health_port: _ } = options;
-    let Place { picture, client, namespace, cloud, refusals, clock } = place;
+    let Place { picture, client, namespace, cloud, refusals, knowledge, clock } = place;
     // Nobody is admitted by a picture that is not whole.
     picture.synced().await;
     statuses_tx.send_replace(standing(true, false));
@@ -152,7 +155,10 @@ async fn serve(
             "no node can enrol: no certificate of instance identity documents is known for this region"
         );
     }
+    let records = Records::new(&client, &namespace);
+    let desk = Desk { picture: picture.clone(), client: client.clone(), records, knowledge, clock };
     let gateway = Gateway {
+        operators: Arc::new(desk),
         sources: Arc::new(Live::new(picture, client, &namespace, Arc::clone(&cloud), clock)),
         authority,
         policy: Policy { cluster, partition, account, region, proofs: Proofs::All, enrol_within: ENROL_WITHIN },

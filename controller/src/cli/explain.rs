@@ -6,9 +6,12 @@ mod text;
 
 use std::io::Write;
 
+use jiff::Timestamp;
 use muster_api::likeness;
+use muster_scheduling::disrupt;
 use muster_scheduling::explain::{Explainer, PlacedOn};
 use muster_scheduling::model::Problem;
+use serde::Serialize;
 
 use self::custody::{CustodyDocument, RemovalDocument};
 use self::document::{Health, NodeExplanation, PodExplanation};
@@ -33,40 +36,60 @@ pub(crate) fn print(
     palette: Palette,
 ) -> Result<(), Failure> {
     let ExplainSettings { subject, if_removed, now, sources: _, packing, format } = settings;
+    let explanation = explain(inputs, &packing.disruption(false), subject, *if_removed, *now, progress)?;
+    match (format, &explanation) {
+        (Format::Table, Explanation::Pod(pod)) => out.write_all(text::pod(pod, palette).as_bytes())?,
+        (Format::Table, Explanation::Node(node)) => out.write_all(text::node(node, palette).as_bytes())?,
+        (Format::Data(format), _) => write_document(out, &explanation, *format)?,
+    }
+    Ok(())
+}
+
+/// Why a pod or a node is as it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Explanation {
+    /// Of a pod.
+    Pod(Box<PodExplanation>),
+    /// Of a node.
+    Node(Box<NodeExplanation>),
+}
+
+/// Explains `subject`; `if_removed` says also what would be if that node were gone.
+///
+/// # Errors
+/// There is nothing of that name, or it is nothing that can be imagined gone; or [`Failure::InvalidPlan`].
+pub(crate) fn explain(
+    inputs: &Inputs,
+    choices: &disrupt::Settings,
+    subject: &Subject,
+    if_removed: bool,
+    now: Timestamp,
+    progress: &mut Progress,
+) -> Result<Explanation, Failure> {
     let problem = &inputs.problem;
-    let assessment = assess(problem, &packing.options, progress)?;
+    let assessment = assess(problem, &choices.options, progress)?;
     let plan = PlanDocument::new(inputs, &assessment);
-    let mut explainer = Explainer::new(problem, &packing.options, &assessment.solution);
+    let mut explainer = Explainer::new(problem, &choices.options, &assessment.solution);
     match subject {
-        Subject::Pod(name) => {
-            let explanation = explain_pod(inputs, &plan, &mut explainer, name)?;
-            match format {
-                Format::Table => out.write_all(text::pod(&explanation, palette).as_bytes())?,
-                Format::Data(format) => write_document(out, &explanation, *format)?,
-            }
-        }
+        Subject::Pod(name) => Ok(Explanation::Pod(Box::new(explain_pod(inputs, &plan, &mut explainer, name)?))),
         Subject::Node(name) => {
             let mut explanation = explain_node(problem, &plan, &explainer, name)?;
             let members = roster::members(&inputs.manifests);
-            explanation.health = members.iter().find(|it| *it.name == **name).map(|it| Health::new(it, *now));
+            explanation.health = members.iter().find(|it| *it.name == **name).map(|it| Health::new(it, now));
             if let Some(node) = problem.nodes.iter().position(|node| &*node.name == name) {
                 let estate = inputs.custody.estate(problem);
-                let disruption = packing.disruption(false);
-                explanation.custody = CustodyDocument::new(&estate, (*now, &disruption), node, progress)?;
-                if *if_removed {
-                    explanation.if_removed = Some(RemovalDocument::new(&estate, (*now, &disruption), node)?);
+                explanation.custody = CustodyDocument::new(&estate, (now, choices), node, progress)?;
+                if if_removed {
+                    explanation.if_removed = Some(RemovalDocument::new(&estate, (now, choices), node)?);
                 }
-            } else if *if_removed {
+            } else if if_removed {
                 let hint = "`--if-removed` is about nodes that are there";
                 return Err(Failure::Usage(format!("node `{name}` would only be launched\n\nhint: {hint}")));
             }
-            match format {
-                Format::Table => out.write_all(text::node(&explanation, palette).as_bytes())?,
-                Format::Data(format) => write_document(out, &explanation, *format)?,
-            }
+            Ok(Explanation::Node(Box::new(explanation)))
         }
     }
-    Ok(())
 }
 
 fn explain_pod(

@@ -10,6 +10,7 @@
 //! Results go to stdout, everything else to stderr. A document is built first and printed after: the table that people
 //! read is made from the same values that programs parse, so the two cannot disagree.
 
+mod answers;
 mod arguments;
 mod convert;
 mod crds;
@@ -38,4 +39,5 @@ mod wiring;
 #[cfg(test)]
 mod reference;
 
+pub(crate) use answers::{Given, Of, Unanswered, explanation, verdicts as verdicts_shown};
 pub use wiring::main;

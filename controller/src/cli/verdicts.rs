@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use muster_api::likeness;
+use serde::Serialize;
 
 use self::document::{VerdictDetails, VerdictsDocument};
 use super::failure::Failure;
@@ -47,22 +48,36 @@ pub(crate) fn print(
     }
     progress.clear();
     report(&manifests, &[], stderr);
+    let shown = shown(&manifests, maps, name.as_deref())?;
+    match (format, &shown) {
+        (Format::Table, Shown::All(document)) => out.write_all(text::list(document, *now, palette).as_bytes())?,
+        (Format::Table, Shown::One(details)) => out.write_all(text::one(details, *now, palette).as_bytes())?,
+        (Format::Data(format), _) => write_document(out, &shown, *format)?,
+    }
+    Ok(())
+}
+
+/// What is shown: all verdicts, or one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Shown {
+    /// All.
+    All(VerdictsDocument),
+    /// One, with its logs.
+    One(Box<VerdictDetails>),
+}
+
+/// The verdicts that stand at NodeClaims or are kept in `maps`; or the one on what has this name.
+///
+/// # Errors
+/// There is none on what has this name.
+pub(crate) fn shown(manifests: &Manifests, maps: Vec<ConfigMap>, name: Option<&str>) -> Result<Shown, Failure> {
     let kept: Vec<Kept> = maps.into_iter().filter_map(Kept::read).collect();
-    let Some(name) = name else {
-        let document = VerdictsDocument::new(&manifests, &kept);
-        return match format {
-            Format::Table => Ok(out.write_all(text::list(&document, *now, palette).as_bytes())?),
-            Format::Data(format) => write_document(out, &document, *format),
-        };
-    };
-    let document = VerdictsDocument::new(&manifests, &kept);
+    let document = VerdictsDocument::new(manifests, &kept);
+    let Some(name) = name else { return Ok(Shown::All(document)) };
     let Some(verdict) = document.named(name) else { return Err(not_found(name, &document)) };
     let bundle = kept.iter().find(|kept| verdict.is_of(&kept.record)).and_then(|kept| kept.bundle.clone());
-    let details = VerdictDetails::new(verdict.clone(), bundle);
-    match format {
-        Format::Table => Ok(out.write_all(text::one(&details, *now, palette).as_bytes())?),
-        Format::Data(format) => write_document(out, &details, *format),
-    }
+    Ok(Shown::One(Box::new(VerdictDetails::new(verdict.clone(), bundle))))
 }
 
 /// Objects of files, and those of them that hold a record: of all other ConfigMaps nothing is wanted.

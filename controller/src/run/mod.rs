@@ -271,11 +271,17 @@ pub async fn run_in<P: Provider>(
     let metrics = Metrics::new(&picture, |registry| cloud.register(registry));
     let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), picture.clone()).await?;
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
+    let provider = cloud.clone();
+    let knowledge = agents::Knowledge {
+        types: Arc::new(move |class| provider.types(class)),
+        settings: options.snapshot.clone(),
+        choices: options.disruption,
+    };
     let mut of_agents = None;
     if let Some((of, cloud)) = to_serve {
         let (picture, client, namespace) = (picture.clone(), client.clone(), namespace.clone());
         let refusals = metrics.refusals_of_agents();
-        let place = agents::Place { picture, client, namespace, cloud, refusals, clock: now };
+        let place = agents::Place { picture, client, namespace, cloud, refusals, knowledge, clock: now };
         of_agents = Some(serve::agents(of, place).await?);
     }
 

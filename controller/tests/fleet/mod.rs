@@ -14,7 +14,11 @@ fn asked(arguments: &[&str]) -> String {
 
 #[test]
 fn what_needs_somebody_stands_first_with_cause_and_fix() {
-    insta::assert_snapshot!(asked(&["nodes"]));
+    let text = asked(&["nodes"]);
+    insta::assert_snapshot!(text);
+    // The first pages show the table.
+    let table = text.split("\n\n").next().unwrap();
+    assert!(include_str!("../../../README.md").contains(table), "{table}");
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn a_broken_node_is_replaced_and_a_good_one_is_ready_when_its_agent_says_so() {
         assert!(condition(&good, "NodeVerdict").is_none(), "of what was never wrong nothing is said");
         ground.bridge.gone(&instance_of(&broken), MOST).await.unwrap();
         super::kept::of_a_node_that_is_gone(&ground, &broken).await;
+        super::asked::whoever_may_is_answered(&ground, &broken, &good).await;
 
         // Who has the good node's evidence, and not its key, is nobody.
         super::stolen::is_of_no_use(&ground, &good).await;

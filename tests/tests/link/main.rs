@@ -11,6 +11,7 @@
     reason = "a test that cannot go on has failed, and says what it saw"
 )]
 
+mod asked;
 mod ground;
 mod kept;
 mod life;

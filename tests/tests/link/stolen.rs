@@ -39,7 +39,7 @@ pub(crate) async fn is_of_no_use(ground: &Ground<'_>, claim: &DynamicObject) {
     let document = node.machine.run(["sh", "-c", document]).await.unwrap();
 
     let key = KeyPair::generate().unwrap();
-    let thief = connect(ground, &key, &config.certificate_authority).await;
+    let thief = connect(ground, Some(&key), &config.certificate_authority).await;
     let mut client = EnrolmentClient::new(thief);
     let challenge = client.challenge(ChallengeRequest {}).await.unwrap().into_inner();
     let of_role = &instance.role.as_ref().unwrap().credentials;
@@ -74,18 +74,23 @@ pub(crate) async fn is_of_no_use(ground: &Ground<'_>, claim: &DynamicObject) {
     assert!(!serde_json::to_string(&now).unwrap().contains(token));
 }
 
-/// A connection from the world's own address, with a key that nobody knows.
-async fn connect(ground: &Ground<'_>, key: &KeyPair, authority: &str) -> Channel {
+/// A connection from the world's own address, with a key that nobody knows, or with none.
+pub(crate) async fn connect(ground: &Ground<'_>, key: Option<&KeyPair>, authority: &str) -> Channel {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
-    let certificate = CertificateParams::default().self_signed(key).unwrap().der().clone();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
-        .with_root_certificates(roots)
-        .with_client_auth_cert(vec![certificate], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
-        .unwrap();
+        .with_root_certificates(roots);
+    let mut config = match key {
+        Some(key) => {
+            let certificate = CertificateParams::default().self_signed(key).unwrap().der().clone();
+            let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+            config.with_client_auth_cert(vec![certificate], key.into()).unwrap()
+        }
+        None => config.with_no_client_auth(),
+    };
     config.alpn_protocols = vec![b"h2".to_vec()];
     let stream = ground.case.site().fabric().connect((GATEWAY, 9443).into()).await.unwrap();
     let name = ServerName::try_from(GATEWAY_NAME).unwrap();

@@ -11,7 +11,7 @@ use crate::node::{Node, instances};
 use crate::skew::wire::Bytes;
 use crate::world::{A, B, World};
 
-fn rpcs() -> Vec<String> {
+pub(crate) fn rpcs() -> Vec<String> {
     let mut paths = Vec::new();
     for file in FileDescriptorSet::decode(CONTROLLER_DESCRIPTORS).unwrap().file {
         for service in &file.service {
@@ -29,9 +29,23 @@ pub(crate) async fn call(
     path: &str,
     messages: Vec<Vec<u8>>,
 ) -> Result<Vec<Vec<u8>>, Status> {
+    call_with(node, world, path, messages, None).await
+}
+
+/// The same with an operator's token.
+pub(crate) async fn call_with(
+    node: &Node,
+    world: &World,
+    path: &str,
+    messages: Vec<Vec<u8>>,
+    token: Option<&str>,
+) -> Result<Vec<Vec<u8>>, Status> {
     let mut client = tonic::client::Grpc::new(node.connect(world).await);
     client.ready().await.unwrap();
-    let request = Request::new(tokio_stream::iter(messages));
+    let mut request = Request::new(tokio_stream::iter(messages));
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    }
     let answers = client.streaming(request, path.parse().unwrap(), Bytes).await?.into_inner();
     let mut answers = answers;
     let mut all = Vec::new();
@@ -60,7 +74,7 @@ fn speech() -> Vec<Vec<u8>> {
 async fn nobody_touches_anything_of_another() {
     let world = World::start().await;
     let nodes = [Node::enrolled(A, &world).await, Node::enrolled(B, &world).await];
-    assert!(rpcs().len() >= 7);
+    assert!(rpcs().len() >= 11);
     for path in rpcs() {
         for (index, other) in [(0, instances()[1]), (1, instances()[0])] {
             let of_other = |world: &World| {
@@ -76,6 +90,9 @@ async fn nobody_touches_anything_of_another() {
             let messages = if path.ends_with("/Follow") { speech() } else { vec![Vec::new()] };
             let answers = call(&nodes[index], &world, &path, messages).await;
             assert_eq!(of_other(&world), before, "{path} by {}", nodes[index].instance);
+            if rule(&path) == Some(Rule::Operator) {
+                assert_eq!(answers.as_ref().err().map(Status::code), Some(Code::PermissionDenied), "{path}");
+            }
             for answer in answers.unwrap_or_default() {
                 let text = String::from_utf8_lossy(&answer).into_owned();
                 assert!(!text.contains(other), "{path} tells {} of {other}", nodes[index].instance);
@@ -93,7 +110,7 @@ async fn who_has_not_enrolled_may_only_enrol() {
     for path in rpcs() {
         let answer = call(&node, &world, &path, vec![Vec::new()]).await;
         match rule(&path).unwrap() {
-            Rule::Node => assert_eq!(answer.unwrap_err().code(), Code::Unauthenticated, "{path}"),
+            Rule::Node | Rule::Operator => assert_eq!(answer.unwrap_err().code(), Code::Unauthenticated, "{path}"),
             Rule::AnyKey => assert_ne!(answer.err().map(|it| it.code()), Some(Code::Unauthenticated), "{path}"),
         }
     }

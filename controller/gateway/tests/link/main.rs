@@ -8,6 +8,7 @@ mod enrolment;
 mod health;
 mod identities;
 mod node;
+mod operators;
 mod reports;
 mod rotation;
 mod skew;

@@ -30,6 +30,8 @@ pub(crate) struct Node {
     pub(crate) certificate: CertificateDer<'static>,
     pub(crate) from: IpAddr,
     pub(crate) launch_token: &'static str,
+    /// Whether it comes with its certificate.
+    is_anonymous: bool,
 }
 
 impl Node {
@@ -37,7 +39,13 @@ impl Node {
         let index = usize::from(instance != A);
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new([]).unwrap().self_signed(&key).unwrap().der().clone();
-        Self { instance, key, certificate, from: ADDRESSES[index].into(), launch_token: SECRETS[index] }
+        let (from, launch_token) = (ADDRESSES[index].into(), SECRETS[index]);
+        Self { instance, key, certificate, from, launch_token, is_anonymous: false }
+    }
+
+    /// Whoever comes without a certificate.
+    pub(crate) fn anonymous() -> Self {
+        Self { is_anonymous: true, ..Self::new(A) }
     }
 
     pub(crate) fn key_hash(&self) -> KeyHash {
@@ -50,12 +58,14 @@ impl Node {
             roots.add(certificate.unwrap()).unwrap();
         }
         let key = PrivatePkcs8KeyDer::from(self.key.serialize_der()).into();
-        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(versions)
             .unwrap()
-            .with_root_certificates(roots)
-            .with_client_auth_cert(vec![self.certificate.clone()], key)
-            .unwrap();
+            .with_root_certificates(roots);
+        let mut config = match self.is_anonymous {
+            true => config.with_no_client_auth(),
+            false => config.with_client_auth_cert(vec![self.certificate.clone()], key).unwrap(),
+        };
         config.alpn_protocols = vec![b"h2".to_vec()];
         config
     }

@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
 use muster_gateway::{
-    Authority, Finding, Gateway, Limits, LogBundle, Material, Notice, Pair, Recorded, Refusals, Report, Sources,
-    Unavailable, serve,
+    Access, Authority, Finding, Gateway, Limits, LogBundle, Material, Notice, Operators, Pair, Question, Recorded,
+    Refusals, Report, Sources, Unanswered, Unavailable, serve,
 };
 use muster_link::document::Certificates;
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins, Policy, Proofs, SecretHash};
 use muster_proto::answer::Statuses;
 use muster_proto::health::health_check_response::ServingStatus;
+use prost_types::Struct;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -43,6 +44,8 @@ pub(crate) struct State {
     pub(crate) kept: Vec<(String, Report)>,
     pub(crate) notices: Vec<(String, Notice)>,
     pub(crate) bundles: Vec<(String, LogBundle)>,
+    /// What operators were answered.
+    pub(crate) questions: Vec<Question>,
     /// Of whom the logs are wanted.
     pub(crate) wants_logs_of: Option<String>,
     /// What was fatal, by node and code.
@@ -216,6 +219,33 @@ impl Sources for Memory {
     }
 }
 
+/// The token of an operator who may do anything, and that of one who may only see verdicts.
+pub(crate) const TOKENS: [&str; 2] = ["token-of-ann-7Gk2", "token-of-ben-9Qx4"];
+
+impl Operators for Memory {
+    async fn review(&self, token: &str, path: &str) -> Result<Access, Unavailable> {
+        if self.state(|state| state.is_down) {
+            return Err(Unavailable("down".to_owned()));
+        }
+        Ok(match token {
+            it if it == TOKENS[0] => Access::Allowed,
+            it if it == TOKENS[1] && path.ends_with("/Verdicts") => Access::Allowed,
+            it if it == TOKENS[1] => Access::Denied("ben".to_owned()),
+            _ => Access::Unknown,
+        })
+    }
+
+    async fn answer(&self, question: Question) -> Result<Struct, Unanswered> {
+        let text = format!("{question:?}");
+        self.state(|state| state.questions.push(question));
+        if text.contains("nobody") {
+            return Err(Unanswered::NotFound("there is nobody".to_owned()));
+        }
+        let kind = prost_types::value::Kind::StringValue(text);
+        Ok(Struct { fields: [("asked".to_owned(), prost_types::Value { kind: Some(kind) })].into() })
+    }
+}
+
 /// A gateway that runs. Dropping it ends it.
 pub(crate) struct World {
     pub(crate) memory: Arc<Memory>,
@@ -259,6 +289,7 @@ impl World {
         let text = |text: &str| text.to_owned();
         let gateway = Gateway {
             sources: Arc::clone(&memory),
+            operators: Arc::clone(&memory),
             authority,
             policy: Policy {
                 cluster: text(cluster),

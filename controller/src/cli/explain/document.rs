@@ -35,7 +35,7 @@ pub(super) enum PodState {
 /// `kind: Explanation` of a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PodExplanation {
+pub(crate) struct PodExplanation {
     api_version: &'static str,
     kind: &'static str,
     pub(super) pod: String,
@@ -84,7 +84,7 @@ pub(super) struct RuledOutDocument {
 /// `kind: Explanation` of a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct NodeExplanation {
+pub(crate) struct NodeExplanation {
     api_version: &'static str,
     kind: &'static str,
     pub(super) node: String,

@@ -17,7 +17,7 @@ const API_VERSION: &str = "muster.dev/v1";
 /// `kind: Verdicts`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct VerdictsDocument {
+pub(crate) struct VerdictsDocument {
     api_version: &'static str,
     kind: &'static str,
     pub(super) verdicts: Vec<VerdictDocument>,
@@ -72,7 +72,7 @@ pub(super) struct Summary {
 /// `kind: Verdict`: one, with its bundle.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct VerdictDetails {
+pub(crate) struct VerdictDetails {
     api_version: &'static str,
     kind: &'static str,
     #[serde(flatten)]

@@ -1,0 +1,232 @@
+//! What operators ask: whether they may, and the answers. They are known by tokens of Kubernetes, not by certificates.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use muster_proto::muster::diagnosis_server::Diagnosis;
+use muster_proto::muster::{
+    ExplainNodeRequest, ExplainNodeResponse, ExplainPodRequest, ExplainPodResponse, VerdictsRequest, VerdictsResponse,
+    WhatIfRemovedRequest, WhatIfRemovedResponse,
+};
+use prost_types::Struct;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tonic::{Request, Response, Status};
+
+use crate::peer::Peer;
+use crate::refusals::Refusals;
+use crate::sources::Unavailable;
+
+/// Tokens that the API server is asked about at once: anybody who reaches the port can have it asked.
+const REVIEWS: usize = 8;
+/// Answers that are worked out at once: each is a plan for the whole cluster.
+const ANSWERS: usize = 1;
+/// How long a caller waits for its turn.
+const TURN: Duration = Duration::from_secs(10);
+/// Longest token: those of service accounts have about a KiB.
+const LONGEST_TOKEN: usize = 8 * 1024;
+/// Longest name of an object.
+const LONGEST_NAME: usize = 253;
+
+/// What a token is good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Its user may.
+    Allowed,
+    /// Its user may not; who that is, for the log.
+    Denied(String),
+    /// It is no token, or of no use here.
+    Unknown,
+}
+
+/// What an operator asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// Why a pod is where it is: `namespace/name`.
+    Pod(String),
+    /// Why a node is as it is.
+    Node(String),
+    /// And what if it were gone.
+    Removal(String),
+    /// What agents have found: of a NodeClaim or a node, or all.
+    Verdicts(Option<String>),
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// There is nothing of that name.
+    #[error("{0}")]
+    NotFound(String),
+    /// Not now.
+    #[error("{0}")]
+    NotNow(String),
+    /// It failed; the text is for the log.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Who knows operators, and what they ask for.
+pub trait Operators: Send + Sync + 'static {
+    /// Whether whoever has a token may `get` a path, as `/muster.v1.Diagnosis/ExplainPod`.
+    fn review(&self, token: &str, path: &str) -> impl Future<Output = Result<Access, Unavailable>> + Send;
+
+    /// The answer, as a document.
+    fn answer(&self, question: Question) -> impl Future<Output = Result<Struct, Unanswered>> + Send;
+}
+
+/// Decides about calls of operators.
+pub(crate) struct Reception<S> {
+    sources: Arc<S>,
+    refusals: Refusals,
+    reviews: Semaphore,
+}
+
+impl<S: Operators> Reception<S> {
+    pub(crate) fn new(sources: Arc<S>, refusals: Refusals) -> Self {
+        Self { sources, refusals, reviews: Semaphore::new(REVIEWS) }
+    }
+
+    /// Whether somebody may call the RPC at `path`: by the token, whatever key they come with. Whoever speaks for a node speaks for
+    /// no operator, with whatever token.
+    pub(crate) async fn admit(&self, path: &str, peer: Option<&Peer>, headers: &HeaderMap) -> Result<(), Status> {
+        if peer.is_some_and(|peer| peer.node.is_some()) {
+            self.refusals.count("NodeAsOperator");
+            return Err(Status::permission_denied("this is for operators, and the certificate is a node's"));
+        }
+        let Some(token) = token(headers) else {
+            self.refusals.count("NoToken");
+            return Err(Status::unauthenticated("no token: send `authorization: Bearer TOKEN`"));
+        };
+        let Ok(_turn) = self.reviews.try_acquire() else {
+            self.refusals.count("TooManyReviews");
+            return Err(Status::resource_exhausted("too many ask at once: try again"));
+        };
+        match self.sources.review(token, path).await {
+            Ok(Access::Allowed) => Ok(()),
+            Ok(Access::Denied(user)) => {
+                self.refusals.count("OperatorDenied");
+                tracing::warn!(user, path, "an operator may not do this");
+                Err(Status::permission_denied(format!("you may not `get` the non-resource URL `{path}`")))
+            }
+            Ok(Access::Unknown) => {
+                self.refusals.count("TokenUnknown");
+                Err(Status::unauthenticated("the token is not known, or not for the audience `muster.dev`"))
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a token cannot be looked at");
+                Err(Status::unavailable("the API server does not say whose token this is: try again"))
+            }
+        }
+    }
+}
+
+/// The token of a call, if there is one that may be one.
+fn token(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    let is_token =
+        !token.is_empty() && token.len() <= LONGEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic());
+    (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
+}
+
+/// Answers the RPCs.
+pub(crate) struct Answers<S> {
+    sources: Arc<S>,
+    turns: Semaphore,
+}
+
+impl<S: Operators> Answers<S> {
+    pub(crate) fn new(sources: Arc<S>) -> Self {
+        Self { sources, turns: Semaphore::new(ANSWERS) }
+    }
+
+    async fn answer(&self, question: Question) -> Result<Option<Struct>, Status> {
+        let turn = timeout(TURN, self.turns.acquire()).await;
+        let Ok(Ok(_turn)) = turn else { return Err(Status::resource_exhausted("too many ask at once: try again")) };
+        self.sources.answer(question).await.map(Some).map_err(|unanswered| match unanswered {
+            Unanswered::NotFound(message) => Status::not_found(message),
+            Unanswered::NotNow(message) => Status::unavailable(message),
+            Unanswered::Failed(error) => {
+                tracing::error!(error, "a question of an operator has no answer");
+                Status::internal("it could not be answered: the controller's log says why")
+            }
+        })
+    }
+}
+
+/// A name as an object may have it.
+fn name(text: String, field: &'static str) -> Result<String, Status> {
+    if text.is_empty() {
+        return Err(Status::invalid_argument(format!("{field}: is missing")));
+    }
+    let is_name =
+        text.len() <= LONGEST_NAME && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+    if is_name { Ok(text) } else { Err(Status::invalid_argument(format!("{field}: this is no name"))) }
+}
+
+#[tonic::async_trait]
+impl<S: Operators> Diagnosis for Answers<S> {
+    async fn explain_pod(&self, request: Request<ExplainPodRequest>) -> Result<Response<ExplainPodResponse>, Status> {
+        let ExplainPodRequest { namespace, pod } = request.into_inner();
+        let namespace = if namespace.is_empty() { "default".to_owned() } else { name(namespace, "namespace")? };
+        let question = Question::Pod(format!("{namespace}/{}", name(pod, "pod")?));
+        Ok(Response::new(ExplainPodResponse { document: self.answer(question).await? }))
+    }
+
+    async fn explain_node(
+        &self,
+        request: Request<ExplainNodeRequest>,
+    ) -> Result<Response<ExplainNodeResponse>, Status> {
+        let question = Question::Node(name(request.into_inner().node, "node")?);
+        Ok(Response::new(ExplainNodeResponse { document: self.answer(question).await? }))
+    }
+
+    async fn what_if_removed(
+        &self,
+        request: Request<WhatIfRemovedRequest>,
+    ) -> Result<Response<WhatIfRemovedResponse>, Status> {
+        let question = Question::Removal(name(request.into_inner().node, "node")?);
+        Ok(Response::new(WhatIfRemovedResponse { document: self.answer(question).await? }))
+    }
+
+    async fn verdicts(&self, request: Request<VerdictsRequest>) -> Result<Response<VerdictsResponse>, Status> {
+        let of = Some(request.into_inner().name).filter(|name| !name.is_empty());
+        let question = Question::Verdicts(of.map(|text| name(text, "name")).transpose()?);
+        Ok(Response::new(VerdictsResponse { document: self.answer(question).await? }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_what_stands_behind_bearer() {
+        let of = |value: &[u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, http::HeaderValue::from_bytes(value).unwrap());
+            token(&headers).map(str::to_owned)
+        };
+        assert_eq!(token(&HeaderMap::new()), None);
+        assert_eq!(of(b"Bearer eyJh.x-y_z"), Some("eyJh.x-y_z".to_owned()));
+        assert_eq!(of(b"bearer  a"), Some("a".to_owned()));
+        for other in [&b"Basic abc"[..], b"Bearer", b"Bearer ", b"Bearer a b", b"Bearer \xff", b"token"] {
+            assert_eq!(of(other), None, "{other:?}");
+        }
+        assert_eq!(of(format!("Bearer {}", "a".repeat(LONGEST_TOKEN + 1)).as_bytes()), None);
+    }
+
+    #[test]
+    fn a_name_is_one_of_an_object() {
+        assert_eq!(name("ip-10-0-0-1.ec2.internal".to_owned(), "node").unwrap(), "ip-10-0-0-1.ec2.internal");
+        for (text, why) in
+            [("", "node: is missing"), ("a/b", "node: this is no name"), ("a\nb", "node: this is no name")]
+        {
+            assert_eq!(name(text.to_owned(), "node").unwrap_err().message(), why);
+        }
+    }
+}
