@@ -110,7 +110,7 @@ pub mod admission_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Admission/AdmitKubelet",
             );
@@ -250,7 +250,7 @@ pub mod admission_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AdmitKubeletSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -496,7 +496,7 @@ pub mod enrolment_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Enrolment/Challenge",
             );
@@ -522,7 +522,7 @@ pub mod enrolment_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Enrolment/Enrol",
             );
@@ -543,7 +543,7 @@ pub mod enrolment_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Enrolment/Renew",
             );
@@ -695,7 +695,7 @@ pub mod enrolment_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ChallengeSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -738,7 +738,7 @@ pub mod enrolment_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EnrolSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -781,7 +781,7 @@ pub mod enrolment_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RenewSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1269,7 +1269,7 @@ pub mod node_reports_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.NodeReports/Follow",
             );
@@ -1419,7 +1419,7 @@ pub mod node_reports_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FollowSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
