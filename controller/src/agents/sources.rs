@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::launches::{enrolled, instance_of, launch, takes_pods, written};
 use super::vouch::Vouch;
-use super::{FIELD_MANAGER, recorded, said};
+use super::{FIELD_MANAGER, answered, recorded, said};
 use crate::lifecycle::{condition, interruption, silence, whole_seconds};
 use crate::step::Write;
 use crate::watch::Picture;
@@ -35,6 +35,8 @@ pub(super) struct Live {
     clock: fn() -> Timestamp,
     /// Held for moments, never while anything is awaited.
     recorded: Mutex<recorded::Recorded>,
+    /// Likewise.
+    answered: Mutex<answered::Answered>,
     writes: Semaphore,
 }
 
@@ -68,7 +70,8 @@ impl Seen {
 
 impl Live {
     pub(super) fn new(picture: Picture, client: Client, cloud: Arc<dyn Vouch>, clock: fn() -> Timestamp) -> Self {
-        Self { picture, client, cloud, clock, recorded: Mutex::default(), writes: Semaphore::new(WRITES) }
+        let (recorded, answered) = (Mutex::default(), Mutex::default());
+        Self { picture, client, cloud, clock, recorded, answered, writes: Semaphore::new(WRITES) }
     }
 
     /// What `look` makes of the claim of an instance, as the picture has it.
@@ -108,7 +111,10 @@ impl Live {
             false => claims.patch(&seen.name, &parameters, &patch).await,
         };
         match patched {
-            Ok(_) => Ok(()),
+            Ok(claim) => {
+                self.answered.lock().unwrap_or_else(PoisonError::into_inner).note(claim, (self.clock)());
+                Ok(())
+            }
             Err(kube::Error::Api(status)) if status.code == 409 => Err(Lost::Race),
             Err(kube::Error::Api(status)) if status.code == 404 => Err(Lost::Claim),
             Err(error) => Err(Lost::Answer(unavailable(&error))),
@@ -135,8 +141,12 @@ impl Live {
         wanted: impl Fn(&NodeClaim) -> Option<Value> + Send,
     ) -> Result<(), Unavailable> {
         let look = |claim: &NodeClaim| wanted(claim).map(|change| (Seen::of(claim), change));
+        let latest = |shown: &NodeClaim| {
+            let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+            look(answered.latest(shown))
+        };
         // What was launched and is gone needs to be told nothing; nor does one that says so already.
-        let Some(Some(mut change)) = self.claim_of(instance, look) else { return Ok(()) };
+        let Some(Some(mut change)) = self.claim_of(instance, latest) else { return Ok(()) };
         for _ in 0..TRIES {
             let (seen, body) = &change;
             match self.change(seen, of_status, body.clone()).await {
