@@ -267,7 +267,13 @@ impl Course {
                 let is_new = node
                     .created
                     .is_some_and(|created| now.duration_since(created).abs() < SignedDuration::from_secs(2));
-                self.lost_taints = if is_new { node_rules::lost_taints(node, &required) } else { Vec::new() };
+                self.lost_taints = if is_new {
+                    node_rules::lost_taints(node, &required)
+                } else if self.has_ended(Phase::Registered) {
+                    Vec::new()
+                } else {
+                    node_rules::taints_lost_before(node, &required, &self.expect())
+                };
             }
             if node.is("Ready", "True") {
                 self.ready_since.get_or_insert(now);
@@ -286,6 +292,11 @@ impl Course {
             _ => true,
         };
         is_of_instance && (node.boot_id.is_empty() || self.boot_id.is_empty() || node.boot_id == self.boot_id)
+    }
+
+    /// Whether this agent, or the one before it, has seen the stage done.
+    fn has_ended(&self, phase: Phase) -> bool {
+        self.times.get(&phase).is_some_and(|(_, ended)| ended.is_some())
     }
 
     fn is_kubelet_well(&self) -> bool {

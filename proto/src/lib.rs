@@ -20,6 +20,7 @@
 pub mod health;
 
 pub mod answer;
+mod codec;
 mod hidden;
 
 /// `muster.v1`: what the agent answers on its socket, and what it and the controller say to each other.

@@ -28,6 +28,7 @@ fn the_code_is_that_of_the_protocols() {
     }
     let all = protox::compile(AGENT.iter().chain(&CONTROLLER).chain(&ASKED), [folder]).unwrap();
     let generator = tonic_prost_build::configure().build_transport(false).skip_debug(SECRET).out_dir(out.path());
+    let generator = generator.codec_path("crate::codec::Codec");
     generator.compile_fds(all).unwrap();
     let mut changed = Vec::new();
     for name in ["agent.bin", "controller.bin", "grpc.health.v1.rs", "muster.v1.rs", "runtime.v1.rs", "v1.rs"] {

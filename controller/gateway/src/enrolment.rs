@@ -26,6 +26,8 @@ use crate::sources::{Recorded, Sources, Unavailable};
 
 /// How long STS and EC2 may take. Both are asked at once.
 const ASKING: Duration = Duration::from_secs(10);
+/// How long writing it down may take, its turn among other writes included: who is sent away by then has asked STS and EC2 in vain.
+const WRITING: Duration = Duration::from_secs(30);
 /// How long evidence may wait for its turn: half of what its nonce lives. Waiting costs a connection, coming again a handshake.
 const TURN: Duration = Duration::from_secs(30);
 /// What a caller is told, whatever the reason: the log has it.
@@ -147,7 +149,8 @@ impl<S: Sources> Enrolments<S> {
     /// Writes it down before the certificate is given out: whoever comes with another key from now on is another.
     async fn record(&self, admission: &Admission, before: Option<KeyHash>) -> Result<(), Status> {
         let Some(enrolled) = &admission.record else { return Ok(()) };
-        let written = within(self.sources.record(&admission.claim, before, enrolled, admission.uses_permission)).await;
+        let record = self.sources.record(&admission.claim, before, enrolled, admission.uses_permission);
+        let written = in_time(WRITING, record).await;
         match written {
             Ok(Recorded::Written) => Ok(()),
             Ok(Recorded::Changed) => Err(self.later("RecordChanged")),
@@ -189,7 +192,11 @@ impl<S: Sources> Enrolments<S> {
 
 /// Bounds what somebody else may take.
 async fn within<T>(asking: impl Future<Output = Result<T, Unavailable>>) -> Result<T, Unavailable> {
-    match timeout(ASKING, asking).await {
+    in_time(ASKING, asking).await
+}
+
+async fn in_time<T>(most: Duration, asking: impl Future<Output = Result<T, Unavailable>>) -> Result<T, Unavailable> {
+    match timeout(most, asking).await {
         Ok(answer) => answer,
         Err(_) => Err(Unavailable("no answer in time".to_owned())),
     }

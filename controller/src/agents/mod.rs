@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use muster_link::document::Certificates;
 
+mod answered;
 mod files;
 mod keeper;
 mod keys;

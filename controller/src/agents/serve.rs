@@ -1,10 +1,12 @@
 //! The two ports: agents over TLS, health in plaintext.
 
-use std::fmt;
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{fmt, io};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -12,9 +14,8 @@ use muster_gateway::{Gateway, Limits, Refusals, health};
 use muster_link::{Policy, Proofs};
 use muster_proto::answer::Statuses;
 use muster_proto::health::health_check_response::ServingStatus;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::runtime::Builder;
+use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
 use super::keeper::Keeper;
@@ -74,7 +75,11 @@ pub(crate) struct Served {
     pub(crate) agents: SocketAddr,
     /// Where health is.
     pub(crate) health: SocketAddr,
-    tasks: JoinSet<String>,
+    /// Why a part of it has ended, once one has.
+    ended: oneshot::Receiver<String>,
+    /// Nothing is sent: it ends when this is gone.
+    stop: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// What serving needs of the rest of the controller.
@@ -89,37 +94,72 @@ pub(crate) struct Place {
 }
 
 impl Served {
-    /// Starts to serve: health at once, agents as soon as there are keys.
+    /// Starts to serve: health at once, agents as soon as there are keys. On a thread of its own: thousands of handshakes hold up no
+    /// decision, and no look at a large cluster a handshake.
     ///
     /// # Errors
-    /// A listener has no address.
+    /// A listener has no address, or there is no thread.
     pub(crate) fn start(
         options: &Options,
         (agents, health): (TcpListener, TcpListener),
         place: Place,
-    ) -> std::io::Result<Self> {
+    ) -> io::Result<Self> {
         let addresses = (agents.local_addr()?, health.local_addr()?);
-        let (statuses_tx, statuses) = watch::channel(standing(false, false));
-        let mut tasks = JoinSet::new();
-        let of_health = statuses.clone();
-        tasks.spawn(async move {
-            match health::serve(health, of_health, std::future::pending()).await {
-                Ok(()) => "health is served no more".to_owned(),
-                Err(error) => format!("health is served no more: {error}"),
-            }
-        });
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel::<Infallible>();
+        let (ended_tx, ended) = oneshot::channel();
         let options = options.clone();
-        tasks.spawn(async move { serve(options, agents, place, (statuses_tx, statuses)).await });
-        Ok(Self { agents: addresses.0, health: addresses.1, tasks })
+        let serve = move || {
+            let why = runtime.block_on(async {
+                tokio::select! {
+                    why = both(options, agents, health, place) => Some(why),
+                    _ = stopped => None,
+                }
+            });
+            // What it has asked a resolver nobody waits for.
+            runtime.shutdown_background();
+            if let Some(why) = why {
+                // It is told to nobody if the rest has ended at the same time.
+                let _ = ended_tx.send(why);
+            }
+        };
+        let thread = thread::Builder::new().name("agents".to_owned()).spawn(serve)?;
+        Ok(Self { agents: addresses.0, health: addresses.1, ended, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Waits until a part of it has ended, which none should.
     pub(crate) async fn ended(&mut self) -> String {
-        match self.tasks.join_next().await {
-            Some(Ok(why)) => why,
-            Some(Err(error)) => error.to_string(),
-            None => std::future::pending().await,
+        match (&mut self.ended).await {
+            Ok(why) => why,
+            Err(_) => "the thread that serves agents has panicked".to_owned(),
         }
+    }
+}
+
+impl Drop for Served {
+    /// When it is gone nobody is connected, and the ports are free.
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _it_may_have_panicked = thread.join();
+        }
+    }
+}
+
+/// Serves agents, and health beside them: why one of the two has ended.
+async fn both(options: Options, agents: TcpListener, health: TcpListener, place: Place) -> String {
+    let of_runtime = |listener| tokio::net::TcpListener::from_std(listener);
+    let (agents, health) = match (of_runtime(agents), of_runtime(health)) {
+        (Ok(agents), Ok(health)) => (agents, health),
+        (Err(error), _) | (_, Err(error)) => return format!("a port cannot be served: {error}"),
+    };
+    let (statuses_tx, statuses) = watch::channel(standing(false, false));
+    tokio::select! {
+        ended = health::serve(health, statuses.clone(), std::future::pending()) => match ended {
+            Ok(()) => "health is served no more".to_owned(),
+            Err(error) => format!("health is served no more: {error}"),
+        },
+        why = serve(options, agents, place, (statuses_tx, statuses.clone())) => why,
     }
 }
 
@@ -130,7 +170,7 @@ fn standing(is_synced: bool, is_serving: bool) -> Statuses {
 
 async fn serve(
     options: Options,
-    listener: TcpListener,
+    listener: tokio::net::TcpListener,
     place: Place,
     (statuses_tx, statuses): (watch::Sender<Statuses>, watch::Receiver<Statuses>),
 ) -> String {

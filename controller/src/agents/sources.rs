@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::launches::{enrolled, instance_of, launch, takes_pods, written};
 use super::records::Records;
 use super::vouch::Vouch;
-use super::{FIELD_MANAGER, recorded, said};
+use super::{FIELD_MANAGER, answered, recorded, said};
 use crate::archive::Record;
 use crate::lifecycle::{condition, interruption, silence, whole_seconds};
 use crate::step::Write;
@@ -37,6 +37,8 @@ pub(super) struct Live {
     clock: fn() -> Timestamp,
     /// Held for moments, never while anything is awaited.
     recorded: Mutex<recorded::Recorded>,
+    /// Likewise.
+    answered: Mutex<answered::Answered>,
     writes: Semaphore,
     /// What outlives the claims.
     records: Records,
@@ -79,7 +81,8 @@ impl Live {
         clock: fn() -> Timestamp,
     ) -> Self {
         let records = Records::new(&client, namespace);
-        Self { picture, client, cloud, clock, recorded: Mutex::default(), writes: Semaphore::new(WRITES), records }
+        let (recorded, answered) = (Mutex::default(), Mutex::default());
+        Self { picture, client, cloud, clock, recorded, answered, writes: Semaphore::new(WRITES), records }
     }
 
     /// What `look` makes of the claim of an instance, as the picture has it.
@@ -119,7 +122,10 @@ impl Live {
             false => claims.patch(&seen.name, &parameters, &patch).await,
         };
         match patched {
-            Ok(_) => Ok(()),
+            Ok(claim) => {
+                self.answered.lock().unwrap_or_else(PoisonError::into_inner).note(claim, (self.clock)());
+                Ok(())
+            }
             Err(kube::Error::Api(status)) if status.code == 409 => Err(Lost::Race),
             Err(kube::Error::Api(status)) if status.code == 404 => Err(Lost::Claim),
             Err(error) => Err(Lost::Answer(unavailable(&error))),
@@ -146,8 +152,12 @@ impl Live {
         wanted: impl Fn(&NodeClaim) -> Option<Value> + Send,
     ) -> Result<(), Unavailable> {
         let look = |claim: &NodeClaim| wanted(claim).map(|change| (Seen::of(claim), change));
+        let latest = |shown: &NodeClaim| {
+            let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+            look(answered.latest(shown))
+        };
         // What was launched and is gone needs to be told nothing; nor does one that says so already.
-        let Some(Some(mut change)) = self.claim_of(instance, look) else { return Ok(()) };
+        let Some(Some(mut change)) = self.claim_of(instance, latest) else { return Ok(()) };
         for _ in 0..TRIES {
             let (seen, body) = &change;
             match self.change(seen, of_status, body.clone()).await {

@@ -269,7 +269,7 @@ pub async fn run_in<P: Provider>(
     let identity = identity();
     let (picture, mut following) = watch::follow(&client, options.reads_services);
     let metrics = Metrics::new(&picture, |registry| cloud.register(registry));
-    let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), picture.clone()).await?;
+    let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), picture.clone())?;
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
     let provider = cloud.clone();
     let knowledge = agents::Knowledge {
@@ -282,7 +282,7 @@ pub async fn run_in<P: Provider>(
         let (picture, client, namespace) = (picture.clone(), client.clone(), namespace.clone());
         let refusals = metrics.refusals_of_agents();
         let place = agents::Place { picture, client, namespace, cloud, refusals, knowledge, clock: now };
-        of_agents = Some(serve::agents(of, place).await?);
+        of_agents = Some(serve::agents(of, place)?);
     }
 
     let (gate, mut fence) = Fence::closed();

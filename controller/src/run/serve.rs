@@ -1,17 +1,21 @@
 //! What the process says of itself: metrics, and whether it lives and is ready.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::RunError;
 use super::metrics::Metrics;
 use crate::agents::{self, Port};
 use crate::watch::Picture;
 
+/// Connections that may wait to be accepted, if the kernel lets them: after a restart a fleet of agents comes at once, and one that is
+/// turned away here comes again in seconds only.
+const BACKLOG: u32 = 4096;
 /// What Prometheus calls its classic format.
 const FORMAT: (&str, &str) = ("content-type", "text/plain; version=0.0.4; charset=utf-8");
 
@@ -23,7 +27,7 @@ pub(super) struct Served {
 }
 
 /// Starts serving.
-pub(super) async fn serve(ports: (u16, u16), metrics: Metrics, picture: Picture) -> Result<Served, RunError> {
+pub(super) fn serve(ports: (u16, u16), metrics: Metrics, picture: Picture) -> Result<Served, RunError> {
     let told = move || {
         let text = metrics.text();
         async move { ([FORMAT], text) }
@@ -34,7 +38,7 @@ pub(super) async fn serve(ports: (u16, u16), metrics: Metrics, picture: Picture)
     };
     let metrics = Router::new().route("/metrics", get(told));
     let health = Router::new().route("/healthz", get(async || "ok")).route("/readyz", get(ready));
-    let (metrics_at, health_at) = (bind(ports.0, "--metrics-port").await?, bind(ports.1, "--health-probe-port").await?);
+    let (metrics_at, health_at) = (bind(ports.0, "--metrics-port")?, bind(ports.1, "--health-probe-port")?);
     let addresses = (address(&metrics_at)?, address(&health_at)?);
     let mut tasks = tokio::task::JoinSet::new();
     for (listener, router) in [(metrics_at, metrics), (health_at, health)] {
@@ -48,34 +52,38 @@ pub(super) async fn serve(ports: (u16, u16), metrics: Metrics, picture: Picture)
 }
 
 /// Starts serving agents.
-pub(super) async fn agents(options: &agents::Options, place: agents::Place) -> Result<agents::Served, RunError> {
-    let listeners =
-        (listen(&options.port, "--agent-port").await?, listen(&options.health_port, "--agent-health-port").await?);
+pub(super) fn agents(options: &agents::Options, place: agents::Place) -> Result<agents::Served, RunError> {
+    let listeners = (listen(&options.port, "--agent-port")?, listen(&options.health_port, "--agent-health-port")?);
     let served =
         agents::Served::start(options, listeners, place).map_err(|error| unusable("--agent-port", 0, &error))?;
     tracing::info!(agents = %served.agents, health = %served.health, address = %options.address, "agents are served");
     Ok(served)
 }
 
-async fn listen(port: &Port, option: &'static str) -> Result<TcpListener, RunError> {
+fn listen(port: &Port, option: &'static str) -> Result<std::net::TcpListener, RunError> {
     let bound = match port {
-        Port::Number(number) => return bind(*number, option).await,
+        Port::Number(number) => bind(*number, option)?.into_std(),
         Port::Bound(bound) => bound.try_clone(),
     };
-    let listener = bound.and_then(|it| it.set_nonblocking(true).and_then(|()| TcpListener::from_std(it)));
+    let listener = bound.and_then(|it| it.set_nonblocking(true).map(|()| it));
     listener.map_err(|error| unusable(option, 0, &error))
 }
 
-fn unusable(option: &'static str, port: u16, error: &std::io::Error) -> RunError {
+fn unusable(option: &'static str, port: u16, error: &io::Error) -> RunError {
     RunError::Port { option, port, reason: error.to_string() }
 }
 
-async fn bind(port: u16, option: &'static str) -> Result<TcpListener, RunError> {
-    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let bound = match TcpListener::bind(any).await {
+fn bind(port: u16, option: &'static str) -> Result<TcpListener, RunError> {
+    let listening = |socket: io::Result<TcpSocket>, address: IpAddr| {
+        let socket = socket?;
+        socket.set_reuseaddr(true)?;
+        socket.bind((address, port).into())?;
+        socket.listen(BACKLOG)
+    };
+    let bound = match listening(TcpSocket::new_v6(), Ipv6Addr::UNSPECIFIED.into()) {
         // A machine without IPv6.
-        Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(97) => {
-            TcpListener::bind(("0.0.0.0", port)).await
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(97) => {
+            listening(TcpSocket::new_v4(), Ipv4Addr::UNSPECIFIED.into())
         }
         bound => bound,
     };

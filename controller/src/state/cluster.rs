@@ -37,10 +37,11 @@ pub struct Cluster {
     /// How many were seen to begin to wait.
     pub(super) arrivals: u64,
 
-    pub(super) nodes: BTreeMap<Arc<str>, LiveNode>,
+    /// Boxed, as are pods and claims: a leaf of the map, which is half empty after a list, has room for eleven of two kilobytes.
+    pub(super) nodes: BTreeMap<Arc<str>, Box<LiveNode>>,
     pub(super) nodes_by_provider: Index,
 
-    pub(super) claims: BTreeMap<Arc<str>, LiveClaim>,
+    pub(super) claims: BTreeMap<Arc<str>, Box<LiveClaim>>,
     pub(super) claims_by_provider: Index,
     /// By the last part of the provider ID: what an instance calls itself.
     pub(super) claims_by_instance: Index,

@@ -146,7 +146,7 @@ impl Cluster {
             let pools = [old.as_ref().map(|old| &old.typed.metadata), Some(&typed.metadata)];
             changed.pools.extend(pools.into_iter().flatten().filter_map(pool_label));
         }
-        self.nodes.insert(name, LiveNode { typed, provider, compact });
+        self.nodes.insert(name, Box::new(LiveNode { typed, provider, compact }));
     }
 
     fn forget_node(&mut self, name: &str, changed: &mut Changed) {
@@ -186,7 +186,7 @@ impl Cluster {
                 || (&old.typed.spec, &old.typed.status) != (&claim.typed.spec, &claim.typed.status)
                 || old.compact != claim.compact
         });
-        let key = |of: fn(&LiveClaim) -> Option<&Arc<str>>| old.as_ref().and_then(of);
+        let key = |of: fn(&LiveClaim) -> Option<&Arc<str>>| old.as_deref().and_then(of);
         let provider: fn(&LiveClaim) -> Option<&Arc<str>> = |claim| claim.provider.as_ref();
         let instance: fn(&LiveClaim) -> Option<&Arc<str>> = |claim| claim.instance.as_ref();
         let pool: fn(&LiveClaim) -> Option<&Arc<str>> = |claim| claim.pool.as_ref();
@@ -196,9 +196,9 @@ impl Cluster {
         self.claims_by_pool.shift(key(pool), pool(&claim), &name);
         self.claims_by_class.shift(key(class), class(&claim), &name);
         if is_news {
-            old.as_ref().into_iter().chain([&claim]).for_each(|claim| touch_own(&name, claim, changed));
+            old.as_deref().into_iter().chain([&claim]).for_each(|claim| touch_own(&name, claim, changed));
         }
-        self.claims.insert(name, claim);
+        self.claims.insert(name, Box::new(claim));
     }
 
     fn forget_claim(&mut self, name: &str, changed: &mut Changed) {

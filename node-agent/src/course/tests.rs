@@ -246,6 +246,15 @@ fn a_taint_that_was_lost_is_seen_on_the_first_node_object() {
 }
 
 #[test]
+fn a_taint_that_was_lost_is_seen_late_on_a_slow_machine() {
+    let mut told = Told::new();
+    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
+    told.created = Some(told.now);
+    told.after(7).see(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
+    assert_eq!(told.verdict(), is("KA07", Weight::Error));
+}
+
+#[test]
 fn a_node_of_another_instance_or_boot_is_not_this_one() {
     let mut told = Told::new();
     told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);

@@ -54,6 +54,8 @@ impl Gatherer {
                 None => ask_metadata(&self.endpoint, self.has_gathered).await,
             }
         };
+        // Before the units: a kubelet that starts meanwhile is not taken for somebody else who has its ports.
+        let ports = machine::ports();
         let unit = async { supervisor::text_of("kubelet").await };
         let (metadata, flags, unit, manager, units) = tokio::join!(
             metadata,
@@ -97,7 +99,7 @@ impl Gatherer {
             config: documents.config,
             missing: documents.missing,
             has_proxy,
-            machine: machine::read(),
+            machine: machine::read(ports),
             way,
             standing,
             devices,

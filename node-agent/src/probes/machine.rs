@@ -32,14 +32,12 @@ pub fn kubelet_version() -> Option<String> {
 
 /// Reads what there is. What cannot be read is left out.
 #[must_use]
-pub fn read() -> Machine {
+pub fn read(ports: BTreeSet<u16>) -> Machine {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let setting = |name: &str| {
         let value = fs::read_to_string(format!("/proc/sys/{name}")).ok()?;
         Some((name.to_owned(), value.trim().to_owned()))
     };
-    let mut ports = listening(&text("/proc/net/tcp"));
-    ports.extend(listening(&text("/proc/net/tcp6")));
     Machine {
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         boot_id: boot_id(),
@@ -57,6 +55,13 @@ pub fn read() -> Machine {
         pod_table: fs::read_to_string(POD_TABLE).ok(),
         containerd_version: containerd_version(),
     }
+}
+
+/// The ports on which somebody listens.
+#[must_use]
+pub fn ports() -> BTreeSet<u16> {
+    let all = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    all.iter().flat_map(|text| listening(text)).collect()
 }
 
 fn containerd_version() -> Option<String> {

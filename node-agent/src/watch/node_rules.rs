@@ -1,5 +1,6 @@
 //! What a Node object says about its node.
 
+use muster_api::labels;
 pub use muster_api::taints::owner;
 use muster_bootstrap::agent_config::Expectation;
 use muster_bootstrap::finding::{Finding, Severity};
@@ -90,6 +91,21 @@ pub fn lost_taints(node: &NodeObject, required: &[Taint]) -> Vec<Finding> {
     missing.map(finding).collect()
 }
 
+/// The same of a Node that was there for a while when it was first seen, as on a machine that is short of processors: what is
+/// missing was never there unless somebody may have taken it off. Startup taints are taken off by their owners; that of a Node that
+/// is not registered only by who registers it, and the others by nobody before that.
+#[must_use]
+pub fn taints_lost_before(node: &NodeObject, required: &[Taint], expect: &Expectation) -> Vec<Finding> {
+    if node.labels.contains_key(labels::REGISTERED) {
+        return Vec::new();
+    }
+    let unregistered = Taint::unregistered();
+    let is_named = |taint: &Taint| expect.startup_taints.iter().any(|named| *named == taint.to_string());
+    let stays = |taint: &&Taint| **taint == unregistered || !is_named(taint) && owner(&taint.key).is_none();
+    let required: Vec<Taint> = required.iter().filter(stays).cloned().collect();
+    lost_taints(node, &required)
+}
+
 fn at<'t>(node: &NodeObject, text: &'t str) -> Option<(Place, &'t str)> {
     Some((Source::whole(format!("Node {}", node.name)).anywhere(), text))
 }
@@ -160,5 +176,21 @@ mod tests {
         let required = [Taint::unregistered()];
         assert_eq!(codes(&lost_taints(&node("True", "", &[]), &required)), [("KA07", Severity::Error)]);
         assert!(lost_taints(&node("True", "", &["karpenter.sh/unregistered:NoExecute"]), &required).is_empty());
+    }
+
+    #[test]
+    fn of_a_node_that_is_there_for_a_while_only_what_nobody_takes_off_is_missed() {
+        let startup = "example.com/agent:NoSchedule";
+        let required = ["karpenter.sh/unregistered:NoExecute", "ebs.csi.aws.com/agent-not-ready:NoExecute", startup];
+        let required = required.map(|taint| taint.parse::<Taint>().unwrap());
+        let expect = Expectation { startup_taints: vec![startup.to_owned()], ..Default::default() };
+        let lost = |node: &NodeObject| taints_lost_before(node, &required, &expect);
+        let found = lost(&node("True", "", &[]));
+        assert_eq!(codes(&found), [("KA07", Severity::Error)]);
+        assert!(found[0].message.contains("karpenter.sh/unregistered"), "{}", found[0].message);
+        assert!(lost(&node("True", "", &["karpenter.sh/unregistered:NoExecute"])).is_empty());
+        let mut registered = node("True", "", &[]);
+        registered.labels.insert(labels::REGISTERED.to_owned(), "true".to_owned());
+        assert!(lost(&registered).is_empty(), "the controller has taken it off");
     }
 }

@@ -110,7 +110,7 @@ pub mod admission_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Admission/AdmitKubelet",
             );
@@ -250,7 +250,7 @@ pub mod admission_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AdmitKubeletSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -452,7 +452,7 @@ pub mod diagnosis_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Diagnosis/ExplainPod",
             );
@@ -477,7 +477,7 @@ pub mod diagnosis_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Diagnosis/ExplainNode",
             );
@@ -502,7 +502,7 @@ pub mod diagnosis_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Diagnosis/WhatIfRemoved",
             );
@@ -527,7 +527,7 @@ pub mod diagnosis_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Diagnosis/Verdicts",
             );
@@ -690,7 +690,7 @@ pub mod diagnosis_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExplainPodSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -735,7 +735,7 @@ pub mod diagnosis_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExplainNodeSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -780,7 +780,7 @@ pub mod diagnosis_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WhatIfRemovedSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -825,7 +825,7 @@ pub mod diagnosis_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = VerdictsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1071,7 +1071,7 @@ pub mod enrolment_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Enrolment/Challenge",
             );
@@ -1097,7 +1097,7 @@ pub mod enrolment_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Enrolment/Enrol",
             );
@@ -1118,7 +1118,7 @@ pub mod enrolment_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.Enrolment/Renew",
             );
@@ -1270,7 +1270,7 @@ pub mod enrolment_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ChallengeSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1313,7 +1313,7 @@ pub mod enrolment_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EnrolSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1356,7 +1356,7 @@ pub mod enrolment_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RenewSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1844,7 +1844,7 @@ pub mod node_reports_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/muster.v1.NodeReports/Follow",
             );
@@ -1994,7 +1994,7 @@ pub mod node_reports_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FollowSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

@@ -116,7 +116,7 @@ pub mod image_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/runtime.v1.ImageService/ImageStatus",
             );
@@ -255,7 +255,7 @@ pub mod image_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ImageStatusSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

@@ -21,7 +21,7 @@ use super::MOST;
 use super::ground::{Ground, condition, has, instance_of};
 
 const POOL: &str = "karpenter.sh/nodepool";
-/// The first machines of the pool `general`, the code that names what is wrong with each, and what that is.
+/// Machines of the pool `general`, the code that names what is wrong with each, and what that is.
 const FAULTS: [(&str, &str); 3] = [
     ("KA07", "the image has a list of taints of its own"),
     ("NW04", "the certificate authority of another cluster in its user data"),
@@ -32,8 +32,10 @@ const GPU: (&str, &str) = ("GP01", "a GPU, and no driver for it");
 /// Nobody takes it off: there is no such driver here.
 const STARTUP_TAINT: &str = "ebs.csi.aws.com/agent-not-ready";
 
-/// Breaks the first machines of a pool, and all of another.
+/// Breaks some machines of a pool, and all of another.
 struct Broken {
+    /// So many of the pool `general` are in order, before those that are not.
+    good: usize,
     /// The cluster's certificate authority, and another, as user data have them.
     authorities: [String; 2],
     /// A kubelet's configuration.
@@ -53,7 +55,7 @@ impl Broken {
             all.len() - 1
         });
         match pool {
-            "general" => FAULTS.get(index).map(|(code, _)| *code),
+            "general" => FAULTS.get(index.checked_sub(self.good)?).map(|(code, _)| *code),
             "gpu" => Some(GPU.0),
             _ => None,
         }
@@ -87,8 +89,10 @@ impl Alter for Broken {
     }
 }
 
-/// When something was seen of an instance, by its ID, and what.
-type Seen = BTreeMap<String, (Instant, String)>;
+/// When something was seen of an instance, by its ID, and by what.
+type Seen = BTreeMap<(String, String), Instant>;
+/// So many machines boot at once: what is measured is how soon a node is heard, and not how long two cores take to boot twenty.
+const AT_ONCE: usize = 5;
 
 /// When a node has said what is wrong with it, and when its NodeClaim did.
 #[derive(Default)]
@@ -101,7 +105,7 @@ struct Told {
 
 fn note(seen: &Mutex<Seen>, instance: &str, what: &str) {
     let mut seen = seen.lock().unwrap();
-    seen.entry(instance.to_owned()).or_insert_with(|| (Instant::now(), what.to_owned()));
+    seen.entry((instance.to_owned(), what.to_owned())).or_insert_with(Instant::now);
 }
 
 /// Notes what NodeClaims say of broken nodes, until it is dropped.
@@ -129,10 +133,10 @@ async fn follow_machines(ground: &Ground<'_>, told: &Told) {
         for node in ground.bridge.nodes() {
             let id = node.served.instance.instance_id.as_str();
             let lines = node.machine.console().lines();
-            let code = lines.iter().find_map(|line| line.split_once("MUSTER-AGENT VERDICT code=")?.1.split(' ').next());
-            if let Some(code) = code {
-                note(&told.by_machines, id, code);
-            } else if node.machine.journal().lines().iter().any(|line| line.contains(STARTUP_TAINT)) {
+            let code =
+                |line: &str| line.split_once("MUSTER-AGENT VERDICT code=")?.1.split(' ').next().map(str::to_owned);
+            lines.iter().filter_map(|line| code(line)).for_each(|code| note(&told.by_machines, id, &code));
+            if node.machine.journal().lines().iter().any(|line| line.contains(STARTUP_TAINT)) {
                 note(&told.by_machines, id, "CN11");
             }
         }
@@ -153,11 +157,18 @@ async fn play(ground: &Ground<'_>, machines: usize) -> Duration {
             pool["metadata"]["annotations"] = json!({"muster.dev/initialization-timeout": "40s"});
         };
         ground.offer("storage", "m5.large", of_storage).await;
-        ground.deploy_to("web", "general", general, json!({})).await;
+        let is_of = |claim: &DynamicObject, pool: &str| claim.labels().get(POOL).is_some_and(|it| it == pool);
+        let is_good = |claim: &DynamicObject| has(claim, "Initialized", "True") && has(claim, "AgentReady", "True");
+        ground.deploy_to("web", "general", 0, json!({})).await;
+        for good in (0..general - FAULTS.len()).step_by(AT_ONCE).skip(1).chain([general - FAULTS.len()]) {
+            ground.scale(good).await;
+            let are_up = |all: &[DynamicObject]| all.iter().filter(|it| is_good(it)).count() >= good;
+            ground.all_claims("those in order are initialized", are_up).await;
+        }
+        ground.scale(general).await;
         ground.deploy_to("model", "gpu", 1, json!({"nvidia.com/gpu": "1"})).await;
         ground.deploy_to("store", "storage", 1, json!({})).await;
 
-        let is_of = |claim: &DynamicObject, pool: &str| claim.labels().get(POOL).is_some_and(|it| it == pool);
         let is_registered = |claim: &DynamicObject| is_of(claim, "storage") && has(claim, "Registered", "True");
         let first = ground.claim("the node with storage has registered", is_registered).await;
 
@@ -168,7 +179,6 @@ async fn play(ground: &Ground<'_>, machines: usize) -> Duration {
         assert!(late.contains("the driver of EBS volumes"), "{late}");
 
         // Somebody brings the driver of volumes; every broken machine has a good one in its place.
-        let is_good = |claim: &DynamicObject| has(claim, "Initialized", "True") && has(claim, "AgentReady", "True");
         let is_next = |it: &DynamicObject| it.uid() != first.uid() && is_registered(it);
         let next = ground.claim("the next node with storage has registered", is_next).await;
         let node = next.data["status"]["nodeName"].as_str().unwrap();
@@ -181,7 +191,8 @@ async fn play(ground: &Ground<'_>, machines: usize) -> Duration {
     };
     tokio::select! {
         good = script => assert!(good.iter().filter(|it| has(it, "Initialized", "True")).all(|it| {
-            told.by_claims.lock().unwrap().get(&instance_of(it)).is_none_or(|(_, code)| code == "CN11")
+            let id = instance_of(it);
+            told.by_claims.lock().unwrap().keys().all(|(instance, code)| *instance != id || code == "CN11")
         })),
         () = follow_claims(ground, &told) => panic!("the NodeClaims are followed no more"),
         () = follow_machines(ground, &told) => {}
@@ -194,9 +205,9 @@ fn judge(told: &Told) -> Duration {
     let (machines, claims) = (told.by_machines.lock().unwrap(), told.by_claims.lock().unwrap());
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut slowest = Duration::ZERO;
-    for (instance, (said_at, code)) in claims.iter() {
-        let (visible_at, seen) = &machines[instance];
-        assert_eq!(seen, code, "{instance}");
+    for (told, said_at) in claims.iter() {
+        let (instance, code) = told;
+        let visible_at = machines.get(told).unwrap_or_else(|| panic!("{instance} has never said {code}"));
         let took = said_at.saturating_duration_since(*visible_at);
         slowest = slowest.max(took);
         *counts.entry(code).or_default() += 1;
@@ -221,7 +232,9 @@ fn with_broken(name: &str, machines: usize, tell: impl AsyncFn(Duration, String)
         std::fs::write(&own_taints, text).unwrap();
         let other = std::fs::read(site.metadata().authority().certificate()).unwrap();
         let authorities = [STANDARD.encode(cluster.authority().unwrap()), STANDARD.encode(other)];
-        let ground = Ground::new(case, Broken { authorities, own_taints, came: Mutex::default() }).await;
+        let ground =
+            Ground::new(case, Broken { good: machines - AT_ONCE, authorities, own_taints, came: Mutex::default() })
+                .await;
         let recording = folder.path().join("recording");
         let mut kubectl = tokio::process::Command::new(programs::path("kubectl").unwrap());
         kubectl.arg("--kubeconfig").arg(cluster.kubeconfig()).args(["get", "nodeclaims", "-w", "-o", "wide"]);

@@ -49,16 +49,22 @@ pub fn specifier(_: char) -> Option<String> {
 
 /// Reads what there is. What cannot be read is left out.
 #[must_use]
-pub fn read() -> Machine {
+pub fn read(ports: BTreeSet<u16>) -> Machine {
     Machine {
         host_name: gethostname::gethostname().to_string_lossy().into_owned(),
         boot_id: boot_id(),
         has_unified_cgroups: true,
         disks: disk().map(|disk| (DISK.to_owned(), disk)).into_iter().collect(),
-        ports: PORTS.into_iter().filter(|port| is_open(*port)).collect::<BTreeSet<_>>(),
+        ports,
         containerd_config: fs::read_to_string(r"C:\Program Files\containerd\config.toml").ok(),
         ..Machine::default()
     }
+}
+
+/// Those of the ports that the kubelet needs on which somebody listens.
+#[must_use]
+pub fn ports() -> BTreeSet<u16> {
+    PORTS.into_iter().filter(|port| is_open(*port)).collect()
 }
 
 fn disk() -> Option<Disk> {

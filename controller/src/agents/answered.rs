@@ -1,0 +1,88 @@
+//! NodeClaims as the API server has answered our own writes: a node that connects is written about three times in a moment, and the
+//! picture of the cluster shows each of them some milliseconds late. Who wrote by the picture alone would be refused, and would have
+//! to ask, every time. Pure.
+
+use std::collections::{HashMap, VecDeque};
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::NodeClaim;
+
+/// How long an answer is kept. If the picture is behind for longer, it costs a refusal and a question.
+const KEPT: SignedDuration = SignedDuration::from_secs(10);
+
+/// By UID of the claim, the last answer.
+#[derive(Debug, Default)]
+pub(super) struct Answered {
+    by_claim: HashMap<String, (NodeClaim, Timestamp)>,
+    /// In the order in which they came.
+    order: VecDeque<(Timestamp, String)>,
+}
+
+impl Answered {
+    /// The API server has answered a write with this.
+    pub(super) fn note(&mut self, mut claim: NodeClaim, now: Timestamp) {
+        while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.duration_since(*at) >= KEPT) {
+            // One that has been written to once more since is kept for that.
+            if self.by_claim.get(&old).is_some_and(|(_, at)| now.duration_since(*at) >= KEPT) {
+                self.by_claim.remove(&old);
+            }
+        }
+        let Some(uid) = claim.metadata.uid.clone() else { return };
+        claim.metadata.managed_fields = None;
+        self.by_claim.insert(uid.clone(), (claim, now));
+        self.order.push_back((now, uid));
+    }
+
+    /// The later of what the picture shows of a claim and what was answered about it.
+    pub(super) fn latest<'c>(&'c self, shown: &'c NodeClaim) -> &'c NodeClaim {
+        let answered = shown.metadata.uid.as_ref().and_then(|uid| self.by_claim.get(uid));
+        match answered {
+            Some((answered, _)) if version(answered) > version(shown) => answered,
+            _ => shown,
+        }
+    }
+}
+
+/// Versions of one resource are numbers that grow: KEP-5504.
+fn version(claim: &NodeClaim) -> Option<u64> {
+    claim.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launches::tests::claim;
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn of(uid: &str, version: &str) -> NodeClaim {
+        let mut claim = claim();
+        (claim.metadata.uid, claim.metadata.resource_version) = (Some(uid.to_owned()), Some(version.to_owned()));
+        claim
+    }
+
+    #[test]
+    fn the_later_counts() {
+        let mut answered = Answered::default();
+        answered.note(of("a", "10"), at(0));
+        let (before, same, later, other) = (of("a", "9"), of("a", "10"), of("a", "11"), of("b", "9"));
+        assert_eq!(version(answered.latest(&before)), Some(10));
+        assert_eq!(version(answered.latest(&later)), Some(11), "somebody else has written since");
+        assert!(std::ptr::eq(answered.latest(&same), &same), "the picture shows it");
+        assert_eq!(version(answered.latest(&other)), Some(9), "the next claim of that name is another");
+    }
+
+    #[test]
+    fn nothing_is_kept_for_long() {
+        let mut answered = Answered::default();
+        answered.note(of("a", "1"), at(0));
+        answered.note(of("b", "2"), at(5));
+        answered.note(of("a", "3"), at(9));
+        answered.note(of("c", "4"), at(12));
+        assert_eq!(version(answered.latest(&of("a", "1"))), Some(3), "the later of two");
+        answered.note(of("d", "5"), at(60));
+        assert_eq!((answered.by_claim.len(), answered.order.len()), (1, 1));
+    }
+}
