@@ -41,4 +41,4 @@ pub use self::read::{
 };
 pub use self::refusals::Refusals;
 pub use self::rules::{Rule, rule};
-pub use self::sources::{Recorded, Sources, Unavailable};
+pub use self::sources::{Recorded, Sources, Unavailable, Wanted};

@@ -1,6 +1,6 @@
 //! What operators ask: whether they may, and the answers. They are known by tokens of Kubernetes, not by certificates.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -12,7 +12,7 @@ use muster_proto::muster::{
 };
 use prost_types::Struct;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
 use crate::peer::Peer;
@@ -21,6 +21,8 @@ use crate::sources::Unavailable;
 
 /// Tokens that the API server is asked about at once: anybody who reaches the port can have it asked.
 const REVIEWS: usize = 8;
+/// And in a second, whoever asks: an API server that reviews for strangers has less time for the leader.
+const REVIEWS_PER_SECOND: u32 = 20;
 /// Answers that are worked out at once: each is a plan for the whole cluster.
 const ANSWERS: usize = 1;
 /// How long a caller waits for its turn.
@@ -82,11 +84,32 @@ pub(crate) struct Reception<S> {
     sources: Arc<S>,
     refusals: Refusals,
     reviews: Semaphore,
+    /// Held for moments, never while anything is awaited.
+    rate: Mutex<Rate>,
+}
+
+/// What was asked of the API server in this second.
+#[derive(Debug, Default)]
+struct Rate {
+    since: Option<Instant>,
+    count: u32,
+}
+
+impl Rate {
+    /// Takes note of a review, unless there were too many in this second.
+    fn admits(&mut self, now: Instant) -> bool {
+        let is_past = self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(1));
+        if is_past {
+            *self = Self { since: Some(now), count: 0 };
+        }
+        self.count += 1;
+        self.count <= REVIEWS_PER_SECOND
+    }
 }
 
 impl<S: Operators> Reception<S> {
     pub(crate) fn new(sources: Arc<S>, refusals: Refusals) -> Self {
-        Self { sources, refusals, reviews: Semaphore::new(REVIEWS) }
+        Self { sources, refusals, reviews: Semaphore::new(REVIEWS), rate: Mutex::default() }
     }
 
     /// Whether somebody may call the RPC at `path`: by the token, whatever key they come with. Whoever speaks for a node speaks for
@@ -100,7 +123,8 @@ impl<S: Operators> Reception<S> {
             self.refusals.count("NoToken");
             return Err(Status::unauthenticated("no token: send `authorization: Bearer TOKEN`"));
         };
-        let Ok(_turn) = self.reviews.try_acquire() else {
+        let is_few = self.rate.lock().unwrap_or_else(PoisonError::into_inner).admits(Instant::now());
+        let Some(_turn) = self.reviews.try_acquire().ok().filter(|_| is_few) else {
             self.refusals.count("TooManyReviews");
             return Err(Status::resource_exhausted("too many ask at once: try again"));
         };
@@ -136,18 +160,26 @@ fn token(headers: &HeaderMap) -> Option<&str> {
 /// Answers the RPCs.
 pub(crate) struct Answers<S> {
     sources: Arc<S>,
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
 }
 
 impl<S: Operators> Answers<S> {
     pub(crate) fn new(sources: Arc<S>) -> Self {
-        Self { sources, turns: Semaphore::new(ANSWERS) }
+        Self { sources, turns: Arc::new(Semaphore::new(ANSWERS)) }
     }
 
     async fn answer(&self, question: Question) -> Result<Option<Struct>, Status> {
-        let turn = timeout(TURN, self.turns.acquire()).await;
-        let Ok(Ok(_turn)) = turn else { return Err(Status::resource_exhausted("too many ask at once: try again")) };
-        self.sources.answer(question).await.map(Some).map_err(|unanswered| match unanswered {
+        let turn = timeout(TURN, Arc::clone(&self.turns).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(Status::resource_exhausted("too many ask at once: try again")) };
+        let sources = Arc::clone(&self.sources);
+        // On its own, and with the turn: a plan that has begun goes on when its caller is gone, and the next one waits for it.
+        let work = tokio::spawn(async move {
+            let answer = sources.answer(question).await;
+            drop(turn);
+            answer
+        });
+        let answer = work.await.unwrap_or_else(|error| Err(Unanswered::Failed(error.to_string())));
+        answer.map(Some).map_err(|unanswered| match unanswered {
             Unanswered::NotFound(message) => Status::not_found(message),
             Unanswered::NotNow(message) => Status::unavailable(message),
             Unanswered::Failed(error) => {
@@ -218,6 +250,14 @@ mod tests {
             assert_eq!(of(other), None, "{other:?}");
         }
         assert_eq!(of(format!("Bearer {}", "a".repeat(LONGEST_TOKEN + 1)).as_bytes()), None);
+    }
+
+    #[tokio::test]
+    async fn tokens_are_reviewed_at_a_rate() {
+        let (mut rate, now) = (Rate::default(), Instant::now());
+        assert!((0..REVIEWS_PER_SECOND).all(|_| rate.admits(now)) && !rate.admits(now));
+        let soon = now + Duration::from_millis(999);
+        assert!(!rate.admits(soon) && rate.admits(soon + Duration::from_millis(1)));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::admit::Gate;
 use crate::authority::Authority;
 use crate::peer::Peer;
 use crate::read::{Finding, Message, Report};
-use crate::sources::Sources;
+use crate::sources::{Sources, Wanted};
 
 /// How many messages a node may send at once. A boot has six stages, and a burst of findings is one report.
 const BURST: u32 = 64;
@@ -256,12 +256,16 @@ impl<S: Sources> Conversation<S> {
         }
     }
 
-    /// Asks for the node's logs, if they are wanted. Once for each verdict of a stream: what it says again is no news.
+    /// Asks for the node's logs, if they are wanted. Once for each verdict of a stream: what it says again is no news,
+    /// unless nothing came of it.
     async fn look_at(&mut self, fatal: &Finding) -> Next {
-        self.looked_at = Some(fatal.code.clone());
-        match self.gate.sources.wants_logs(&self.node, fatal).await {
-            true => Next::Answer(Answer::SendBundle(BundleRequest {})),
-            false => Next::Nothing,
+        let wanted = self.gate.sources.wants_logs(&self.node, fatal).await;
+        if wanted != Wanted::AskAgain {
+            self.looked_at = Some(fatal.code.clone());
+        }
+        match wanted {
+            Wanted::Yes => Next::Answer(Answer::SendBundle(BundleRequest {})),
+            Wanted::No | Wanted::AskAgain => Next::Nothing,
         }
     }
 

@@ -19,6 +19,17 @@ pub enum Recorded {
     Changed,
 }
 
+/// Whether the logs of a node are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// They are.
+    Yes,
+    /// They are not, and will not be for this verdict.
+    No,
+    /// That cannot be said now: ask again with the node's next report.
+    AskAgain,
+}
+
 /// NodeClaims, EC2 and STS, as the gateway needs them.
 pub trait Sources: Send + Sync + 'static {
     /// The launch that made an instance, if CreateFleet's answer named it for a NodeClaim that still exists.
@@ -48,7 +59,7 @@ pub trait Sources: Send + Sync + 'static {
     fn keep(&self, node: &NodeIdentity, report: Report) -> impl Future<Output = Result<(), Unavailable>> + Send;
 
     /// A node has said what keeps it from being one, and that is kept. Whether its logs are wanted.
-    fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> impl Future<Output = bool> + Send;
+    fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> impl Future<Output = Wanted> + Send;
 
     /// A node is connected, and says which authorities it believes: none if it cannot be told others.
     fn greeted(&self, node: &NodeIdentity, pins: Pins) -> impl Future<Output = ()> + Send;

@@ -1,18 +1,25 @@
 //! Operators: who they are, and what they are answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use muster_api::NodeClaim;
 use muster_gateway::{Access, Operators, Question, Unanswered, Unavailable};
 use muster_scheduling::disrupt;
 use muster_scheduling::model::Catalogue;
 use prost_types::{ListValue, Struct, Value, value::Kind};
+use serde::Deserialize;
+use tokio::time::timeout;
 
 use super::records::Records;
+use crate::archive::Record;
 use crate::cli::{self, Given, Of};
 use crate::manifest::NodeClass;
 use crate::snapshot;
@@ -22,6 +29,8 @@ use crate::watch::Picture;
 pub const AUDIENCE: &str = "muster.dev";
 /// What a user must be allowed, on the path of an RPC.
 const VERB: &str = "get";
+/// How long the API server is waited for: the client that is used has no patience of its own that ends.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The instance types of a class, as this controller launches them.
 pub(crate) type Types = Arc<dyn Fn(Option<&NodeClass>) -> Catalogue + Send + Sync>;
@@ -45,6 +54,34 @@ pub(super) struct Desk {
 
 impl Operators for Desk {
     async fn review(&self, token: &str, path: &str) -> Result<Access, Unavailable> {
+        // Anybody may send anything: what cannot be for us is not asked about.
+        if !may_be_for_us(token) {
+            return Ok(Access::Unknown);
+        }
+        let silence = |_| Err(Unavailable(format!("the API server: no answer within {} s", PATIENCE.as_secs())));
+        timeout(PATIENCE, self.ask(token, path)).await.unwrap_or_else(silence)
+    }
+
+    async fn answer(&self, question: Question) -> Result<Struct, Unanswered> {
+        let of = match question {
+            Question::Pod(name) => Of::Pod(name),
+            Question::Node(name) => Of::Node(name),
+            Question::Removal(name) => Of::Removal(name),
+            Question::Verdicts(name) => return self.verdicts(name).await,
+        };
+        let (picture, knowledge, now) = (self.picture.clone(), self.knowledge.clone(), (self.clock)());
+        let work = move || {
+            let manifests = picture.glance().manifests();
+            let Knowledge { types, settings, choices } = &knowledge;
+            let given = Given { settings, types: &|class: Option<&NodeClass>| types(class), choices, now };
+            cli::explanation(manifests, given, &of)
+        };
+        aside(work).await
+    }
+}
+
+impl Desk {
+    async fn ask(&self, token: &str, path: &str) -> Result<Access, Unavailable> {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: Some(vec![AUDIENCE.to_owned()]) };
         let review = TokenReview { spec, ..TokenReview::default() };
         let answer = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
@@ -70,37 +107,59 @@ impl Operators for Desk {
         Ok(if is_allowed { Access::Allowed } else { Access::Denied(name) })
     }
 
-    async fn answer(&self, question: Question) -> Result<Struct, Unanswered> {
-        let of = match question {
-            Question::Pod(name) => Of::Pod(name),
-            Question::Node(name) => Of::Node(name),
-            Question::Removal(name) => Of::Removal(name),
-            Question::Verdicts(name) => return self.verdicts(name).await,
+    /// The UID of the NodeClaim whose Node has that name.
+    fn claim_of(&self, node: &str) -> Option<String> {
+        let cluster = self.picture.glance();
+        let is_its =
+            |claim: &&NodeClaim| claim.status.as_ref().and_then(|status| status.node_name.as_deref()) == Some(node);
+        cluster.claims().find(is_its)?.metadata.uid.clone()
+    }
+
+    async fn verdicts(&self, name: Option<String>) -> Result<Struct, Unanswered> {
+        let later = || Unanswered::NotNow("the API server does not say what is kept: try again".to_owned());
+        // A record may be older than its Node, and know the NodeClaim alone.
+        let uid = name.as_deref().and_then(|name| self.claim_of(name));
+        let bundle_of = |record: &Record| {
+            name.as_deref().is_some_and(|name| record.is_on(name)) || uid.as_ref() == Some(&record.uid)
         };
-        let (picture, knowledge, now) = (self.picture.clone(), self.knowledge.clone(), (self.clock)());
-        // A plan for a large cluster takes a second of a core: not one that connections need.
-        let work = tokio::task::spawn_blocking(move || {
-            let manifests = picture.glance().manifests();
-            let Knowledge { types, settings, choices } = &knowledge;
-            let given = Given { settings, types: &|class: Option<&NodeClass>| types(class), choices, now };
-            cli::explanation(manifests, given, &of)
-        });
-        let document = work.await.map_err(|error| Unanswered::Failed(error.to_string()))?;
-        document.map_err(unanswered).map(structure)
+        let maps = timeout(PATIENCE, self.records.all(bundle_of)).await.map_err(|_| later())?;
+        let maps = maps.map_err(|error| {
+            tracing::warn!(%error, "what is kept of nodes cannot be read");
+            later()
+        })?;
+        let picture = self.picture.clone();
+        aside(move || cli::verdicts_shown(&picture.glance().manifests(), maps, name.as_deref())).await
     }
 }
 
-impl Desk {
-    async fn verdicts(&self, name: Option<String>) -> Result<Struct, Unanswered> {
-        // Bundles are read if one is to be shown.
-        let maps = self.records.all(name.is_some()).await;
-        let maps = maps.map_err(|error| {
-            tracing::warn!(%error, "what is kept of nodes cannot be read");
-            Unanswered::NotNow("the API server does not say what is kept: try again".to_owned())
-        })?;
-        let manifests = self.picture.glance().manifests();
-        cli::verdicts_shown(&manifests, maps, name.as_deref()).map_err(unanswered).map(structure)
+/// Works an answer out where nobody waits for it: a look at a large cluster takes a second of a core, and connections need this
+/// thread.
+async fn aside(
+    work: impl FnOnce() -> Result<serde_json::Value, cli::Unanswered> + Send + 'static,
+) -> Result<Struct, Unanswered> {
+    let document = tokio::task::spawn_blocking(work).await;
+    document.map_err(|error| Unanswered::Failed(error.to_string()))?.map_err(unanswered).map(structure)
+}
+
+/// Whether a token says that it is for us, whoever has signed it. Those of service accounts are the only ones that can be for an
+/// audience, and they are JWTs.
+fn may_be_for_us(token: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Claims {
+        aud: Audiences,
     }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Audiences {
+        One(String),
+        Many(Vec<String>),
+    }
+    let claims = token.split('.').nth(1).and_then(|part| BASE64_URL_SAFE_NO_PAD.decode(part).ok());
+    let claims = claims.and_then(|text| serde_json::from_slice::<Claims>(&text).ok());
+    claims.is_some_and(|claims| match claims.aud {
+        Audiences::One(one) => one == AUDIENCE,
+        Audiences::Many(many) => many.iter().any(|one| one == AUDIENCE),
+    })
 }
 
 fn unanswered(why: cli::Unanswered) -> Unanswered {
@@ -143,6 +202,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_for_somebody_else_is_not_asked_about() {
+        let token = |claims: &str| format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims));
+        assert!(may_be_for_us(&token(r#"{"aud":["muster.dev"],"sub":"x"}"#)));
+        assert!(may_be_for_us(&token(r#"{"aud":"muster.dev"}"#)));
+        for other in [r#"{"aud":["https://kubernetes.default.svc"]}"#, r#"{"sub":"x"}"#, r#"{"aud":7}"#, "[]", ""] {
+            assert!(!may_be_for_us(&token(other)), "{other}");
+        }
+        for other in ["", "..", "a.%.c", "opaque"] {
+            assert!(!may_be_for_us(other), "{other}");
+        }
+    }
 
     #[test]
     fn a_document_is_the_same_over_grpc() {

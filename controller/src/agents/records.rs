@@ -1,22 +1,30 @@
-//! Keeps what [`crate::archive`] says of nodes that cannot become any: at most a few at once, and none of it in the way of their
-//! conditions.
+//! Keeps what [`crate::archive`] says of nodes that cannot become any: of each node once a minute at most, logs of a few at once, and none
+//! of it in the way of their conditions.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use muster_gateway::{Unavailable, Wanted};
+use tokio::time::timeout;
 
 use super::FIELD_MANAGER;
 use crate::archive::{Place, Record, SLOTS, cleaned, place, slot};
 
 /// Nodes of this replica whose logs are on their way at once. A thousand that fail for one reason need not all tell it.
 const AT_ONCE: usize = 4;
-/// How long the logs of one are waited for: an agent has collected them in half of it.
+/// How long the logs of one are waited for: an agent has collected them in half of it. And until something else of that node is kept:
+/// a node that says ever other things has the API server write no more often than that.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+/// Nodes of this replica that wait for their record to be kept. More than there are places would only take each other's.
+const WAITING: usize = SLOTS;
+/// How long the API server is waited for, turn and tries included.
+const LONGEST: Duration = Duration::from_secs(10);
 /// Looks and writes until a slot that other replicas write to as well has been written to.
 const TRIES: usize = 8;
 
@@ -25,63 +33,102 @@ pub(super) struct Records {
     maps: Api<ConfigMap>,
     /// Held for moments, never while anything is awaited.
     asked: Mutex<Asked>,
+    /// Held by who looks and writes: those of one replica do not take a slot from each other.
+    turn: tokio::sync::Mutex<()>,
 }
 
-/// Whose logs have been asked for, by instance.
+/// Of whom something has been kept in the last [`PATIENCE`], by instance.
 #[derive(Debug, Default)]
-struct Asked(BTreeMap<String, (Timestamp, Record)>);
+struct Asked(BTreeMap<String, (Timestamp, Stage)>);
 
-/// A slot as it was seen.
-struct Seen {
-    record: Option<Record>,
-    /// The version of the object, if there is one.
-    version: Option<String>,
+/// How far it is with a node.
+#[derive(Debug)]
+enum Stage {
+    /// Its record is being kept.
+    Keeping,
+    /// Its logs are waited for; they are about this.
+    Asked(Box<Record>),
+    /// Nothing more is expected of it.
+    Done,
 }
 
 impl Asked {
-    /// Takes note that the logs of an instance are asked for; not if they are already, or those of too many others.
-    fn begin(&mut self, instance: &str, record: &Record, now: Timestamp) -> bool {
-        self.0.retain(|_, (at, _)| now.duration_since(*at) < PATIENCE);
-        if self.0.len() >= AT_ONCE || self.0.contains_key(instance) {
+    /// Takes note that a record of an instance is being kept; not if something of it was kept a moment ago, or those of too many
+    /// others are being.
+    fn begin(&mut self, instance: &str, now: Timestamp) -> bool {
+        self.forget_old(now);
+        let waiting = self.0.values().filter(|(_, stage)| matches!(stage, Stage::Keeping)).count();
+        if waiting >= WAITING || self.0.contains_key(instance) {
             return false;
         }
-        self.0.insert(instance.to_owned(), (now, record.clone()));
+        self.0.insert(instance.to_owned(), (now, Stage::Keeping));
         true
     }
 
-    /// What the logs of an instance are about, if they were asked for.
+    /// The record that was begun at `now` is kept. Whether its instance is to be asked for the logs that it lacks, if it lacks them: not
+    /// if those of too many others are on their way.
+    fn kept(&mut self, instance: &str, lacks_logs: Option<Record>, now: Timestamp) -> bool {
+        self.forget_old(now);
+        let on_their_way = self.0.values().filter(|(_, stage)| matches!(stage, Stage::Asked(_))).count();
+        let lacks_logs = lacks_logs.filter(|_| on_their_way < AT_ONCE);
+        let is_asked = lacks_logs.is_some();
+        let stage = lacks_logs.map_or(Stage::Done, |record| Stage::Asked(Box::new(record)));
+        self.0.insert(instance.to_owned(), (now, stage));
+        is_asked
+    }
+
+    /// The record of an instance could not be kept: that may be tried again at once.
+    fn failed(&mut self, instance: &str) {
+        self.0.remove(instance);
+    }
+
+    /// What the logs of an instance are about, if they were asked for. They come once, and its minute goes on.
     fn end(&mut self, instance: &str) -> Option<Record> {
-        self.0.remove(instance).map(|(_, record)| record)
+        let (_, stage) = self.0.get_mut(instance)?;
+        match std::mem::replace(stage, Stage::Done) {
+            Stage::Asked(record) => Some(*record),
+            other => {
+                *stage = other;
+                None
+            }
+        }
+    }
+
+    fn forget_old(&mut self, now: Timestamp) {
+        self.0.retain(|_, (at, _)| now.duration_since(*at) < PATIENCE);
     }
 }
 
 impl Records {
     pub(super) fn new(client: &Client, namespace: &str) -> Self {
-        Self { maps: Api::namespaced(client.clone(), namespace), asked: Mutex::default() }
+        Self {
+            maps: Api::namespaced(client.clone(), namespace),
+            asked: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Keeps a record of an instance, and says whether its logs are wanted.
-    pub(super) async fn note(&self, instance: &str, record: Record, now: Timestamp) -> bool {
-        let begun = self.asked.lock().unwrap_or_else(PoisonError::into_inner).begin(instance, &record, now);
-        if !begun {
-            return false;
+    pub(super) async fn note(&self, instance: &str, record: Record, now: Timestamp) -> Wanted {
+        if !self.asked().begin(instance, now) {
+            return Wanted::AskAgain;
         }
-        let is_wanted = match self.keep(&record, None).await {
-            Ok(is_wanted) => is_wanted,
+        match self.keep(&record, None).await {
+            Ok(is_wanted) => {
+                let is_asked = self.asked().kept(instance, is_wanted.then_some(record), now);
+                if is_asked { Wanted::Yes } else { Wanted::No }
+            }
             Err(error) => {
                 tracing::warn!(%error, instance, "the verdict on a node is not kept beyond its NodeClaim");
-                false
+                self.asked().failed(instance);
+                Wanted::AskAgain
             }
-        };
-        if !is_wanted {
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).end(instance);
         }
-        is_wanted
     }
 
     /// Keeps the logs of an instance, if they were asked for.
     pub(super) async fn bundle(&self, instance: &str, content: &[u8]) {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).end(instance);
+        let asked = self.asked().end(instance);
         let Some(record) = asked else {
             tracing::debug!(instance, bytes = content.len(), "a log bundle that nobody asked for is not kept");
             return;
@@ -91,17 +138,43 @@ impl Records {
         }
     }
 
+    /// All that is kept, in the order of the slots: with their bundles those records that `shows_bundle` picks, the others without.
+    pub(super) async fn all(&self, shows_bundle: impl Fn(&Record) -> bool) -> kube::Result<Vec<ConfigMap>> {
+        let mut all = Vec::new();
+        for meta in self.metadata().await?.into_iter().flatten() {
+            let is_shown = Record::read(&meta).is_some_and(|record| shows_bundle(&record));
+            if let Some(name) = meta.name.as_deref().filter(|_| is_shown) {
+                // By now it may hold another: it is taken as it is, record and bundle.
+                all.extend(self.maps.get_opt(name).await?);
+            } else {
+                all.push(ConfigMap { metadata: meta, ..ConfigMap::default() });
+            }
+        }
+        Ok(all)
+    }
+
     /// Has a slot hold the record, and the bundle if there is one. Whether its bundle is still wanted.
-    async fn keep(&self, record: &Record, bundle: Option<String>) -> kube::Result<bool> {
+    async fn keep(&self, record: &Record, bundle: Option<String>) -> Result<bool, Unavailable> {
+        let kept = timeout(LONGEST, async {
+            let _turn = self.turn.lock().await;
+            self.put(record, bundle).await
+        });
+        match kept.await {
+            Ok(kept) => kept.map_err(|error| Unavailable(format!("the API server: {error}"))),
+            Err(_) => Err(Unavailable(format!("the API server: no answer within {} s", LONGEST.as_secs()))),
+        }
+    }
+
+    async fn put(&self, record: &Record, bundle: Option<String>) -> kube::Result<bool> {
         for _ in 0..TRIES {
-            let seen = self.look().await?;
-            let held: Vec<Option<Record>> = seen.iter().map(|one| one.record.clone()).collect();
+            let seen = self.metadata().await?;
+            let held: Vec<Option<Record>> = seen.iter().map(|meta| meta.as_ref().and_then(Record::read)).collect();
             let slot = match place(&held, record) {
                 None | Some(Place::There { has_bundle: true, .. }) => return Ok(false),
                 Some(Place::There { .. }) if bundle.is_none() => return Ok(true),
                 Some(Place::There { slot, .. } | Place::At { slot }) => slot,
             };
-            let version = seen.get(slot).and_then(|one| one.version.clone());
+            let version = seen.get(slot).and_then(|meta| meta.as_ref()?.resource_version.clone());
             match self.write(&record.written(slot, bundle.clone(), version)).await {
                 Ok(()) => return Ok(bundle.is_none()),
                 // Another replica has written there: it is looked at again.
@@ -113,31 +186,11 @@ impl Records {
         Ok(false)
     }
 
-    /// All that is kept, in the order of the slots; without bundles, unless they are wanted.
-    pub(super) async fn all(&self, has_bundles: bool) -> kube::Result<Vec<ConfigMap>> {
-        let names: Vec<String> = (0..SLOTS).map(slot).collect();
-        let read = async |name: &String| match has_bundles {
-            true => self.maps.get_opt(name).await,
-            false => {
-                let found = self.maps.get_metadata_opt(name).await?;
-                Ok(found.map(|object| ConfigMap { metadata: object.metadata, ..ConfigMap::default() }))
-            }
-        };
-        let all = join_all(names.iter().map(read)).await;
-        all.into_iter().filter_map(Result::transpose).collect()
-    }
-
-    /// What the slots hold, without their bundles.
-    async fn look(&self) -> kube::Result<Vec<Seen>> {
+    /// The metadata of the slots, in their order: all but the bundles. None where there is no object yet.
+    async fn metadata(&self) -> kube::Result<Vec<Option<ObjectMeta>>> {
         let names: Vec<String> = (0..SLOTS).map(slot).collect();
         let all = join_all(names.iter().map(|name| self.maps.get_metadata_opt(name))).await;
-        let seen = |found: kube::Result<Option<_>>| {
-            let meta: Option<ObjectMeta> =
-                found?.map(|object: kube::core::PartialObjectMeta<ConfigMap>| object.metadata);
-            let record = meta.as_ref().and_then(Record::read);
-            Ok(Seen { record, version: meta.and_then(|meta| meta.resource_version) })
-        };
-        all.into_iter().map(seen).collect()
+        all.into_iter().map(|found| found.map(|object| object.map(|object| object.metadata))).collect()
     }
 
     async fn write(&self, wanted: &ConfigMap) -> kube::Result<()> {
@@ -148,22 +201,59 @@ impl Records {
             None => self.maps.create(&parameters, wanted).await.map(drop),
         }
     }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// A record of the instance is kept at that second, and lacks its logs: whether they are asked for; none if it may not be kept.
+    fn note(asked: &mut Asked, instance: &str, second: i64) -> Option<bool> {
+        let may = asked.begin(instance, at(second));
+        may.then(|| asked.kept(instance, Some(Record::default()), at(second)))
+    }
+
     #[test]
-    fn logs_are_asked_for_once_and_of_few_at_a_time() {
-        let at = |second| Timestamp::from_second(second).unwrap();
-        let (mut asked, record) = (Asked::default(), Record::default());
-        assert!(asked.begin("i-0", &record, at(0)) && !asked.begin("i-0", &record, at(1)));
-        assert!((1..AT_ONCE).all(|index| asked.begin(&format!("i-{index}"), &record, at(10))));
-        assert!(!asked.begin("i-more", &record, at(59)));
+    fn all_are_recorded_and_few_asked_for_logs_at_a_time() {
+        let mut asked = Asked::default();
+        assert!((0..AT_ONCE).all(|index| note(&mut asked, &format!("i-{index}"), 0) == Some(true)));
+        assert_eq!(note(&mut asked, "i-more", 1), Some(false), "its verdict is kept without logs");
+        assert!(asked.end("i-more").is_none(), "nobody asked it");
         assert!(asked.end("i-1").is_some() && asked.end("i-1").is_none(), "each answer is one");
-        assert!(asked.begin("i-more", &record, at(59)));
-        assert!(asked.begin("i-late", &record, at(60)), "the first has been waited for long enough");
+        assert_eq!(note(&mut asked, "i-next", 2), Some(true), "one has answered");
+        assert_eq!(note(&mut asked, "i-late", 60), Some(true), "the first have been waited for long enough");
         assert!(asked.end("i-0").is_none());
+    }
+
+    #[test]
+    fn of_one_node_something_is_kept_once_a_minute_whatever_it_says_and_sends() {
+        let mut asked = Asked::default();
+        let mut kept = Vec::new();
+        for second in 0..180 {
+            kept.extend(note(&mut asked, "i-0", second).map(|_| second));
+            // It sends its logs at once, and again and again.
+            let bundles = (0..3).filter(|_| asked.end("i-0").is_some()).count();
+            assert_eq!(bundles, usize::from(kept.last() == Some(&second)));
+        }
+        assert_eq!(kept, [0, 60, 120]);
+    }
+
+    #[test]
+    fn what_could_not_be_kept_is_tried_again_and_those_that_wait_are_few() {
+        let mut asked = Asked::default();
+        assert!((0..WAITING).all(|index| asked.begin(&format!("i-{index}"), at(0))));
+        assert!(!asked.begin("i-more", at(1)) && !asked.begin("i-0", at(1)));
+        asked.failed("i-0");
+        assert!(asked.begin("i-0", at(1)), "at once");
+        assert!(!asked.kept("i-1", None, at(0)), "its logs are there");
+        assert!(asked.begin("i-more", at(1)));
     }
 }

@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations};
-use muster_gateway::{Finding, LogBundle, Notice, NoticeKind, Recorded, Report, Sources, Unavailable};
+use muster_gateway::{Finding, LogBundle, Notice, NoticeKind, Recorded, Report, Sources, Unavailable, Wanted};
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use serde_json::{Value, json};
@@ -256,10 +256,10 @@ impl Sources for Live {
         self.have_said(&node.instance, |claim| Some(json!(said::conditions(claim, &report, now)?))).await
     }
 
-    async fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> bool {
+    async fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> Wanted {
         let now = (self.clock)();
         let record = |claim: &NodeClaim| Record::new(claim, &fatal.code, &said::verdict(fatal), now);
-        let Some(record) = self.claim_of(&node.instance, record) else { return false };
+        let Some(record) = self.claim_of(&node.instance, record) else { return Wanted::No };
         self.records.note(&node.instance, record, now).await
     }
 

@@ -9,10 +9,10 @@
 //! ```
 //!
 //! The slots are all that there is: what is kept is bounded by construction, and whoever keeps it may write to these objects and to
-//! no other.
+//! no other. A NodeClaim has one of them, whatever its node says and however often: it cannot take those of others.
 
 mod place;
 mod record;
 
 pub use self::place::{Place, place};
-pub use self::record::{BUNDLE, LONGEST_BUNDLE, Record, RecordLabel, SLOTS, cleaned, slot};
+pub use self::record::{BUNDLE, LONGEST_BUNDLE, Record, RecordLabel, SLOTS, cleaned, is_slot, slot};

@@ -1,4 +1,5 @@
-//! Which slot a record gets, so that a class that fails again and again does not take the places of all others.
+//! Which slot a record gets, so that neither a class that fails again and again nor a node that says ever other things takes the places
+//! of all others.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +22,16 @@ pub enum Place {
     },
 }
 
-/// The slot of `record`, by what the slots hold: the one that has it, else the first that is empty, else the oldest of the pool and
-/// code that have the most. None if there are no slots.
+/// The slot of `record`, by what the slots hold: the one that has it, else the one that has another of the same NodeClaim, else the
+/// first that is empty, else the oldest of the pool and code that have the most. None if there are no slots.
 #[must_use]
 pub fn place(slots: &[Option<Record>], record: &Record) -> Option<Place> {
     let held = || slots.iter().enumerate().filter_map(|(slot, held)| Some((slot, held.as_ref()?)));
     if let Some((slot, there)) = held().find(|(_, there)| there.is_same(record)) {
         return Some(Place::There { slot, has_bundle: there.bundle_bytes > 0 });
+    }
+    if let Some((slot, _)) = held().find(|(_, there)| there.uid == record.uid) {
+        return Some(Place::At { slot });
     }
     if let Some(slot) = slots.iter().position(Option::is_none) {
         return Some(Place::At { slot });
@@ -70,8 +74,25 @@ mod tests {
         let slots = [None, Some(first.clone())];
         assert_eq!(place(&slots, &first), Some(Place::There { slot: 1, has_bundle: false }));
         assert_eq!(place(&[Some(with_bundle)], &first), Some(Place::There { slot: 0, has_bundle: true }));
-        assert_eq!(place(&slots, &record("1", "a", "KA08", 10)), Some(Place::At { slot: 0 }), "another code is news");
+        assert_eq!(
+            place(&slots, &record("2", "a", "KA07", 10)),
+            Some(Place::At { slot: 0 }),
+            "another NodeClaim is news"
+        );
         assert_eq!(place(&[], &first), None);
+    }
+
+    #[test]
+    fn a_node_has_one_place_whatever_it_says() {
+        let others = ["2", "3"].map(|uid| Some(record(uid, "a", "KA07", 5)));
+        let mut slots = [vec![Some(record("1", "a", "KA07", 10))], others.to_vec(), vec![None]].concat();
+        for index in 0..100 {
+            let new = record("1", "a", &format!("X{index}"), 20 + index);
+            assert_eq!(place(&slots, &new), Some(Place::At { slot: 0 }));
+            slots[0] = Some(new);
+        }
+        assert_eq!(slots[1..3], others);
+        assert_eq!(slots[3], None);
     }
 
     #[test]

@@ -62,6 +62,12 @@ pub fn slot(index: usize) -> String {
     format!("muster-verdict-{index:02}")
 }
 
+/// Whether the ConfigMap of a slot has this name. Anybody may make others, and give them the label.
+#[must_use]
+pub fn is_slot(name: &str) -> bool {
+    (0..SLOTS).any(|index| slot(index) == name)
+}
+
 /// A bundle as it may be kept and shown: text, no control characters but line ends, no secrets that can be told, no longer than
 /// [`LONGEST_BUNDLE`]. Its agent has cleaned it already; whoever keeps it does not rely on that.
 #[must_use]
@@ -122,10 +128,16 @@ impl Record {
         }
     }
 
-    /// Whether both are about one thing.
+    /// Whether both are about one thing: by the UID, because names come again.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, &self.code) == (&other.uid, &other.code)
+    }
+
+    /// Whether its NodeClaim or its Node has this name.
+    #[must_use]
+    pub fn is_on(&self, name: &str) -> bool {
+        self.claim == name || self.node.as_deref() == Some(name)
     }
 
     /// The record that an object holds; none if it is another's, or cannot be read.
@@ -158,6 +170,16 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slot_is_known_by_its_name() {
+        assert!((0..SLOTS).all(|index| is_slot(&slot(index))));
+        for other in
+            ["", "muster-verdict-", "muster-verdict-0", "muster-verdict-20", "muster-verdict-000", "verdict-00"]
+        {
+            assert!(!is_slot(other), "{other}");
+        }
+    }
 
     #[test]
     fn a_record_is_read_as_it_is_written() {

@@ -9,7 +9,7 @@ use std::io::Write;
 use muster_api::likeness;
 
 use self::document::NodesDocument;
-pub(crate) use self::document::{AgentDocument, FaultDocument, StandDocument};
+pub(crate) use self::document::{AgentDocument, FaultDocument, StandDocument, plain, plain_name};
 pub(crate) use self::text::{fault, meanings, span};
 use super::failure::Failure;
 use super::inputs::read_nodes;

@@ -3,6 +3,7 @@
 mod document;
 mod text;
 
+use std::collections::BTreeSet;
 use std::io::{Write, stdin};
 use std::path::PathBuf;
 
@@ -17,11 +18,13 @@ use super::output::{Format, write_document};
 use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::VerdictsSettings;
-use crate::archive::{BUNDLE, Record, RecordLabel};
+use crate::archive::{BUNDLE, Record, RecordLabel, is_slot};
 use crate::manifest::{self, Manifests};
 
 /// Names that are offered when one is not found.
 const SIMILAR: usize = 3;
+/// Namespaces that are named if there is more than one.
+const NAMED: usize = 5;
 
 /// What is kept of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +51,7 @@ pub(crate) fn print(
     }
     progress.clear();
     report(&manifests, &[], stderr);
+    check_namespaces(&maps, cluster.is_some())?;
     let shown = shown(&manifests, maps, name.as_deref())?;
     match (format, &shown) {
         (Format::Table, Shown::All(document)) => out.write_all(text::list(document, *now, palette).as_bytes())?,
@@ -75,9 +79,31 @@ pub(crate) fn shown(manifests: &Manifests, maps: Vec<ConfigMap>, name: Option<&s
     let kept: Vec<Kept> = maps.into_iter().filter_map(Kept::read).collect();
     let document = VerdictsDocument::new(manifests, &kept);
     let Some(name) = name else { return Ok(Shown::All(document)) };
-    let Some(verdict) = document.named(name) else { return Err(not_found(name, &document)) };
-    let bundle = kept.iter().find(|kept| verdict.is_of(&kept.record)).and_then(|kept| kept.bundle.clone());
-    Ok(Shown::One(Box::new(VerdictDetails::new(verdict.clone(), bundle))))
+    let mut named = document.named(name);
+    let Some(verdict) = named.next() else { return Err(not_found(name, &document)) };
+    let bundle = verdict.kept.and_then(|index| kept.get(index)?.bundle.as_deref());
+    Ok(Shown::One(Box::new(VerdictDetails::new(verdict.clone(), named.count(), bundle))))
+}
+
+/// Anybody who may write ConfigMaps somewhere can make such as the controller keeps. It keeps them in one namespace: if there are more,
+/// it is for the user to say which is believed.
+fn check_namespaces(maps: &[ConfigMap], of_cluster: bool) -> Result<(), Failure> {
+    let kept = maps.iter().filter(|map| Kept::is_record(map));
+    let namespaces: BTreeSet<&str> = kept.map(|map| map.metadata.namespace.as_deref().unwrap_or("default")).collect();
+    if namespaces.len() <= 1 {
+        return Ok(());
+    }
+    let names: Vec<String> = namespaces.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+    let more = match namespaces.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let hint = match of_cluster {
+        true => "say where the controller runs: `--namespace NAME`",
+        false => "leave out the ConfigMaps of all namespaces but the controller's",
+    };
+    let names = names.join(", ");
+    Err(Failure::Usage(format!("verdicts are kept in more than one namespace: {names}{more}\n\nhint: {hint}")))
 }
 
 /// Objects of files, and those of them that hold a record: of all other ConfigMaps nothing is wanted.
@@ -103,9 +129,14 @@ fn not_found(name: &str, document: &VerdictsDocument) -> Failure {
 // === impl Kept ===
 
 impl Kept {
+    /// Whether an object is a slot of the controller's, by name and label.
+    fn is_record(map: &ConfigMap) -> bool {
+        let label = map.metadata.labels.as_ref().and_then(|labels| labels.get(RecordLabel::KEY));
+        label.is_some_and(|value| value == RecordLabel::VALUE) && map.metadata.name.as_deref().is_some_and(is_slot)
+    }
+
     fn read(map: ConfigMap) -> Option<Self> {
-        let labels = map.metadata.labels.as_ref()?;
-        if labels.get(RecordLabel::KEY).map(String::as_str) != Some(RecordLabel::VALUE) {
+        if !Self::is_record(&map) {
             return None;
         }
         let record = Record::read(&map.metadata)?;

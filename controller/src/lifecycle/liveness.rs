@@ -2,7 +2,7 @@
 //!
 //! | from | to | at most |
 //! |---|---|---|
-//! | creation | launched | 5 min |
+//! | first try, or what held it back | launched | 5 min |
 //! | launched | registered | 15 min |
 //! | registered | initialized | 15 min, or what the NodePool says |
 //!
@@ -24,7 +24,7 @@ use super::register::name;
 use super::seen::Seen;
 use crate::step::{Call, EventType, Step, Write};
 
-/// How long a launch may take, from the first try that failed. Karpenter's figure.
+/// How long a launch may take, from the first look at the claim that did not launch it. Karpenter's figure.
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How long an instance may take to become a Node. Karpenter's figure.
 pub const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
@@ -58,8 +58,9 @@ pub(super) fn liveness(seen: &Seen<'_>, now: Timestamp) -> Step {
     }
 }
 
-/// Until when the instance is tried for; None if nobody has tried yet: of a thousand claims at once the last ones wait for their
-/// turn, and are not late for that.
+/// Until when the instance is tried for; None if nobody has looked yet: of a thousand claims at once the last ones wait for their
+/// turn, and are not late for that. What is held back (a pause, a breaker) is given up as what fails, so that its pods can go to
+/// other pools.
 pub(super) fn launch_deadline(seen: &Seen<'_>) -> Option<Timestamp> {
     let tried = condition(seen.claim, nodeclaim::LAUNCHED)?;
     Some(after(tried.last_transition_time.0, LAUNCH_TIMEOUT))

@@ -60,6 +60,8 @@ pub struct NodePool {
 pub struct NodeClaim {
     /// Its metadata.
     pub meta: Meta,
+    /// `metadata.uid`: names come again.
+    pub uid: Option<Arc<str>>,
     /// `spec.requirements`.
     pub requirements: Requirements,
     /// `spec.resources.requests`.
@@ -185,6 +187,7 @@ pub(crate) fn node_claim(field: &Field<'_>) -> Decoded<NodeClaim> {
     let requests = spec.read("resources", |resources| resources.read("requests", |amounts| amounts.quantities()))?;
     let mut claim = NodeClaim {
         meta,
+        uid: field.require("metadata")?.shared_at("uid")?,
         requirements: spec.list("requirements", pool_requirement)?.into_iter().collect(),
         requests: requests.flatten().unwrap_or_default(),
         taints: spec.list("taints", taint)?,

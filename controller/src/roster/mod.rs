@@ -34,6 +34,8 @@ pub struct Member {
     pub name: Arc<str>,
     /// Its NodeClaim.
     pub claim: Option<Arc<str>>,
+    /// The UID of that, if the input says it.
+    pub uid: Option<Arc<str>>,
     /// Its Node, if that is in the input or the claim names it.
     pub node: Option<Arc<str>>,
     /// Its NodePool.
@@ -138,6 +140,7 @@ impl Member {
         Self {
             name: node_name.clone().unwrap_or_else(|| Arc::clone(&claim.meta.name)),
             claim: Some(Arc::clone(&claim.meta.name)),
+            uid: claim.uid.clone(),
             pool: label(labels::NODEPOOL),
             class: Some(Arc::clone(&claim.class.name)),
             instance_type: label(labels::INSTANCE_TYPE),
@@ -157,6 +160,7 @@ impl Member {
         Self {
             name: Arc::clone(&node.meta.name),
             claim: None,
+            uid: None,
             node: Some(Arc::clone(&node.meta.name)),
             pool: label(labels::NODEPOOL),
             class: None,

@@ -90,15 +90,16 @@ impl Stand {
         if let Some(going) = held(nodeclaim::DISRUPTION_REASON).or_else(|| held(nodeclaim::INTERRUPTED)) {
             return Self::new(Phase::Disrupting, since(going), Some(going));
         }
-        let Some(launched) = held(nodeclaim::LAUNCHED) else {
-            let created = moment(claim.meta.created.as_deref());
-            return Self::new(Phase::Launching, created, open(nodeclaim::LAUNCHED));
-        };
-        let Some(registered) = held(nodeclaim::REGISTERED) else {
-            return Self::new(Phase::Launched, since(launched), open(nodeclaim::REGISTERED));
-        };
+        // The last of them is the word: objects that were written by hand often have no other.
         let Some(initialized) = held(nodeclaim::INITIALIZED) else {
-            return Self::new(Phase::Registered, since(registered), open(nodeclaim::INITIALIZED));
+            return match (held(nodeclaim::REGISTERED), held(nodeclaim::LAUNCHED)) {
+                (Some(registered), _) => Self::new(Phase::Registered, since(registered), open(nodeclaim::INITIALIZED)),
+                (None, Some(launched)) => Self::new(Phase::Launched, since(launched), open(nodeclaim::REGISTERED)),
+                (None, None) => {
+                    let created = moment(claim.meta.created.as_deref());
+                    Self::new(Phase::Launching, created, open(nodeclaim::LAUNCHED))
+                }
+            };
         };
         match node {
             None => Self::new(Phase::Initialized, since(initialized), None),

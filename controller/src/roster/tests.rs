@@ -102,6 +102,12 @@ fn a_claim_and_its_node_are_one_by_the_instance_whatever_the_node_is_called() {
 }
 
 #[test]
+fn a_member_has_the_uid_of_its_claim() {
+    let all = read(&[claim("a", ", uid: 5b0c", &[]), node("theirs", ", uid: 7d1e", "True KubeletReady 25")]);
+    assert_eq!(all.iter().map(|member| member.uid.as_deref()).collect::<Vec<_>>(), [Some("5b0c"), None]);
+}
+
+#[test]
 fn an_agent_is_expected_speaks_is_there_and_falls_silent() {
     let agent = |meta: &str, conditions: &[&str]| {
         let all = read(&[claim("a", meta, conditions)]);

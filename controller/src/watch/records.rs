@@ -6,12 +6,16 @@ use kube::api::ListParams;
 
 use super::connection::connect;
 use super::error::{ClusterError, root_cause};
-use crate::archive::RecordLabel;
+use crate::archive::{RecordLabel, SLOTS};
 
-/// Reads all of it, in the order of names; `context` is that of the kubeconfig, and no namespace is all of them.
+/// Objects that are read at most. Anybody may put the label on theirs, and a bundle may be as large as a ConfigMap.
+const MOST: usize = 5 * SLOTS;
+
+/// Reads all that looks like it, in the order of names; `context` is that of the kubeconfig, and no namespace is all of them. Whether it
+/// is the controller's is for the caller to judge.
 ///
 /// # Errors
-/// A kubeconfig that cannot be used, a server that does not answer or refuses.
+/// A kubeconfig that cannot be used, a server that does not answer or refuses, far more objects than the controller keeps.
 pub async fn read_records(context: Option<&str>, namespace: Option<&str>) -> Result<Vec<ConfigMap>, ClusterError> {
     let client = connect(context).await?;
     let maps: Api<ConfigMap> = match namespace {
@@ -19,9 +23,21 @@ pub async fn read_records(context: Option<&str>, namespace: Option<&str>) -> Res
         None => Api::all(client),
     };
     let label = format!("{}={}", RecordLabel::KEY, RecordLabel::VALUE);
-    // No more than a few dozen: they are not read page by page.
-    let found = maps.list(&ListParams::default().labels(&label)).await;
-    Ok(found.map_err(|error| failed(&error, namespace))?.items)
+    let most = u32::try_from(MOST).unwrap_or(u32::MAX);
+    let found = maps.list(&ListParams::default().labels(&label).limit(most)).await;
+    let found = found.map_err(|error| failed(&error, namespace))?;
+    if found.metadata.continue_.is_some_and(|token| !token.is_empty()) {
+        let hint = match namespace {
+            Some(namespace) => {
+                format!("remove those in namespace `{namespace}` that are not called `muster-verdict-…`")
+            }
+            None => "say with `--namespace` where the controller runs".to_owned(),
+        };
+        let reason =
+            format!("more than {MOST} `configmaps` have the label `{label}`, and the controller keeps {SLOTS}");
+        return Err(ClusterError::Server { reason, hint });
+    }
+    Ok(found.items)
 }
 
 fn failed(error: &kube::Error, namespace: Option<&str>) -> ClusterError {

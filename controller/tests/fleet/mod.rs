@@ -70,7 +70,12 @@ fn an_existing_node_is_explained_with_what_its_agent_says() {
 
 /// The same of a fleet of which something is kept.
 fn kept(arguments: &[&str]) -> String {
-    succeeds(&[arguments, &["-f", "-", "--now", NOW]].concat(), &format!("{FLEET}---\n{RECORDS}"))
+    asked_of(arguments, RECORDS)
+}
+
+/// The same of a fleet of which this is kept.
+fn asked_of(arguments: &[&str], records: &str) -> String {
+    succeeds(&[arguments, &["-f", "-", "--now", NOW]].concat(), &format!("{FLEET}---\n{records}"))
 }
 
 #[test]
@@ -93,6 +98,77 @@ fn one_verdict_is_printed_with_the_logs_that_are_kept_of_it() {
     assert_eq!((&document["kind"], &document["code"]), (&"Verdict".into(), &"KA07".into()));
     assert!(document["bundle"].as_str().unwrap().contains("=== journal of kubelet"));
     assert_eq!(json(&kept(&["verdicts", "gpu-w5n8c", "-o", "json"]))["bundle"], Value::Null);
+}
+
+#[test]
+fn a_name_that_comes_again_has_no_logs_of_an_instance_of_before() {
+    let of_before = RECORDS
+        .replace("5b0c92d4-general-9c4tw", "0a11d2e6-general-9c4tw")
+        .replace("2026-11-23T06:10:17Z\", \"bundleBytes", "2026-11-23T05:10:17Z\", \"bundleBytes");
+    let document = json(&asked_of(&["verdicts", "-o", "json"], &of_before));
+    let of_name: Vec<(Value, Value)> = document["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|verdict| verdict["nodeClaim"] == "general-9c4tw")
+        .map(|verdict| (verdict["phase"].clone(), verdict["bundleBytes"].clone()))
+        .collect();
+    let expected: [(Value, Value); 2] = [("Terminating".into(), 0.into()), (Value::Null, 2100.into())];
+    assert_eq!(of_name, expected);
+    let text = asked_of(&["verdicts", "general-9c4tw"], &of_before);
+    assert!(text.contains("No logs of it are kept") && !text.contains("journal of kubelet"), "{text}");
+    assert!(text.contains("\n  the latest of 2 verdicts on that name\n"), "{text}");
+    let one = json(&asked_of(&["verdicts", "general-9c4tw", "-o", "json"], &of_before));
+    assert_eq!((&one["namesakes"], &one["bundle"], &one["imageID"]), (&1.into(), &Value::Null, &Value::Null));
+
+    // Of two that are gone the later one is shown, with its own logs.
+    let again = of_before.replace("general-9c4tw\", \"uid\": \"0a11d2e6", "gpu-w5n8c\", \"uid\": \"0a11d2e6");
+    let one = json(&asked_of(&["verdicts", "gpu-w5n8c", "-o", "json"], &again));
+    assert_eq!((&one["code"], &one["namesakes"], &one["bundle"]), (&"ZZ99".into(), &1.into(), &Value::Null));
+    let later = again.replace("2026-11-23T05:10:17Z", "2026-11-23T05:20:17Z");
+    let one = json(&asked_of(&["verdicts", "gpu-w5n8c", "-o", "json"], &later));
+    assert_eq!((&one["code"], &one["namesakes"]), (&"KA07".into(), &1.into()));
+    assert!(one["bundle"].as_str().unwrap().contains("=== journal of kubelet"));
+}
+
+#[test]
+fn a_record_of_a_node_claim_that_is_there_is_not_of_one_that_is_gone() {
+    // Its agent has said something else since.
+    let other = RECORDS.replace("\"code\": \"KA07\"", "\"code\": \"UD12\"");
+    let document = json(&asked_of(&["verdicts", "-o", "json"], &other));
+    let verdicts = document["verdicts"].as_array().unwrap();
+    let earlier = verdicts.iter().find(|verdict| verdict["code"] == "UD12").unwrap();
+    assert_eq!((&earlier["nodeClaim"], &earlier["phase"]), (&"general-9c4tw".into(), &"Terminating".into()));
+    assert_eq!((&document["summary"]["verdicts"], &document["summary"]["standing"]), (&4.into(), &3.into()));
+}
+
+#[test]
+fn what_anybody_can_write_is_not_believed_and_commands_no_terminal() {
+    // The label alone is not enough.
+    let named_otherwise = RECORDS.replace("muster-verdict-01", "muster-verdict-21");
+    assert!(!asked_of(&["verdicts"], &named_otherwise).contains("ZZ99"));
+    // Nor are slots in two namespaces.
+    let elsewhere =
+        RECORDS.replace("muster-verdict-01\n  namespace: muster\n", "muster-verdict-01\n  namespace: tenant\n");
+    assert_ne!(elsewhere, RECORDS);
+    let message = fails(2, &["verdicts", "-f", "-"], &elsewhere);
+    let expected =
+        "error: verdicts are kept in more than one namespace: `muster`, `tenant`\n\nhint: leave out the ConfigMaps";
+    assert!(message.contains(expected), "{message}");
+    let commands = RECORDS
+        .replace("something that only", r"some\u001b[2Jthing\u009b that\nonly")
+        .replace("ask it", r"ask\u001b]0;it")
+        .replace("\"gpu\", \"class\"", r#""g\u001bp\nu", "class""#);
+    let text = asked_of(&["verdicts", "gpu-w5n8c"], &commands);
+    assert!(text.contains("some\u{fffd}[2Jthing\u{fffd} that\n    only a newer agent knows"), "{text}");
+    assert!(text.contains("ask\u{fffd}]0;it") && text.contains("nodepool g\u{fffd}p\u{fffd}u"), "{text}");
+    let all = [asked_of(&["verdicts"], &commands), asked_of(&["verdicts", "-o", "json"], &commands)];
+    for shown in all {
+        assert!(!shown.contains(|letter: char| letter.is_control() && letter != '\n'), "{shown:?}");
+    }
+    let logs = RECORDS.replace("bundle.txt: |\n", "bundle.txt: \"lines\\x1b[2J\\tof\\na log\"\n  other.txt: |\n");
+    let text = asked_of(&["verdicts", "general-9c4tw"], &logs);
+    assert!(text.ends_with("\nlines\u{fffd}[2J\tof\na log\n"), "{text:?}");
 }
 
 #[test]

@@ -219,3 +219,20 @@ async fn who_fails_is_asked_for_its_logs_once_for_each_verdict_if_they_are_wante
     talk.report(2).await;
     talk.kept(2).await;
 }
+
+#[tokio::test]
+async fn a_verdict_that_could_not_be_looked_at_is_looked_at_with_the_next_report() {
+    let world = World::start().await;
+    world.memory.state(|state| (state.wants_logs_of, state.asks_again) = (Some(A.to_owned()), true));
+    let node = Node::enrolled(A, &world).await;
+    let mut talk = Talk::open(&node, &world).await;
+    assert!(matches!(talk.hear().await, Hear::Configuration(_)));
+    talk.say(fatal(1, "KA07")).await;
+    talk.kept(1).await;
+    world.memory.until(|state| state.fatal.len() == 1).await;
+    world.memory.state(|state| state.asks_again = false);
+    talk.say(fatal(2, "KA07")).await;
+    talk.kept(2).await;
+    assert!(matches!(talk.hear().await, Hear::SendBundle(_)));
+    assert_eq!(world.memory.state(|state| state.fatal.len()), 2);
+}

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use jiff::{SignedDuration, Timestamp};
 use muster_gateway::{
     Access, Authority, Finding, Gateway, Limits, LogBundle, Material, Notice, Operators, Pair, Question, Recorded,
-    Refusals, Report, Sources, Unanswered, Unavailable, serve,
+    Refusals, Report, Sources, Unanswered, Unavailable, Wanted, serve,
 };
 use muster_link::document::Certificates;
 use muster_link::sts::SignedRequest;
@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(crate) questions: Vec<Question>,
     /// Of whom the logs are wanted.
     pub(crate) wants_logs_of: Option<String>,
+    /// Whether it cannot be said of whom they are.
+    pub(crate) asks_again: bool,
     /// What was fatal, by node and code.
     pub(crate) fatal: Vec<(String, String)>,
     /// Whom each node said last that it believes.
@@ -189,11 +191,15 @@ impl Sources for Memory {
         })
     }
 
-    async fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> bool {
+    async fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> Wanted {
         self.state(|state| {
             state.fatal.push((node.instance.clone(), fatal.code.clone()));
             state.wrote();
-            state.wants_logs_of.as_ref() == Some(&node.instance)
+            match state.wants_logs_of.as_ref() == Some(&node.instance) {
+                _ if state.asks_again => Wanted::AskAgain,
+                true => Wanted::Yes,
+                false => Wanted::No,
+            }
         })
     }
 

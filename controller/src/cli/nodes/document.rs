@@ -8,6 +8,20 @@ use crate::roster::{Agent, Fault, Member, Phase, Stand};
 const API_VERSION: &str = "muster.dev/v1";
 const KIND: &str = "Nodes";
 
+/// Text that nodes, and whoever may write to their objects, have written, as it may stand on a terminal: a control character is a command
+/// to that. Line ends and tabs stay.
+pub(crate) fn plain(text: &str) -> String {
+    let is_layout = |letter: char| matches!(letter, '\n' | '\t');
+    let shown =
+        |letter: char| if letter.is_control() && !is_layout(letter) { char::REPLACEMENT_CHARACTER } else { letter };
+    text.chars().map(shown).collect()
+}
+
+/// The same of what is no text but a name, and has one line: no row is added to a table by what a cell says.
+pub(crate) fn plain_name(text: &str) -> String {
+    plain(text).replace(['\n', '\t'], "\u{fffd}")
+}
+
 /// `kind: Nodes`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -122,9 +136,9 @@ impl NodesDocument {
 impl NodeDocument {
     pub(crate) fn new(member: &Member, now: Timestamp) -> Self {
         let Member { name, claim, node, pool, class, instance_type, zone, capacity_type, provider_id, .. } = member;
-        let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(ToString::to_string);
+        let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().map(plain_name);
         Self {
-            name: name.to_string(),
+            name: plain_name(name),
             node_claim: text(claim),
             node: text(node),
             node_pool: text(pool),
@@ -150,8 +164,8 @@ impl StandDocument {
             phase: phase.name(),
             phase_since: written(*since),
             phase_seconds: since.map(|since| now.duration_since(since).as_secs().max(0)),
-            phase_reason: reason.as_ref().map(ToString::to_string),
-            phase_message: message.as_ref().map(ToString::to_string),
+            phase_reason: reason.as_deref().map(plain_name),
+            phase_message: message.as_deref().map(plain),
         }
     }
 }
@@ -163,9 +177,9 @@ impl AgentDocument {
         let Agent { state, stage, since, message, heard } = agent;
         Self {
             state: state.name(),
-            stage: stage.as_ref().map(ToString::to_string),
+            stage: stage.as_deref().map(plain_name),
             since: written(*since),
-            message: message.as_ref().map(ToString::to_string),
+            message: message.as_deref().map(plain),
             heard: written(*heard),
         }
     }
@@ -177,16 +191,30 @@ impl FaultDocument {
     pub(crate) fn new(fault: &Fault) -> Self {
         let Fault { code, since, message, title, cause, fix } = fault;
         Self {
-            code: code.to_string(),
+            code: plain_name(code),
             since: written(*since),
-            message: message.as_ref().map(ToString::to_string),
+            message: message.as_deref().map(plain),
             title: *title,
             cause: *cause,
-            fix: fix.as_ref().map(ToString::to_string),
+            fix: fix.as_deref().map(plain),
         }
     }
 }
 
 fn written(moment: Option<Timestamp>) -> Option<String> {
     moment.map(|moment| moment.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_commands_no_terminal() {
+        assert_eq!(plain("ordinary, ünïcode\tand\nlines"), "ordinary, ünïcode\tand\nlines");
+        assert_eq!(plain("\u{1b}[2J\r\u{7}\u{9b}x\u{7f}"), "\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}x\u{fffd}");
+        assert_eq!(plain_name("a\nb\tc\u{1b}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
+        let fault = FaultDocument::new(&Fault::new("ZZ99", "\u{1b}]0;title; fix: \u{9b}31m", None));
+        assert_eq!((fault.message.as_deref(), fault.fix.as_deref()), (Some("\u{fffd}]0;title"), Some("\u{fffd}31m")));
+    }
 }

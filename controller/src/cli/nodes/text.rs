@@ -155,16 +155,18 @@ pub(crate) fn meanings<'v>(all: impl Iterator<Item = (&'v FaultDocument, &'v str
 /// A verdict, those that it is about, and what to do.
 pub(crate) fn fault(verdict: &FaultDocument, names: &str, palette: Palette) -> String {
     let FaultDocument { code, since: _, message, title, cause, fix } = verdict;
+    // A further line stands below its first, and not as one of ours.
+    let indented = |text: &str| text.replace('\n', "\n    ");
     let title = title.map(|title| format!(" {title}")).unwrap_or_default();
     let mut text = format!("  {}{title}: {names}\n", palette.bad(code));
     if let Some(line) = message {
-        let _ = writeln!(text, "    {line}");
+        let _ = writeln!(text, "    {}", indented(line));
     }
     if let Some(line) = cause {
         let _ = writeln!(text, "    cause: {line}");
     }
     if let Some(line) = fix {
-        let _ = writeln!(text, "    {}: {line}", palette.advice("fix"));
+        let _ = writeln!(text, "    {}: {}", palette.advice("fix"), indented(line));
     }
     text
 }

@@ -1,11 +1,11 @@
 //! Verdicts as programs read them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::super::nodes::FaultDocument;
+use super::super::nodes::{FaultDocument, plain, plain_name};
 use super::Kept;
 use crate::archive::Record;
 use crate::manifest::Manifests;
@@ -29,6 +29,12 @@ pub(crate) struct VerdictsDocument {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct VerdictDocument {
+    /// The UID of its NodeClaim: by the name alone, the logs could be those of an instance of before.
+    #[serde(skip)]
+    pub(super) uid: Option<String>,
+    /// What is kept of it: which of all that is kept.
+    #[serde(skip)]
+    pub(super) kept: Option<usize>,
     pub(super) node_claim: String,
     pub(super) node: Option<String>,
     pub(super) node_pool: Option<String>,
@@ -41,7 +47,7 @@ pub(super) struct VerdictDocument {
     pub(super) image_id: Option<String>,
     #[serde(flatten)]
     pub(super) fault: FaultDocument,
-    /// Part of its life of the node; none if its NodeClaim is gone.
+    /// The part of its life at which the node is; none if its NodeClaim is gone.
     pub(super) phase: Option<&'static str>,
     /// Bytes of the bundle that is kept; 0 if there is none.
     pub(super) bundle_bytes: usize,
@@ -77,6 +83,8 @@ pub(crate) struct VerdictDetails {
     kind: &'static str,
     #[serde(flatten)]
     pub(super) verdict: VerdictDocument,
+    /// Other verdicts that there are on what has that name, none of them later.
+    pub(super) namesakes: usize,
     pub(super) bundle: Option<String>,
 }
 
@@ -85,13 +93,18 @@ pub(crate) struct VerdictDetails {
 impl VerdictsDocument {
     /// Those that stand at NodeClaims, and those that are kept; the latest first.
     pub(super) fn new(manifests: &Manifests, kept: &[Kept]) -> Self {
-        let standing: Vec<VerdictDocument> = members(manifests).iter().filter_map(VerdictDocument::standing).collect();
-        let mut verdicts: Vec<VerdictDocument> =
-            standing.into_iter().map(|verdict| verdict.with_record(kept.iter().map(|kept| &kept.record))).collect();
-        let count_standing = verdicts.len();
-        let gone = kept.iter().map(|kept| &kept.record).filter(|record| !verdicts.iter().any(|it| it.is_of(record)));
-        let gone: Vec<VerdictDocument> = gone.map(VerdictDocument::kept).collect();
-        verdicts.extend(gone);
+        let members = members(manifests);
+        let standing = members.iter().filter_map(VerdictDocument::standing);
+        let mut verdicts: Vec<VerdictDocument> = standing.map(|verdict| verdict.with_record(kept)).collect();
+        // A verdict may be taken back, or another take its place, while the NodeClaim stands.
+        let phase_of: BTreeMap<&str, &'static str> =
+            members.iter().filter_map(|member| Some((member.uid.as_deref()?, member.stand.phase.name()))).collect();
+        let others = kept.iter().enumerate().filter(|(_, one)| !verdicts.iter().any(|it| it.is_of(&one.record)));
+        let others = others.map(|(index, Kept { record, .. })| {
+            VerdictDocument::kept(index, record, phase_of.get(record.uid.as_str()).copied())
+        });
+        let others: Vec<VerdictDocument> = others.collect();
+        verdicts.extend(others);
         verdicts.sort_by(|a, b| {
             let key = |it: &VerdictDocument| std::cmp::Reverse(it.at());
             key(a)
@@ -103,16 +116,16 @@ impl VerdictsDocument {
         stopped.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
         let summary = Summary {
             verdicts: verdicts.len(),
-            standing: count_standing,
+            standing: verdicts.iter().filter(|it| it.phase.is_some()).count(),
             bundles: verdicts.iter().filter(|it| it.bundle_bytes > 0).count(),
             stopped: stopped.len(),
         };
         Self { api_version: API_VERSION, kind: "Verdicts", verdicts, stopped, summary }
     }
 
-    /// The latest on a NodeClaim or node of that name.
-    pub(super) fn named(&self, name: &str) -> Option<&VerdictDocument> {
-        self.verdicts.iter().find(|it| it.node_claim == name || it.node.as_deref() == Some(name))
+    /// Those on NodeClaims and nodes of that name, the latest first.
+    pub(super) fn named(&self, name: &str) -> impl Iterator<Item = &VerdictDocument> {
+        self.verdicts.iter().filter(move |it| it.node_claim == name || it.node.as_deref() == Some(name))
     }
 
     /// Every name that [`Self::named`] knows.
@@ -125,8 +138,10 @@ impl VerdictsDocument {
 
 impl VerdictDocument {
     fn standing(member: &Member) -> Option<Self> {
-        let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(ToString::to_string);
+        let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().map(plain_name);
         Some(Self {
+            uid: member.uid.as_ref().map(ToString::to_string),
+            kept: None,
             node_claim: text(&member.claim)?,
             node: text(&member.node),
             node_pool: text(&member.pool),
@@ -141,36 +156,44 @@ impl VerdictDocument {
         })
     }
 
-    fn kept(record: &Record) -> Self {
-        let Record {
-            claim, uid: _, node, pool, class, instance_type, zone, provider_id, image_id, code, message, ..
-        } = record;
+    /// Of a record that stands at `index` among all that is kept.
+    fn kept(index: usize, record: &Record, phase: Option<&'static str>) -> Self {
+        let Record { claim, uid, node, pool, class, instance_type, zone, provider_id, image_id, code, message, .. } =
+            record;
+        let text = |text: &Option<String>| text.as_deref().map(plain_name);
         Self {
-            node_claim: claim.clone(),
-            node: node.clone(),
-            node_pool: pool.clone(),
-            node_class: Some(class.clone()).filter(|class| !class.is_empty()),
-            instance_type: instance_type.clone(),
-            zone: zone.clone(),
-            provider_id: provider_id.clone(),
-            image_id: image_id.clone(),
+            uid: Some(uid.clone()),
+            kept: Some(index),
+            node_claim: plain_name(claim),
+            node: text(node),
+            node_pool: text(pool),
+            node_class: Some(plain_name(class)).filter(|class| !class.is_empty()),
+            instance_type: text(instance_type),
+            zone: text(zone),
+            provider_id: text(provider_id),
+            image_id: text(image_id),
             fault: FaultDocument::new(&Fault::new(code, message, record.at)),
-            phase: None,
+            phase,
             bundle_bytes: record.bundle_bytes,
         }
     }
 
     /// The same with what is kept of it.
-    fn with_record<'r>(self, mut records: impl Iterator<Item = &'r Record>) -> Self {
-        match records.find(|record| self.is_of(record)) {
-            Some(record) => Self { bundle_bytes: record.bundle_bytes, image_id: record.image_id.clone(), ..self },
+    fn with_record(self, all: &[Kept]) -> Self {
+        match all.iter().enumerate().find(|(_, kept)| self.is_of(&kept.record)) {
+            Some((index, Kept { record, .. })) => Self {
+                kept: Some(index),
+                bundle_bytes: record.bundle_bytes,
+                image_id: record.image_id.as_deref().map(plain_name),
+                ..self
+            },
             None => self,
         }
     }
 
-    /// Whether a record is about the same. Names of NodeClaims end in what chance has made.
-    pub(super) fn is_of(&self, record: &Record) -> bool {
-        self.node_claim == record.claim && self.fault.code == record.code
+    /// Whether a record is about the same: as [`Record::is_same`], because names come again.
+    fn is_of(&self, record: &Record) -> bool {
+        self.uid.as_deref() == Some(record.uid.as_str()) && self.fault.code == record.code
     }
 
     fn at(&self) -> Option<Timestamp> {
@@ -188,8 +211,8 @@ impl StoppedDocument {
         Some(Self {
             kind: class.kind,
             name: class.name.to_string(),
-            reason: stopped.reason.to_string(),
-            message: stopped.message.to_string(),
+            reason: plain_name(&stopped.reason),
+            message: plain(&stopped.message),
             since: stopped.since.as_ref().map(ToString::to_string),
         })
     }
@@ -198,7 +221,7 @@ impl StoppedDocument {
 // === impl VerdictDetails ===
 
 impl VerdictDetails {
-    pub(super) fn new(verdict: VerdictDocument, bundle: Option<String>) -> Self {
-        Self { api_version: API_VERSION, kind: "Verdict", verdict, bundle }
+    pub(super) fn new(verdict: VerdictDocument, namesakes: usize, bundle: Option<&str>) -> Self {
+        Self { api_version: API_VERSION, kind: "Verdict", verdict, namesakes, bundle: bundle.map(plain) }
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn list(document: &VerdictsDocument, now: Timestamp, palette: Palette
 
 /// One, with its logs.
 pub(super) fn one(details: &VerdictDetails, now: Timestamp, palette: Palette) -> String {
-    let VerdictDetails { verdict, bundle, .. } = details;
+    let VerdictDetails { verdict, namesakes, bundle, .. } = details;
     let mut text = String::new();
     let _ = writeln!(text, "{}", palette.strong(format!("NodeClaim {}", verdict.node_claim)));
     let when = verdict.fault.since.as_ref().map(|since| format!("{since}, {} ago", age(&verdict.fault, now)));
@@ -72,6 +72,9 @@ pub(super) fn one(details: &VerdictDetails, now: Timestamp, palette: Palette) ->
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     let _ = writeln!(text, "  {}", facts.join(", "));
+    if *namesakes > 0 {
+        let _ = writeln!(text, "  the latest of {} verdicts on that name", namesakes + 1);
+    }
     text.push_str(&fault(&verdict.fault, when.as_deref().unwrap_or("nobody knows when"), palette));
     match bundle {
         Some(bundle) => {
