@@ -34,6 +34,9 @@ pub struct Limits {
     pub enrolments: usize,
     /// The least time between two reports of a node that are kept.
     pub report_interval: Duration,
+    /// Tokens of operators that the API server is asked about in a second, whoever asks: one that reviews for strangers has less
+    /// time for the leader.
+    pub reviews_per_second: u32,
 }
 
 impl Default for Limits {
@@ -51,6 +54,7 @@ impl Default for Limits {
             nonces: 16_384,
             enrolments: 200,
             report_interval: Duration::from_millis(500),
+            reviews_per_second: 20,
         }
     }
 }

@@ -105,7 +105,7 @@ pub async fn serve<S: Sources, O: Operators>(
         clock,
     };
     let gate = Arc::new(Gate { sources, policy, refusals: refusals.clone() });
-    let reception = Reception::new(Arc::clone(&operators), refusals.clone());
+    let reception = Reception::new(Arc::clone(&operators), refusals.clone(), limits.reviews_per_second);
     let reports = Reports {
         gate: Arc::clone(&gate),
         streams: Streams::default(),

@@ -21,8 +21,6 @@ use crate::sources::Unavailable;
 
 /// Tokens that the API server is asked about at once: anybody who reaches the port can have it asked.
 const REVIEWS: usize = 8;
-/// And in a second, whoever asks: an API server that reviews for strangers has less time for the leader.
-const REVIEWS_PER_SECOND: u32 = 20;
 /// Answers that are worked out at once: each is a plan for the whole cluster.
 const ANSWERS: usize = 1;
 /// How long a caller waits for its turn.
@@ -89,27 +87,33 @@ pub(crate) struct Reception<S> {
 }
 
 /// What was asked of the API server in this second.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rate {
+    most: u32,
     since: Option<Instant>,
     count: u32,
 }
 
 impl Rate {
+    const fn of(most: u32) -> Self {
+        Self { most, since: None, count: 0 }
+    }
+
     /// Takes note of a review, unless there were too many in this second.
     fn admits(&mut self, now: Instant) -> bool {
         let is_past = self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(1));
         if is_past {
-            *self = Self { since: Some(now), count: 0 };
+            *self = Self { since: Some(now), count: 0, ..*self };
         }
-        self.count += 1;
-        self.count <= REVIEWS_PER_SECOND
+        self.count = self.count.saturating_add(1);
+        self.count <= self.most
     }
 }
 
 impl<S: Operators> Reception<S> {
-    pub(crate) fn new(sources: Arc<S>, refusals: Refusals) -> Self {
-        Self { sources, refusals, reviews: Semaphore::new(REVIEWS), rate: Mutex::default() }
+    /// With at most so many reviews in a second.
+    pub(crate) fn new(sources: Arc<S>, refusals: Refusals, per_second: u32) -> Self {
+        Self { sources, refusals, reviews: Semaphore::new(REVIEWS), rate: Mutex::new(Rate::of(per_second)) }
     }
 
     /// Whether somebody may call the RPC at `path`: by the token, whatever key they come with. Whoever speaks for a node speaks for
@@ -254,8 +258,8 @@ mod tests {
 
     #[tokio::test]
     async fn tokens_are_reviewed_at_a_rate() {
-        let (mut rate, now) = (Rate::default(), Instant::now());
-        assert!((0..REVIEWS_PER_SECOND).all(|_| rate.admits(now)) && !rate.admits(now));
+        let (mut rate, now) = (Rate::of(20), Instant::now());
+        assert!((0..20).all(|_| rate.admits(now)) && !rate.admits(now));
         let soon = now + Duration::from_millis(999);
         assert!(!rate.admits(soon) && rate.admits(soon + Duration::from_millis(1)));
     }

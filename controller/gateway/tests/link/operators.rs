@@ -1,6 +1,6 @@
 //! Operators: known by their tokens, for every RPC that is theirs; and nobody else.
 
-use muster_gateway::{Question, Rule, rule};
+use muster_gateway::{Limits, Question, Rule, rule};
 use muster_proto::muster::diagnosis_client::DiagnosisClient;
 use muster_proto::muster::{ExplainNodeRequest, ExplainPodRequest, VerdictsRequest, WhatIfRemovedRequest};
 use tonic::transport::Channel;
@@ -89,4 +89,15 @@ async fn who_has_no_key_may_do_nothing_that_is_a_nodes_with_whatever_token() {
     }
     let unknown = call_with(&Node::anonymous(), &world, "/a.B/C", Vec::new(), Some(TOKENS[0])).await;
     assert_eq!(unknown.unwrap_err().code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn strangers_have_the_api_server_review_no_more_than_so_many_tokens_in_a_second() {
+    let world = World::with(Limits { reviews_per_second: 0, ..Limits::default() }).await;
+    let mut client = DiagnosisClient::new(anonymous(&world).await);
+    let refused = client.verdicts(with(TOKENS[0], VerdictsRequest::default())).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(world.refusals.of("TooManyReviews"), 1);
+    let tokenless = client.verdicts(VerdictsRequest::default()).await.unwrap_err();
+    assert_eq!(tokenless.code(), Code::Unauthenticated, "that is not asked about");
 }

@@ -267,7 +267,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Self {
-        Self::with(Limits { report_interval: std::time::Duration::ZERO, ..Limits::default() }).await
+        let report_interval = std::time::Duration::ZERO;
+        Self::with(Limits { report_interval, reviews_per_second: 1000, ..Limits::default() }).await
     }
 
     pub(crate) async fn with(limits: Limits) -> Self {
