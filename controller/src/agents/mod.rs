@@ -11,6 +11,9 @@
 //!                         └─ keep ────► its conditions AgentReady and NodeVerdict      said (pure)
 //!                                            └─► the leader's stages: initialize, verdict
 //!                         └─ wants_logs, bundle ──► records: slots in the controller's namespace (crate::archive)
+//!
+//!   gateway ──► Operators ─┬─ review ──► TokenReview, SubjectAccessReview
+//!                          └─ answer ◄── Picture, records: by what the commands do (crate::cli)
 //! ```
 //!
 //! Every replica serves agents and writes what they say, with a field manager of its own; what follows from it the leader decides.

@@ -8,8 +8,8 @@
 //!                                            └─► muster verdicts
 //! ```
 //!
-//! The slots are all that there is: what is kept is bounded by construction, and whoever keeps it may write to these objects and to
-//! no other. A NodeClaim has one of them, whatever its node says and however often: it cannot take those of others.
+//! The slots are all that there is: what is kept is bounded by construction, and whoever keeps it may read and change these objects
+//! and no other (to make one, RBAC knows no names). A NodeClaim has one of them, whatever its node says and however often: it cannot take those of others.
 
 mod place;
 mod record;
