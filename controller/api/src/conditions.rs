@@ -103,6 +103,10 @@ pub mod reason {
     pub const LAUNCHES_STOPPED: &str = "LaunchesStopped";
     /// NodeClaim: an operator has paused launches.
     pub const LAUNCHES_PAUSED: &str = "LaunchesPaused";
+    /// NodeClaim: the cloud has refused its launch because there were too many.
+    pub const REQUEST_LIMIT_EXCEEDED: &str = "RequestLimitExceeded";
+    /// NodeClaim: its launch waits for its turn, so that there are not too many.
+    pub const REQUEST_QUEUED: &str = "RequestQueued";
     /// NodeClaim: the user data of its class cannot make a node.
     pub const BOOTSTRAP_INVALID: &str = "BootstrapInvalid";
     /// NodeClaim: the instance has not become a Node in time.

@@ -3,11 +3,15 @@
 //! AWS's limits belong to the account and the region, so other programs draw on them too, and an account may have other
 //! limits than the documented ones. Hence the rate is a guess that adapts: a refusal for its rate halves it and empties the
 //! bucket, and every success raises it a little, up to four times what is documented.
+//!
+//! Whoever would wait too long is told when to come again, each a turn later than the one before: of a thousand launches
+//! none stands in another's way, and each is tried once its turn has come.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use muster_cloud::after;
 
 /// Calls that share a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +57,15 @@ impl Family {
             Self::Eks | Self::Iam => Limit { burst: 10.0, per_second: 5.0 },
         }
     }
+
+    /// How long a call waits for its turn. What is called for each node comes again instead: thousands that wait would keep
+    /// other nodes from being looked at.
+    const fn patience(self) -> Duration {
+        match self {
+            Self::CreateFleet | Self::CreateTags => Duration::from_secs(1),
+            _ => Duration::from_secs(20),
+        }
+    }
 }
 
 /// The rate may rise to so many times the documented one, and fall to this part of it.
@@ -71,33 +84,44 @@ struct Budget {
     /// Below zero are calls that wait.
     tokens: f64,
     at: Timestamp,
+    /// The last turn that somebody was told to come for.
+    promised: Timestamp,
+    /// When the rate was lowered last.
+    lowered: Option<Timestamp>,
 }
 
 // === impl Budgets ===
 
 impl Budgets {
-    /// Takes a call's token. The caller waits as long as is said before it calls; whoever comes later waits longer. If that
-    /// is more than `patience`, nothing is taken.
-    pub fn take(&mut self, family: Family, now: Timestamp, patience: Duration) -> Option<Duration> {
+    /// Takes a call's token. The caller waits as long as is said before it calls; whoever comes later waits longer.
+    ///
+    /// # Errors
+    /// If that is more than a call of the family waits, nothing is taken; in how long to come again.
+    pub fn take(&mut self, family: Family, now: Timestamp) -> Result<Duration, Duration> {
         let budget = self.of(family, now);
         let tokens = budget.tokens - 1.0;
-        let wait = Duration::try_from_secs_f64((-tokens / budget.per_second).max(0.0)).unwrap_or(Duration::MAX);
-        if wait > patience {
-            return None;
+        let wait = duration(-tokens / budget.per_second);
+        if wait <= family.patience() {
+            budget.tokens = tokens;
+            return Ok(wait);
         }
-        budget.tokens = tokens;
-        Some(wait)
+        let turn = duration(1.0 / budget.per_second);
+        budget.promised = after(now, wait).max(after(budget.promised, turn));
+        Err(Duration::try_from(budget.promised.duration_since(now)).unwrap_or(wait))
     }
 
-    /// AWS has refused a call for its rate.
-    pub fn throttled(&mut self, family: Family, now: Timestamp) {
+    /// AWS has refused a call for its rate, which was sent at that moment.
+    pub fn throttled(&mut self, family: Family, sent: Timestamp, now: Timestamp) {
         let least = family.limit().per_second * LEAST;
         let budget = self.of(family, now);
-        // Of many that were on their way together, the first teaches; the others find the bucket empty already.
         if budget.tokens > 0.0 {
             budget.tokens = 0.0;
         }
-        budget.per_second = (budget.per_second / 2.0).max(least);
+        // Of many that were on their way together, one teaches: the others were sent at the rate that is known to be wrong.
+        if budget.lowered.is_none_or(|lowered| lowered <= sent) {
+            budget.per_second = (budget.per_second / 2.0).max(least);
+            budget.lowered = Some(now);
+        }
     }
 
     /// A call went through.
@@ -116,7 +140,8 @@ impl Budgets {
     /// The bucket, filled up to `now`.
     fn of(&mut self, family: Family, now: Timestamp) -> &mut Budget {
         let limit = family.limit();
-        let full = Budget { per_second: limit.per_second, tokens: limit.burst, at: now };
+        let full =
+            Budget { per_second: limit.per_second, tokens: limit.burst, at: now, promised: now, lowered: None };
         let budget = self.0.entry(family).or_insert(full);
         let elapsed = now.duration_since(budget.at).as_secs_f64().max(0.0);
         budget.tokens = budget.per_second.mul_add(elapsed, budget.tokens).min(limit.burst);
@@ -125,46 +150,58 @@ impl Budgets {
     }
 }
 
+/// So many seconds; none if it is less.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PATIENCE: Duration = Duration::from_secs(20);
 
     fn at(milliseconds: i64) -> Timestamp {
         Timestamp::from_millisecond(milliseconds).unwrap()
     }
 
     #[test]
-    fn fifty_at_once_then_five_a_second_then_nobody_waits_that_long() {
+    fn fifty_at_once_then_five_a_second_then_each_comes_in_its_turn() {
         let mut budgets = Budgets::default();
-        let waits: Vec<Option<Duration>> =
-            (0..200).map(|_| budgets.take(Family::CreateFleet, at(0), PATIENCE)).collect();
-        assert_eq!(waits.iter().filter(|wait| **wait == Some(Duration::ZERO)).count(), 50);
-        assert_eq!(waits[50], Some(Duration::from_millis(200)));
-        assert_eq!(waits[149], Some(Duration::from_secs(20)));
-        assert_eq!(waits[150], None);
-        assert_eq!(budgets.take(Family::CreateTags, at(0), PATIENCE), Some(Duration::ZERO), "others have their own");
-        assert_eq!(
-            budgets.take(Family::CreateFleet, at(20_200), PATIENCE),
-            Some(Duration::ZERO),
-            "all have been served"
-        );
+        let answers: Vec<Result<Duration, Duration>> =
+            (0..1000).map(|_| budgets.take(Family::CreateFleet, at(0))).collect();
+        assert!(answers[..50].iter().all(|answer| *answer == Ok(Duration::ZERO)));
+        assert_eq!((answers[50], answers[54]), (Ok(Duration::from_millis(200)), Ok(Duration::from_secs(1))));
+        assert_eq!((answers[55], answers[56]), (Err(Duration::from_millis(1200)), Err(Duration::from_millis(1400))));
+        assert_eq!(answers[999], Err(Duration::from_secs(190)));
+        assert_eq!(budgets.take(Family::CreateTags, at(0)), Ok(Duration::ZERO), "others have their own");
+        for turn in 0..945 {
+            let moment = at(1200 + turn * 200);
+            assert!(budgets.take(Family::CreateFleet, moment).is_ok(), "whoever comes in its turn is let through: {turn}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_all_nodes_together_waits_longer() {
+        let mut budgets = Budgets::default();
+        let waits: Vec<_> = (0..700).map(|_| budgets.take(Family::DescribeEc2, at(0))).collect();
+        assert_eq!(waits[499], Ok(Duration::from_secs(20)));
+        assert!(waits[500].is_err());
     }
 
     #[test]
     fn the_rate_halves_with_refusals_and_rises_with_successes() {
         let mut budgets = Budgets::default();
-        budgets.take(Family::CreateFleet, at(0), PATIENCE);
-        budgets.throttled(Family::CreateFleet, at(0));
+        budgets.take(Family::CreateFleet, at(0)).unwrap();
+        budgets.throttled(Family::CreateFleet, at(0), at(10));
         assert_eq!(budgets.rate(Family::CreateFleet), 2.5);
-        assert_eq!(budgets.take(Family::CreateFleet, at(0), PATIENCE), Some(Duration::from_millis(400)));
-        for _ in 0..100 {
-            budgets.throttled(Family::CreateFleet, at(0));
+        budgets.throttled(Family::CreateFleet, at(5), at(20));
+        assert_eq!(budgets.rate(Family::CreateFleet), 2.5, "it was on its way when the first one was refused");
+        assert_eq!(budgets.take(Family::CreateFleet, at(20)), Ok(Duration::from_millis(400)));
+        for turn in 1..100 {
+            budgets.throttled(Family::CreateFleet, at(20 * turn), at(20 * turn));
         }
         assert_eq!(budgets.rate(Family::CreateFleet), 0.5, "it never stands still");
         for _ in 0..1000 {
-            budgets.succeeded(Family::CreateFleet, at(0));
+            budgets.succeeded(Family::CreateFleet, at(2000));
         }
         assert_eq!(budgets.rate(Family::CreateFleet), 20.0);
     }

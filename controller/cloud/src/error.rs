@@ -1,6 +1,7 @@
 //! What a cloud answers when it does not do what it is asked, and what follows from that.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::launch::{Refusal, Refused};
 
@@ -21,6 +22,14 @@ pub enum CloudError {
     Throttled {
         /// Operation whose limit was met, such as `CreateFleet`.
         operation: String,
+    },
+    /// It was not asked: others come first, so that the cloud's limit is kept.
+    #[error("waits for its turn: the rate of {operation} is limited")]
+    Queued {
+        /// Operation whose turn it is not yet, such as `CreateFleet`.
+        operation: String,
+        /// In how long to ask again.
+        again: Duration,
     },
     /// The controller may not do it.
     #[error("not authorized to perform {action}: {message}")]
@@ -129,6 +138,7 @@ impl CloudError {
                 _ => "InsufficientCapacity",
             },
             Self::Throttled { .. } => "RequestLimitExceeded",
+            Self::Queued { .. } => "RequestQueued",
             Self::Unauthorized { .. } => "Unauthorized",
             Self::TemplateGone => "LaunchTemplateNotFound",
             Self::NotFound { .. } => "NotFound",
@@ -145,10 +155,20 @@ impl CloudError {
             Self::NoCapacity { .. } => Reaction { waits: false, widens: true, ..again },
             Self::Unauthorized { .. } | Self::BadClass { .. } => Reaction { blames_class: true, ..again },
             Self::Throttled { .. }
+            | Self::Queued { .. }
             | Self::Transient { .. }
             | Self::TemplateGone
             | Self::NotFound { .. }
             | Self::AccountLimit { .. } => again,
+        }
+    }
+
+    /// If others come first: in how long to ask again.
+    #[must_use]
+    pub const fn turn(&self) -> Option<Duration> {
+        match self {
+            Self::Queued { again, .. } => Some(*again),
+            _ => None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// Far enough: nobody holds a lease for so long without renewing it.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -34,10 +34,15 @@ impl Fence {
     }
 
     /// Does the work unless, and for as long as, this process may write; nothing if it may not, or not long enough. What
-    /// was sent by then may have been done.
+    /// was sent by then may have been done. Work that outlasts a lease goes on if that is renewed meanwhile.
     pub async fn keep<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let until = self.until()?;
-        timeout_at(until, work).await.ok()
+        let mut fence = self.clone();
+        tokio::select! {
+            // First: whoever was starved past the lease must not begin the next part of the work.
+            biased;
+            () = fence.closes() => None,
+            done = work => Some(done),
+        }
     }
 
     /// Waits until it is open, or `false` if it never will be.

@@ -206,6 +206,13 @@ async fn nothing_is_written_without_the_lease() {
     assert_eq!(fence.keep(async { 1 }).await, None);
     gate.open_until(Instant::now() + Duration::from_secs(10));
     assert_eq!(fence.keep(async { 1 }).await, Some(1));
+    // What outlasts the lease goes on if that is renewed meanwhile.
+    let (done, ()) = tokio::join!(fence.keep(tokio::time::sleep(Duration::from_secs(15))), async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        gate.open_until(Instant::now() + Duration::from_secs(11));
+    });
+    assert_eq!(done, Some(()));
+    gate.open_until(Instant::now() + Duration::from_secs(10));
     // What is on its way when the lease runs out is given up.
     let start = Instant::now();
     assert_eq!(fence.keep(tokio::time::sleep(Duration::from_secs(60))).await, None);

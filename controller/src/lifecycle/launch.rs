@@ -7,6 +7,7 @@
 //!           │                refused, at once)                  ├─► the request failed: later, same token
 //!           └────────────── (else: later) ◄─────────────────────┘
 //! ```
+//! Where too many launch at once each is told its turn, and comes again then.
 //!
 //! The attempt is written before the cloud is asked, so that whoever comes after a crash asks with the same token and gets
 //! the same instance. What is known of it goes to the labels first: the status says that all of this is done.
@@ -189,6 +190,11 @@ fn launched_as(seen: &Seen<'_>, launched: &Launched, now: Timestamp) -> Step {
 
 fn failed(seen: &Seen<'_>, failed: &LaunchError, attempt: u32, now: Timestamp) -> Step {
     let error = &failed.error;
+    if let Some(turn) = error.turn() {
+        let mut draft = Draft::of(seen, now);
+        draft.set(nodeclaim::LAUNCHED, Status::Unknown, error.reason(), &error.to_string());
+        return Step::act(draft.write()).or_sooner(Some(after(now, turn)));
+    }
     let reaction = error.reaction();
     let mut writes = Vec::new();
     if reaction.blames_class {

@@ -59,10 +59,13 @@ pub(super) fn liveness(seen: &Seen<'_>, now: Timestamp) -> Step {
 }
 
 /// Until when the instance is tried for; None if nobody has looked yet: of a thousand claims at once the last ones wait for their
-/// turn, and are not late for that. What is held back (a pause, a breaker) is given up as what fails, so that its pods can go to
-/// other pools.
+/// turn, and are not late for that. Nor are those that the cloud's limits hold up: a claim made anew would wait behind the
+/// others. What is held back (a pause, a breaker) is given up as what fails, so that its pods can go to other pools.
 pub(super) fn launch_deadline(seen: &Seen<'_>) -> Option<Timestamp> {
     let tried = condition(seen.claim, nodeclaim::LAUNCHED)?;
+    if [reason::REQUEST_LIMIT_EXCEEDED, reason::REQUEST_QUEUED].contains(&tried.reason.as_str()) {
+        return None;
+    }
     Some(after(tried.last_transition_time.0, LAUNCH_TIMEOUT))
 }
 

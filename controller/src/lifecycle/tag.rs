@@ -30,7 +30,7 @@ pub(super) fn tag(seen: &Seen<'_>, now: Timestamp) -> Step {
             let tags = [("Name".to_owned(), node), ("karpenter.sh/nodeclaim".to_owned(), seen.name())];
             Step::act([Write::Cloud(Call::Tag { provider_id: id.to_owned(), tags: BTreeMap::from(tags) })])
         }
-        Some(Err(error)) if !error.is_not_found() => Step::until(after(now, WAIT)),
+        Some(Err(error)) if !error.is_not_found() => Step::until(after(now, error.turn().unwrap_or(WAIT))),
         Some(_) => {
             let change = MetaChange::default().annotation(annotations::INSTANCE_TAGGED, "true");
             Step::act([Write::ClaimMeta { name: seen.name(), change }])

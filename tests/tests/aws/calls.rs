@@ -1,10 +1,10 @@
 //! How many calls it takes.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use muster_aws::live::Ec2Cloud;
-use muster_cloud::{Cloud, CloudError};
+use muster_cloud::{Cloud, CloudError, LaunchError};
 
 use crate::fixture::{CONTROLLER, World, request};
 
@@ -19,10 +19,8 @@ async fn calls(world: &World, count: usize) -> BTreeMap<String, usize> {
             let request = request(&format!("c{number}"), 1, &POOLS);
             loop {
                 match cloud.launch(&request).await {
-                    // So many wait for their turn that this one comes back, as a NodeClaim does.
-                    Err(failed) if matches!(failed.error, CloudError::Throttled { .. }) => {
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                    }
+                    // So many come first that this one comes back, as a NodeClaim does.
+                    Err(LaunchError { error: CloudError::Queued { again, .. }, .. }) => tokio::time::sleep(again).await,
                     other => return other,
                 }
             }
@@ -38,7 +36,9 @@ async fn calls(world: &World, count: usize) -> BTreeMap<String, usize> {
     of_each(world, &ids, |cloud, id| async move { drop(cloud.get(&id).await.unwrap()) }).await;
     of_each(world, &ids, |cloud, id| async move {
         let tags = BTreeMap::from([("Name".to_owned(), id.clone())]);
-        cloud.tag(&id, &tags).await.unwrap();
+        while let Err(error) = cloud.tag(&id, &tags).await {
+            tokio::time::sleep(error.turn().expect("it waits for its turn")).await;
+        }
     })
     .await;
     of_each(world, &ids, |cloud, id| async move { cloud.terminate(&id).await.unwrap() }).await;

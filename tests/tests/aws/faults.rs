@@ -92,9 +92,9 @@ async fn a_missing_right_is_named_by_its_action() {
 #[tokio::test]
 async fn throttling_is_waited_out() {
     let world = World::start().await;
-    world.ec2.faults().throttled(Calls::of("CreateFleet").times(3));
+    world.ec2.faults().throttled(Calls::of("CreateFleet").times(2));
     world.launch("x", &POOLS).await;
-    assert_eq!(world.calls("CreateFleet").failed("RequestLimitExceeded").len(), 3);
+    assert_eq!(world.calls("CreateFleet").failed("RequestLimitExceeded").len(), 2);
     assert_eq!(world.ec2.running().len(), 1);
     world.ec2.faults().throttled(Calls::of("CreateFleet"));
     let failed = world.cloud.launch(&request("y", 1, &POOLS)).await.unwrap_err();

@@ -229,8 +229,13 @@ impl Ground {
         // Or those that have to leave their nodes get new ones.
         let pods = Selection::labelled("app=web");
         wait::until_all(self.pods(), pods, SOON, "no pod is left", <[_]>::is_empty).await.unwrap();
-        self.claims().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
-        wait::until_all(self.claims(), Selection::all(), SOON, "no NodeClaim is left", <[_]>::is_empty).await.unwrap();
+        let left = wait::until_some("no NodeClaim is left", SOON, || async {
+            // Again and again: the controller may hear that a node goes before it hears that its pods are gone, and makes a
+            // claim for them.
+            self.claims().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+            Ok(self.claims().list(&ListParams::default()).await?.items.is_empty().then_some(()))
+        });
+        left.await.unwrap();
         wait::until_all(self.nodes(), Selection::all(), SOON, "no Node is left", <[_]>::is_empty).await.unwrap();
         self.cluster().kubectl(&["delete", "nodepool,ec2nodeclass", "--all", "--wait=false"]).await.unwrap();
         wait::until_all(self.classes(), Selection::all(), SOON, "no class is left", <[_]>::is_empty).await.unwrap();

@@ -16,8 +16,6 @@ use crate::refusal::{self, Meaning};
 /// The clock of whoever made the cloud.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// How long a call waits for its turn before it says that there are too many.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How often a call is tried when AWS fails, or does not answer, and how often when it is refused for its rate.
 const TRIES: u32 = 3;
 const TRIES_IF_THROTTLED: u32 = 6;
@@ -41,6 +39,8 @@ pub(super) struct Failure {
     pub(super) code: String,
     /// AWS's words, or why there was no answer.
     pub(super) message: String,
+    /// If it was not sent because others come first: in how long to ask again.
+    turn: Option<Duration>,
 }
 
 // === impl Failure ===
@@ -49,10 +49,17 @@ impl Failure {
     fn of<E: ProvideErrorMetadata + Error + 'static>(operation: &'static str, error: &SdkError<E>) -> Self {
         match error.code() {
             Some(code) => {
-                Self { operation, code: code.to_owned(), message: error.message().unwrap_or("no message").to_owned() }
+                let message = error.message().unwrap_or("no message").to_owned();
+                Self { operation, code: code.to_owned(), message, turn: None }
             }
-            None => Self { operation, code: String::new(), message: causes(error) },
+            None => Self { operation, code: String::new(), message: causes(error), turn: None },
         }
+    }
+
+    /// It was not sent: there are too many of its kind.
+    fn too_many(operation: &'static str, turn: Duration) -> Self {
+        let message = "too many calls wait for their turn".to_owned();
+        Self { operation, code: "RequestLimitExceeded".to_owned(), message, turn: Some(turn) }
     }
 
     pub(super) fn meaning(&self) -> Meaning {
@@ -61,6 +68,10 @@ impl Failure {
 
     /// As the port has it. `about` is what was asked for.
     pub(super) fn into_error(self, about: &str) -> CloudError {
+        if let Some(again) = self.turn {
+            let operation = self.operation.rsplit(':').next().unwrap_or(self.operation).to_owned();
+            return CloudError::Queued { operation, again };
+        }
         if self.code.is_empty() {
             return CloudError::Transient { message: format!("{}: no answer: {}", self.operation, self.message) };
         }
@@ -116,10 +127,12 @@ impl Caller {
     {
         let mut tries = 0;
         let mut refusals = 0;
+        let mut refused: Option<Failure> = None;
         loop {
-            let Some(wait) = self.budgets(|budgets, now| budgets.take(family, now, PATIENCE)) else {
-                let message = "too many calls wait for their turn".to_owned();
-                return Err(Failure { operation, code: "RequestLimitExceeded".to_owned(), message });
+            let wait = match self.budgets(|budgets, now| budgets.take(family, now)) {
+                Ok(wait) => wait,
+                // What AWS itself has said weighs more than what is believed of it.
+                Err(turn) => return Err(refused.unwrap_or_else(|| Failure::too_many(operation, turn))),
             };
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
@@ -127,6 +140,7 @@ impl Caller {
             if let Some(witness) = self.witness.get() {
                 witness.before(operation).await;
             }
+            let sent = self.now();
             let asked = ask().await.map_err(|error| (Failure::of(operation, &error), error));
             if let Some(witness) = self.witness.get() {
                 let ended = match &asked {
@@ -145,11 +159,12 @@ impl Caller {
             };
             match failure.meaning() {
                 Meaning::Throttled => {
-                    self.budgets(|budgets, now| budgets.throttled(family, now));
+                    self.budgets(|budgets, now| budgets.throttled(family, sent, now));
                     refusals += 1;
                     if refusals >= TRIES_IF_THROTTLED {
                         return Err(failure);
                     }
+                    refused = Some(failure);
                 }
                 Meaning::Transient if is_passing(&error) => {
                     tries += 1;

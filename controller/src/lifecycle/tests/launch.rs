@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use muster_api::conditions::nodeclaim;
 use muster_api::{Operator, Requirement, annotations};
 use muster_cloud::{CapacityType, CloudError, InstanceState, LaunchError, Launched, Refusal, Refused};
@@ -209,6 +211,18 @@ fn what_came_of_it() {
             &[
                 "claim x: muster.dev/launch-not-before=1970-01-01T00:02:30Z",
                 "status: Launched=Unknown RequestLimitExceeded: the cloud limits the rate of CreateFleet",
+            ],
+        ),
+        (
+            "A launch whose turn has not come says so once, to whoever looks, and comes again then.",
+            |it| {
+                let (operation, again) = ("CreateFleet".to_owned(), Duration::from_secs(40));
+                fails(it, LaunchError::of_request(CloudError::Queued { operation, again }));
+            },
+            4,
+            &[
+                "status: Launched=Unknown RequestQueued: waits for its turn: the rate of CreateFleet is limited",
+                "look again at 44",
             ],
         ),
         (

@@ -19,17 +19,23 @@ fn timeouts() {
     check(&[
         (
             "A launch that takes too long ends with the last thing that was wrong.",
-            |it| it.judge(nodeclaim::LAUNCHED, Status::Unknown, "RequestLimitExceeded", "too many calls", 0),
+            |it| it.judge(nodeclaim::LAUNCHED, Status::Unknown, "InternalError", "no answer", 0),
             300,
             &[
-                "event LaunchTimeout about x: not launched within 5m; last: RequestLimitExceeded: too many calls",
-                "status: Launched=False LaunchTimeout: not launched within 5m; last: RequestLimitExceeded: too many calls",
+                "event LaunchTimeout about x: not launched within 5m; last: InternalError: no answer",
+                "status: Launched=False LaunchTimeout: not launched within 5m; last: InternalError: no answer",
                 "delete claim x: launch_timeout",
             ],
         ),
         (
             "A launch that had to wait for its turn is not late.",
             |_| {},
+            100_000,
+            &["launch uid-x.1 as a/eu-west-1a/spot"],
+        ),
+        (
+            "Nor is one that the cloud has refused because there were too many.",
+            |it| it.judge(nodeclaim::LAUNCHED, Status::Unknown, "RequestLimitExceeded", "too many calls", 0),
             100_000,
             &["launch uid-x.1 as a/eu-west-1a/spot"],
         ),
@@ -386,6 +392,18 @@ fn tags() {
             },
             100,
             &["look again at 160"],
+        ),
+        (
+            "What waits for its turn is done in its turn.",
+            |it| {
+                it.initialized();
+                it.class.tags_instances = true;
+                it.claim.status.as_mut().unwrap().node_name = Some("node-1".to_owned());
+                let (operation, again) = ("CreateTags".to_owned(), Duration::from_secs(7));
+                it.answers.tag = Some(Err(CloudError::Queued { operation, again }));
+            },
+            100,
+            &["look again at 107"],
         ),
     ]);
 }
