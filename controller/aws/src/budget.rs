@@ -4,10 +4,10 @@
 //! limits than the documented ones. Hence the rate is a guess that adapts: a refusal for its rate halves it and empties the
 //! bucket, and every success raises it a little, up to four times what is documented.
 //!
-//! Whoever would wait too long is told when to come again, each a turn later than the one before: of a thousand launches
-//! none stands in another's way, and each is tried once its turn has come.
+//! Whoever would wait too long has a place in a line, and is told when to come again: of a thousand launches none stands in
+//! another's way, and they are made in the order in which they were asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -74,20 +74,31 @@ const LEAST: f64 = 0.1;
 /// A success raises the rate by this part of the documented one.
 const RISE: f64 = 0.02;
 
+/// Whoever does not come back for so long after their turn has lost their place.
+const LATE: Duration = Duration::from_secs(60);
+
 /// The buckets of all families.
 #[derive(Debug, Clone, Default)]
 pub struct Budgets(BTreeMap<Family, Budget>);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Budget {
     per_second: f64,
     /// Below zero are calls that wait.
     tokens: f64,
     at: Timestamp,
-    /// The last turn that somebody was told to come for.
-    promised: Timestamp,
     /// When the rate was lowered last.
     lowered: Option<Timestamp>,
+    /// Those who were told to come again.
+    line: VecDeque<Place>,
+}
+
+/// A place in a line.
+#[derive(Debug, Clone)]
+struct Place {
+    who: String,
+    /// When they were told to come.
+    turn: Timestamp,
 }
 
 // === impl Budgets ===
@@ -96,18 +107,28 @@ impl Budgets {
     /// Takes a call's token. The caller waits as long as is said before it calls; whoever comes later waits longer.
     ///
     /// # Errors
-    /// If that is more than a call of the family waits, nothing is taken; in how long to come again.
-    pub fn take(&mut self, family: Family, now: Timestamp) -> Result<Duration, Duration> {
+    /// If that is more than a call of the family waits, nothing is taken; in how long to come again. Whoever says who they are
+    /// keeps their place in the line until then, however often they ask.
+    pub fn take(&mut self, family: Family, who: Option<&str>, now: Timestamp) -> Result<Duration, Duration> {
         let budget = self.of(family, now);
-        let tokens = budget.tokens - 1.0;
-        let wait = duration(-tokens / budget.per_second);
+        budget.line.retain(|place| now < after(place.turn, LATE));
+        let place = who.and_then(|who| budget.line.iter().position(|place| place.who == who));
+        let ahead = place.unwrap_or(budget.line.len());
+        let wait = budget.wait(ahead);
         if wait <= family.patience() {
-            budget.tokens = tokens;
+            if let Some(place) = place {
+                budget.line.remove(place);
+            }
+            let wait = budget.wait(0);
+            budget.tokens -= 1.0;
             return Ok(wait);
         }
-        let turn = duration(1.0 / budget.per_second);
-        budget.promised = after(now, wait).max(after(budget.promised, turn));
-        Err(Duration::try_from(budget.promised.duration_since(now)).unwrap_or(wait))
+        let turn = after(now, wait);
+        match place.and_then(|place| budget.line.get_mut(place)) {
+            Some(place) => place.turn = turn,
+            None => budget.line.extend(who.map(|who| Place { who: who.to_owned(), turn })),
+        }
+        Err(wait)
     }
 
     /// AWS has refused a call for its rate, which was sent at that moment.
@@ -141,7 +162,7 @@ impl Budgets {
     fn of(&mut self, family: Family, now: Timestamp) -> &mut Budget {
         let limit = family.limit();
         let full =
-            Budget { per_second: limit.per_second, tokens: limit.burst, at: now, promised: now, lowered: None };
+            Budget { per_second: limit.per_second, tokens: limit.burst, at: now, lowered: None, line: VecDeque::new() };
         let budget = self.0.entry(family).or_insert(full);
         let elapsed = now.duration_since(budget.at).as_secs_f64().max(0.0);
         budget.tokens = budget.per_second.mul_add(elapsed, budget.tokens).min(limit.burst);
@@ -150,9 +171,15 @@ impl Budgets {
     }
 }
 
-/// So many seconds; none if it is less.
-fn duration(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
+// === impl Budget ===
+
+impl Budget {
+    /// How long it takes until there is a token for whoever has so many ahead of them.
+    #[expect(clippy::cast_precision_loss, reason = "a line is no longer than a cluster")]
+    fn wait(&self, ahead: usize) -> Duration {
+        let missing = ahead as f64 + 1.0 - self.tokens;
+        Duration::try_from_secs_f64((missing / self.per_second).max(0.0)).unwrap_or(Duration::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -164,38 +191,52 @@ mod tests {
     }
 
     #[test]
-    fn fifty_at_once_then_five_a_second_then_each_comes_in_its_turn() {
+    fn fifty_at_once_then_five_a_second_in_the_order_in_which_they_came() {
         let mut budgets = Budgets::default();
-        let answers: Vec<Result<Duration, Duration>> =
-            (0..1000).map(|_| budgets.take(Family::CreateFleet, at(0))).collect();
+        let mut ask = |who: usize, milliseconds: i64| {
+            budgets.take(Family::CreateFleet, Some(&who.to_string()), at(milliseconds)).map_err(|wait| wait.as_millis())
+        };
+        let answers: Vec<_> = (0..1000).map(|who| ask(who, 0)).collect();
         assert!(answers[..50].iter().all(|answer| *answer == Ok(Duration::ZERO)));
         assert_eq!((answers[50], answers[54]), (Ok(Duration::from_millis(200)), Ok(Duration::from_secs(1))));
-        assert_eq!((answers[55], answers[56]), (Err(Duration::from_millis(1200)), Err(Duration::from_millis(1400))));
-        assert_eq!(answers[999], Err(Duration::from_secs(190)));
-        assert_eq!(budgets.take(Family::CreateTags, at(0)), Ok(Duration::ZERO), "others have their own");
-        for turn in 0..945 {
-            let moment = at(1200 + turn * 200);
-            assert!(budgets.take(Family::CreateFleet, moment).is_ok(), "whoever comes in its turn is let through: {turn}");
+        assert_eq!((answers[55], answers[56], answers[999]), (Err(1200), Err(1400), Err(190_000)));
+        // Whoever asks too soon keeps their place, and whoever comes new has none before anybody.
+        assert_eq!((ask(999, 100), ask(56, 100), ask(1000, 100)), (Err(189_900), Err(1300), Err(190_100)));
+        for who in 55..=1000 {
+            let turn = i64::try_from(who - 49).unwrap() * 200;
+            assert!(ask(who, turn).is_ok(), "whoever comes in their turn is let through: {who}");
         }
     }
 
     #[test]
-    fn what_is_asked_for_all_nodes_together_waits_longer() {
+    fn whoever_does_not_come_back_loses_their_place() {
         let mut budgets = Budgets::default();
-        let waits: Vec<_> = (0..700).map(|_| budgets.take(Family::DescribeEc2, at(0))).collect();
+        let mut ask =
+            |who: &str, seconds: i64| budgets.take(Family::CreateFleet, Some(who), at(seconds * 1000)).is_ok();
+        (0..55).for_each(|who| assert!(ask(&who.to_string(), 0)));
+        (55..1000).for_each(|who| assert!(!ask(&who.to_string(), 0)));
+        assert!(!ask("new", 60), "50 tokens and 945 ahead");
+        assert!(ask("new", 310));
+    }
+
+    #[test]
+    fn what_is_asked_for_all_nodes_together_waits_longer_and_others_have_their_own() {
+        let mut budgets = Budgets::default();
+        let waits: Vec<_> = (0..700).map(|_| budgets.take(Family::DescribeEc2, None, at(0))).collect();
         assert_eq!(waits[499], Ok(Duration::from_secs(20)));
         assert!(waits[500].is_err());
+        assert_eq!(budgets.take(Family::CreateTags, None, at(0)), Ok(Duration::ZERO));
     }
 
     #[test]
     fn the_rate_halves_with_refusals_and_rises_with_successes() {
         let mut budgets = Budgets::default();
-        budgets.take(Family::CreateFleet, at(0)).unwrap();
+        budgets.take(Family::CreateFleet, None, at(0)).unwrap();
         budgets.throttled(Family::CreateFleet, at(0), at(10));
         assert_eq!(budgets.rate(Family::CreateFleet), 2.5);
         budgets.throttled(Family::CreateFleet, at(5), at(20));
         assert_eq!(budgets.rate(Family::CreateFleet), 2.5, "it was on its way when the first one was refused");
-        assert_eq!(budgets.take(Family::CreateFleet, at(20)), Ok(Duration::from_millis(400)));
+        assert_eq!(budgets.take(Family::CreateFleet, None, at(20)), Ok(Duration::from_millis(400)));
         for turn in 1..100 {
             budgets.throttled(Family::CreateFleet, at(20 * turn), at(20 * turn));
         }

@@ -125,11 +125,26 @@ impl Caller {
         E: ProvideErrorMetadata + Error + 'static,
         F: Future<Output = Result<T, SdkError<E>>>,
     {
+        self.call_in_turn(family, None, operation, ask).await
+    }
+
+    /// The same, for one of many: `who` has a place in the line if there are too many, and is told when to come again.
+    pub(super) async fn call_in_turn<T, E, F>(
+        &self,
+        family: Family,
+        who: Option<&str>,
+        operation: &'static str,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Failure>
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+        F: Future<Output = Result<T, SdkError<E>>>,
+    {
         let mut tries = 0;
         let mut refusals = 0;
         let mut refused: Option<Failure> = None;
         loop {
-            let wait = match self.budgets(|budgets, now| budgets.take(family, now)) {
+            let wait = match self.budgets(|budgets, now| budgets.take(family, who, now)) {
                 Ok(wait) => wait,
                 // What AWS itself has said weighs more than what is believed of it.
                 Err(turn) => return Err(refused.unwrap_or_else(|| Failure::too_many(operation, turn))),

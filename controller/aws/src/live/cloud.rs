@@ -159,10 +159,8 @@ impl Cloud for Ec2Cloud {
                 self.0.settle(&taken, None);
                 return Err(LaunchError::of_request(error));
             }
-            let asked = self
-                .0
-                .caller
-                .call(Family::CreateFleet, "ec2:CreateFleet", || fleet::request(&self.0.aws.ec2, &plan).send());
+            let ask = || fleet::request(&self.0.aws.ec2, &plan).send();
+            let asked = self.0.caller.call_in_turn(Family::CreateFleet, Some(&plan.token), "ec2:CreateFleet", ask);
             let failure = match asked.await {
                 Ok(output) => return self.0.launched(request, &known, &plan, &taken, &fleet::answer(&output)),
                 Err(failure) => failure,

@@ -154,7 +154,7 @@ pub(super) async fn tag(
     of: &BTreeMap<String, String>,
 ) -> Result<(), CloudError> {
     let tagged = caller
-        .call(Family::CreateTags, "ec2:CreateTags", || {
+        .call_in_turn(Family::CreateTags, Some(id), "ec2:CreateTags", || {
             aws.ec2.create_tags().resources(id).set_tags(Some(tags(of))).send()
         })
         .await;
