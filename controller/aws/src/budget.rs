@@ -140,8 +140,7 @@ impl Budgets {
     /// The bucket, filled up to `now`.
     fn of(&mut self, family: Family, now: Timestamp) -> &mut Budget {
         let limit = family.limit();
-        let full =
-            Budget { per_second: limit.per_second, tokens: limit.burst, at: now, promised: now, lowered: None };
+        let full = Budget { per_second: limit.per_second, tokens: limit.burst, at: now, promised: now, lowered: None };
         let budget = self.0.entry(family).or_insert(full);
         let elapsed = now.duration_since(budget.at).as_secs_f64().max(0.0);
         budget.tokens = budget.per_second.mul_add(elapsed, budget.tokens).min(limit.burst);
@@ -175,7 +174,10 @@ mod tests {
         assert_eq!(budgets.take(Family::CreateTags, at(0)), Ok(Duration::ZERO), "others have their own");
         for turn in 0..945 {
             let moment = at(1200 + turn * 200);
-            assert!(budgets.take(Family::CreateFleet, moment).is_ok(), "whoever comes in its turn is let through: {turn}");
+            assert!(
+                budgets.take(Family::CreateFleet, moment).is_ok(),
+                "whoever comes in its turn is let through: {turn}"
+            );
         }
     }
 

@@ -121,7 +121,8 @@ pub async fn serve<S: Sources, O: Operators>(
     let routes = Routes::new(EnrolmentServer::new(enrolments).max_decoding_message_size(ENROLMENT))
         .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))
         .add_service(
-            DiagnosisServer::new(Answers::new(Arc::clone(&operators), turns.clone())).max_decoding_message_size(QUESTION),
+            DiagnosisServer::new(Answers::new(Arc::clone(&operators), turns.clone()))
+                .max_decoding_message_size(QUESTION),
         )
         .add_service(FleetServer::new(Orders::new(operators, turns, limits.watches)).max_decoding_message_size(ORDER))
         .add_service(HealthServer::new(HealthOf(statuses)))

@@ -156,11 +156,7 @@ mod tests {
 
     impl Ground {
         fn new() -> Self {
-            Self {
-                rows: watch::channel(None).0,
-                ending: watch::channel(false).0,
-                places: Arc::new(Semaphore::new(1)),
-            }
+            Self { rows: watch::channel(None).0, ending: watch::channel(false).0, places: Arc::new(Semaphore::new(1)) }
         }
 
         fn watched(&self, pool: Option<&str>) -> impl Stream<Item = Result<WatchResponse, Status>> + use<> {
