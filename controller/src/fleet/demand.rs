@@ -20,13 +20,9 @@ const LABEL: &str = "muster.dev/order";
 
 /// The problem of `count` nodes of the order, with pools and prices of `problem`; `pool` is the index of the one that is ordered of.
 pub(super) fn demand(problem: &Problem, pool: usize, order: &Order, count: usize) -> Problem {
-    let mut alone = Problem {
-        specs: problem.specs.clone(),
-        pools: problem.pools.clone(),
-        catalogues: problem.catalogues.clone(),
-        daemons: problem.daemons.clone(),
-        ..Problem::default()
-    };
+    let mut alone = problem.clone();
+    alone.pods.clear();
+    alone.nodes.clear();
     for (number, other) in alone.pools.iter_mut().enumerate() {
         // What static pools lack is decided in rounds.
         other.missing_replicas = other.missing_replicas.map(|_| 0);
