@@ -1,6 +1,12 @@
 //! What an order means, and what makes no sense.
 
-use super::super::read;
+use muster_api::validation;
+use muster_proto::muster::{Order, Requirement};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::super::{Kind, read};
 use super::{Fixture, Refusal};
 
 fn refused(unusual: fn(&mut Fixture)) -> String {
@@ -52,5 +58,63 @@ fn orders_that_mean_the_same_are_the_same() {
         changed.order = one.order.clone();
         unusual(&mut changed);
         assert_ne!(fingerprint(&changed), fingerprint(&one));
+    }
+}
+
+/// What anybody may write where a name, an operator or an amount stands.
+fn words() -> impl Strategy<Value = String> {
+    let known = [
+        "cpu",
+        "memory",
+        "pods",
+        "nodes",
+        "hugepages-2Mi",
+        "1",
+        "500m",
+        "1e3",
+        "9223372036854775808",
+        "-0",
+        "1.5Gi",
+        "In",
+        "NotIn",
+        "Gt",
+        "Lte",
+        "Exists",
+        "DoesNotExist",
+        "topology.kubernetes.io/zone",
+        "karpenter.sh/capacity-type",
+        "karpenter.sh/nodepool",
+        "general",
+        "karpenter.k8s.aws/instance-cpu",
+        "a",
+        "spot",
+        "",
+    ];
+    prop_oneof![4 => select(known.to_vec()).prop_map(str::to_owned), 1 => "\\PC{0,12}", 1 => any::<String>()]
+}
+
+proptest! {
+    /// Whatever is ordered, it is launched as it says or refused in words.
+    #[test]
+    fn nothing_that_is_ordered_panics(
+        count in 1..5_u32,
+        requests in btree_map(words(), words(), 0..3),
+        requirements in vec((words(), words(), vec(words(), 0..3)), 0..3),
+    ) {
+        let mut fixture = Fixture::new();
+        fixture.order = Order { node_pool: "general".to_owned(), count, requests, requirements: Vec::new() };
+        for (key, operator, values) in requirements {
+            fixture.order.requirements.push(Requirement { key, operator, values });
+        }
+        match fixture.decide() {
+            Ok(decision) => {
+                prop_assert_eq!((decision.nodes.len(), decision.claims.len()), (count as usize, count as usize));
+                for claim in decision.claims {
+                    let checked = validation::check(&serde_json::to_value(claim).unwrap());
+                    prop_assert_eq!(checked.errors, Vec::new());
+                }
+            }
+            Err(Refusal { kind, message }) => prop_assert!(kind != Kind::Defect && !message.is_empty(), "{}", message),
+        }
     }
 }
