@@ -13,7 +13,7 @@ use muster_scheduling::model::{
 
 use super::Order;
 
-/// A namespace that cluster has: names of real ones have no dots.
+/// A namespace that no cluster has: names of real ones have no dots.
 const NAMESPACE: &str = "muster.dev";
 /// Tells the pods of the order from daemons.
 const LABEL: &str = "muster.dev/order";
