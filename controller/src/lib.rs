@@ -25,6 +25,8 @@
 //! [`agents`] serves the agents of nodes, where it is asked to: what they say becomes conditions of their NodeClaims, which the
 //! stages look at like at everything else.
 //!
+//! `fleet` decides what is launched, and ended, because somebody orders it.
+//!
 //! [`roster`] says for people and programs who is there, how far each node has come, and what its agent says.
 //!
 //! [`archive`] says what is kept of nodes that could not become any.
@@ -44,6 +46,7 @@ pub mod convert;
 pub mod disruption;
 pub mod ec2;
 pub mod edge;
+mod fleet;
 pub mod kwok;
 pub mod lifecycle;
 pub mod manifest;

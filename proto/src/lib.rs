@@ -7,6 +7,7 @@
 //!  muster/v1/enrolment   agent ──► controller                     who is this node? once a boot
 //!  muster/v1/node_reports  agent ◄─► controller                   how is it? one stream while it lives
 //!  muster/v1/diagnosis   operator ──► controller                  why is this pod, this node as it is?
+//!  muster/v1/fleet       operator ──► controller                  launch nodes, end one; who is there?
 //!  kubelet/podresources  agent ──► kubelet                        which devices may it give to pods?
 //!  cri/runtime/v1        agent ──► containerd                     is this image there?
 //! ```

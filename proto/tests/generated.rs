@@ -7,10 +7,11 @@ use prost::Message;
 /// What the agent offers on its socket, and so describes by reflection.
 const AGENT: [&str; 2] = ["grpc/health/v1/health.proto", "muster/v1/admission.proto"];
 /// What the controller offers.
-const CONTROLLER: [&str; 4] = [
+const CONTROLLER: [&str; 5] = [
     "grpc/health/v1/health.proto",
     "muster/v1/diagnosis.proto",
     "muster/v1/enrolment.proto",
+    "muster/v1/fleet.proto",
     "muster/v1/node_reports.proto",
 ];
 /// Only asked of others.
@@ -28,7 +29,8 @@ fn the_code_is_that_of_the_protocols() {
     }
     let all = protox::compile(AGENT.iter().chain(&CONTROLLER).chain(&ASKED), [folder]).unwrap();
     let generator = tonic_prost_build::configure().build_transport(false).skip_debug(SECRET).out_dir(out.path());
-    let generator = generator.codec_path("crate::codec::Codec");
+    // Maps of an order are looked at in one order.
+    let generator = generator.btree_map(".muster.v1").codec_path("crate::codec::Codec");
     generator.compile_fds(all).unwrap();
     let mut changed = Vec::new();
     for name in ["agent.bin", "controller.bin", "grpc.health.v1.rs", "muster.v1.rs", "runtime.v1.rs", "v1.rs"] {

@@ -44,6 +44,12 @@ pub const PAUSE: &str = "muster.dev/pause";
 pub const DISRUPTION: &str = "muster.dev/disruption";
 /// The command that a NodeClaim was launched for.
 pub const REPLACES: &str = "muster.dev/replaces";
+/// Who has ordered a NodeClaim over gRPC: the user's name.
+pub const REQUESTED_BY: &str = "muster.dev/requested-by";
+/// The ID of the order that a NodeClaim is of, as that user has chosen it.
+pub const REQUEST: &str = "muster.dev/request";
+/// Fingerprint of that order.
+pub const REQUEST_HASH: &str = "muster.dev/request-hash";
 /// Failures in a row with one hash of a NodeClass for one reason, as JSON.
 pub const LAUNCH_FAILURES: &str = "muster.dev/launch-failures";
 /// Asks for launches with a NodeClass to be resumed; removed when that has been done.

@@ -29,7 +29,7 @@ impl<S: Sources> Gate<S> {
             Some(Rule::AnyKey) => Ok(()),
             Some(Rule::Node) => self.is_node(peer),
             // Whose they are is asked of the API server, before this.
-            Some(Rule::Operator) => Err(Status::permission_denied("this is for operators")),
+            Some(Rule::Operator(_)) => Err(Status::permission_denied("this is for operators")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where agents speak to the controller, and operators ask it.
+//! Where agents speak to the controller, and operators ask and order.
 //!
 //! ```text
 //!  9443  TLS 1.3; nodes with a client certificate, operators with a token    8082  plaintext
@@ -10,7 +10,9 @@
 //!                                                                                        ▼
 //!                        enrolment ─► muster_link::{examine, decide} ◄─► Sources: launches, EC2, STS, records
 //!                        reports ───► one stream a node, its latest report ─► Sources::keep
-//!                        operators ─► Operators::review: may whoever has this token? ─► Operators::answer
+//!                        operators ─► Operators::review: may whoever has this token? ─┬► Operators::answer
+//!                        fleet ◄──────────────────────────────────────────────────────┴► Operators::plan, launch, terminate
+//!                          └► rows: what a watch has told, and what there is ◄── Operators::rows
 //! ```
 //!
 //! Whoever calls is who their own certificate says, at the address that it was given to: no message names a node, so none can be
@@ -19,6 +21,7 @@
 mod admit;
 mod authority;
 mod enrolment;
+mod fleet;
 pub mod health;
 mod limits;
 mod listen;
@@ -27,6 +30,7 @@ mod peer;
 mod read;
 mod refusals;
 mod reports;
+mod rows;
 mod rules;
 mod sources;
 mod trust;
@@ -40,5 +44,6 @@ pub use self::read::{
     Finding, LogBundle, Message, Notice, NoticeKind, Phase, PhaseState, Progress, Report, Resource, Severity,
 };
 pub use self::refusals::Refusals;
-pub use self::rules::{Rule, rule};
+pub use self::rows::{Row, Rows};
+pub use self::rules::{Rule, Verb, rule};
 pub use self::sources::{Recorded, Sources, Unavailable, Wanted};

@@ -13,7 +13,8 @@ pub struct Limits {
     /// Connections of anybody else, handshakes too: nobody who has enrolled is kept out by those who never will. As many enrol
     /// while one waits for its turn.
     pub strangers: usize,
-    /// How long one of those may last: an enrolment takes seconds, and its turn may come after thirty.
+    /// How long one of those may last: an enrolment takes seconds, and its turn may come after thirty. One on which an operator was
+    /// known lasts as long as a node's.
     pub stranger_age: Duration,
     /// Connections from one address: a node has one, and another while it changes over.
     pub connections_of_address: usize,
@@ -37,6 +38,8 @@ pub struct Limits {
     /// Tokens of operators that the API server is asked about in a second, whoever asks: one that reviews for strangers has less
     /// time for the leader.
     pub reviews_per_second: u32,
+    /// Operators who watch nodes at once: each may hold the rows of a moment that has passed, some 30 MB of 10,000 nodes.
+    pub watches: usize,
 }
 
 impl Default for Limits {
@@ -55,6 +58,7 @@ impl Default for Limits {
             enrolments: 200,
             report_interval: Duration::from_millis(500),
             reviews_per_second: 20,
+            watches: 16,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Connections: how many, how long, and who is at the other end.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use muster_proto::answer::{HealthOf, Statuses};
 use muster_proto::health::health_server::HealthServer;
 use muster_proto::muster::diagnosis_server::DiagnosisServer;
 use muster_proto::muster::enrolment_server::EnrolmentServer;
+use muster_proto::muster::fleet_server::FleetServer;
 use muster_proto::muster::node_reports_server::NodeReportsServer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -29,8 +31,9 @@ use tower::Service;
 use crate::admit::Gate;
 use crate::authority::Authority;
 use crate::enrolment::Enrolments;
+use crate::fleet::Orders;
 use crate::limits::{Addresses, Limits};
-use crate::operators::{Answers, Operators, Reception};
+use crate::operators::{Answers, Caller, Operators, Reception, Turns};
 use crate::peer::Peer;
 use crate::refusals::Refusals;
 use crate::reports::{Reports, Streams};
@@ -43,8 +46,10 @@ const CALLS: u32 = 8;
 const HEADERS: u32 = 16 * 1024;
 /// The largest message of enrolment: a document of 16 KiB, a token of 8 KiB.
 const ENROLMENT: usize = 64 * 1024;
-/// The largest message of an operator: two names.
+/// The largest message of an operator who asks: two names.
 const QUESTION: usize = 4 * 1024;
+/// The largest message of one who orders: as many requirements as a NodePool may have, with lists of instance types.
+const ORDER: usize = 64 * 1024;
 /// The largest message of a stream: a report of 256 KiB; a bundle is smaller.
 const MESSAGE: usize = 256 * 1024;
 /// How much of a call may be under way before it is read.
@@ -112,9 +117,14 @@ pub async fn serve<S: Sources, O: Operators>(
         interval: limits.report_interval,
         authority: authority.clone(),
     };
+    let turns = Turns::default();
     let routes = Routes::new(EnrolmentServer::new(enrolments).max_decoding_message_size(ENROLMENT))
         .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))
-        .add_service(DiagnosisServer::new(Answers::new(operators)).max_decoding_message_size(QUESTION))
+        .add_service(
+            DiagnosisServer::new(Answers::new(Arc::clone(&operators), turns.clone()))
+                .max_decoding_message_size(QUESTION),
+        )
+        .add_service(FleetServer::new(Orders::new(operators, turns, limits.watches)).max_decoding_message_size(ORDER))
         .add_service(HealthServer::new(HealthOf(statuses)))
         .prepare();
     let (addresses, strangers) = (Addresses::default(), Arc::new(Semaphore::new(limits.strangers)));
@@ -174,7 +184,10 @@ async fn connection<S: Sources, O: Operators>(
     let (ending_tx, ending) = watch::channel(false);
     let identified = timeout(handshake, shake).await.ok().flatten().and_then(|stream| {
         let peer = match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
-            Some(certificate) => Some(Peer::new(certificate, from.ip(), authority.trust(), (shared.clock)(), ending)?),
+            Some(certificate) => {
+                let now = (shared.clock)();
+                Some(Peer::new(certificate, from.ip(), authority.trust(), now, ending.clone())?)
+            }
             None => None,
         };
         Some((stream, peer))
@@ -184,7 +197,7 @@ async fn connection<S: Sources, O: Operators>(
         tracing::debug!(peer = %from.ip(), "a handshake failed");
         return;
     };
-    let (_place, age) = if let Some(peer) = peer.as_ref().filter(|peer| peer.node.is_some()) {
+    let (_place, first_age) = if let Some(peer) = peer.as_ref().filter(|peer| peer.node.is_some()) {
         drop(place);
         let Ok(place) = Arc::clone(&shared.nodes).try_acquire_owned() else {
             shared.gate.refusals.count("TooManyConnections");
@@ -196,7 +209,8 @@ async fn connection<S: Sources, O: Operators>(
     } else {
         (place, stranger_age)
     };
-    let service = service_fn(|request| call(Arc::clone(shared), peer.clone(), request));
+    let line = Line { peer, ending, has_operator: Arc::new(AtomicBool::new(false)) };
+    let service = service_fn(|request| call(Arc::clone(shared), line.clone(), request));
     let served = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(CALLS)
@@ -208,10 +222,16 @@ async fn connection<S: Sources, O: Operators>(
         .keep_alive_timeout(patience)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(served);
+    let aged = async {
+        sleep(first_age).await;
+        if line.has_operator.load(Ordering::Relaxed) {
+            sleep(age.saturating_sub(first_age)).await;
+        }
+    };
     tokio::select! {
         // Whatever ended it, the peer connects again if it wants to.
         _ = &mut served => return,
-        () = sleep(age) => {}
+        () = aged => {}
         _ = shutdown.wait_for(|ending| *ending) => {}
     }
     served.as_mut().graceful_shutdown();
@@ -219,14 +239,33 @@ async fn connection<S: Sources, O: Operators>(
     let _what_takes_longer_is_cut = timeout(grace, served).await;
 }
 
+/// What the calls of a connection have in common.
+#[derive(Clone)]
+struct Line {
+    peer: Option<Peer>,
+    /// Turns true when it is to end.
+    ending: watch::Receiver<bool>,
+    /// Whether an operator was known on it by a token: nobody waits any more for who that may be. Written by calls, read by the
+    /// connection when a stranger's time is over; neither orders anything by it.
+    has_operator: Arc<AtomicBool>,
+}
+
 async fn call<S: Sources, O: Operators>(
     shared: Arc<Shared<S, O>>,
-    peer: Option<Peer>,
+    line: Line,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, std::convert::Infallible> {
+    let Line { peer, ending, has_operator } = line;
     let path = request.uri().path();
+    let mut caller = None;
     let admitted = match (rule(path), &peer) {
-        (Some(Rule::Operator), peer) => shared.reception.admit(path, peer.as_ref(), request.headers()).await,
+        (Some(Rule::Operator(verb)), peer) => {
+            let admitted = shared.reception.admit(verb, path, peer.as_ref(), request.headers()).await;
+            admitted.map(|name| {
+                has_operator.store(true, Ordering::Relaxed);
+                caller = Some(Caller { name, ending });
+            })
+        }
         (_, Some(peer)) => shared.gate.admit(path, peer),
         (None, None) => shared.gate.unknown(),
         (Some(Rule::AnyKey | Rule::Node), None) => {
@@ -236,6 +275,9 @@ async fn call<S: Sources, O: Operators>(
     };
     if let Err(status) = admitted {
         return Ok(status.into_http());
+    }
+    if let Some(caller) = caller {
+        request.extensions_mut().insert(caller);
     }
     if let Some(peer) = peer {
         request.extensions_mut().insert(peer);

@@ -7,16 +7,19 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use muster_proto::muster::diagnosis_server::Diagnosis;
 use muster_proto::muster::{
-    ExplainNodeRequest, ExplainNodeResponse, ExplainPodRequest, ExplainPodResponse, VerdictsRequest, VerdictsResponse,
+    ExplainNodeRequest, ExplainNodeResponse, ExplainPodRequest, ExplainPodResponse, LaunchRequest, LaunchResponse,
+    PlanRequest, PlanResponse, TerminateRequest, TerminateResponse, VerdictsRequest, VerdictsResponse,
     WhatIfRemovedRequest, WhatIfRemovedResponse,
 };
 use prost_types::Struct;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
 use crate::peer::Peer;
 use crate::refusals::Refusals;
+use crate::rows::Rows;
+use crate::rules::Verb;
 use crate::sources::Unavailable;
 
 /// Tokens that the API server is asked about at once: anybody who reaches the port can have it asked.
@@ -33,8 +36,8 @@ const LONGEST_NAME: usize = 253;
 /// What a token is good for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Its user may.
-    Allowed,
+    /// Its user may; who that is.
+    Allowed(String),
     /// Its user may not; who that is, for the log.
     Denied(String),
     /// It is no token, or of no use here.
@@ -52,6 +55,8 @@ pub enum Question {
     Removal(String),
     /// What agents have found: of a NodeClaim or a node, or all.
     Verdicts(Option<String>),
+    /// Who is there: of a NodePool, or all.
+    Nodes(Option<String>),
 }
 
 /// Why there is no answer.
@@ -60,6 +65,18 @@ pub enum Unanswered {
     /// There is nothing of that name.
     #[error("{0}")]
     NotFound(String),
+    /// A field makes no sense; the text begins with it.
+    #[error("{0}")]
+    Invalid(String),
+    /// The same was asked for as something else.
+    #[error("{0}")]
+    Taken(String),
+    /// A limit does not allow it.
+    #[error("{0}")]
+    Exhausted(String),
+    /// As things are it cannot be done.
+    #[error("{0}")]
+    Precondition(String),
     /// Not now.
     #[error("{0}")]
     NotNow(String),
@@ -70,11 +87,40 @@ pub enum Unanswered {
 
 /// Who knows operators, and what they ask for.
 pub trait Operators: Send + Sync + 'static {
-    /// Whether whoever has a token may `get` a path, as `/muster.v1.Diagnosis/ExplainPod`.
-    fn review(&self, token: &str, path: &str) -> impl Future<Output = Result<Access, Unavailable>> + Send;
+    /// Whether whoever has a token may do this to a path, as `/muster.v1.Diagnosis/ExplainPod`.
+    fn review(&self, token: &str, verb: Verb, path: &str) -> impl Future<Output = Result<Access, Unavailable>> + Send;
 
     /// The answer, as a document.
     fn answer(&self, question: Question) -> impl Future<Output = Result<Struct, Unanswered>> + Send;
+
+    /// What an order would come to that `by` gives.
+    fn plan(&self, request: PlanRequest, by: String) -> impl Future<Output = Result<PlanResponse, Unanswered>> + Send;
+
+    /// Carries an order out that `by` gives.
+    fn launch(
+        &self,
+        request: LaunchRequest,
+        by: String,
+    ) -> impl Future<Output = Result<LaunchResponse, Unanswered>> + Send;
+
+    /// Ends a node because `by` says so.
+    fn terminate(
+        &self,
+        request: TerminateRequest,
+        by: String,
+    ) -> impl Future<Output = Result<TerminateResponse, Unanswered>> + Send;
+
+    /// Who is there, from now on: nothing until it is known.
+    fn rows(&self) -> watch::Receiver<Option<Arc<Rows>>>;
+}
+
+/// Whose call it is. Stands in the extensions of each that was admitted by a token.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// The user's name, as the API server knows it.
+    pub(crate) name: String,
+    /// Turns true when the connection is to end.
+    pub(crate) ending: watch::Receiver<bool>,
 }
 
 /// Decides about calls of operators.
@@ -116,9 +162,15 @@ impl<S: Operators> Reception<S> {
         Self { sources, refusals, reviews: Semaphore::new(REVIEWS), rate: Mutex::new(Rate::of(per_second)) }
     }
 
-    /// Whether somebody may call the RPC at `path`: by the token, whatever key they come with. Whoever speaks for a node speaks for
+    /// Who it is, if they may call the RPC at `path`: by the token, whatever key they come with. Whoever speaks for a node speaks for
     /// no operator, with whatever token.
-    pub(crate) async fn admit(&self, path: &str, peer: Option<&Peer>, headers: &HeaderMap) -> Result<(), Status> {
+    pub(crate) async fn admit(
+        &self,
+        verb: Verb,
+        path: &str,
+        peer: Option<&Peer>,
+        headers: &HeaderMap,
+    ) -> Result<String, Status> {
         if peer.is_some_and(|peer| peer.node.is_some()) {
             self.refusals.count("NodeAsOperator");
             return Err(Status::permission_denied("this is for operators, and the certificate is a node's"));
@@ -132,12 +184,12 @@ impl<S: Operators> Reception<S> {
             self.refusals.count("TooManyReviews");
             return Err(Status::resource_exhausted("too many ask at once: try again"));
         };
-        match self.sources.review(token, path).await {
-            Ok(Access::Allowed) => Ok(()),
+        match self.sources.review(token, verb, path).await {
+            Ok(Access::Allowed(user)) => Ok(user),
             Ok(Access::Denied(user)) => {
                 self.refusals.count("OperatorDenied");
                 tracing::warn!(user, path, "an operator may not do this");
-                Err(Status::permission_denied(format!("you may not `get` the non-resource URL `{path}`")))
+                Err(Status::permission_denied(format!("you may not `{}` the non-resource URL `{path}`", verb.name())))
             }
             Ok(Access::Unknown) => {
                 self.refusals.count("TokenUnknown");
@@ -164,44 +216,78 @@ fn token(headers: &HeaderMap) -> Option<&str> {
 /// Answers the RPCs.
 pub(crate) struct Answers<S> {
     sources: Arc<S>,
-    turns: Arc<Semaphore>,
+    turns: Turns,
 }
 
+/// Answers are worked out in turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Turns(Arc<Semaphore>);
+
 impl<S: Operators> Answers<S> {
-    pub(crate) fn new(sources: Arc<S>) -> Self {
-        Self { sources, turns: Arc::new(Semaphore::new(ANSWERS)) }
+    pub(crate) const fn new(sources: Arc<S>, turns: Turns) -> Self {
+        Self { sources, turns }
     }
 
     async fn answer(&self, question: Question) -> Result<Option<Struct>, Status> {
-        let turn = timeout(TURN, Arc::clone(&self.turns).acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Err(Status::resource_exhausted("too many ask at once: try again")) };
         let sources = Arc::clone(&self.sources);
+        self.turns.work(async move { sources.answer(question).await }).await.map(Some)
+    }
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(ANSWERS)))
+    }
+}
+
+impl Turns {
+    /// Works an answer out, when it is its turn.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        answer: impl Future<Output = Result<T, Unanswered>> + Send + 'static,
+    ) -> Result<T, Status> {
+        let turn = timeout(TURN, Arc::clone(&self.0).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(Status::resource_exhausted("too many ask at once: try again")) };
         // On its own, and with the turn: a plan that has begun goes on when its caller is gone, and the next one waits for it.
         let work = tokio::spawn(async move {
-            let answer = sources.answer(question).await;
+            let answer = answer.await;
             drop(turn);
             answer
         });
-        let answer = work.await.unwrap_or_else(|error| Err(Unanswered::Failed(error.to_string())));
-        answer.map(Some).map_err(|unanswered| match unanswered {
-            Unanswered::NotFound(message) => Status::not_found(message),
-            Unanswered::NotNow(message) => Status::unavailable(message),
+        work.await.unwrap_or_else(|error| Err(Unanswered::Failed(error.to_string()))).map_err(Status::from)
+    }
+}
+
+impl From<Unanswered> for Status {
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::NotFound(message) => Self::not_found(message),
+            Unanswered::Invalid(message) => Self::invalid_argument(message),
+            Unanswered::Taken(message) => Self::already_exists(message),
+            Unanswered::Exhausted(message) => Self::resource_exhausted(message),
+            Unanswered::Precondition(message) => Self::failed_precondition(message),
+            Unanswered::NotNow(message) => Self::unavailable(message),
             Unanswered::Failed(error) => {
                 tracing::error!(error, "a question of an operator has no answer");
-                Status::internal("it could not be answered: the controller's log says why")
+                Self::internal("it could not be answered: the controller's log says why")
             }
-        })
+        }
     }
 }
 
 /// A name as an object may have it.
-fn name(text: String, field: &'static str) -> Result<String, Status> {
+pub(crate) fn name(text: String, field: &'static str) -> Result<String, Status> {
     if text.is_empty() {
         return Err(Status::invalid_argument(format!("{field}: is missing")));
     }
     let is_name =
         text.len() <= LONGEST_NAME && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
     if is_name { Ok(text) } else { Err(Status::invalid_argument(format!("{field}: this is no name"))) }
+}
+
+/// The same of one that may be left out.
+pub(crate) fn name_or_none(text: String, field: &'static str) -> Result<Option<String>, Status> {
+    Some(text).filter(|text| !text.is_empty()).map(|text| name(text, field)).transpose()
 }
 
 #[tonic::async_trait]
@@ -230,8 +316,7 @@ impl<S: Operators> Diagnosis for Answers<S> {
     }
 
     async fn verdicts(&self, request: Request<VerdictsRequest>) -> Result<Response<VerdictsResponse>, Status> {
-        let of = Some(request.into_inner().name).filter(|name| !name.is_empty());
-        let question = Question::Verdicts(of.map(|text| name(text, "name")).transpose()?);
+        let question = Question::Verdicts(name_or_none(request.into_inner().name, "name")?);
         Ok(Response::new(VerdictsResponse { document: self.answer(question).await? }))
     }
 }

@@ -7,22 +7,50 @@ pub enum Rule {
     AnyKey,
     /// A node that has enrolled, about itself.
     Node,
-    /// An operator whom the API server lets; no node.
-    Operator,
+    /// An operator whom the API server lets do this; no node.
+    Operator(Verb),
+}
+
+/// What an operator needs to be allowed on the path of an RPC, as the API server calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// To see something.
+    Get,
+    /// To have something made.
+    Post,
+    /// To have something ended.
+    Delete,
+}
+
+impl Verb {
+    /// Its name in roles.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Post => "post",
+            Self::Delete => "delete",
+        }
+    }
 }
 
 /// Sorted by path.
-const RULES: [(&str, Rule); 11] = [
+const RULES: [(&str, Rule); 16] = [
     ("/grpc.health.v1.Health/Check", Rule::Node),
     ("/grpc.health.v1.Health/List", Rule::Node),
     ("/grpc.health.v1.Health/Watch", Rule::Node),
-    ("/muster.v1.Diagnosis/ExplainNode", Rule::Operator),
-    ("/muster.v1.Diagnosis/ExplainPod", Rule::Operator),
-    ("/muster.v1.Diagnosis/Verdicts", Rule::Operator),
-    ("/muster.v1.Diagnosis/WhatIfRemoved", Rule::Operator),
+    ("/muster.v1.Diagnosis/ExplainNode", Rule::Operator(Verb::Get)),
+    ("/muster.v1.Diagnosis/ExplainPod", Rule::Operator(Verb::Get)),
+    ("/muster.v1.Diagnosis/Verdicts", Rule::Operator(Verb::Get)),
+    ("/muster.v1.Diagnosis/WhatIfRemoved", Rule::Operator(Verb::Get)),
     ("/muster.v1.Enrolment/Challenge", Rule::AnyKey),
     ("/muster.v1.Enrolment/Enrol", Rule::AnyKey),
     ("/muster.v1.Enrolment/Renew", Rule::Node),
+    ("/muster.v1.Fleet/Launch", Rule::Operator(Verb::Post)),
+    ("/muster.v1.Fleet/List", Rule::Operator(Verb::Get)),
+    ("/muster.v1.Fleet/Plan", Rule::Operator(Verb::Get)),
+    ("/muster.v1.Fleet/Terminate", Rule::Operator(Verb::Delete)),
+    ("/muster.v1.Fleet/Watch", Rule::Operator(Verb::Get)),
     ("/muster.v1.NodeReports/Follow", Rule::Node),
 ];
 
@@ -72,7 +100,7 @@ mod tests {
                 service.method.iter().map(move |it| format!("/{package}.{}/{}", service.name(), it.name()))
             });
             let rules: Vec<_> = paths.map(|path| rule(&path)).collect();
-            !rules.is_empty() && rules.iter().all(|rule| *rule == Some(Rule::Operator))
+            !rules.is_empty() && rules.iter().all(|rule| matches!(rule, Some(Rule::Operator(_))))
         };
         let described = described();
         let of_agents = described.file.iter().filter(|file| file.package() == "muster.v1" && !is_of_operators(file));

@@ -13,7 +13,9 @@
 //!                         └─ wants_logs, bundle ──► records: slots in the controller's namespace (crate::archive)
 //!
 //!   gateway ──► Operators ─┬─ review ──► TokenReview, SubjectAccessReview
-//!                          └─ answer ◄── Picture, records: by what the commands do (crate::cli)
+//!                          ├─ answer ◄── Picture, records: by what the commands do (crate::cli)
+//!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter: the leader, where it is this replica (crate::fleet)
+//!                          └─ rows ◄── Picture: who is there, as often as it changes and somebody watches
 //! ```
 //!
 //! Every replica serves agents and writes what they say, with a field manager of its own; what follows from it the leader decides.
@@ -30,9 +32,11 @@ mod keeper;
 mod keys;
 mod launches;
 mod operators;
+mod orders;
 mod recorded;
 mod records;
 mod rotation;
+mod rows;
 mod said;
 mod serve;
 mod sources;

@@ -11,24 +11,29 @@ use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessRe
 use kube::api::PostParams;
 use kube::{Api, Client};
 use muster_api::NodeClaim;
-use muster_gateway::{Access, Operators, Question, Unanswered, Unavailable};
+use muster_gateway::{Access, Operators, Question, Rows, Unanswered, Unavailable, Verb};
+use muster_proto::muster::{
+    LaunchRequest, LaunchResponse, PlanRequest, PlanResponse, TerminateRequest, TerminateResponse,
+};
 use muster_scheduling::disrupt;
 use muster_scheduling::model::Catalogue;
 use prost_types::{ListValue, Struct, Value, value::Kind};
 use serde::Deserialize;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::orders;
 use super::records::Records;
+use super::rows::Roster;
 use crate::archive::Record;
 use crate::cli::{self, Given, Of};
+use crate::fleet::Counter;
 use crate::manifest::NodeClass;
 use crate::snapshot;
 use crate::watch::Picture;
 
 /// For whom a token must be: one for the API server is none for the controller, which could use it there in its user's name.
 pub const AUDIENCE: &str = "muster.dev";
-/// What a user must be allowed, on the path of an RPC.
-const VERB: &str = "get";
 /// How long the API server is waited for: the client that is used has no patience of its own that ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -49,17 +54,19 @@ pub(super) struct Desk {
     pub(super) client: Client,
     pub(super) records: Records,
     pub(super) knowledge: Knowledge,
+    pub(super) orders: Arc<dyn Counter>,
+    pub(super) roster: Arc<Roster>,
     pub(super) clock: fn() -> Timestamp,
 }
 
 impl Operators for Desk {
-    async fn review(&self, token: &str, path: &str) -> Result<Access, Unavailable> {
+    async fn review(&self, token: &str, verb: Verb, path: &str) -> Result<Access, Unavailable> {
         // Anybody may send anything: what cannot be for us is not asked about.
         if !may_be_for_us(token) {
             return Ok(Access::Unknown);
         }
         let silence = |_| Err(Unavailable(format!("the API server: no answer within {} s", PATIENCE.as_secs())));
-        timeout(PATIENCE, self.ask(token, path)).await.unwrap_or_else(silence)
+        timeout(PATIENCE, self.ask(token, verb, path)).await.unwrap_or_else(silence)
     }
 
     async fn answer(&self, question: Question) -> Result<Struct, Unanswered> {
@@ -68,6 +75,11 @@ impl Operators for Desk {
             Question::Node(name) => Of::Node(name),
             Question::Removal(name) => Of::Removal(name),
             Question::Verdicts(name) => return self.verdicts(name).await,
+            Question::Nodes(pool) => {
+                let (picture, now) = (self.picture.clone(), (self.clock)());
+                let work = move || cli::nodes_shown(&picture.glance().nodes_and_claims(), pool.as_deref(), now);
+                return aside(work).await;
+            }
         };
         let (picture, knowledge, now) = (self.picture.clone(), self.knowledge.clone(), (self.clock)());
         let work = move || {
@@ -78,10 +90,26 @@ impl Operators for Desk {
         };
         aside(work).await
     }
+
+    async fn plan(&self, request: PlanRequest, by: String) -> Result<PlanResponse, Unanswered> {
+        orders::plan(Arc::clone(&self.orders), request, by).await
+    }
+
+    async fn launch(&self, request: LaunchRequest, by: String) -> Result<LaunchResponse, Unanswered> {
+        orders::launch(&*self.orders, request, by).await
+    }
+
+    async fn terminate(&self, request: TerminateRequest, by: String) -> Result<TerminateResponse, Unanswered> {
+        orders::terminate(&*self.orders, request, by).await
+    }
+
+    fn rows(&self) -> watch::Receiver<Option<Arc<Rows>>> {
+        self.roster.watch()
+    }
 }
 
 impl Desk {
-    async fn ask(&self, token: &str, path: &str) -> Result<Access, Unavailable> {
+    async fn ask(&self, token: &str, verb: Verb, path: &str) -> Result<Access, Unavailable> {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: Some(vec![AUDIENCE.to_owned()]) };
         let review = TokenReview { spec, ..TokenReview::default() };
         let answer = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
@@ -92,7 +120,7 @@ impl Desk {
             return Ok(Access::Unknown);
         };
         let name = user.username.clone().unwrap_or_default();
-        let wanted = NonResourceAttributes { path: Some(path.to_owned()), verb: Some(VERB.to_owned()) };
+        let wanted = NonResourceAttributes { path: Some(path.to_owned()), verb: Some(verb.name().to_owned()) };
         let spec = SubjectAccessReviewSpec {
             user: user.username,
             uid: user.uid,
@@ -104,7 +132,7 @@ impl Desk {
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let answer = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
         let is_allowed = answer.map_err(|error| unavailable(&error))?.status.is_some_and(|status| status.allowed);
-        Ok(if is_allowed { Access::Allowed } else { Access::Denied(name) })
+        Ok(if is_allowed { Access::Allowed(name) } else { Access::Denied(name) })
     }
 
     /// The UID of the NodeClaim whose Node has that name.
@@ -174,7 +202,7 @@ fn unavailable(error: &kube::Error) -> Unavailable {
 }
 
 /// A document as gRPC has it. Documents are maps.
-fn structure(document: serde_json::Value) -> Struct {
+pub(super) fn structure(document: serde_json::Value) -> Struct {
     match document {
         serde_json::Value::Object(fields) => {
             Struct { fields: fields.into_iter().map(|(key, field)| (key, value(field))).collect() }

@@ -22,9 +22,11 @@ use super::keeper::Keeper;
 use super::keys::Keys;
 use super::operators::{Desk, Knowledge};
 use super::records::Records;
+use super::rows::Roster;
 use super::sources::Live;
 use super::vouch::{Home, Reachable, Vouch};
 use super::{Options, files};
+use crate::fleet::Counter;
 use crate::watch::Picture;
 
 /// Name of the health of this part; the empty one is that of the whole.
@@ -90,6 +92,7 @@ pub(crate) struct Place {
     pub(crate) cloud: Arc<dyn Vouch>,
     pub(crate) refusals: Refusals,
     pub(crate) knowledge: Knowledge,
+    pub(crate) orders: Arc<dyn Counter>,
     pub(crate) clock: fn() -> Timestamp,
 }
 
@@ -175,7 +178,7 @@ async fn serve(
     (statuses_tx, statuses): (watch::Sender<Statuses>, watch::Receiver<Statuses>),
 ) -> String {
     let Options { address, certificates, rotation, port: _, health_port: _ } = options;
-    let Place { picture, client, namespace, cloud, refusals, knowledge, clock } = place;
+    let Place { picture, client, namespace, cloud, refusals, knowledge, orders, clock } = place;
     // Nobody is admitted by a picture that is not whole.
     picture.synced().await;
     statuses_tx.send_replace(standing(true, false));
@@ -196,7 +199,9 @@ async fn serve(
         );
     }
     let records = Records::new(&client, &namespace);
-    let desk = Desk { picture: picture.clone(), client: client.clone(), records, knowledge, clock };
+    let roster = Arc::new(Roster::new(picture.clone()));
+    let rows = Arc::clone(&roster);
+    let desk = Desk { picture: picture.clone(), client: client.clone(), records, knowledge, orders, roster, clock };
     let gateway = Gateway {
         operators: Arc::new(desk),
         sources: Arc::new(Live::new(picture, client, &namespace, Arc::clone(&cloud), clock)),
@@ -216,6 +221,7 @@ async fn serve(
     tokio::select! {
         () = muster_gateway::serve(gateway, listener, std::future::pending()) => "agents are served no more".to_owned(),
         never = keep => match never {},
+        never = rows.keep() => match never {},
     }
 }
 

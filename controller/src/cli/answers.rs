@@ -1,4 +1,4 @@
-//! What `explain` and `verdicts` say, for those who ask the controller for it: the same documents, from the same functions.
+//! What `explain`, `nodes` and `verdicts` say, for those who ask the controller for it: the same documents, from the same functions.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,10 +9,12 @@ use serde_json::Value;
 use super::explain;
 use super::failure::Failure;
 use super::inputs::Inputs;
+use super::nodes;
 use super::progress::Progress;
 use super::settings::Subject;
 use super::verdicts;
 use crate::manifest::Manifests;
+use crate::roster::Member;
 use crate::snapshot::{self, Snapshot, Types};
 
 /// Of which object.
@@ -68,6 +70,20 @@ pub(crate) fn explanation(manifests: Manifests, given: Given<'_>, of: &Of) -> Re
 /// The document of `muster verdicts`, or of one of them.
 pub(crate) fn verdicts(manifests: &Manifests, maps: Vec<ConfigMap>, name: Option<&str>) -> Result<Value, Unanswered> {
     value(&verdicts::shown(manifests, maps, name)?)
+}
+
+/// The document of `muster nodes`, of one NodePool or all.
+pub(crate) fn nodes(manifests: &Manifests, pool: Option<&str>, now: Timestamp) -> Result<Value, Unanswered> {
+    let pools: Vec<String> = pool.map(str::to_owned).into_iter().collect();
+    value(&nodes::shown(manifests, &pools, now)?)
+}
+
+/// A row of that, without what moves by itself.
+pub(crate) fn row(member: &Member) -> Option<Value> {
+    // Of the moment nothing depends but the length that is left out.
+    let mut row = serde_json::to_value(nodes::NodeDocument::new(member, Timestamp::UNIX_EPOCH)).ok()?;
+    row.as_object_mut()?.remove("phaseSeconds");
+    Some(row)
 }
 
 fn value(document: &impl Serialize) -> Result<Value, Unanswered> {

@@ -39,5 +39,5 @@ mod wiring;
 #[cfg(test)]
 mod reference;
 
-pub(crate) use answers::{Given, Of, Unanswered, explanation, verdicts as verdicts_shown};
+pub(crate) use answers::{Given, Of, Unanswered, explanation, nodes as nodes_shown, row, verdicts as verdicts_shown};
 pub use wiring::main;

@@ -6,10 +6,11 @@ mod text;
 use std::collections::BTreeSet;
 use std::io::Write;
 
+use jiff::Timestamp;
 use muster_api::likeness;
 
 use self::document::NodesDocument;
-pub(crate) use self::document::{AgentDocument, FaultDocument, StandDocument, plain, plain_name};
+pub(crate) use self::document::{AgentDocument, FaultDocument, NodeDocument, StandDocument, plain, plain_name};
 pub(crate) use self::text::{fault, meanings, span};
 use super::failure::Failure;
 use super::inputs::read_nodes;
@@ -33,17 +34,22 @@ pub(crate) fn print(
 ) -> Result<(), Failure> {
     let NodesSettings { cluster, files, pools, wide, now, format } = settings;
     let manifests = read_nodes(cluster.as_ref(), files, progress, stderr)?;
-    let mut members = roster::members(&manifests);
-    if !pools.is_empty() {
-        check_pools(pools, &manifests, &members)?;
-        members.retain(|member| member.pool.as_ref().is_some_and(|pool| pools.iter().any(|it| **it == **pool)));
-    }
-    let document = NodesDocument::new(&members, *now);
+    let document = shown(&manifests, pools, *now)?;
     match format {
         Format::Table => out.write_all(text::render(&document, *wide, *now, palette).as_bytes())?,
         Format::Data(format) => write_document(out, &document, *format)?,
     }
     Ok(())
+}
+
+/// The document of the nodes of these pools, or of all if there are none.
+pub(crate) fn shown(manifests: &Manifests, pools: &[String], now: Timestamp) -> Result<NodesDocument, Failure> {
+    let mut members = roster::members(manifests);
+    if !pools.is_empty() {
+        check_pools(pools, manifests, &members)?;
+        members.retain(|member| member.pool.as_ref().is_some_and(|pool| pools.iter().any(|it| **it == **pool)));
+    }
+    Ok(NodesDocument::new(&members, now))
 }
 
 /// A pool that is neither there nor has nodes is a slip of the pen, and no pool without nodes.

@@ -30,6 +30,7 @@
 //!
 //! A claim's name follows from what was decided, so a decision that is made again after a crash creates nothing twice.
 
+mod admission;
 mod applicant;
 mod claims;
 mod nominations;
@@ -42,7 +43,7 @@ mod turns;
 mod window;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -54,16 +55,18 @@ use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{self, Problem};
 use muster_scheduling::{NewNode, Place, Solution, Violation, validate};
 
+pub(crate) use self::admission::{Admissions, Denied};
 pub use self::applicant::Applicant;
 pub use self::claims::{claim, name};
 use self::plan::Failure;
 pub use self::plan::{Claimed, Hold, Plan, SETTLING, Scene, TELLING};
+pub(crate) use self::round::{Closed, closed};
 pub use self::spending::spent;
 pub use self::together::Late;
 pub use self::window::{IDLE, Lengths, MAX, Window};
 use crate::lifecycle::Class;
 use crate::lifecycle::breaker::{self, Breaker};
-use crate::lifecycle::caps::{Admission, Caps};
+use crate::lifecycle::caps::Caps;
 use crate::lifecycle::pause::Pause;
 use crate::step::{Step, Write};
 
@@ -233,9 +236,8 @@ impl Decided<'_, '_> {
     /// Creates the claims of new nodes, as far as the caps go. They are named after `planned`: who starts anew does not know
     /// in which turn the pods arrived, and comes to the same names.
     fn launch(&mut self, solution: &Solution, planned: &[NewNode], figures: &mut Figures, now: Timestamp) {
-        let mut spent = spent(self.problem, self.round.scene.claims);
+        let mut admissions = Admissions::new(self.round, self.problem, self.round.scene.claims);
         let mut names = claims::Names::new(self.round.scene.claims);
-        let mut tried: BTreeSet<(&str, &str)> = BTreeSet::new();
         for (number, (node, planned)) in solution.new_nodes.iter().zip(planned).enumerate() {
             let broken = self.violations.iter().find(|one| one.place == Place::New(number));
             if let Some(message) = broken.map(ToString::to_string) {
@@ -251,21 +253,11 @@ impl Decided<'_, '_> {
                 self.remember(name.name, &node.pods);
                 continue;
             };
-            let class = &pool.spec.template.spec.node_class_ref;
-            if let Some(Stop::ButOne { why }) = self.round.stops.get(pool_name)
-                && !tried.insert((&class.kind, &class.name))
-            {
-                let failure = Failure { reason: reason::LAUNCHES_STOPPED, message: why.clone() };
-                self.failures.extend(node.pods.iter().map(|pod| (*pod, failure.clone())));
-                continue;
-            }
-            let admission = self.round.settings.caps.admit(&spent, node.price, now);
-            if let Some(why) = self.refused(admission) {
+            if let Err(denied) = admissions.admit(pool, node.price, now) {
+                let why = self.denied(denied);
                 self.failures.extend(node.pods.iter().map(|pod| (*pod, why.clone())));
                 continue;
             }
-            spent.made_at.push(now);
-            spent.hourly_price += node.price;
             figures.claims += 1;
             figures.hourly_price += node.price;
             let claim = claim(self.problem, node, pool, name.clone());
@@ -285,20 +277,17 @@ impl Decided<'_, '_> {
         pods.map(|pod| uid(round::placed(self.round, pod))).collect()
     }
 
-    fn refused(&mut self, admission: Admission) -> Option<Failure> {
-        let message = match admission {
-            Admission::Now => return None,
-            Admission::NotBefore(moment) => {
+    /// What pods are told of a node that is not launched.
+    fn denied(&mut self, denied: Denied) -> Failure {
+        let (reason, message) = match denied {
+            Denied::Trial(message) => (reason::LAUNCHES_STOPPED, message),
+            Denied::NotBefore(moment, message) => {
                 self.again = [self.again, Some(moment)].into_iter().flatten().min();
-                let cap = self.round.settings.caps.launches_per_minute.unwrap_or_default();
-                format!("no more than {cap} nodes are launched in a minute")
+                ("Capped", message)
             }
-            Admission::TooDear(over) => {
-                let cap = self.round.settings.caps.hourly_price.unwrap_or_default();
-                format!("all nodes together may cost {cap} USD an hour, and one more would exceed that by {over:.4}")
-            }
+            Denied::TooDear(message) => ("Capped", message),
         };
-        Some(Failure { reason: "Capped", message })
+        Failure { reason, message }
     }
 
     /// Finds out why pods have no place.

@@ -2,6 +2,7 @@
 //! pools that may not launch.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use muster_api::annotations;
@@ -123,21 +124,47 @@ fn planned(pod: &Pod) -> BoundPod {
     BoundPod { name: Arc::clone(&pod.name), spec: pod.spec, counts: true, planned: true }
 }
 
+/// Why nothing is launched with a pool that is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// An operator has paused it.
+    Paused,
+    /// Launches with its class fail, or would.
+    Stopped(String),
+    /// It is not there any more.
+    Gone,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Paused => write!(f, "launches are paused by the annotation {}", annotations::PAUSE),
+            Self::Stopped(why) => f.write_str(why),
+            Self::Gone => f.write_str("it is gone"),
+        }
+    }
+}
+
+/// What keeps launches with the pool of that name back though it is ready, if anything does.
+pub(crate) fn closed(round: &Round<'_>, pool: &str) -> Option<Closed> {
+    let paused = round.pools.get(pool).map_or(round.pause, |one| {
+        let own = one.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PAUSE));
+        round.pause | own.map_or(Pause::NOTHING, |text| Pause::read(text).0)
+    });
+    if paused.launches {
+        return Some(Closed::Paused);
+    }
+    if let Some(Stop::All { why, .. }) = round.stops.get(pool) {
+        return Some(Closed::Stopped(why.clone()));
+    }
+    (!round.pools.contains_key(pool)).then_some(Closed::Gone)
+}
+
 /// Pools with which nothing is launched now are as if they were not ready: their pods may go to others.
 fn close_pools(round: &Round<'_>, problem: &mut Problem) {
     for pool in &mut problem.pools {
-        let stop = round.stops.get(&*pool.name).and_then(|stop| match stop {
-            Stop::All { why, .. } => Some(why.clone()),
-            Stop::ButOne { .. } => None,
-        });
-        let paused = round.pools.get(&*pool.name).map_or(round.pause, |one| {
-            let own = one.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PAUSE));
-            round.pause | own.map_or(Pause::NOTHING, |text| Pause::read(text).0)
-        });
-        let paused = paused.launches.then(|| format!("launches are paused by the annotation {}", annotations::PAUSE));
-        let unknown = (!round.pools.contains_key(&*pool.name)).then(|| "it is gone".to_owned());
-        if let (PoolState::Ready, Some(why)) = (&pool.state, paused.or(stop).or(unknown)) {
-            pool.state = PoolState::NotReady(why);
+        if let (PoolState::Ready, Some(closed)) = (&pool.state, closed(round, &pool.name)) {
+            pool.state = PoolState::NotReady(closed.to_string());
         }
     }
 }

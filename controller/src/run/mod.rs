@@ -3,6 +3,7 @@
 //! ```text
 //!   Options ──► run ──┬─► watch::follow ──► Picture ──────────────────────────────────┐
 //!                     ├─► serve: /metrics, /healthz, /readyz; agents, if asked        │
+//!                     │      └─► orders ─► leader                                     │
 //!                     ├─► election: the Lease ──► Gate ─► Fence                       ▼
 //!                     │                                    └─ open ──► leader: looks, rounds, disruption ──► edge ──► API server
 //!                     └─ SIGTERM: stop looking, give the lease up, end                                         └────► cloud
@@ -21,6 +22,7 @@ mod leader;
 mod look;
 mod metrics;
 mod offers;
+mod orders;
 mod permissions;
 mod provider;
 mod round;
@@ -32,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::Client;
+use kube::{Api, Client};
 use muster_scheduling::disrupt;
 use muster_scheduling::model::{Catalogue, Options as Packing};
 use tokio::sync::watch as channel;
@@ -277,14 +279,6 @@ pub async fn run_in<P: Provider>(
         settings: options.snapshot.clone(),
         choices: options.disruption,
     };
-    let mut of_agents = None;
-    if let Some((of, cloud)) = to_serve {
-        let (picture, client, namespace) = (picture.clone(), client.clone(), namespace.clone());
-        let refusals = metrics.refusals_of_agents();
-        let place = agents::Place { picture, client, namespace, cloud, refusals, knowledge, clock: now };
-        of_agents = Some(serve::agents(of, place)?);
-    }
-
     let (gate, mut fence) = Fence::closed();
     // Messages do not stand in the way of writes.
     let recorder = Recorder::new(client.clone(), Pace::new(qps.div_ceil(4), burst.div_ceil(4)), &identity);
@@ -292,7 +286,16 @@ pub async fn run_in<P: Provider>(
     let witnesses = Arc::new(Both(metrics.clone(), witness));
     let nominates = options.nominates && honours_nominations(&client).await;
     let settings = Settings::of(&options, nominates);
-    let desk = Desk::new(picture, cloud, edge.seen_by(witnesses), settings, metrics.clone());
+    let desk = Desk::new(picture.clone(), cloud, edge.seen_by(witnesses), settings, metrics.clone());
+    let held = lease.clone().map(|name| (Api::namespaced(client.clone(), &namespace), name));
+    let (counter, mut orders) = orders::counter(Arc::clone(&desk), fence.clone(), held);
+    let mut of_agents = None;
+    if let Some((of, cloud)) = to_serve {
+        let (client, namespace) = (client.clone(), namespace.clone());
+        let (refusals, orders) = (metrics.refusals_of_agents(), Arc::new(counter));
+        let place = agents::Place { picture, client, namespace, cloud, refusals, knowledge, orders, clock: now };
+        of_agents = Some(serve::agents(of, place)?);
+    }
 
     let (stopping, stopped) = channel::channel(false);
     // A set, so that it ends with us if we are dropped.
@@ -319,7 +322,7 @@ pub async fn run_in<P: Provider>(
             metrics.leads(true);
             let mut watched = fence.clone();
             tokio::select! {
-                broken = leader::lead(Arc::clone(&desk)) => return broken,
+                broken = leader::lead(Arc::clone(&desk), &mut orders) => return broken,
                 () = watched.closes() => metrics.leads(false),
             }
         }

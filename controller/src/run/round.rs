@@ -111,6 +111,17 @@ pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
 
 fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String> {
     let begun = Instant::now();
+    let outcome = with(desk, now, |round| provision::provision(round, now))?;
+    desk.metrics.round(&outcome.figures, begun.elapsed());
+    Ok(outcome)
+}
+
+/// Decides something about all there is at one moment.
+pub(super) fn with<P: Provider, T>(
+    desk: &Desk<P>,
+    now: Timestamp,
+    decide: impl FnOnce(&Round<'_>) -> T,
+) -> Result<T, String> {
     let (moment, supply) = {
         let cluster = desk.picture.glance();
         (Still::of(&cluster), Supply::of(desk, &cluster, now))
@@ -120,8 +131,8 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
     let pools: BTreeMap<&str, &NodePool> =
         pools.iter().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
     let plan = desk.memory().plan.clone();
-    let outcome = moment.scene(|scene| {
-        let round = Round {
+    Ok(moment.scene(|scene| {
+        decide(&Round {
             problem: &snapshot.problem,
             scene: *scene,
             pools: &pools,
@@ -129,11 +140,8 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
             stops: &stops,
             settings: &desk.settings.provision,
             plan: &plan,
-        };
-        provision::provision(&round, now)
-    });
-    desk.metrics.round(&outcome.figures, begun.elapsed());
-    Ok(outcome)
+        })
+    }))
 }
 
 /// The cluster as the engine sees it, with the instance types of this cloud.
@@ -150,7 +158,7 @@ pub(super) fn assemble<P: Provider>(desk: &Desk<P>, manifests: Manifests, now: T
 }
 
 /// Waits until the picture has what was created: the next decision must know of it.
-async fn seen<P: Provider>(desk: &Desk<P>, step: &Step) {
+pub(super) async fn seen<P: Provider>(desk: &Desk<P>, step: &Step) {
     let created = step.writes.iter().filter_map(|write| match write {
         Write::CreateClaim(claim) => claim.metadata.name.as_deref(),
         _ => None,

@@ -4,6 +4,17 @@ use super::cluster::Cluster;
 use crate::manifest::{Manifests, Pod};
 
 impl Cluster {
+    /// NodePools, NodeClaims and Nodes alone: all that [`crate::roster`] looks at.
+    #[must_use]
+    pub fn nodes_and_claims(&self) -> Manifests {
+        Manifests {
+            nodes: self.nodes.values().filter_map(|node| node.compact.clone()).collect(),
+            node_claims: self.claims.values().filter_map(|claim| claim.compact.clone()).collect(),
+            node_pools: self.pools.values().filter_map(|pool| pool.compact.clone()).collect(),
+            ..Manifests::default()
+        }
+    }
+
     /// All objects as [`crate::snapshot::assemble`] takes them: those of each kind in the order of their paths, which is
     /// the order in which an API server lists them. Notes are not repeated as warnings.
     ///
@@ -13,9 +24,6 @@ impl Cluster {
     pub fn manifests(&self) -> Manifests {
         let mut manifests = Manifests {
             pods: Vec::with_capacity(self.pods.len()),
-            nodes: self.nodes.values().filter_map(|node| node.compact.clone()).collect(),
-            node_claims: self.claims.values().filter_map(|claim| claim.compact.clone()).collect(),
-            node_pools: self.pools.values().filter_map(|pool| pool.compact.clone()).collect(),
             node_classes: self.classes.values().filter_map(|class| class.manifest.clone()).collect(),
             node_overlays: self.overlays.values().cloned().collect(),
             capacity_buffers: self.buffers.values().cloned().collect(),
@@ -30,7 +38,7 @@ impl Cluster {
             priority_classes: self.priority_classes.clone(),
             disruption_budgets: self.budgets.values().cloned().collect(),
             services: self.services.values().cloned().collect(),
-            ..Manifests::default()
+            ..self.nodes_and_claims()
         };
         let readable = self.pods.values().filter(|pod| pod.is_readable);
         // The order of pods and workloads; here are no workloads.

@@ -31,6 +31,8 @@ struct Shared {
     changed: Mutex<Changed>,
     news: Notify,
     vitals: Mutex<BTreeMap<Kind, Vitals>>,
+    /// [`Cluster::revision`], for all who look again when it has moved on.
+    revised: watch::Sender<u64>,
     synced: watch::Sender<bool>,
 }
 
@@ -44,6 +46,7 @@ impl Picture {
             changed: Mutex::default(),
             news: Notify::new(),
             vitals: Mutex::new(kinds.map(|kind| (kind, Vitals::default())).collect()),
+            revised: watch::Sender::new(0),
             synced: watch::Sender::new(false),
         };
         Self { shared: Arc::new(shared) }
@@ -76,6 +79,12 @@ impl Picture {
         std::mem::take(&mut *lock(&self.shared.changed))
     }
 
+    /// Tells when something has changed, and not what. For any number of callers.
+    #[must_use]
+    pub fn revised(&self) -> watch::Receiver<u64> {
+        self.shared.revised.subscribe()
+    }
+
     /// Whether every kind has been listed, or is known not to exist. From then on the picture is never less than whole,
     /// however old it may be ([`Picture::health`]).
     #[must_use]
@@ -98,8 +107,13 @@ impl Picture {
 
     /// Changes the cluster.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Cluster) -> (Changed, T)) -> T {
-        let (changed, rest) = change(&mut self.shared.cluster.write().unwrap_or_else(PoisonError::into_inner));
+        let (changed, rest, revision) = {
+            let mut cluster = self.shared.cluster.write().unwrap_or_else(PoisonError::into_inner);
+            let (changed, rest) = change(&mut cluster);
+            (changed, rest, cluster.revision())
+        };
         if !changed.is_empty() {
+            self.shared.revised.send_replace(revision);
             lock(&self.shared.changed).merge(changed);
             // One permit is kept if nobody waits just now.
             self.shared.news.notify_one();

@@ -1411,6 +1411,790 @@ pub mod enrolment_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Nodes of one NodePool that are alike.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Order {
+    /// The NodePool that they are of. It may not be a static one (`spec.replicas`).
+    #[prost(string, tag = "1")]
+    pub node_pool: ::prost::alloc::string::String,
+    /// How many, 1 to 100.
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
+    /// What there must be room for on each of them beside its daemons, as `cpu: "4"`, `memory: 16Gi`. Taints of the NodePool are tolerated.
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub requests: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// What is required of their labels beyond what the NodePool requires.
+    #[prost(message, repeated, tag = "4")]
+    pub requirements: ::prost::alloc::vec::Vec<Requirement>,
+}
+/// As in `spec.template.spec.requirements` of a NodePool.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Requirement {
+    /// A label, such as `topology.kubernetes.io/zone`.
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`, `Gte` or `Lte`.
+    #[prost(string, tag = "2")]
+    pub operator: ::prost::alloc::string::String,
+    /// As many as the operator takes.
+    #[prost(string, repeated, tag = "3")]
+    pub values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanRequest {
+    #[prost(message, optional, tag = "1")]
+    pub order: ::core::option::Option<Order>,
+    /// As in LaunchRequest, to see what that would find; may be empty.
+    #[prost(string, tag = "2")]
+    pub request_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanResponse {
+    /// Nodes that would be launched; those that the same request has launched before are among them. Empty if there is a refusal.
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<OrderedNode>,
+    /// USD per hour of all that would be launched now.
+    #[prost(double, tag = "2")]
+    pub hourly_price: f64,
+    /// Why nothing would be launched. Absent if it would.
+    #[prost(message, optional, tag = "3")]
+    pub refusal: ::core::option::Option<Refusal>,
+}
+/// Why an order is not carried out.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Refusal {
+    /// The code of gRPC that Launch answers, such as `RESOURCE_EXHAUSTED`.
+    #[prost(string, tag = "1")]
+    pub code: ::prost::alloc::string::String,
+    /// The message that it answers.
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LaunchRequest {
+    /// Chosen by the caller, once for each order: 1 to 128 letters, digits and `-._:/`. IDs of two users are not the same.
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub order: ::core::option::Option<Order>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LaunchResponse {
+    /// The nodes of the order, in an order that stays.
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<OrderedNode>,
+    /// USD per hour of those that were launched by this call.
+    #[prost(double, tag = "2")]
+    pub hourly_price: f64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OrderedNode {
+    /// Its NodeClaim; empty in a plan without request ID.
+    #[prost(string, tag = "1")]
+    pub node_claim: ::prost::alloc::string::String,
+    /// UID of that, as soon as it is known.
+    #[prost(string, tag = "2")]
+    pub uid: ::prost::alloc::string::String,
+    /// Its NodePool.
+    #[prost(string, tag = "3")]
+    pub node_pool: ::prost::alloc::string::String,
+    /// Whether it was there before this call. Then the fields that follow are absent.
+    #[prost(bool, tag = "4")]
+    pub existed: bool,
+    /// What it is launched for: what was ordered, and its daemons.
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub requests: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// What it may be bought as, the cheapest first; ten of them at most.
+    #[prost(message, repeated, tag = "6")]
+    pub offerings: ::prost::alloc::vec::Vec<NodeOffering>,
+    /// How many instance types it may be launched as.
+    #[prost(uint32, tag = "7")]
+    pub instance_types: u32,
+    /// USD per hour of the cheapest.
+    #[prost(double, tag = "8")]
+    pub hourly_price: f64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeOffering {
+    /// As `m7g.large`.
+    #[prost(string, tag = "1")]
+    pub instance_type: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub zone: ::prost::alloc::string::String,
+    /// `on-demand`, `spot` or `reserved`.
+    #[prost(string, tag = "3")]
+    pub capacity_type: ::prost::alloc::string::String,
+    /// USD per hour.
+    #[prost(double, tag = "4")]
+    pub hourly_price: f64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TerminateRequest {
+    /// Name of a NodeClaim.
+    #[prost(string, tag = "1")]
+    pub node_claim: ::prost::alloc::string::String,
+    /// Its UID; if it is given, no other NodeClaim of that name is meant.
+    #[prost(string, tag = "2")]
+    pub uid: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TerminateResponse {
+    /// UID of the NodeClaim that goes.
+    #[prost(string, tag = "1")]
+    pub uid: ::prost::alloc::string::String,
+    /// Whether it was on its way out before this call.
+    #[prost(bool, tag = "2")]
+    pub was_terminating: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListRequest {
+    /// Of one NodePool; empty is all.
+    #[prost(string, tag = "1")]
+    pub node_pool: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListResponse {
+    /// A document of kind `Nodes`.
+    #[prost(message, optional, tag = "1")]
+    pub document: ::core::option::Option<::prost_types::Struct>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchRequest {
+    /// Of one NodePool; empty is all.
+    #[prost(string, tag = "1")]
+    pub node_pool: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchResponse {
+    #[prost(enumeration = "NodeChange", tag = "1")]
+    pub change: i32,
+    /// Which row: it stays the same from a NodeClaim without a Node to its Node, whose `name` is another.
+    #[prost(string, tag = "2")]
+    pub key: ::prost::alloc::string::String,
+    /// The row, as one of `nodes` in a document of kind `Nodes`, without `phaseSeconds`. Absent with `NODE_CHANGE_ALL_TOLD`.
+    #[prost(message, optional, tag = "3")]
+    pub node: ::core::option::Option<::prost_types::Struct>,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NodeChange {
+    Unspecified = 0,
+    /// It is there: at the beginning each one that is, later each one that comes.
+    Added = 1,
+    /// It is as `node` says now.
+    Modified = 2,
+    /// It is gone; `node` is what it was.
+    Deleted = 3,
+    /// All that were there at the beginning have been told. Said once.
+    AllTold = 4,
+}
+impl NodeChange {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NODE_CHANGE_UNSPECIFIED",
+            Self::Added => "NODE_CHANGE_ADDED",
+            Self::Modified => "NODE_CHANGE_MODIFIED",
+            Self::Deleted => "NODE_CHANGE_DELETED",
+            Self::AllTold => "NODE_CHANGE_ALL_TOLD",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NODE_CHANGE_UNSPECIFIED" => Some(Self::Unspecified),
+            "NODE_CHANGE_ADDED" => Some(Self::Added),
+            "NODE_CHANGE_MODIFIED" => Some(Self::Modified),
+            "NODE_CHANGE_DELETED" => Some(Self::Deleted),
+            "NODE_CHANGE_ALL_TOLD" => Some(Self::AllTold),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod fleet_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    #[derive(Debug, Clone)]
+    pub struct FleetClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> FleetClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> FleetClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            FleetClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// What Launch of the same order would do now. Nothing is written.
+        pub async fn plan(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlanRequest>,
+        ) -> std::result::Result<tonic::Response<super::PlanResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static("/muster.v1.Fleet/Plan");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("muster.v1.Fleet", "Plan"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Has nodes launched: all that are ordered, or none. It answers when their NodeClaims are written; what becomes of these, Watch tells.
+        ///
+        /// The same request again launches nothing twice, whatever was lost in between: a NodeClaim that is there stays the only one. A request
+        /// is known as long as one of its NodeClaims is there; those that have gone meanwhile are launched anew by it.
+        pub async fn launch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LaunchRequest>,
+        ) -> std::result::Result<tonic::Response<super::LaunchResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static("/muster.v1.Fleet/Launch");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("muster.v1.Fleet", "Launch"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Has a node drained and its instance ended, as `kubectl delete nodeclaim` has. It answers when that has begun.
+        pub async fn terminate(
+            &mut self,
+            request: impl tonic::IntoRequest<super::TerminateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::TerminateResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/muster.v1.Fleet/Terminate",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("muster.v1.Fleet", "Terminate"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Each node, how far it has come, and what its agent says: `muster nodes`.
+        pub async fn list(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListRequest>,
+        ) -> std::result::Result<tonic::Response<super::ListResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static("/muster.v1.Fleet/List");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("muster.v1.Fleet", "List"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The same, and what changes about it from then on. Who reads slowly gets the latest of each node and misses what was between; who does
+        /// not read is ended. So is everybody after about half an hour, with UNAVAILABLE: begin anew.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static("/muster.v1.Fleet/Watch");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("muster.v1.Fleet", "Watch"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod fleet_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with FleetServer.
+    #[async_trait]
+    pub trait Fleet: std::marker::Send + std::marker::Sync + 'static {
+        /// What Launch of the same order would do now. Nothing is written.
+        async fn plan(
+            &self,
+            request: tonic::Request<super::PlanRequest>,
+        ) -> std::result::Result<tonic::Response<super::PlanResponse>, tonic::Status>;
+        /// Has nodes launched: all that are ordered, or none. It answers when their NodeClaims are written; what becomes of these, Watch tells.
+        ///
+        /// The same request again launches nothing twice, whatever was lost in between: a NodeClaim that is there stays the only one. A request
+        /// is known as long as one of its NodeClaims is there; those that have gone meanwhile are launched anew by it.
+        async fn launch(
+            &self,
+            request: tonic::Request<super::LaunchRequest>,
+        ) -> std::result::Result<tonic::Response<super::LaunchResponse>, tonic::Status>;
+        /// Has a node drained and its instance ended, as `kubectl delete nodeclaim` has. It answers when that has begun.
+        async fn terminate(
+            &self,
+            request: tonic::Request<super::TerminateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::TerminateResponse>,
+            tonic::Status,
+        >;
+        /// Each node, how far it has come, and what its agent says: `muster nodes`.
+        async fn list(
+            &self,
+            request: tonic::Request<super::ListRequest>,
+        ) -> std::result::Result<tonic::Response<super::ListResponse>, tonic::Status>;
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The same, and what changes about it from then on. Who reads slowly gets the latest of each node and misses what was between; who does
+        /// not read is ended. So is everybody after about half an hour, with UNAVAILABLE: begin anew.
+        async fn watch(
+            &self,
+            request: tonic::Request<super::WatchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+    }
+    #[derive(Debug)]
+    pub struct FleetServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> FleetServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for FleetServer<T>
+    where
+        T: Fleet,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/muster.v1.Fleet/Plan" => {
+                    #[allow(non_camel_case_types)]
+                    struct PlanSvc<T: Fleet>(pub Arc<T>);
+                    impl<T: Fleet> tonic::server::UnaryService<super::PlanRequest>
+                    for PlanSvc<T> {
+                        type Response = super::PlanResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PlanRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Fleet>::plan(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PlanSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/muster.v1.Fleet/Launch" => {
+                    #[allow(non_camel_case_types)]
+                    struct LaunchSvc<T: Fleet>(pub Arc<T>);
+                    impl<T: Fleet> tonic::server::UnaryService<super::LaunchRequest>
+                    for LaunchSvc<T> {
+                        type Response = super::LaunchResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LaunchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Fleet>::launch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LaunchSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/muster.v1.Fleet/Terminate" => {
+                    #[allow(non_camel_case_types)]
+                    struct TerminateSvc<T: Fleet>(pub Arc<T>);
+                    impl<T: Fleet> tonic::server::UnaryService<super::TerminateRequest>
+                    for TerminateSvc<T> {
+                        type Response = super::TerminateResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::TerminateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Fleet>::terminate(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = TerminateSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/muster.v1.Fleet/List" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSvc<T: Fleet>(pub Arc<T>);
+                    impl<T: Fleet> tonic::server::UnaryService<super::ListRequest>
+                    for ListSvc<T> {
+                        type Response = super::ListResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Fleet>::list(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/muster.v1.Fleet/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: Fleet>(pub Arc<T>);
+                    impl<
+                        T: Fleet,
+                    > tonic::server::ServerStreamingService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::WatchResponse;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Fleet>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for FleetServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "muster.v1.Fleet";
+    impl<T> tonic::server::NamedService for FleetServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FollowRequest {
     #[prost(oneof = "follow_request::Message", tags = "1, 2, 3, 4")]

@@ -12,13 +12,13 @@ use tonic::{Code, Request};
 use super::ground::Ground;
 use super::stolen::connect;
 
-fn with<T>(token: &str, message: T) -> Request<T> {
+pub(crate) fn with<T>(token: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", format!("Bearer {}", token.trim()).parse().unwrap());
     request
 }
 
-fn text<'d>(document: &'d Struct, field: &str) -> &'d str {
+pub(crate) fn text<'d>(document: &'d Struct, field: &str) -> &'d str {
     match document.fields.get(field) {
         Some(Value { kind: Some(Kind::StringValue(text)) }) => text,
         other => panic!("{field}: {other:?} in {:?}", document.fields.keys()),

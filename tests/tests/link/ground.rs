@@ -37,7 +37,7 @@ use tonic::transport::Endpoint;
 use super::MOST;
 
 /// Where machines reach the controller.
-const AGENTS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(GATEWAY), 9443);
+pub(crate) const AGENTS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(GATEWAY), 9443);
 /// Role and instance profile of nodes: in this world both have one name.
 const ROLE: &str = "muster-node";
 
@@ -67,7 +67,7 @@ impl<'c> Ground<'c> {
         apply(cluster, &[class("default", &subnets), pool("general", "default", "m5.large")]).await;
         let agents = Arc::new(site.fabric().listen(AGENTS).await.unwrap().into_std().unwrap());
         let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()) };
-        let controller = controller(site, cluster, &ec2, &ports).await;
+        let controller = controller(site, cluster, &ec2, &ports, None).await;
         Self { case, bridge, ports, subnets, controller }
     }
 
@@ -75,7 +75,16 @@ impl<'c> Ground<'c> {
     pub(crate) async fn restart(&mut self) {
         self.controller.shutdown().await;
         let ec2 = Arc::clone(self.case.ec2().await.unwrap());
-        self.controller = controller(self.case.site(), self.cluster(), &ec2, &self.ports).await;
+        self.controller = controller(self.case.site(), self.cluster(), &ec2, &self.ports, None).await;
+    }
+
+    /// Another replica, which does not lead as long as somebody else has this Lease; and where it serves.
+    pub(crate) async fn stand_by(&self, lease: &str) -> (JoinSet<()>, SocketAddr) {
+        let at = SocketAddr::new(AGENTS.ip(), AGENTS.port() + 1);
+        let agents = Arc::new(self.case.site().fabric().listen(at).await.unwrap().into_std().unwrap());
+        let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()) };
+        let ec2 = Arc::clone(self.case.ec2().await.unwrap());
+        (controller(self.case.site(), self.cluster(), &ec2, &ports, Some(lease.to_owned())).await, at)
     }
 
     /// Waits until the controller says that it serves agents.
@@ -262,7 +271,7 @@ async fn define(cluster: &Cluster) {
     }
 }
 
-async fn apply(cluster: &Cluster, objects: &[Value]) {
+pub(crate) async fn apply(cluster: &Cluster, objects: &[Value]) {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
     std::fs::write(file.path(), list.to_string()).unwrap();
@@ -300,7 +309,7 @@ fn pool(name: &str, class: &str, instance_type: &str) -> Value {
 }
 
 /// `muster run` in this process, by the same way as the program goes.
-async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports) -> JoinSet<()> {
+async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports, lease: Option<String>) -> JoinSet<()> {
     let aws = Connection::new(&ec2.sdk_config("controller")).unwrap();
     let of_ec2 = ec2::Options {
         endpoint: Some(cluster.inside().unwrap().to_owned()),
@@ -310,6 +319,7 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports) ->
     let provider = Provider::connect_through(aws, cluster.client(), of_ec2.clone(), None).await.unwrap();
     let pinned = std::fs::read_to_string(site.metadata().authority().certificate()).unwrap();
     let options = Options {
+        lease,
         window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
         agents: Some(agents::Options {
             port: Port::Bound(Arc::clone(&ports.agents)),

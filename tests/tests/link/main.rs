@@ -16,6 +16,7 @@ mod ground;
 mod kept;
 mod life;
 mod machines;
+mod ordered;
 mod rotation;
 mod stolen;
 

@@ -1,5 +1,6 @@
 //! Everything that a node's evidence is made of, in other hands.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
@@ -13,7 +14,6 @@ use muster_link::sts::{Credentials, RoleProof};
 use muster_link::{GATEWAY_NAME, KeyHash, Nonce};
 use muster_proto::muster::enrolment_client::EnrolmentClient;
 use muster_proto::muster::{self as wire, ChallengeRequest, EnrolRequest, RenewRequest};
-use muster_tests::machine::GATEWAY;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
@@ -23,7 +23,7 @@ use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-use super::ground::{Ground, instance_of};
+use super::ground::{AGENTS, Ground, instance_of};
 
 /// Whoever has the user data, the identity document and the role's credentials of a node that has enrolled, but not its key, is not
 /// admitted as that node; and a certificate that somebody has made for themselves speaks for nobody.
@@ -76,6 +76,16 @@ pub(crate) async fn is_of_no_use(ground: &Ground<'_>, claim: &DynamicObject) {
 
 /// A connection from the world's own address, with a key that nobody knows, or with none.
 pub(crate) async fn connect(ground: &Ground<'_>, key: Option<&KeyPair>, authority: &str) -> Channel {
+    connect_to(ground, AGENTS, key, authority).await
+}
+
+/// The same, to the replica that serves there.
+pub(crate) async fn connect_to(
+    ground: &Ground<'_>,
+    address: SocketAddr,
+    key: Option<&KeyPair>,
+    authority: &str,
+) -> Channel {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -92,7 +102,7 @@ pub(crate) async fn connect(ground: &Ground<'_>, key: Option<&KeyPair>, authorit
         None => config.with_no_client_auth(),
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let stream = ground.case.site().fabric().connect((GATEWAY, 9443).into()).await.unwrap();
+    let stream = ground.case.site().fabric().connect(address).await.unwrap();
     let name = ServerName::try_from(GATEWAY_NAME).unwrap();
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
     let mut stream = Some(stream);

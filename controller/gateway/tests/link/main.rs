@@ -5,6 +5,7 @@
 
 mod abuse;
 mod enrolment;
+mod fleet;
 mod health;
 mod identities;
 mod node;

@@ -7,13 +7,16 @@ use std::sync::{Arc, Mutex};
 use jiff::{SignedDuration, Timestamp};
 use muster_gateway::{
     Access, Authority, Finding, Gateway, Limits, LogBundle, Material, Notice, Operators, Pair, Question, Recorded,
-    Refusals, Report, Sources, Unanswered, Unavailable, Wanted, serve,
+    Refusals, Report, Rows, Sources, Unanswered, Unavailable, Verb, Wanted, serve,
 };
 use muster_link::document::Certificates;
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins, Policy, Proofs, SecretHash};
 use muster_proto::answer::Statuses;
 use muster_proto::health::health_check_response::ServingStatus;
+use muster_proto::muster::{
+    LaunchRequest, LaunchResponse, PlanRequest, PlanResponse, TerminateRequest, TerminateResponse,
+};
 use prost_types::Struct;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
@@ -46,6 +49,12 @@ pub(crate) struct State {
     pub(crate) bundles: Vec<(String, LogBundle)>,
     /// What operators were answered.
     pub(crate) questions: Vec<Question>,
+    /// What they were asked to be allowed.
+    pub(crate) reviewed: Vec<(Verb, String)>,
+    /// What operators have ordered.
+    pub(crate) ordered: Vec<String>,
+    /// Who is there, for those who watch.
+    pub(crate) rows: watch::Sender<Option<Arc<Rows>>>,
     /// Of whom the logs are wanted.
     pub(crate) wants_logs_of: Option<String>,
     /// Whether it cannot be said of whom they are.
@@ -78,7 +87,8 @@ impl Memory {
     }
 
     fn two() -> Self {
-        let mut state = State { written: Some(watch::channel(0).0), ..State::default() };
+        let rows = watch::Sender::new(Some(Arc::new(Rows::new())));
+        let mut state = State { written: Some(watch::channel(0).0), rows, ..State::default() };
         for (index, (instance, _)) in DOCUMENTS.iter().enumerate() {
             let text = |text: &str| text.to_owned();
             let token = format!("uid-{index}.1");
@@ -229,13 +239,14 @@ impl Sources for Memory {
 pub(crate) const TOKENS: [&str; 2] = ["token-of-ann-7Gk2", "token-of-ben-9Qx4"];
 
 impl Operators for Memory {
-    async fn review(&self, token: &str, path: &str) -> Result<Access, Unavailable> {
+    async fn review(&self, token: &str, verb: Verb, path: &str) -> Result<Access, Unavailable> {
         if self.state(|state| state.is_down) {
             return Err(Unavailable("down".to_owned()));
         }
+        self.state(|state| state.reviewed.push((verb, path.to_owned())));
         Ok(match token {
-            it if it == TOKENS[0] => Access::Allowed,
-            it if it == TOKENS[1] && path.ends_with("/Verdicts") => Access::Allowed,
+            it if it == TOKENS[0] => Access::Allowed("ann".to_owned()),
+            it if it == TOKENS[1] && path.ends_with("/Verdicts") => Access::Allowed("ben".to_owned()),
             it if it == TOKENS[1] => Access::Denied("ben".to_owned()),
             _ => Access::Unknown,
         })
@@ -249,6 +260,33 @@ impl Operators for Memory {
         }
         let kind = prost_types::value::Kind::StringValue(text);
         Ok(Struct { fields: [("asked".to_owned(), prost_types::Value { kind: Some(kind) })].into() })
+    }
+
+    async fn plan(&self, request: PlanRequest, by: String) -> Result<PlanResponse, Unanswered> {
+        self.state(|state| state.ordered.push(format!("{by} plans {}", request.order.unwrap().node_pool)));
+        Ok(PlanResponse::default())
+    }
+
+    async fn launch(&self, request: LaunchRequest, by: String) -> Result<LaunchResponse, Unanswered> {
+        let LaunchRequest { request_id, order } = request;
+        let pool = order.unwrap().node_pool;
+        self.state(|state| state.ordered.push(format!("{by} launches {pool} as {request_id}")));
+        match pool.as_str() {
+            "full" => Err(Unanswered::Exhausted("the limit is reached".to_owned())),
+            "paused" => Err(Unanswered::Precondition("launches are paused".to_owned())),
+            "taken" => Err(Unanswered::Taken("it was another order".to_owned())),
+            "odd" => Err(Unanswered::Invalid("order.requests[cpu]: `x` is no quantity".to_owned())),
+            _ => Ok(LaunchResponse::default()),
+        }
+    }
+
+    async fn terminate(&self, request: TerminateRequest, by: String) -> Result<TerminateResponse, Unanswered> {
+        self.state(|state| state.ordered.push(format!("{by} ends {}", request.node_claim)));
+        Ok(TerminateResponse { uid: request.uid, was_terminating: false })
+    }
+
+    fn rows(&self) -> watch::Receiver<Option<Arc<Rows>>> {
+        self.state(|state| state.rows.subscribe())
     }
 }
 

@@ -17,22 +17,22 @@ use crate::provision::{Applicant, Claimed, Hold, Outcome, Plan, Round, Scene, Se
 use crate::snapshot::{self, assemble};
 use crate::step::{Step, Write};
 
-pub(super) fn at(second: i64) -> Timestamp {
+pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
 /// Everything there is, by kind and name.
 #[derive(Clone, Default)]
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     objects: BTreeMap<(String, String), Value>,
-    pub(super) plan: Plan,
-    pub(super) settings: Settings,
-    pub(super) pause: Pause,
-    pub(super) stops: BTreeMap<String, Stop>,
+    pub(crate) plan: Plan,
+    pub(crate) settings: Settings,
+    pub(crate) pause: Pause,
+    pub(crate) stops: BTreeMap<String, Stop>,
     /// Pods that have lost a nomination, as often as they have.
-    pub(super) denied: Vec<String>,
+    pub(crate) denied: Vec<String>,
     /// Pods in the order in which they arrived; others came before them.
-    pub(super) arrived: Vec<String>,
+    pub(crate) arrived: Vec<String>,
 }
 
 /// What is looked at of a cluster.
@@ -45,7 +45,7 @@ struct View {
 }
 
 /// `large` has twice of everything, and costs a little less than two of `small`.
-pub(super) fn catalogue() -> Catalogue {
+pub(crate) fn catalogue() -> Catalogue {
     let offering = |zone: &str, bought: &str, price: f64| Offering {
         requirements: [(labels::ZONE, zone), (labels::CAPACITY_TYPE, bought)]
             .map(|(key, value)| (key, Requirement::new(Operator::In, [value])))
@@ -85,23 +85,23 @@ pub(super) fn catalogue() -> Catalogue {
 
 impl Cluster {
     /// With a NodePool `general` that takes anything.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut cluster = Self::default();
         cluster.add(pool("general"));
         cluster
     }
 
-    pub(super) fn add(&mut self, object: Value) -> &mut Self {
+    pub(crate) fn add(&mut self, object: Value) -> &mut Self {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         self.objects.insert((text("/kind"), text("/metadata/name")), object);
         self
     }
 
-    pub(super) fn get(&mut self, kind: &str, name: &str) -> &mut Value {
+    pub(crate) fn get(&mut self, kind: &str, name: &str) -> &mut Value {
         self.objects.get_mut(&(kind.to_owned(), name.to_owned())).unwrap()
     }
 
-    pub(super) fn remove(&mut self, kind: &str, name: &str) {
+    pub(crate) fn remove(&mut self, kind: &str, name: &str) {
         self.objects.remove(&(kind.to_owned(), name.to_owned())).unwrap();
     }
 
@@ -146,7 +146,12 @@ impl Cluster {
     }
 
     /// What a round would come to.
-    pub(super) fn decide(&self, now: i64) -> Outcome {
+    pub(crate) fn decide(&self, now: i64) -> Outcome {
+        self.with_round(|round| provision(round, at(now)))
+    }
+
+    /// What a round looks at.
+    pub(crate) fn with_round<T>(&self, decide: impl FnOnce(&Round<'_>) -> T) -> T {
         self.look(|view, scene| {
             let pools = view.pools.iter().map(|pool| (pool.metadata.name.as_deref().unwrap(), pool)).collect();
             let round = Round {
@@ -158,26 +163,26 @@ impl Cluster {
                 settings: &self.settings,
                 plan: &self.plan,
             };
-            provision(&round, at(now))
+            decide(&round)
         })
     }
 
     /// A round whose step is carried out.
-    pub(super) fn round(&mut self, now: i64) -> Vec<String> {
+    pub(crate) fn round(&mut self, now: i64) -> Vec<String> {
         let outcome = self.decide(now);
         self.plan = outcome.plan;
         self.carry_out(&outcome.step, now)
     }
 
     /// Pods are told of their nodes.
-    pub(super) fn nominate(&mut self, now: i64) -> Vec<String> {
+    pub(crate) fn nominate(&mut self, now: i64) -> Vec<String> {
         let mut plan = self.plan.clone();
         let step = self.look(|_, scene| plan.nominate(scene, at(now)));
         self.plan = plan;
         self.carry_out(&step, now)
     }
 
-    pub(super) fn hold(&self, claim: &str, now: i64) -> Option<Hold> {
+    pub(crate) fn hold(&self, claim: &str, now: i64) -> Option<Hold> {
         self.look(|_, scene| {
             let claimed = scene.claims.iter().find(|one| one.name() == claim).unwrap();
             self.plan.hold(claimed, scene, &self.plan.late(scene), at(now))
@@ -210,18 +215,18 @@ impl Cluster {
         words
     }
 
-    pub(super) fn claims(&self) -> Vec<NodeClaim> {
+    pub(crate) fn claims(&self) -> Vec<NodeClaim> {
         self.typed("NodeClaim")
     }
 
     /// The name of the only claim.
-    pub(super) fn only_claim(&self) -> String {
+    pub(crate) fn only_claim(&self) -> String {
         let [claim] = &self.claims()[..] else { panic!("not one claim") };
         claim.metadata.name.clone().unwrap()
     }
 
     /// The claim was launched, and says what its node will hold.
-    pub(super) fn launch(&mut self, name: &str, cpu: &str) {
+    pub(crate) fn launch(&mut self, name: &str, cpu: &str) {
         let node = json!({"cpu": cpu, "memory": "8Gi", "pods": "110"});
         self.get("NodeClaim", name)["status"] = json!({
             "providerID": format!("kwok://{name}"), "capacity": node, "allocatable": node,
@@ -230,19 +235,19 @@ impl Cluster {
     }
 
     /// Its Node has appeared, and is ready but for our taint.
-    pub(super) fn join(&mut self, name: &str, second: i64) {
+    pub(crate) fn join(&mut self, name: &str, second: i64) {
         self.appear(name, second);
         self.ready(name, second);
     }
 
     /// Its kubelet is ready.
-    pub(super) fn ready(&mut self, name: &str, second: i64) {
+    pub(crate) fn ready(&mut self, name: &str, second: i64) {
         self.get("Node", &format!("node-{name}"))["status"]["conditions"] =
             json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(second).to_string()}]);
     }
 
     /// Its Node has appeared, tainted as it comes, and is not ready.
-    pub(super) fn appear(&mut self, name: &str, second: i64) {
+    pub(crate) fn appear(&mut self, name: &str, second: i64) {
         let allocatable = self.get("NodeClaim", name)["status"]["allocatable"].clone();
         self.add(json!({
             "apiVersion": "v1", "kind": "Node",
@@ -255,7 +260,7 @@ impl Cluster {
     }
 
     /// The Node is ready for pods.
-    pub(super) fn initialize(&mut self, name: &str, second: i64) {
+    pub(crate) fn initialize(&mut self, name: &str, second: i64) {
         let conditions = ["Launched", "Registered", "Initialized"].map(|kind| condition(kind, second));
         self.get("NodeClaim", name)["status"]["conditions"] = json!(conditions);
         let node = self.get("Node", &format!("node-{name}"));
@@ -266,7 +271,7 @@ impl Cluster {
     }
 
     /// kube-scheduler binds it.
-    pub(super) fn bind(&mut self, pod: &str, node: &str) {
+    pub(crate) fn bind(&mut self, pod: &str, node: &str) {
         let pod = self.get("Pod", pod);
         pod["spec"]["nodeName"] = json!(node);
         pod["status"]["nominatedNodeName"] = Value::Null;
@@ -277,7 +282,7 @@ fn condition(kind: &str, second: i64) -> Value {
     json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": at(second).to_string()})
 }
 
-pub(super) fn pool(name: &str) -> Value {
+pub(crate) fn pool(name: &str) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name, "uid": format!("uid-{name}")},
         "spec": {"template": {"spec": {
@@ -289,7 +294,7 @@ pub(super) fn pool(name: &str) -> Value {
 }
 
 /// A pod that nobody has looked at yet.
-pub(super) fn pod(name: &str, cpu: &str) -> Value {
+pub(crate) fn pod(name: &str, cpu: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": "web"}},
@@ -300,7 +305,7 @@ pub(super) fn pod(name: &str, cpu: &str) -> Value {
 }
 
 /// A pod that its scheduler has given up.
-pub(super) fn marked(name: &str, cpu: &str) -> Value {
+pub(crate) fn marked(name: &str, cpu: &str) -> Value {
     let mut pod = pod(name, cpu);
     pod["status"]["conditions"] = json!([
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": null}
@@ -309,7 +314,7 @@ pub(super) fn marked(name: &str, cpu: &str) -> Value {
 }
 
 /// A node that was there before.
-pub(super) fn node(name: &str, cpu: &str) -> Value {
+pub(crate) fn node(name: &str, cpu: &str) -> Value {
     let amounts = json!({"cpu": cpu, "memory": "8Gi", "pods": "110"});
     json!({
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "a"}},

@@ -1,7 +1,7 @@
 //! What becomes of pods that wait, round by round.
 
 mod claims;
-mod fixture;
+pub(crate) mod fixture;
 mod places;
 mod property;
 mod rounds;

@@ -3,6 +3,7 @@
 //! ```text
 //!   Picture::changed ──┬─► agenda: claims, classes ──► looks, many at once, one for each object
 //!                      ├─► Window ── due ──► round: decide (on a thread of its own), create      one at a time
+//!   Orders ────────────┼─► one in turn with that: decide, write, answer
 //!                      ├─► a Node came, a pod was told ──► nominate                              beside it
 //!                      ├─► Rhythm ── due ──► deliberate (likewise), open                         one at a time
 //!                      └─► commands: what goes, and what was launched for it ──► looks, one for each command
@@ -20,11 +21,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::after;
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
 use super::agenda::{Agenda, Verdict};
 use super::desk::Desk;
+use super::orders::{self, Ordered};
 use super::provider::Provider;
 use super::{disruption, garbage, look, now, round};
 use crate::disruption::{Deliberation, Opening, Rhythm};
@@ -60,6 +63,8 @@ enum Done {
     Opened,
     /// What people are to be told, and when to decide again although nothing has changed.
     Decided(Step),
+    /// An order has been decided, written and answered.
+    Ordered,
     /// Which pods are to be told of their nodes.
     Nominated(Step),
     /// People have been told; pods, if so it says.
@@ -87,8 +92,12 @@ struct Leader<P> {
     is_deliberating: bool,
     /// Whether commands are being begun. They are left alone until that is done: who looks at half a command mends it.
     is_opening: bool,
-    /// Whether pods are being decided about.
+    /// Whether it is being decided what is launched, for pods or for an order: no two pass one limit.
     is_planning: bool,
+    /// The next order.
+    order: Option<Ordered>,
+    /// Whether the last such decision was about an order: then pods come first.
+    was_order: bool,
     /// Whether it is being found out who is to be told.
     is_nominating: bool,
     /// Whether pods are being told of their nodes: what is on its way is not said a second time.
@@ -102,7 +111,7 @@ struct Leader<P> {
 }
 
 /// Leads until it is dropped, or a task breaks.
-pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>) -> JoinError {
+pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>, orders: &mut mpsc::Receiver<Ordered>) -> JoinError {
     desk.picture.synced().await;
     // Everything is looked at; what pods did before is nothing that happened on our watch.
     drop(desk.picture.take_changed());
@@ -120,6 +129,8 @@ pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>) -> JoinError {
         tasks: JoinSet::new(),
         open: 0,
         is_planning: false,
+        order: None,
+        was_order: false,
         is_nominating: false,
         is_telling: false,
         decide_at: None,
@@ -130,7 +141,7 @@ pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>) -> JoinError {
     leader.look_at_everything();
     let provider = leader.desk.provider.clone();
     tokio::select! {
-        broken = leader.run() => broken,
+        broken = leader.run(orders) => broken,
         never = provider.keep_up() => match never {},
     }
 }
@@ -138,7 +149,7 @@ pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>) -> JoinError {
 // === impl Leader ===
 
 impl<P: Provider> Leader<P> {
-    async fn run(&mut self) -> JoinError {
+    async fn run(&mut self, orders: &mut mpsc::Receiver<Ordered>) -> JoinError {
         let picture = self.desk.picture.clone();
         loop {
             self.hand_out();
@@ -151,6 +162,7 @@ impl<P: Provider> Leader<P> {
                     Ok(done) => self.conclude(done),
                     Err(broken) => return broken,
                 },
+                Some(order) = orders.recv(), if self.order.is_none() => self.order = Some(order),
                 () = sleep(wait) => {}
             }
         }
@@ -184,6 +196,7 @@ impl<P: Provider> Leader<P> {
                 self.nominate_at = Some(now);
                 self.tell(step, Audience::People);
             }
+            Done::Ordered => self.is_planning = false,
             Done::Nominated(step) => {
                 self.is_nominating = false;
                 self.nominate_at = [self.nominate_at, step.again].into_iter().flatten().min();
@@ -291,7 +304,13 @@ impl<P: Provider> Leader<P> {
             });
         }
         self.nominate(now);
-        self.plan(now);
+        if self.was_order {
+            self.plan(now);
+            self.carry_out_order();
+        } else {
+            self.carry_out_order();
+            self.plan(now);
+        }
         if self.can_deliberate() && self.rhythm.is_due(now) {
             self.rhythm.ask();
             self.is_deliberating = true;
@@ -318,9 +337,26 @@ impl<P: Provider> Leader<P> {
         self.window.close();
         self.decide_at = None;
         self.is_planning = true;
+        self.was_order = false;
         self.forget_gone();
         let desk = Arc::clone(&self.desk);
         self.tasks.spawn(async move { Done::Decided(round::provision(desk).await) });
+    }
+
+    /// Carries the next order out, if there is one: beside no other decision about launches, and what was decided to go has its
+    /// replacements first.
+    fn carry_out_order(&mut self) {
+        if self.is_planning || self.is_opening {
+            return;
+        }
+        let Some(order) = self.order.take() else { return };
+        self.is_planning = true;
+        self.was_order = true;
+        let desk = Arc::clone(&self.desk);
+        self.tasks.spawn(async move {
+            orders::carry_out(desk, order).await;
+            Done::Ordered
+        });
     }
 
     /// Finds out which pods are to be told of their nodes, if that is due. It does not wait for the next plan: a node that

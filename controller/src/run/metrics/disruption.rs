@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use super::Labels;
 use crate::disruption::{Home, Mark, mark_of};
+use crate::fleet;
 use crate::step::{MetaChange, Step, Write};
 
 /// Clones count together.
@@ -84,7 +85,11 @@ impl Disruption {
 
     /// Why a claim was created, as Karpenter names it.
     pub(super) fn reason_of(&self, claim: &NodeClaim) -> String {
-        let command = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::REPLACES));
+        let said = |key: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(key));
+        if said(annotations::REQUEST).is_some() {
+            return fleet::CAUSE.to_owned();
+        }
+        let command = said(annotations::REPLACES);
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match (command, &*last) {
             (Some(command), Some((last, cause))) if command == last => reason(*cause),

@@ -1,0 +1,237 @@
+//! A watch of nodes: what its reader has been told, and what there is. Nothing is queued for it: whoever reads slowly is told the latest
+//! of each row, and what was between never.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use futures::stream::{Stream, unfold};
+use muster_proto::muster::{NodeChange, WatchResponse};
+use prost_types::Struct;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Duration, Instant};
+use tonic::Status;
+
+/// How long a reader may take for the rows of one moment, 10,000 of which are some 10 MB. As long as that they are kept for it alone.
+const SLOWEST: Duration = Duration::from_mins(1);
+
+/// What is told of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its NodePool.
+    pub pool: Option<Arc<str>>,
+    /// The row itself, in which nothing moves by itself.
+    pub document: Struct,
+}
+
+/// All of them at one moment, by what they are known by.
+pub type Rows = BTreeMap<Arc<str>, Arc<Row>>;
+
+/// One change that is still to be told.
+type Change = (NodeChange, Arc<str>, Option<Arc<Row>>);
+
+/// A watch between two answers.
+struct Watched {
+    rows: watch::Receiver<Option<Arc<Rows>>>,
+    ending: watch::Receiver<bool>,
+    /// Only rows of this NodePool are told.
+    pool: Option<String>,
+    /// What the reader knows when all of `untold` is told.
+    told: Arc<Rows>,
+    untold: IntoIter<Change>,
+    /// Since when that is being told.
+    since: Instant,
+    has_told_all: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The answers of a watch, until the connection is to end.
+pub(crate) fn watched(
+    rows: watch::Receiver<Option<Arc<Rows>>>,
+    pool: Option<String>,
+    ending: watch::Receiver<bool>,
+    place: OwnedSemaphorePermit,
+) -> impl Stream<Item = Result<WatchResponse, Status>> + Send {
+    let told = Arc::new(Rows::new());
+    let (untold, since) = (Vec::new().into_iter(), Instant::now());
+    let begun = Watched { rows, ending, pool, told, untold, since, has_told_all: false, _place: place };
+    unfold(Some(begun), |watched| async {
+        let mut watched = watched?;
+        Some(match watched.next().await {
+            Ok(answer) => (Ok(answer), Some(watched)),
+            Err(status) => (Err(status), None),
+        })
+    })
+}
+
+/// What has to be told so that whoever knows `told` knows `latest`: what is gone, and then what there is.
+fn changes(told: &Rows, latest: &Rows, is_meant: impl Fn(&Row) -> bool) -> Vec<Change> {
+    let before = |key: &Arc<str>| told.get(key).filter(|row| is_meant(row));
+    let after = |key: &Arc<str>| latest.get(key).filter(|row| is_meant(row));
+    let gone = told.iter().filter(|(key, row)| is_meant(row) && after(key).is_none());
+    let gone = gone.map(|(key, row)| (NodeChange::Deleted, Arc::clone(key), Some(Arc::clone(row))));
+    let there = latest.iter().filter(|(_, row)| is_meant(row)).filter_map(|(key, row)| {
+        let change = match before(key) {
+            None => NodeChange::Added,
+            Some(known) if known == row => return None,
+            Some(_) => NodeChange::Modified,
+        };
+        Some((change, Arc::clone(key), Some(Arc::clone(row))))
+    });
+    gone.chain(there).collect()
+}
+
+// === impl Watched ===
+
+impl Watched {
+    async fn next(&mut self) -> Result<WatchResponse, Status> {
+        loop {
+            if *self.ending.borrow() {
+                return Err(ended());
+            }
+            if let Some((change, key, row)) = self.untold.next() {
+                if self.since.elapsed() > SLOWEST {
+                    return Err(Status::resource_exhausted("you read too slowly: watch again"));
+                }
+                let node = row.map(|row| row.document.clone());
+                return Ok(WatchResponse { change: change.into(), key: key.to_string(), node });
+            }
+            let latest = tokio::select! {
+                latest = self.rows.wait_for(|rows| rows.as_ref().is_some_and(|rows| !Arc::ptr_eq(rows, &self.told))) => {
+                    // Whoever makes the rows ends with the server.
+                    latest.ok().and_then(|rows| rows.clone())
+                }
+                _ = self.ending.wait_for(|ending| *ending) => None,
+            };
+            let Some(latest) = latest else { return Err(ended()) };
+            let is_meant = |row: &Row| self.pool.is_none() || row.pool.as_deref() == self.pool.as_deref();
+            let mut untold = changes(&self.told, &latest, is_meant);
+            if !std::mem::replace(&mut self.has_told_all, true) {
+                untold.push((NodeChange::AllTold, Arc::from(""), None));
+            }
+            (self.told, self.untold, self.since) = (latest, untold.into_iter(), Instant::now());
+        }
+    }
+}
+
+fn ended() -> Status {
+    Status::unavailable("the connection is to end: watch again")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures::StreamExt;
+    use futures::future::FutureExt;
+    use prost_types::{Value, value::Kind};
+    use tokio::sync::Semaphore;
+    use tonic::Code;
+
+    use super::*;
+
+    fn row(pool: &str, phase: &str) -> Arc<Row> {
+        let value = Value { kind: Some(Kind::StringValue(phase.to_owned())) };
+        Arc::new(Row { pool: Some(pool.into()), document: Struct { fields: [("phase".to_owned(), value)].into() } })
+    }
+
+    fn rows<const N: usize>(all: [(&str, &str, &str); N]) -> Option<Arc<Rows>> {
+        Some(Arc::new(all.map(|(key, pool, phase)| (key.into(), row(pool, phase))).into_iter().collect()))
+    }
+
+    fn shown(answer: &WatchResponse) -> String {
+        let phase = answer.node.as_ref().and_then(|node| node.fields["phase"].kind.clone());
+        let phase = match phase {
+            Some(Kind::StringValue(text)) => text,
+            _ => String::new(),
+        };
+        format!("{} {} {phase}", answer.change().as_str_name().trim_start_matches("NODE_CHANGE_"), answer.key)
+    }
+
+    struct Ground {
+        rows: watch::Sender<Option<Arc<Rows>>>,
+        ending: watch::Sender<bool>,
+        places: Arc<Semaphore>,
+    }
+
+    impl Ground {
+        fn new() -> Self {
+            Self { rows: watch::channel(None).0, ending: watch::channel(false).0, places: Arc::new(Semaphore::new(1)) }
+        }
+
+        fn watched(&self, pool: Option<&str>) -> impl Stream<Item = Result<WatchResponse, Status>> + use<> {
+            let place = Arc::clone(&self.places).try_acquire_owned().unwrap();
+            watched(self.rows.subscribe(), pool.map(str::to_owned), self.ending.subscribe(), place)
+        }
+    }
+
+    /// All that is said until nothing more is.
+    fn said(stream: &mut (impl Stream<Item = Result<WatchResponse, Status>> + Unpin)) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some(answer) = stream.next().now_or_never() {
+            match answer {
+                Some(Ok(answer)) => all.push(shown(&answer)),
+                Some(Err(status)) => all.push(format!("{:?}", status.code())),
+                None => break,
+            }
+        }
+        all
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_is_told_and_then_what_changes() {
+        let ground = Ground::new();
+        let mut stream = pin!(ground.watched(None));
+        assert_eq!(said(&mut stream), [""; 0], "nothing is known yet");
+        ground.rows.send_replace(rows([("a", "p", "Ready"), ("b", "q", "Launched")]));
+        assert_eq!(said(&mut stream), ["ADDED a Ready", "ADDED b Launched", "ALL_TOLD  "]);
+        ground.rows.send_replace(rows([("b", "q", "Ready"), ("c", "p", "Launching")]));
+        assert_eq!(said(&mut stream), ["DELETED a Ready", "MODIFIED b Ready", "ADDED c Launching"]);
+        ground.rows.send_replace(rows([("b", "q", "Ready"), ("c", "p", "Launching")]));
+        assert_eq!(said(&mut stream), [""; 0], "nothing has changed");
+        ground.ending.send_replace(true);
+        assert_eq!(said(&mut stream), ["Unavailable"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_pool_only_its_own_are_told() {
+        let ground = Ground::new();
+        let mut stream = pin!(ground.watched(Some("q")));
+        ground.rows.send_replace(rows([("a", "p", "Ready")]));
+        assert_eq!(said(&mut stream), ["ALL_TOLD  "]);
+        ground.rows.send_replace(rows([("a", "q", "Ready")]));
+        assert_eq!(said(&mut stream), ["ADDED a Ready"]);
+        ground.rows.send_replace(rows([("a", "p", "Ready")]));
+        assert_eq!(said(&mut stream), ["DELETED a Ready"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_slowly_is_told_the_latest_and_then_ended() {
+        let ground = Ground::new();
+        let mut stream = pin!(ground.watched(None));
+        ground.rows.send_replace(rows([("a", "p", "Launching"), ("b", "p", "Launching")]));
+        assert_eq!(shown(&stream.next().await.unwrap().unwrap()), "ADDED a Launching");
+        for phase in ["Launched", "Registered", "Ready"] {
+            ground.rows.send_replace(rows([("a", "p", phase), ("b", "p", phase)]));
+        }
+        assert_eq!(
+            said(&mut stream),
+            ["ADDED b Launching", "ALL_TOLD  ", "MODIFIED a Ready", "MODIFIED b Ready"],
+            "what was between is never told"
+        );
+        ground.rows.send_replace(rows([]));
+        assert_eq!(shown(&stream.next().await.unwrap().unwrap()), "DELETED a Ready");
+        tokio::time::advance(SLOWEST * 2).await;
+        assert_eq!(stream.next().await.unwrap().unwrap_err().code(), Code::ResourceExhausted);
+        assert!(stream.next().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_free_when_its_watch_has_gone() {
+        let ground = Ground::new();
+        let stream = ground.watched(None);
+        assert_eq!(ground.places.available_permits(), 0);
+        drop(stream);
+        assert_eq!(ground.places.available_permits(), 1);
+    }
+}

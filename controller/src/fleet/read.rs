@@ -1,0 +1,60 @@
+//! An order as it comes, and what it means.
+
+use muster_api::validation::check;
+use muster_aws::quantity;
+use muster_proto::muster as wire;
+use muster_scheduling::model::{Operator, Requirement, Requirements, Resource, Resources};
+use serde_json::json;
+
+use super::{Kind, Order, Refusal};
+
+/// Where the requirements of an order stand in the NodeClaim that they are checked as.
+const CHECKED_AT: &str = "spec.requirements";
+
+/// Reads an order by the rules that the CRD of NodeClaims has for what becomes of it.
+pub(crate) fn read(order: wire::Order) -> Result<Order, Refusal> {
+    let wire::Order { node_pool: pool, count, requests, requirements } = order;
+    let mut amounts = Resources::new();
+    for (name, text) in &requests {
+        let resource = Resource::new(name);
+        let amount = quantity::parse(&resource, text)
+            .map_err(|error| invalid(&format!("order.requests[{name}]"), &format!("`{text}` {error}")))?;
+        amounts.set(resource, amount);
+    }
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    Ok(Order { pool, count, requests: amounts, requirements: required(&requirements)? })
+}
+
+fn required(all: &[wire::Requirement]) -> Result<Requirements, Refusal> {
+    let entries = all.iter().map(|one| json!({"key": one.key, "operator": one.operator, "values": one.values}));
+    let claim = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "order"},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": entries.collect::<Vec<_>>(),
+        },
+    });
+    if let Some(error) = check(&claim).errors.first() {
+        let rest = error.path.strip_prefix(CHECKED_AT).unwrap_or_default();
+        return Err(invalid(&format!("order.requirements{rest}"), &error.message));
+    }
+    let mut requirements = Requirements::new();
+    for (number, one) in all.iter().enumerate() {
+        // What the check takes is known here, too.
+        let Some(operator) = operator(&one.operator) else {
+            return Err(invalid(&format!("order.requirements[{number}].operator"), "this is no operator"));
+        };
+        let values = one.values.iter().map(String::as_str);
+        requirements.add(one.key.as_str(), Requirement::new(operator, values));
+    }
+    Ok(requirements)
+}
+
+fn operator(name: &str) -> Option<Operator> {
+    use Operator::{DoesNotExist, Exists, Gt, Gte, In, Lt, Lte, NotIn};
+    [In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte].into_iter().find(|operator| operator.name() == name)
+}
+
+fn invalid(field: &str, what: &str) -> Refusal {
+    Refusal::new(Kind::Invalid, format!("{field}: {what}"))
+}

@@ -1,0 +1,56 @@
+//! Which NodeClaim is ended, if it may be.
+
+use muster_api::NodeClaim;
+
+use super::{CAUSE, Ended, Kind, Refusal};
+use crate::step::Write;
+
+/// What is to be ended, and who says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Termination {
+    pub(crate) by: String,
+    /// Name of the NodeClaim.
+    pub(crate) claim: String,
+    /// Its UID, if no other of that name is meant.
+    pub(crate) uid: Option<String>,
+}
+
+/// How it ends.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ending {
+    pub(crate) ended: Ended,
+    /// What has to be written; nothing if it has been.
+    pub(crate) write: Option<Write>,
+}
+
+/// What ends the NodeClaim that is meant, of all `claims`; `kind` is that of the classes that this controller launches with.
+///
+/// # Errors
+/// Why it is not ended.
+pub(crate) fn terminate(claims: &[&NodeClaim], kind: &str, wanted: &Termination) -> Result<Ending, Refusal> {
+    let Termination { by: _, claim: name, uid: meant } = wanted;
+    let names = claims.iter().filter_map(|one| one.metadata.name.as_deref());
+    let Some(claim) = claims.iter().find(|one| one.metadata.name.as_ref() == Some(name)) else {
+        return Err(Refusal::not_found("NodeClaim", name, names));
+    };
+    let uid = claim.metadata.uid.clone().unwrap_or_default();
+    let refused = |what: String, hint: &str| {
+        Err(Refusal::new(Kind::Precondition, format!("NodeClaim `{name}` {what}\n\nhint: {hint}")))
+    };
+    if let Some(meant) = meant.as_ref().filter(|meant| **meant != uid) {
+        return refused(
+            format!("is another one by now: its UID is {uid}, not {meant}"),
+            "List shows those that there are",
+        );
+    }
+    let class = &claim.spec.node_class_ref.kind;
+    if class != kind {
+        return refused(
+            format!("is of the kind `{class}`, and this controller launches with `{kind}`"),
+            "ask the controller that has launched it",
+        );
+    }
+    let was_ending = claim.metadata.deletion_timestamp.is_some();
+    let write = (!was_ending).then(|| Write::DeleteClaim { name: name.clone(), uid: uid.clone(), cause: CAUSE });
+    Ok(Ending { ended: Ended { uid, was_ending }, write })
+}

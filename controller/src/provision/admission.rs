@@ -1,0 +1,68 @@
+//! Which of the nodes that were decided may be launched: one if that is a trial, and as many as the caps allow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use muster_api::NodePool;
+use muster_scheduling::model::Problem;
+
+use super::plan::Claimed;
+use super::spending::spent;
+use super::{Round, Stop};
+use crate::lifecycle::caps::{Admission, Caps, Spent};
+
+/// Admits node by node, and takes note of those that it has.
+pub(crate) struct Admissions<'r> {
+    stops: &'r BTreeMap<String, Stop>,
+    caps: Caps,
+    spent: Spent,
+    /// Classes of which a node is being tried, by kind and name.
+    tried: BTreeSet<(&'r str, &'r str)>,
+}
+
+/// Why a node is not launched. Each has its words.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Denied {
+    /// One node of its class is tried, and this would be another one.
+    Trial(String),
+    /// So many have been launched that this one has to wait.
+    NotBefore(Timestamp, String),
+    /// It is too dear.
+    TooDear(String),
+}
+
+impl<'r> Admissions<'r> {
+    /// What is left after the claims that are there; prices are those of `problem`.
+    pub(crate) fn new(round: &Round<'r>, problem: &Problem, claims: &[Claimed<'_>]) -> Self {
+        let (stops, caps) = (round.stops, round.settings.caps);
+        Self { stops, caps, spent: spent(problem, claims), tried: BTreeSet::new() }
+    }
+
+    /// Whether a node of `pool` for that price may be launched too.
+    pub(crate) fn admit(&mut self, pool: &'r NodePool, price: f64, now: Timestamp) -> Result<(), Denied> {
+        let class = &pool.spec.template.spec.node_class_ref;
+        let stop = pool.metadata.name.as_ref().and_then(|name| self.stops.get(name));
+        if let Some(Stop::ButOne { why }) = stop
+            && !self.tried.insert((&class.kind, &class.name))
+        {
+            return Err(Denied::Trial(why.clone()));
+        }
+        match self.caps.admit(&self.spent, price, now) {
+            Admission::Now => {}
+            Admission::NotBefore(moment) => {
+                let cap = self.caps.launches_per_minute.unwrap_or_default();
+                let why = format!("no more than {cap} nodes are launched in a minute");
+                return Err(Denied::NotBefore(moment, why));
+            }
+            Admission::TooDear(over) => {
+                let cap = self.caps.hourly_price.unwrap_or_default();
+                return Err(Denied::TooDear(format!(
+                    "all nodes together may cost {cap} USD an hour, and one more would exceed that by {over:.4}"
+                )));
+            }
+        }
+        self.spent.made_at.push(now);
+        self.spent.hourly_price += price;
+        Ok(())
+    }
+}
