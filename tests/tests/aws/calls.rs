@@ -37,7 +37,7 @@ async fn calls(world: &World, count: usize) -> BTreeMap<String, usize> {
     of_each(world, &ids, |cloud, id| async move {
         let tags = BTreeMap::from([("Name".to_owned(), id.clone())]);
         while let Err(error) = cloud.tag(&id, &tags).await {
-            tokio::time::sleep(error.turn().expect("it waits for its turn")).await;
+            tokio::time::sleep(error.turn().unwrap()).await;
         }
     })
     .await;
