@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use mimalloc::MiMalloc;
-
 /// A decision about a large cluster takes copies of it for a moment. glibc's allocator keeps what they took for good, a quarter of
 /// what the controller has at rest; this one gives it back.
+#[cfg(feature = "ec2")]
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     muster_controller::cli::main()
