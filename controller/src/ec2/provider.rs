@@ -20,13 +20,14 @@ use super::agents::Roles;
 use super::calls::Calls;
 use super::classes::Known;
 use super::cluster;
+use super::learning::Learning;
 use super::options::{Options, StartError};
 use crate::agents::Vouch;
 use crate::classes::Kind;
 use crate::lifecycle::Class;
 use crate::manifest::NodeClass;
 use crate::permissions::For;
-use crate::run::{Provider, Resolved, readiness};
+use crate::run::{Grown, Provider, Resolved, readiness};
 use crate::state::LiveClass;
 
 /// EC2, for one cluster; clones are the same.
@@ -45,12 +46,15 @@ struct Inner {
     /// Instance types of classes, by name, until anything about them changes. Held for the length of a look.
     types: Mutex<BTreeMap<String, Typed>>,
     roles: Roles,
+    learning: Learning,
 }
 
 /// The instance types of a class, and what they were made of.
 struct Typed {
     inventory: Arc<Inventory>,
     edition: u64,
+    /// Of what Nodes have said.
+    learned: u64,
     types: Catalogue,
 }
 
@@ -102,6 +106,7 @@ impl Ec2 {
             classes: Mutex::default(),
             types: Mutex::default(),
             roles: Roles::default(),
+            learning: Learning::default(),
         };
         Ok(Self(Arc::new(inner)))
     }
@@ -134,6 +139,10 @@ impl Ec2 {
         lock(&self.0.classes)
     }
 
+    pub(super) fn learning(&self) -> &Learning {
+        &self.0.learning
+    }
+
     pub(super) fn roles(&self) -> &Roles {
         &self.0.roles
     }
@@ -158,18 +167,24 @@ impl Provider for Ec2 {
             let default = ClassSettings::default();
             return self.types_of_settings(class.map_or(&default, |class| &class.settings));
         };
-        let inventory = self.cloud().inventory();
+        // Before what they are made of: what is learned meanwhile is made of the next time.
+        let (inventory, learned) = (self.cloud().inventory(), self.cloud().learned_edition());
         let mut all = lock(&self.0.types);
         if let Some(typed) = all.get(name)
             && typed.edition == edition
+            && typed.learned == learned
             && Arc::ptr_eq(&typed.inventory, &inventory)
         {
             return typed.types.clone();
         }
         // A setting that cannot be used is said by the status of the class.
         let types: Catalogue = self.cloud().instance_types(name).unwrap_or_default().into();
-        all.insert(name.clone(), Typed { inventory, edition, types: types.clone() });
+        all.insert(name.clone(), Typed { inventory, edition, learned, types: types.clone() });
         types
+    }
+
+    fn learn_from(&self, grown: &Grown<'_>) {
+        self.learn_figures(grown);
     }
 
     fn judge(&self, live: &LiveClass) -> Class {
@@ -209,6 +224,7 @@ impl Provider for Ec2 {
 
     fn register(&self, registry: &mut Registry) {
         self.0.calls.register(registry);
+        self.0.learning.register(registry);
     }
 }
 

@@ -15,7 +15,7 @@ use super::agenda::Verdict;
 use super::desk::Desk;
 use super::now;
 use super::offers::offers;
-use super::provider::{Provider, Resolved, judged};
+use super::provider::{Grown, Provider, Resolved, judged};
 use crate::classes;
 use crate::edge::{End, Held, Looked};
 use crate::lifecycle::pause::Pause;
@@ -113,6 +113,20 @@ async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Result<Option<Ti
         // There is more to be seen to about it.
         Verdict::Rest(_) => Err(Verdict::Again),
         verdict => Err(verdict),
+    }
+}
+
+/// Takes in what all Nodes say that take pods. Whoever begins to lead knows as much as whoever led before.
+pub(super) fn learn_from_all<P: Provider>(desk: &Desk<P>) {
+    let cluster = desk.picture.glance();
+    for live in cluster.classes().filter(|live| live.reference.kind == P::CLASS) {
+        let class = desk.provider.judge(live);
+        for name in cluster.claims_of_class(&live.reference).filter_map(|claim| claim.metadata.name.as_deref()) {
+            let around = cluster.around(name);
+            if let Some(grown) = around.as_ref().and_then(|around| Grown::of(around, Some(live), &class)) {
+                desk.provider.learn_from(&grown);
+            }
+        }
     }
 }
 
@@ -323,6 +337,9 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     };
     let live = cluster.class(reference);
     let mut class = judged(&desk.provider, live, reference);
+    if let Some(grown) = Grown::of(&around, live, &class) {
+        desk.provider.learn_from(&grown);
+    }
     let is_judged = matches!(class.readiness, Readiness::Ready | Readiness::NotReady(_));
     if is_judged && live.is_some_and(|live| !desk.provider.is_resolved(live)) {
         class.readiness = Readiness::Unknown;

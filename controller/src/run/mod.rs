@@ -44,7 +44,7 @@ use self::election::Candidate;
 use self::metrics::Metrics;
 #[cfg(feature = "ec2")]
 pub(crate) use self::provider::readiness;
-pub use self::provider::{Provider, Resolved};
+pub use self::provider::{Grown, Provider, Resolved};
 use crate::agents;
 use crate::disruption::Tempo;
 use crate::ec2;
