@@ -76,6 +76,9 @@ impl Ec2 {
 
 /// Type and build of a node that was launched with its class as it is now, whoever launched it. They are what the claim says, which the
 /// node does not write.
+///
+/// Whether prefixes are handed out is in no hash: a node from before that was changed counts as one of today, and its pods if they are
+/// half as many as today's or more, and no more than those.
 fn made_of<'a>(grown: &Grown<'a>) -> Option<(&'a str, Build)> {
     let Grown { claim, class, class_hash, node: _ } = grown;
     let NodeClaim { metadata, status, .. } = claim;

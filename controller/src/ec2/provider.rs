@@ -15,6 +15,7 @@ use muster_aws::{AmiFamily, ClassSettings, Inventory};
 use muster_cloud::{Cloud, CloudError, Instance, LaunchError, LaunchRequest, Launched};
 use muster_scheduling::model::Catalogue;
 use prometheus_client::registry::Registry;
+use serde::Deserialize;
 
 use super::agents::Roles;
 use super::calls::Calls;
@@ -147,11 +148,11 @@ impl Ec2 {
         &self.0.roles
     }
 
-    /// What a class that has not been looked up yet may launch, as far as it can be told.
-    fn types_of_settings(&self, settings: &ClassSettings) -> Catalogue {
-        let Options { vm_memory_overhead, reserved_enis, .. } = self.0.options;
-        let settings = ClassSettings { vm_memory_overhead, reserved_enis, ..settings.clone() };
-        self.cloud().inventory().instance_types(&settings).into()
+    /// What a class that has not been looked up yet may launch, or any class, as far as it can be told.
+    fn types_before(&self, class: Option<&NodeClass>) -> Catalogue {
+        let typed = class.and_then(|class| Ec2NodeClass::deserialize(&class.object).ok()).unwrap_or_default();
+        let default = ClassSettings::default();
+        self.cloud().instance_types_of(&typed, class.map_or(&default, |class| &class.settings)).into()
     }
 }
 
@@ -164,8 +165,7 @@ impl Provider for Ec2 {
         let name = class.map(|class| class.name.to_string());
         let edition = name.as_ref().and_then(|name| self.classes().get(name).map(|known| known.edition));
         let Some((name, edition)) = name.as_ref().zip(edition) else {
-            let default = ClassSettings::default();
-            return self.types_of_settings(class.map_or(&default, |class| &class.settings));
+            return self.types_before(class);
         };
         // Before what they are made of: what is learned meanwhile is made of the next time.
         let (inventory, learned) = (self.cloud().inventory(), self.cloud().learned_edition());

@@ -1,5 +1,6 @@
 //! What may be launched with a class, with what is known of it from its Nodes.
 
+use muster_api::Ec2NodeClass;
 use muster_cloud::CloudError;
 use muster_scheduling::model::{InstanceType, Resource};
 
@@ -20,24 +21,32 @@ impl Ec2Cloud {
     /// If there is no such class, or a setting of it cannot be used.
     pub fn instance_types(&self, class: &str) -> Result<Vec<InstanceType>, CloudError> {
         let known = self.0.class(class)?;
-        let settings = settings(&known)?;
+        Ok(self.types_of(&known.class, settings(&known)?))
+    }
+
+    /// The same of a class with these settings that has not been learned, as far as it says itself what it refers to.
+    #[must_use]
+    pub fn instance_types_of(&self, class: &Ec2NodeClass, settings: &ClassSettings) -> Vec<InstanceType> {
+        self.types_of(class, &self.with_options(settings))
+    }
+
+    fn types_of(&self, class: &Ec2NodeClass, settings: &ClassSettings) -> Vec<InstanceType> {
         let mut types = self.inventory().instance_types(settings);
-        let Some(status) = known.class.status.as_ref().filter(|status| !status.amis.is_empty()) else {
-            return Ok(types);
-        };
-        let class = class_hash(&known.class);
-        let build = |image: &str| Build {
-            image: image.to_owned(),
-            class: class.clone(),
-            prefix_delegation: settings.prefix_delegation,
-        };
+        let Some(status) = class.status.as_ref().filter(|status| !status.amis.is_empty()) else { return types };
+        let (class, prefix_delegation) = (class_hash(class), settings.prefix_delegation);
+        let build = |image: &str| Build { image: image.to_owned(), class: class.clone(), prefix_delegation };
         let learned = self.0.learned();
         // What there is no image for cannot be launched.
         types.retain_mut(|one| {
             let image = image_for(one, &status.amis);
             image.inspect(|image| learned.apply(&build(&image.id), one)).is_some()
         });
-        Ok(types)
+        types
+    }
+
+    fn with_options(&self, settings: &ClassSettings) -> ClassSettings {
+        let Options { reserved_enis, vm_memory_overhead } = self.0.options;
+        ClassSettings { reserved_enis, vm_memory_overhead, ..settings.clone() }
     }
 
     /// Takes in what the Node of an instance of this type says, which was made like this with a class of these settings. Gives what of
@@ -50,8 +59,7 @@ impl Ec2Cloud {
         said: &Said,
     ) -> Vec<(Resource, Doubt)> {
         let bounds = || {
-            let Options { reserved_enis, vm_memory_overhead } = self.0.options;
-            let settings = ClassSettings { reserved_enis, vm_memory_overhead, ..settings.clone() };
+            let settings = self.with_options(settings);
             let inventory = self.inventory();
             Some(Bounds::of(inventory.facts(instance_type)?, &inventory.instance_type(instance_type, &settings)?))
         };
