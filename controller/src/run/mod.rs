@@ -280,8 +280,8 @@ pub async fn run_in<P: Provider>(
     let mut of_agents = None;
     if let Some((of, cloud)) = to_serve {
         let (picture, client, namespace) = (picture.clone(), client.clone(), namespace.clone());
-        let refusals = metrics.refusals_of_agents();
-        let place = agents::Place { picture, client, namespace, cloud, refusals, knowledge, clock: now };
+        let (refusals, boots) = (metrics.refusals_of_agents(), metrics.boots());
+        let place = agents::Place { picture, client, namespace, cloud, refusals, boots, knowledge, clock: now };
         of_agents = Some(serve::agents(of, place)?);
     }
 

@@ -54,6 +54,7 @@ pub(crate) struct Ground<'c> {
 struct Ports {
     agents: Arc<TcpListener>,
     health: Arc<TcpListener>,
+    metrics: u16,
 }
 
 impl<'c> Ground<'c> {
@@ -66,7 +67,9 @@ impl<'c> Ground<'c> {
         let bridge = Bridge::start_with(site, &ec2, Becomes::of, Baked { program: program(), alter });
         apply(cluster, &[class("default", &subnets), pool("general", "default", "m5.large")]).await;
         let agents = Arc::new(site.fabric().listen(AGENTS).await.unwrap().into_std().unwrap());
-        let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()) };
+        // Free a moment ago: nobody else of this process asks for one that the kernel does not choose.
+        let metrics = TcpListener::bind(("::", 0)).unwrap().local_addr().unwrap().port();
+        let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()), metrics };
         let controller = controller(site, cluster, &ec2, &ports).await;
         Self { case, bridge, ports, subnets, controller }
     }
@@ -91,6 +94,13 @@ impl<'c> Ground<'c> {
             Ok((is("") == Some(true) && is("muster.v1.NodeReports") == Some(true)).then_some(()))
         });
         found.await.unwrap();
+    }
+
+    /// What the controller counts.
+    pub(crate) async fn metrics(&self) -> String {
+        let url = format!("http://127.0.0.1:{}/metrics", self.ports.metrics);
+        let asked = tokio::task::spawn_blocking(move || ureq::get(&url).call()?.body_mut().read_to_string());
+        asked.await.unwrap().unwrap()
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {
@@ -310,6 +320,7 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports) ->
     let provider = Provider::connect_through(aws, cluster.client(), of_ec2.clone(), None).await.unwrap();
     let pinned = std::fs::read_to_string(site.metadata().authority().certificate()).unwrap();
     let options = Options {
+        metrics_port: ports.metrics,
         window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
         agents: Some(agents::Options {
             port: Port::Bound(Arc::clone(&ports.agents)),
