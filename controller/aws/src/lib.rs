@@ -10,6 +10,7 @@
 //!                                                                      │
 //!  --catalog FILE ──► catalogue::read ──► Vec<InstanceType> ◄──────────┘
 //!  muster types   ◄── catalogue::write ◄─────────┘            (muster-scheduling's model)
+//!  Node of the same build ──► learned ──► capacity and overhead of the next one
 //!
 //!  EC2NodeClass ──► discovery ──► what to look up ──► live ──► Found ──► discovery::judge ──► status, conditions
 //!  LaunchRequest ─► launch ─────► templates, a fleet ─► live ──► answer ─► launch::outcome ──► Launched, LaunchError
@@ -45,6 +46,7 @@ pub mod catalogue;
 pub mod discovery;
 pub mod ending;
 pub mod launch;
+pub mod learned;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod permissions;

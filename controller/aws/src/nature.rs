@@ -9,20 +9,28 @@ use muster_scheduling::model::{InstanceType, Resource, Resources};
 use crate::class::ClassSettings;
 use crate::discovery::{HASH_VERSION, class_hash};
 use crate::inventory::Inventory;
+use crate::learned::{Build, Learned};
 use crate::quantity;
 use muster_api::Ec2NodeClass;
 
 /// Fills in what follows from the type, the class and the reservation: labels, annotations, capacity, allocatable.
+/// What Nodes of the same build have said goes before what is computed, as in the plan that it was launched for.
 /// `requested` are the resources that the claim requests: an adapter that nobody asked for is not configured.
 pub(crate) fn complete(
     instance: &mut Instance,
     class: &Ec2NodeClass,
     settings: &ClassSettings,
-    inventory: &Inventory,
+    (inventory, learned): (&Inventory, &Learned),
     requested: &BTreeMap<String, String>,
 ) {
     let status = class.status.as_ref();
-    if let Some(instance_type) = inventory.instance_type(&instance.offering.instance_type, settings) {
+    let hash = class_hash(class);
+    if let Some(mut instance_type) = inventory.instance_type(&instance.offering.instance_type, settings) {
+        if let Some(image) = &instance.image_id {
+            let prefix_delegation = settings.prefix_delegation;
+            let build = Build { image: image.clone(), class: hash.clone(), prefix_delegation };
+            learned.apply(&build, &mut instance_type);
+        }
         instance.labels = labels_of(&instance_type);
         let is_configured = |name: &str| {
             name != resources::EFA || !settings.network_interfaces.is_empty() || requested.contains_key(name)
@@ -48,7 +56,7 @@ pub(crate) fn complete(
         }
     }
     let mut note = |key: &str, value: String| drop(instance.annotations.insert(key.to_owned(), value));
-    note(annotations::EC2NODECLASS_HASH, class_hash(class));
+    note(annotations::EC2NODECLASS_HASH, hash);
     note(annotations::EC2NODECLASS_HASH_VERSION, HASH_VERSION.to_owned());
     if let Some(profile) = status.and_then(|status| status.instance_profile.clone()) {
         note(annotations::INSTANCE_PROFILE_NAME, profile);

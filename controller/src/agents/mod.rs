@@ -8,8 +8,9 @@
 //!   gateway ──► Sources ──┬─ launch ◄── Picture: NodeClaim, its class, its Node        launches (pure)
 //!                         ├─ describe, ask_sts, roles ◄── Vouch: EC2, IAM, STS
 //!                         ├─ record ──► annotation of the NodeClaim
-//!                         └─ keep ────► its conditions AgentReady and NodeVerdict      said (pure)
-//!                                            └─► the leader's stages: initialize, verdict
+//!                         ├─ keep ────► its conditions AgentReady and NodeVerdict      said (pure)
+//!                         │                  ├─► the leader's stages: initialize, verdict
+//!                         │                  └─► once it is ready: boot, how long its stages took
 //!                         └─ wants_logs, bundle ──► records: slots in the controller's namespace (crate::archive)
 //!
 //!   gateway ──► Operators ─┬─ review ──► TokenReview, SubjectAccessReview
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use muster_link::document::Certificates;
 
 mod answered;
+mod boot;
 mod files;
 mod keeper;
 mod keys;
@@ -42,6 +44,7 @@ mod serve;
 mod sources;
 mod vouch;
 
+pub(crate) use self::boot::Boots;
 pub use self::operators::AUDIENCE;
 pub(crate) use self::operators::Knowledge;
 pub use self::rotation::Rotation;

@@ -13,6 +13,10 @@ use crate::roster::FIX;
 /// Longest message of a condition: a claim is read by everybody who follows the cluster.
 const MESSAGE: usize = 600;
 
+/// The stages, in order.
+pub(super) const PHASES: [Phase; 6] =
+    [Phase::Preflight, Phase::Bootstrap, Phase::Kubelet, Phase::Registered, Phase::Devices, Phase::Initialized];
+
 /// The conditions of a claim, with what its node says; none if they say so already.
 pub(super) fn conditions(claim: &NodeClaim, report: &Report, now: Timestamp) -> Option<Vec<Condition>> {
     let before = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -51,7 +55,7 @@ fn ready(report: &Report) -> (Status, &'static str, String) {
     (Status::Unknown, name(open.phase), message)
 }
 
-const fn name(phase: Phase) -> &'static str {
+pub(super) const fn name(phase: Phase) -> &'static str {
     match phase {
         Phase::Preflight => "Preflight",
         Phase::Bootstrap => "Bootstrap",
@@ -87,9 +91,6 @@ mod tests {
     use super::super::launches::tests::claim;
     use super::*;
 
-    const ALL: [Phase; 6] =
-        [Phase::Preflight, Phase::Bootstrap, Phase::Kubelet, Phase::Registered, Phase::Devices, Phase::Initialized];
-
     fn report(done: usize, verdict: Option<&str>) -> Report {
         let progress = |index| if index < done { Progress::Done } else { Progress::Running };
         let finding = |code: &&str| Finding {
@@ -105,7 +106,7 @@ mod tests {
         Report {
             sequence: 1,
             node_name: None,
-            phases: ALL.into_iter().enumerate().map(state).collect(),
+            phases: PHASES.into_iter().enumerate().map(state).collect(),
             findings: verdict.iter().map(finding).collect(),
             verdict: verdict.map(ToOwned::to_owned),
             waiting_for: (done == 4).then(|| "nvidia.com/gpu: no device plugin".to_owned()),

@@ -18,6 +18,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
+use super::boot::Boots;
 use super::keeper::Keeper;
 use super::keys::Keys;
 use super::operators::{Desk, Knowledge};
@@ -91,6 +92,7 @@ pub(crate) struct Place {
     pub(crate) namespace: String,
     pub(crate) cloud: Arc<dyn Vouch>,
     pub(crate) refusals: Refusals,
+    pub(crate) boots: Boots,
     pub(crate) knowledge: Knowledge,
     pub(crate) orders: Arc<dyn Counter>,
     pub(crate) clock: fn() -> Timestamp,
@@ -178,7 +180,7 @@ async fn serve(
     (statuses_tx, statuses): (watch::Sender<Statuses>, watch::Receiver<Statuses>),
 ) -> String {
     let Options { address, certificates, rotation, port: _, health_port: _ } = options;
-    let Place { picture, client, namespace, cloud, refusals, knowledge, orders, clock } = place;
+    let Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, clock } = place;
     // Nobody is admitted by a picture that is not whole.
     picture.synced().await;
     statuses_tx.send_replace(standing(true, false));
@@ -204,7 +206,7 @@ async fn serve(
     let desk = Desk { picture: picture.clone(), client: client.clone(), records, knowledge, orders, roster, clock };
     let gateway = Gateway {
         operators: Arc::new(desk),
-        sources: Arc::new(Live::new(picture, client, &namespace, Arc::clone(&cloud), clock)),
+        sources: Arc::new(Live::new(picture, client, &namespace, Arc::clone(&cloud), boots, clock)),
         authority,
         policy: Policy { cluster, partition, account, region, proofs: Proofs::All, enrol_within: ENROL_WITHIN },
         certificates,

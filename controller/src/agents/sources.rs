@@ -14,6 +14,7 @@ use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use super::boot::{self, Boots};
 use super::launches::{enrolled, instance_of, launch, takes_pods, written};
 use super::records::Records;
 use super::vouch::Vouch;
@@ -42,6 +43,7 @@ pub(super) struct Live {
     writes: Semaphore,
     /// What outlives the claims.
     records: Records,
+    boots: Boots,
 }
 
 /// A claim as it was seen, as far as a write needs it.
@@ -78,11 +80,12 @@ impl Live {
         client: Client,
         namespace: &str,
         cloud: Arc<dyn Vouch>,
+        boots: Boots,
         clock: fn() -> Timestamp,
     ) -> Self {
         let records = Records::new(&client, namespace);
         let (recorded, answered) = (Mutex::default(), Mutex::default());
-        Self { picture, client, cloud, clock, recorded, answered, writes: Semaphore::new(WRITES), records }
+        Self { picture, client, cloud, clock, recorded, answered, writes: Semaphore::new(WRITES), records, boots }
     }
 
     /// What `look` makes of the claim of an instance, as the picture has it.
@@ -134,43 +137,44 @@ impl Live {
 
     /// Has the status of a node's claim have the conditions that `wanted` makes of it, whoever else writes to it. A merge of the
     /// whole list with the version that was seen, and not an apply of our conditions alone: in the definitions of other versions of
-    /// Karpenter the list is one value, and an apply would take the others' away.
+    /// Karpenter the list is one value, and an apply would take the others' away. Gives whether it was written just now.
     async fn have_said(
         &self,
         instance: &str,
         wanted: impl Fn(&NodeClaim) -> Option<Value> + Send,
-    ) -> Result<(), Unavailable> {
+    ) -> Result<bool, Unavailable> {
         let wanted = move |claim: &NodeClaim| Some(json!({"status": {"conditions": wanted(claim)?}}));
         self.have_written(instance, true, wanted).await
     }
 
-    /// Merges what `wanted` makes of a node's claim into it, as long as it makes anything.
+    /// Merges what `wanted` makes of a node's claim into it, as long as it makes anything. Gives whether that was written just now.
     async fn have_written(
         &self,
         instance: &str,
         of_status: bool,
         wanted: impl Fn(&NodeClaim) -> Option<Value> + Send,
-    ) -> Result<(), Unavailable> {
+    ) -> Result<bool, Unavailable> {
         let look = |claim: &NodeClaim| wanted(claim).map(|change| (Seen::of(claim), change));
         let latest = |shown: &NodeClaim| {
             let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
             look(answered.latest(shown))
         };
         // What was launched and is gone needs to be told nothing; nor does one that says so already.
-        let Some(Some(mut change)) = self.claim_of(instance, latest) else { return Ok(()) };
+        let Some(Some(mut change)) = self.claim_of(instance, latest) else { return Ok(false) };
         for _ in 0..TRIES {
             let (seen, body) = &change;
             match self.change(seen, of_status, body.clone()).await {
-                Ok(()) | Err(Lost::Claim) => return Ok(()),
+                Ok(()) => return Ok(true),
+                Err(Lost::Claim) => return Ok(false),
                 Err(Lost::Answer(error)) => return Err(error),
                 Err(Lost::Race) => {}
             }
             let fresh = match self.fresh(&seen.name).await {
                 Ok(claim) if instance_of(&claim) == Some(instance) => claim,
-                Ok(_) | Err(Lost::Claim | Lost::Race) => return Ok(()),
+                Ok(_) | Err(Lost::Claim | Lost::Race) => return Ok(false),
                 Err(Lost::Answer(error)) => return Err(error),
             };
-            let Some(again) = look(&fresh) else { return Ok(()) };
+            let Some(again) = look(&fresh) else { return Ok(false) };
             change = again;
         }
         Err(Unavailable("the NodeClaim changes all the time".to_owned()))
@@ -253,7 +257,19 @@ impl Sources for Live {
         if let Some(code) = &report.verdict {
             tracing::warn!(instance = node.instance, code, "a node says that it cannot become one");
         }
-        self.have_said(&node.instance, |claim| Some(json!(said::conditions(claim, &report, now)?))).await
+        let booted = Mutex::new(None);
+        let wanted = |claim: &NodeClaim| {
+            let conditions = said::conditions(claim, &report, now)?;
+            let image = boot::first_boot(claim, &conditions, now).map(ToOwned::to_owned);
+            *booted.lock().unwrap_or_else(PoisonError::into_inner) = image;
+            Some(json!(conditions))
+        };
+        let is_written = self.have_said(&node.instance, wanted).await?;
+        // By the replica that has written it, or two that a node speaks to in turn would count it twice.
+        if let Some(image) = booted.into_inner().unwrap_or_else(PoisonError::into_inner).filter(|_| is_written) {
+            self.boots.note(&image, &report.phases);
+        }
+        Ok(())
     }
 
     async fn wants_logs(&self, node: &NodeIdentity, fatal: &Finding) -> Wanted {

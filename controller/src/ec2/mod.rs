@@ -6,6 +6,7 @@
 //!                  ▼
 //!   EC2NodeClass ──► classes: look up ─► judge ─► try out ──► status          ┐
 //!   upkeep: types, prices, templates, cluster ─► what is known of EC2         ├─ provider ──► run
+//!   learning: what Nodes say of their machines ─► the types of the next ones  │
 //!   agents: which instance a node is, which roles it may have                 │
 //!   calls: counted; each right that is missing, named once                    ┘
 //! ```
@@ -21,6 +22,8 @@ mod calls;
 mod classes;
 #[cfg(feature = "ec2")]
 mod cluster;
+#[cfg(feature = "ec2")]
+mod learning;
 mod options;
 #[cfg(feature = "ec2")]
 mod provider;

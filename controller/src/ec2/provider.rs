@@ -15,18 +15,20 @@ use muster_aws::{AmiFamily, ClassSettings, Inventory};
 use muster_cloud::{Cloud, CloudError, Instance, LaunchError, LaunchRequest, Launched};
 use muster_scheduling::model::Catalogue;
 use prometheus_client::registry::Registry;
+use serde::Deserialize;
 
 use super::agents::Roles;
 use super::calls::Calls;
 use super::classes::Known;
 use super::cluster;
+use super::learning::Learning;
 use super::options::{Options, StartError};
 use crate::agents::Vouch;
 use crate::classes::Kind;
 use crate::lifecycle::Class;
 use crate::manifest::NodeClass;
 use crate::permissions::For;
-use crate::run::{Provider, Resolved, readiness};
+use crate::run::{Grown, Provider, Resolved, readiness};
 use crate::state::LiveClass;
 
 /// EC2, for one cluster; clones are the same.
@@ -45,12 +47,15 @@ struct Inner {
     /// Instance types of classes, by name, until anything about them changes. Held for the length of a look.
     types: Mutex<BTreeMap<String, Typed>>,
     roles: Roles,
+    learning: Learning,
 }
 
 /// The instance types of a class, and what they were made of.
 struct Typed {
     inventory: Arc<Inventory>,
     edition: u64,
+    /// Of what Nodes have said.
+    learned: u64,
     types: Catalogue,
 }
 
@@ -102,6 +107,7 @@ impl Ec2 {
             classes: Mutex::default(),
             types: Mutex::default(),
             roles: Roles::default(),
+            learning: Learning::default(),
         };
         Ok(Self(Arc::new(inner)))
     }
@@ -134,15 +140,19 @@ impl Ec2 {
         lock(&self.0.classes)
     }
 
+    pub(super) fn learning(&self) -> &Learning {
+        &self.0.learning
+    }
+
     pub(super) fn roles(&self) -> &Roles {
         &self.0.roles
     }
 
-    /// What a class that has not been looked up yet may launch, as far as it can be told.
-    fn types_of_settings(&self, settings: &ClassSettings) -> Catalogue {
-        let Options { vm_memory_overhead, reserved_enis, .. } = self.0.options;
-        let settings = ClassSettings { vm_memory_overhead, reserved_enis, ..settings.clone() };
-        self.cloud().inventory().instance_types(&settings).into()
+    /// What a class that has not been looked up yet may launch, or any class, as far as it can be told.
+    fn types_before(&self, class: Option<&NodeClass>) -> Catalogue {
+        let typed = class.and_then(|class| Ec2NodeClass::deserialize(&class.object).ok()).unwrap_or_default();
+        let default = ClassSettings::default();
+        self.cloud().instance_types_of(&typed, class.map_or(&default, |class| &class.settings)).into()
     }
 }
 
@@ -155,21 +165,26 @@ impl Provider for Ec2 {
         let name = class.map(|class| class.name.to_string());
         let edition = name.as_ref().and_then(|name| self.classes().get(name).map(|known| known.edition));
         let Some((name, edition)) = name.as_ref().zip(edition) else {
-            let default = ClassSettings::default();
-            return self.types_of_settings(class.map_or(&default, |class| &class.settings));
+            return self.types_before(class);
         };
-        let inventory = self.cloud().inventory();
+        // Before what they are made of: what is learned meanwhile is made of the next time.
+        let (inventory, learned) = (self.cloud().inventory(), self.cloud().learned_edition());
         let mut all = lock(&self.0.types);
         if let Some(typed) = all.get(name)
             && typed.edition == edition
+            && typed.learned == learned
             && Arc::ptr_eq(&typed.inventory, &inventory)
         {
             return typed.types.clone();
         }
         // A setting that cannot be used is said by the status of the class.
         let types: Catalogue = self.cloud().instance_types(name).unwrap_or_default().into();
-        all.insert(name.clone(), Typed { inventory, edition, types: types.clone() });
+        all.insert(name.clone(), Typed { inventory, edition, learned, types: types.clone() });
         types
+    }
+
+    fn learn_from(&self, grown: &Grown<'_>) {
+        self.learn_figures(grown);
     }
 
     fn judge(&self, live: &LiveClass) -> Class {
@@ -209,6 +224,7 @@ impl Provider for Ec2 {
 
     fn register(&self, registry: &mut Registry) {
         self.0.calls.register(registry);
+        self.0.learning.register(registry);
     }
 }
 

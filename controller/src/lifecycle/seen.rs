@@ -34,6 +34,9 @@ pub struct Seen<'a> {
     /// Pods that are bound to the Nodes, by namespace and name. They may be left out for as long as neither the claim nor a
     /// Node is being deleted.
     pub residents: &'a [Resident],
+    /// Pods that wait for the Node, as far as somebody remembers that it is meant for them, by namespace and name. They may be left
+    /// out for as long as the Node's agent has not said that it cannot become one.
+    pub expected: &'a [Subject],
     /// Volumes that are attached to the Nodes.
     pub attachments: &'a [Attachment],
     /// What the claim may be launched as, cheapest first, without what was refused lately

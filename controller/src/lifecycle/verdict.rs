@@ -12,7 +12,10 @@ use super::conditions::{Draft, Status, condition, is_true};
 use super::seen::Seen;
 use crate::step::{Event, EventType, Step, Subject, Write};
 
-/// Counts it against the class, says it of claim and pool, and deletes the claim.
+/// Pods that are told at most: those of one owner have the same story, and a node may have hundreds.
+const TOLD: usize = 3;
+
+/// Counts it against the class, says it of claim, pool and pods, and deletes the claim.
 pub(super) fn verdict(seen: &Seen<'_>, now: Timestamp) -> Step {
     let is_on_its_way = is_true(seen.claim, nodeclaim::LAUNCHED) && !is_true(seen.claim, nodeclaim::INITIALIZED);
     let fatal = condition(seen.claim, nodeclaim::NODE_VERDICT).filter(|one| one.status == Status::False.name());
@@ -21,6 +24,7 @@ pub(super) fn verdict(seen: &Seen<'_>, now: Timestamp) -> Step {
     let mut writes: Vec<Write> = breaker::count(seen, code, &message, now).into_iter().collect();
     writes.push(seen.event(EventType::Warning, events::NODE_VERDICT, &message));
     writes.extend(of_pool(seen, &message));
+    writes.extend(of_pods(seen, &message));
     let stage = if is_true(seen.claim, nodeclaim::REGISTERED) { nodeclaim::INITIALIZED } else { nodeclaim::REGISTERED };
     let mut draft = Draft::of(seen, now);
     draft.set(stage, Status::False, code, &message);
@@ -36,4 +40,14 @@ fn of_pool(seen: &Seen<'_>, message: &str) -> Option<Write> {
     let about = Subject { kind: "NodePool".to_owned(), namespace: None, name, uid };
     let message = format!("NodeClaim `{}` is given up: {message}", seen.name());
     Some(Write::Event(Event { about, kind: EventType::Warning, reason: events::NODE_VERDICT, message }))
+}
+
+/// Whoever asks why a pod is still pending looks there first. Where a leader has just begun nobody knows which they are, and the next
+/// round tells them what else it has for them.
+fn of_pods(seen: &Seen<'_>, message: &str) -> impl Iterator<Item = Write> {
+    let message = format!("NodeClaim `{}`, on whose node it was to run, is given up: {message}", seen.name());
+    seen.expected.iter().take(TOLD).map(move |pod| {
+        let (about, message) = (pod.clone(), message.clone());
+        Write::Event(Event { about, kind: EventType::Warning, reason: events::NODE_VERDICT, message })
+    })
 }

@@ -12,17 +12,17 @@ use muster_api::{NodeClaim, labels};
 use muster_cloud::{Alternative, after};
 
 use super::agenda::Verdict;
-use super::desk::Desk;
+use super::desk::{Desk, Memory};
 use super::now;
 use super::offers::offers;
-use super::provider::{Provider, Resolved, judged};
+use super::provider::{Grown, Provider, Resolved, judged};
 use crate::classes;
 use crate::edge::{End, Held, Looked};
 use crate::lifecycle::pause::Pause;
-use crate::lifecycle::{Answers, Class, Listing, Readiness, decide, is_true, pod_events};
+use crate::lifecycle::{Answers, Class, Listing, Readiness, Subject, condition, decide, is_true, pod_events};
 use crate::pools::{self, Edition, Outcomes};
 use crate::provision::{Claimed, TELLING};
-use crate::state::{self, Cluster, LiveClass, Surroundings};
+use crate::state::{self, Cluster, LiveClass, LivePod, Surroundings};
 use crate::step::{Step, Write};
 
 /// How long a Node is held back for its pods before anybody is told.
@@ -55,12 +55,22 @@ struct Known {
     /// The cloud's identifier of the instance.
     instance: Option<String>,
     hold: Option<String>,
+    /// Pods that are planned on its Node, if they are to be told that there will be none.
+    expected: Vec<Subject>,
 }
 
 impl Known {
     fn with(&self, pause: Pause, answers: Answers) -> state::Held<'_> {
-        let Self { class, alternatives, listing, instance: _, hold } = self;
-        state::Held { class, pause, registration_hold: hold.as_deref(), alternatives, listing: *listing, answers }
+        let Self { class, alternatives, listing, instance: _, hold, expected } = self;
+        state::Held {
+            class,
+            pause,
+            registration_hold: hold.as_deref(),
+            expected,
+            alternatives,
+            listing: *listing,
+            answers,
+        }
     }
 }
 
@@ -113,6 +123,20 @@ async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Result<Option<Ti
         // There is more to be seen to about it.
         Verdict::Rest(_) => Err(Verdict::Again),
         verdict => Err(verdict),
+    }
+}
+
+/// Takes in what all Nodes say that take pods. Whoever begins to lead knows as much as whoever led before.
+pub(super) fn learn_from_all<P: Provider>(desk: &Desk<P>) {
+    let cluster = desk.picture.glance();
+    for live in cluster.classes().filter(|live| live.reference.kind == P::CLASS) {
+        let class = desk.provider.judge(live);
+        for name in cluster.claims_of_class(&live.reference).filter_map(|claim| claim.metadata.name.as_deref()) {
+            let around = cluster.around(name);
+            if let Some(grown) = around.as_ref().and_then(|around| Grown::of(around, Some(live), &class)) {
+                desk.provider.learn_from(&grown);
+            }
+        }
     }
 }
 
@@ -323,6 +347,9 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     };
     let live = cluster.class(reference);
     let mut class = judged(&desk.provider, live, reference);
+    if let Some(grown) = Grown::of(&around, live, &class) {
+        desk.provider.learn_from(&grown);
+    }
     let is_judged = matches!(class.readiness, Readiness::Ready | Readiness::NotReady(_));
     if is_judged && live.is_some_and(|live| !desk.provider.is_resolved(live)) {
         class.readiness = Readiness::Unknown;
@@ -336,7 +363,8 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     };
     let instance = around.claim.status.as_ref().and_then(|status| status.provider_id.clone());
     let listing = instance.as_ref().and_then(|id| memory.listings.get(id)).copied();
-    let known = Known { class, alternatives, listing, instance, hold };
+    let expected = expected(&cluster, &memory, around.claim);
+    let known = Known { class, alternatives, listing, instance, hold, expected };
     let pause = cluster.pause(&desk.settings.namespace);
     let step = decide(&around.seen(known.with(pause, Answers::default())), now);
     if step.writes.is_empty() {
@@ -347,12 +375,24 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     Start::Look(Box::new(Begun { held, known }))
 }
 
+/// The pods that the Node of a claim is meant for that its agent has given up, by path; of another claim nobody asks.
+fn expected(cluster: &Cluster, memory: &Memory, claim: &NodeClaim) -> Vec<Subject> {
+    if condition(claim, nodeclaim::NODE_VERDICT).is_none() {
+        return Vec::new();
+    }
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let mut paths: Vec<&str> = memory.plan.placed_on(name).collect();
+    paths.sort_unstable();
+    let waiting = paths.into_iter().filter_map(|path| cluster.pod(path)).filter(|pod| pod.waits());
+    waiting.map(LivePod::subject).collect()
+}
+
 /// What holds the registration of the claim's Node back, or until when to wait without a word. The claim is looked at again
 /// as soon as nothing holds its Node back.
 fn hold_of<P: Provider>(
     desk: &Desk<P>,
     around: &Surroundings<'_>,
-    memory: &super::desk::Memory,
+    memory: &Memory,
     now: Timestamp,
 ) -> Result<Option<String>, Timestamp> {
     let claim = around.claim;

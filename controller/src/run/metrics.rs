@@ -20,6 +20,7 @@ use prometheus_client::registry::Registry;
 
 use self::collect::{Process, Refused, Scene};
 use self::disruption::Disruption;
+use crate::agents::Boots;
 use crate::disruption::Home;
 use crate::edge::{Fate, Pause, Witness};
 use crate::permissions::Permission;
@@ -46,6 +47,7 @@ pub(super) struct Metrics {
     disruption: Disruption,
     missing: Family<Labels<3>, Gauge>,
     refusals_of_agents: Refusals,
+    boots: Boots,
 }
 
 // === impl Metrics ===
@@ -100,6 +102,7 @@ impl Metrics {
         let disruption = Disruption::new(&mut registry);
         registry.register_collector(Box::new(Scene(picture.clone())));
         registry.register_collector(Box::new(Process));
+        let boots = Boots::new(&mut registry);
         let refusals_of_agents = Refusals::default();
         registry.register_collector(Box::new(Refused(refusals_of_agents.clone())));
         Self {
@@ -116,6 +119,7 @@ impl Metrics {
             disruption,
             missing,
             refusals_of_agents,
+            boots,
         }
     }
 
@@ -127,6 +131,11 @@ impl Metrics {
     /// Where it is counted what agents are refused.
     pub(super) fn refusals_of_agents(&self) -> Refusals {
         self.refusals_of_agents.clone()
+    }
+
+    /// Where it is counted how nodes boot.
+    pub(super) fn boots(&self) -> Boots {
+        self.boots.clone()
     }
 
     /// Whether this replica writes.

@@ -46,7 +46,7 @@ use self::election::Candidate;
 use self::metrics::Metrics;
 #[cfg(feature = "ec2")]
 pub(crate) use self::provider::readiness;
-pub use self::provider::{Provider, Resolved};
+pub use self::provider::{Grown, Provider, Resolved};
 use crate::agents;
 use crate::disruption::Tempo;
 use crate::ec2;
@@ -292,8 +292,8 @@ pub async fn run_in<P: Provider>(
     let mut of_agents = None;
     if let Some((of, cloud)) = to_serve {
         let (client, namespace) = (client.clone(), namespace.clone());
-        let (refusals, orders) = (metrics.refusals_of_agents(), Arc::new(counter));
-        let place = agents::Place { picture, client, namespace, cloud, refusals, knowledge, orders, clock: now };
+        let (refusals, boots, orders) = (metrics.refusals_of_agents(), metrics.boots(), Arc::new(counter));
+        let place = agents::Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, clock: now };
         of_agents = Some(serve::agents(of, place)?);
     }
 

@@ -5,7 +5,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use muster_api::{NodeClassReference, conditions::READY};
+use k8s_openapi::api::core::v1::Node;
+use muster_api::conditions::{READY, nodeclaim};
+use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::{Cloud, CloudError};
 use muster_scheduling::model::Catalogue;
 use prometheus_client::registry::Registry;
@@ -15,10 +17,10 @@ use sha2::{Digest, Sha256};
 use crate::agents::Vouch;
 use crate::classes;
 use crate::kwok::Kwok;
-use crate::lifecycle::{Class, Readiness};
+use crate::lifecycle::{Class, Readiness, is_true};
 use crate::manifest::NodeClass;
 use crate::permissions::For;
-use crate::state::LiveClass;
+use crate::state::{LiveClass, Surroundings};
 
 /// A cloud that NodeClasses of one kind belong to.
 pub trait Provider: Cloud + Clone + 'static {
@@ -31,6 +33,10 @@ pub trait Provider: Cloud + Clone + 'static {
 
     /// The instance types of a class, or of the default one.
     fn types(&self, class: Option<&NodeClass>) -> Catalogue;
+
+    /// Takes in what the Node of a claim says of its machine, so that [`Self::types`] has what the next one will have. Asked at every
+    /// look at a claim that is initialized, and of all of them before a leader decides anything: nothing has to be kept.
+    fn learn_from(&self, _grown: &Grown<'_>) {}
 
     /// What the class means for launches.
     fn judge(&self, class: &LiveClass) -> Class;
@@ -66,6 +72,19 @@ pub trait Provider: Cloud + Clone + 'static {
     fn register(&self, _registry: &mut Registry) {}
 }
 
+/// A claim whose Node takes pods.
+#[derive(Debug, Clone, Copy)]
+pub struct Grown<'a> {
+    /// The claim.
+    pub claim: &'a NodeClaim,
+    /// Its only Node.
+    pub node: &'a Node,
+    /// Its class, as it is now.
+    pub class: &'a NodeClass,
+    /// [`Class::hash`] of that.
+    pub class_hash: &'a str,
+}
+
 /// What follows from what a class refers to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resolved {
@@ -76,6 +95,17 @@ pub struct Resolved {
     pub is_news: bool,
     /// When it has to be looked up again.
     pub again: Option<Timestamp>,
+}
+
+// === impl Grown ===
+
+impl<'a> Grown<'a> {
+    /// What the picture shows around a claim, if its Node takes pods and stays.
+    pub(super) fn of(around: &Surroundings<'a>, class: Option<&'a LiveClass>, judged: &'a Class) -> Option<Self> {
+        let (claim, &[node]) = (around.claim, around.nodes.as_slice()) else { return None };
+        let is_grown = is_true(claim, nodeclaim::INITIALIZED) && claim.metadata.deletion_timestamp.is_none();
+        is_grown.then_some(Self { claim, node, class: class?.manifest()?, class_hash: &judged.hash })
+    }
 }
 
 /// The class of a claim, or that there is none.

@@ -12,7 +12,7 @@ use super::cluster::Cluster;
 use super::devices::published;
 use super::pod::LivePod;
 use crate::lifecycle::pause::Pause;
-use crate::lifecycle::{Answers, Attachment, Class, Listing, Resident, Seen};
+use crate::lifecycle::{Answers, Attachment, Class, Listing, Resident, Seen, Subject};
 
 /// What the picture shows of one NodeClaim, found by index.
 #[derive(Debug, Clone)]
@@ -42,6 +42,8 @@ pub struct Held<'a> {
     pub pause: Pause,
     /// What holds the registration of its Node back.
     pub registration_hold: Option<&'a str>,
+    /// Pods that wait for its Node.
+    pub expected: &'a [Subject],
     /// What it may be launched as.
     pub alternatives: &'a [Alternative],
     /// What the last list of instances says about its instance.
@@ -110,7 +112,7 @@ impl Surroundings<'_> {
     /// With what is held, what the stages look at.
     #[must_use]
     pub fn seen<'a>(&'a self, held: Held<'a>) -> Seen<'a> {
-        let Held { class, pause, registration_hold, alternatives, listing, answers } = held;
+        let Held { class, pause, registration_hold, expected, alternatives, listing, answers } = held;
         // Only the instance knows which name its Node would have chosen.
         let host_name = answers.instance.as_ref().and_then(|answer| answer.as_ref().ok()?.host_name.clone());
         let namesake = host_name.and_then(|name| self.cluster.node(&name));
@@ -123,6 +125,7 @@ impl Surroundings<'_> {
             nodes: self.nodes.clone(),
             namesakes: namesake.into_iter().filter(|node| !is_own(node)).collect(),
             registration_hold,
+            expected,
             device_drivers: &self.device_drivers,
             // Nobody asks for those of a node that stays, and pods come and go there all the time.
             residents: if self.is_ending() { self.residents() } else { &[] },

@@ -214,6 +214,7 @@ impl Edge {
                 nodes: nodes.iter().collect(),
                 namesakes: Vec::new(),
                 registration_hold: None,
+                expected: &[],
                 device_drivers: &BTreeSet::new(),
                 residents: &residents,
                 attachments: &attachments,

@@ -54,6 +54,7 @@ pub(crate) struct Ground<'c> {
 struct Ports {
     agents: Arc<TcpListener>,
     health: Arc<TcpListener>,
+    metrics: u16,
 }
 
 impl<'c> Ground<'c> {
@@ -66,7 +67,8 @@ impl<'c> Ground<'c> {
         let bridge = Bridge::start_with(site, &ec2, Becomes::of, Baked { program: program(), alter });
         apply(cluster, &[class("default", &subnets), pool("general", "default", "m5.large")]).await;
         let agents = Arc::new(site.fabric().listen(AGENTS).await.unwrap().into_std().unwrap());
-        let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()) };
+        let metrics = free_port();
+        let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()), metrics };
         let controller = controller(site, cluster, &ec2, &ports, None).await;
         Self { case, bridge, ports, subnets, controller }
     }
@@ -82,7 +84,8 @@ impl<'c> Ground<'c> {
     pub(crate) async fn stand_by(&self, lease: &str) -> (JoinSet<()>, SocketAddr) {
         let at = SocketAddr::new(AGENTS.ip(), AGENTS.port() + 1);
         let agents = Arc::new(self.case.site().fabric().listen(at).await.unwrap().into_std().unwrap());
-        let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()) };
+        let metrics = free_port();
+        let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()), metrics };
         let ec2 = Arc::clone(self.case.ec2().await.unwrap());
         (controller(self.case.site(), self.cluster(), &ec2, &ports, Some(lease.to_owned())).await, at)
     }
@@ -100,6 +103,13 @@ impl<'c> Ground<'c> {
             Ok((is("") == Some(true) && is("muster.v1.NodeReports") == Some(true)).then_some(()))
         });
         found.await.unwrap();
+    }
+
+    /// What the controller counts.
+    pub(crate) async fn metrics(&self) -> String {
+        let url = format!("http://127.0.0.1:{}/metrics", self.ports.metrics);
+        let asked = tokio::task::spawn_blocking(move || ureq::get(&url).call()?.body_mut().read_to_string());
+        asked.await.unwrap().unwrap()
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {
@@ -309,6 +319,11 @@ fn pool(name: &str, class: &str, instance_type: &str) -> Value {
 }
 
 /// `muster run` in this process, by the same way as the program goes.
+/// Free a moment ago: nobody else of this process asks for one that the kernel does not choose.
+fn free_port() -> u16 {
+    TcpListener::bind(("::", 0)).unwrap().local_addr().unwrap().port()
+}
+
 async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports, lease: Option<String>) -> JoinSet<()> {
     let aws = Connection::new(&ec2.sdk_config("controller")).unwrap();
     let of_ec2 = ec2::Options {
@@ -320,6 +335,7 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports, le
     let pinned = std::fs::read_to_string(site.metadata().authority().certificate()).unwrap();
     let options = Options {
         lease,
+        metrics_port: ports.metrics,
         window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
         agents: Some(agents::Options {
             port: Port::Bound(Arc::clone(&ports.agents)),

@@ -43,6 +43,7 @@ fn a_broken_node_is_replaced_and_a_good_one_is_ready_when_its_agent_says_so() {
         println!("verdict at the NodeClaim {:#} after the launch", told_at.duration_since(launched_at));
         assert!(ground.event("NodeClaim", "NodeVerdict").await.contains("KA17"));
         assert!(ground.event("NodePool", "NodeVerdict").await.contains(&broken.name_any()));
+        assert!(ground.event("Pod", "NodeVerdict").await.contains(&broken.name_any()));
 
         // Another one comes in its place; it is ready as soon as its agent says so, and not before.
         let is_good = |claim: &kube::core::DynamicObject| {
@@ -52,6 +53,10 @@ fn a_broken_node_is_replaced_and_a_good_one_is_ready_when_its_agent_says_so() {
         let at = |kind: &str| condition(&good, kind).unwrap()["lastTransitionTime"].as_str().unwrap().to_owned();
         assert!(at("AgentReady") <= at("Initialized"), "the agent's word was waited for");
         assert!(condition(&good, "NodeVerdict").is_none(), "of what was never wrong nothing is said");
+        let image = good.data["status"]["imageID"].as_str().unwrap();
+        let booted = format!(r#"muster_node_boot_phase_seconds_count{{phase="Kubelet",image="{image}"}} 1"#);
+        let counted = ground.metrics().await;
+        assert!(counted.lines().any(|line| line == booted), "{booted}\n{counted}");
         ground.bridge.gone(&instance_of(&broken), MOST).await.unwrap();
         super::kept::of_a_node_that_is_gone(&ground, &broken).await;
         super::asked::whoever_may_is_answered(&ground, &broken, &good).await;

@@ -29,36 +29,49 @@ pub(crate) enum Joins {
     Never,
 }
 
+/// What Nodes say of their memory from now on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) capacity: &'static str,
+    pub(crate) allocatable: &'static str,
+}
+
 /// Follows an EC2, as its machines and the cluster's cloud controller do. It ends with the value.
 pub(crate) struct Machines {
     joins: Arc<Mutex<Joins>>,
+    memory: Arc<Mutex<Option<Memory>>>,
     _follows: JoinSet<()>,
 }
 
 impl Machines {
     pub(crate) fn start(ec2: &Arc<Ec2>, client: Client) -> Self {
         let joins = Arc::new(Mutex::new(Joins::AsTold));
-        let (own, mut events) = (Arc::clone(&joins), ec2.events());
+        let memory = Arc::<Mutex<Option<Memory>>>::default();
+        let (own, said, mut events) = (Arc::clone(&joins), Arc::clone(&memory), ec2.events());
         let mut follows = JoinSet::new();
         follows.spawn(async move {
             let nodes: Api<Node> = Api::all(client);
             while let Some(event) = events.next().await {
                 match event {
                     Event::Launched(instance) => {
-                        let joins = *own.lock().unwrap();
+                        let (joins, memory) = (*own.lock().unwrap(), *said.lock().unwrap());
                         if joins != Joins::Never {
-                            join(&nodes, &node(&instance, joins)).await;
+                            join(&nodes, &node(&instance, joins, memory)).await;
                         }
                     }
                     Event::Ended { instance, .. } => leave(&nodes, &instance.private_dns_name).await,
                 }
             }
         });
-        Self { joins, _follows: follows }
+        Self { joins, memory, _follows: follows }
     }
 
     pub(crate) fn join(&self, joins: Joins) {
         *self.joins.lock().unwrap() = joins;
+    }
+
+    pub(crate) fn say(&self, memory: Option<Memory>) {
+        *self.memory.lock().unwrap() = memory;
     }
 }
 
@@ -86,13 +99,17 @@ fn answered(asked: kube::Result<()>) -> Option<()> {
     }
 }
 
-fn node(instance: &Instance, joins: Joins) -> Node {
+fn node(instance: &Instance, joins: Joins, memory: Option<Memory>) -> Node {
     let shape = Shape::of_type(&instance.instance_type).unwrap();
     let room = json!({
         "cpu": shape.cpus.to_string(),
         "memory": format!("{}Mi", shape.memory_mib),
         "pods": shape.max_pods.to_string(),
     });
+    let (mut capacity, mut allocatable) = (room.clone(), room);
+    if let Some(memory) = memory {
+        (capacity["memory"], allocatable["memory"]) = (json!(memory.capacity), json!(memory.allocatable));
+    }
     let taints = if joins == Joins::WithoutTaints { Vec::new() } else { taints(instance) };
     let labels = json!({
         "node.kubernetes.io/instance-type": instance.instance_type,
@@ -101,7 +118,7 @@ fn node(instance: &Instance, joins: Joins) -> Node {
     let with = json!({
         "metadata": {"labels": labels},
         "spec": {"providerID": format!("aws:///{}/{}", instance.zone, instance.id), "taints": taints},
-        "status": {"capacity": room, "allocatable": room},
+        "status": {"capacity": capacity, "allocatable": allocatable},
     });
     let mut node = fake_node(&instance.private_dns_name, with).unwrap();
     if joins == Joins::NotReady {

@@ -14,6 +14,7 @@ mod crashes;
 mod figures;
 mod ground;
 mod joining;
+mod learned;
 mod life;
 mod machines;
 mod partition;

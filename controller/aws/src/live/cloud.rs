@@ -13,7 +13,6 @@ use muster_cloud::{
     Cloud, CloudError, Instance, InstanceState, LaunchError, LaunchRequest, LaunchToken, Launched, Refusal, Refused,
     after,
 };
-use muster_scheduling::model::InstanceType;
 
 use super::batch::Batch;
 use super::caller::{Caller, Clock, Failure};
@@ -28,8 +27,9 @@ use crate::budget::Family;
 use crate::class::{ClassSettings, PlacementGroup};
 use crate::inventory::Inventory;
 use crate::launch::{
-    Addresses, Cluster, Controller, FleetAnswer, Grounds, Plan, PlannedTemplate, Taken, Told, image_for, outcome, plan,
+    Addresses, Cluster, Controller, FleetAnswer, Grounds, Plan, PlannedTemplate, Taken, Told, outcome, plan,
 };
+use crate::learned::Learned;
 use crate::nature;
 use crate::refusal::Meaning;
 
@@ -44,7 +44,7 @@ pub struct Ec2Cloud(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) aws: Connection,
     pub(super) caller: Arc<Caller>,
-    options: Options,
+    pub(super) options: Options,
     classes: Classes,
     pub(super) templates: Templates,
     pub(super) fresh: Fresh,
@@ -54,6 +54,8 @@ pub(super) struct Inner {
     cluster: RwLock<Arc<Cluster>>,
     controller: RwLock<Option<Arc<Controller>>>,
     inventory: RwLock<Arc<Inventory>>,
+    /// What Nodes have said of their machines. Held for a look at a Node, or while the types of a class are made.
+    learned: Mutex<Learned>,
     /// Held while a launch is planned, never across a call.
     addresses: Mutex<Addresses>,
     /// Launches of the last minute, by instance: EC2 may not know them yet.
@@ -84,6 +86,7 @@ impl Ec2Cloud {
             cluster: RwLock::new(Arc::new(cluster)),
             controller: RwLock::default(),
             inventory: RwLock::new(Arc::new(inventory)),
+            learned: Mutex::default(),
             addresses: Mutex::default(),
             recent: Mutex::default(),
             reused: Mutex::default(),
@@ -130,20 +133,6 @@ impl Ec2Cloud {
     #[must_use]
     pub fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.0.inventory.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// What may be launched with a class, as the engine takes it: types that none of its images suits are not there.
-    ///
-    /// # Errors
-    /// If there is no such class, or a setting of it cannot be used.
-    pub fn instance_types(&self, class: &str) -> Result<Vec<InstanceType>, CloudError> {
-        let known = self.0.class(class)?;
-        let mut types = self.inventory().instance_types(settings(&known)?);
-        // What there is no image for cannot be launched.
-        if let Some(status) = known.class.status.as_ref().filter(|status| !status.amis.is_empty()) {
-            types.retain(|one| image_for(one, &status.amis).is_some());
-        }
-        Ok(types)
     }
 }
 
@@ -265,6 +254,10 @@ impl Inner {
 
     pub(super) fn controller(&self) -> Option<Arc<Controller>> {
         self.controller.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn learned(&self) -> MutexGuard<'_, Learned> {
+        lock(&self.learned)
     }
 
     fn inventory(&self) -> Arc<Inventory> {
@@ -419,7 +412,7 @@ impl Inner {
 
     fn complete_as(&self, instance: &mut Instance, known: &Known, requested: &BTreeMap<String, String>) {
         if let Ok(settings) = &known.settings {
-            nature::complete(instance, &known.class, settings, &self.inventory(), requested);
+            nature::complete(instance, &known.class, settings, (&self.inventory(), &self.learned()), requested);
         }
     }
 

@@ -34,6 +34,7 @@ mod profile;
 mod template_data;
 mod templates;
 mod trial;
+mod types;
 mod upkeep;
 mod witness;
 

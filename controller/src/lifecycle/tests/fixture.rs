@@ -29,6 +29,7 @@ pub(crate) struct Fixture {
     pub(crate) hold: Option<String>,
     pub(crate) drivers: BTreeSet<String>,
     pub(crate) residents: Vec<Resident>,
+    pub(crate) expected: Vec<Subject>,
     pub(crate) attachments: Vec<Attachment>,
     pub(crate) alternatives: Vec<Alternative>,
     pub(crate) listing: Option<Listing>,
@@ -126,6 +127,7 @@ impl Fixture {
             hold: None,
             drivers: BTreeSet::new(),
             residents: Vec::new(),
+            expected: Vec::new(),
             attachments: Vec::new(),
             alternatives: [("a", CapacityType::Spot, 0.1), ("b", CapacityType::OnDemand, 0.2)]
                 .into_iter()
@@ -260,6 +262,7 @@ impl Fixture {
             registration_hold: self.hold.as_deref(),
             device_drivers: &self.drivers,
             residents: &self.residents,
+            expected: &self.expected,
             attachments: &self.attachments,
             alternatives: &self.alternatives,
             listing: self.listing,

@@ -4,7 +4,7 @@ use muster_api::annotations;
 use muster_api::conditions::nodeclaim::{AGENT_READY, NODE_VERDICT};
 
 use super::check;
-use super::fixture::Fixture;
+use super::fixture::{Fixture, resident};
 use crate::lifecycle::conditions::Status;
 
 /// Registered, and ready for pods by all that is seen without its agent, which is expected.
@@ -145,6 +145,29 @@ fn a_fatal_verdict_ends_the_claim() {
                 "event NodeVerdict about x: the node's agent says GP16: no device plugin registers",
                 "status: Initialized=False GP16: the node's agent says GP16: no device plugin registers, Launched=True, \
                NodeVerdict=False GP16: no device plugin registers, Registered=True",
+                "delete claim x: node_verdict",
+            ],
+        ),
+        (
+            "Pods that were to run there are told, the first three of them.",
+            |it| {
+                it.registered();
+                it.judge(NODE_VERDICT, Status::False, "GP16", "no device plugin registers", 70);
+                it.expected = ["a", "b", "c", "d"].map(|name| resident(name).pod).into();
+                let failures =
+                    r#"{"hash":"1","reason":"GP16","message":"","claims":["uid-x"],"at":"1970-01-01T00:01:10Z"}"#;
+                it.annotate_class(annotations::LAUNCH_FAILURES, failures);
+                it.decided(70);
+            },
+            70,
+            &[
+                "event NodeVerdict about x: the node's agent says GP16: no device plugin registers",
+                "event NodeVerdict about a: NodeClaim `x`, on whose node it was to run, is given up: the node's agent says \
+               GP16: no device plugin registers",
+                "event NodeVerdict about b: NodeClaim `x`, on whose node it was to run, is given up: the node's agent says \
+               GP16: no device plugin registers",
+                "event NodeVerdict about c: NodeClaim `x`, on whose node it was to run, is given up: the node's agent says \
+               GP16: no device plugin registers",
                 "delete claim x: node_verdict",
             ],
         ),

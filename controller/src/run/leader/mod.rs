@@ -115,6 +115,7 @@ pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>, orders: &mut mpsc::Rec
     desk.picture.synced().await;
     // Everything is looked at; what pods did before is nothing that happened on our watch.
     drop(desk.picture.take_changed());
+    look::learn_from_all(&desk);
     let (begun, tempo) = (now(), desk.settings.tempo);
     let mut leader = Leader {
         desk,

@@ -90,6 +90,8 @@ impl Controller {
             class: &class,
             pause: self.pause(),
             registration_hold: hold.as_deref(),
+            // Agents are no part of a played day.
+            expected: &[],
             alternatives: &alternatives,
             listing: id.and_then(|id| self.listings.get(id).copied()),
             answers: carriage.answers.clone(),

@@ -1,0 +1,108 @@
+//! What Nodes say of their machines goes into the instance types, as far as it is believed; what is not is told once.
+//!
+//! Which figures are believed, and what they change, is [`muster_aws::learned`]; here is whose they are.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use muster_api::{NodeClaim, annotations, labels};
+use muster_aws::discovery::HASH_VERSION;
+use muster_aws::learned::{Build, RESOURCES, Said};
+use muster_aws::quantity;
+use muster_scheduling::model::{Resource, Resources};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::provider::Ec2;
+use crate::run::Grown;
+
+/// Labels: resource and reason.
+type Labels = [(&'static str, String); 2];
+
+/// What is counted of it; clones count together.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Learning {
+    types: Gauge,
+    doubted: Family<Labels, Counter>,
+}
+
+// === impl Learning ===
+
+impl Learning {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "muster_instance_types_learned",
+            "Instance types, for each image and hash of a class, that have what their Nodes have said",
+            self.types.clone(),
+        );
+        registry.register(
+            "muster_instance_type_doubts",
+            "What Nodes have said of their machines and is not believed, once for each type, image and hash of a class",
+            self.doubted.clone(),
+        );
+    }
+}
+
+// === impl Ec2 ===
+
+impl Ec2 {
+    /// Takes in what a Node says, if it is certain what it was made of.
+    pub(super) fn learn_figures(&self, grown: &Grown<'_>) {
+        let Some((instance_type, build)) = made_of(grown) else { return };
+        let (said, edition) = (said(grown.node), self.cloud().learned_edition());
+        for (resource, doubt) in self.cloud().learn_node(instance_type, &build, &grown.class.settings, &said) {
+            let amount = |of: &Resources| quantity::format(&resource, of.get(&resource));
+            tracing::warn!(
+                node = grown.node.metadata.name,
+                instance_type,
+                image = build.image,
+                resource = resource.name(),
+                capacity = amount(&said.capacity),
+                allocatable = amount(&said.allocatable),
+                doubt = doubt.name(),
+                "what a Node says of its machine is not believed: the type keeps what is known of it"
+            );
+            let labels = [("resource", resource.name().to_owned()), ("reason", doubt.name().to_owned())];
+            self.learning().doubted.get_or_create(&labels).inc();
+        }
+        if self.cloud().learned_edition() != edition {
+            self.learning().types.set(i64::try_from(self.cloud().count_learned()).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+/// Type and build of a node that was launched with its class as it is now, whoever launched it. They are what the claim says, which the
+/// node does not write.
+///
+/// Whether prefixes are handed out is in no hash: a node from before that was changed counts as one of today, and its pods if they are
+/// half as many as today's or more, and no more than those.
+fn made_of<'a>(grown: &Grown<'a>) -> Option<(&'a str, Build)> {
+    let Grown { claim, class, class_hash, node: _ } = grown;
+    let NodeClaim { metadata, status, .. } = claim;
+    let annotation = |key| metadata.annotations.as_ref()?.get(key).map(String::as_str);
+    let is_current = annotation(annotations::EC2NODECLASS_HASH) == Some(class_hash)
+        && annotation(annotations::EC2NODECLASS_HASH_VERSION) == Some(HASH_VERSION);
+    let image = status.as_ref()?.image_id.clone().filter(|image| !image.is_empty())?;
+    let instance_type = metadata.labels.as_ref()?.get(labels::INSTANCE_TYPE)?;
+    let prefix_delegation = class.settings.prefix_delegation;
+    is_current.then(|| (instance_type.as_str(), Build { image, class: (*class_hash).to_owned(), prefix_delegation }))
+}
+
+/// Amounts that cannot be read are not there.
+fn said(node: &Node) -> Said {
+    let status = node.status.as_ref();
+    let read = |of: Option<&BTreeMap<String, Quantity>>| {
+        let amount = |resource: &Resource| {
+            let amount = quantity::parse(resource, &of?.get(resource.name())?.0).ok()?;
+            Some((resource.clone(), amount))
+        };
+        RESOURCES.iter().filter_map(amount).collect()
+    };
+    Said {
+        capacity: read(status.and_then(|status| status.capacity.as_ref())),
+        allocatable: read(status.and_then(|status| status.allocatable.as_ref())),
+    }
+}
