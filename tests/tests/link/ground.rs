@@ -318,12 +318,12 @@ fn pool(name: &str, class: &str, instance_type: &str) -> Value {
     })
 }
 
-/// `muster run` in this process, by the same way as the program goes.
 /// Free a moment ago: nobody else of this process asks for one that the kernel does not choose.
 fn free_port() -> u16 {
     TcpListener::bind(("::", 0)).unwrap().local_addr().unwrap().port()
 }
 
+/// `muster run` in this process, by the same way as the program goes.
 async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports, lease: Option<String>) -> JoinSet<()> {
     let aws = Connection::new(&ec2.sdk_config("controller")).unwrap();
     let of_ec2 = ec2::Options {
