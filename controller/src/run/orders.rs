@@ -103,7 +103,7 @@ async fn launch<P: Provider>(desk: Arc<Desk<P>>, order: Order, ticket: Ticket) -
     let step = Step::act(claims.into_iter().map(|claim| Write::CreateClaim(Box::new(claim))));
     write(&desk, &step).await?;
     // The next decision must know of it, and whoever has ordered it the UIDs.
-    round::seen(&desk, &step).await;
+    round::seen(&desk, &step, round::SEEN).await;
     let cluster = desk.picture.glance();
     for node in &mut decision.nodes {
         let claim = node.claim.as_ref().and_then(|name| cluster.claim(name));

@@ -23,8 +23,11 @@ use crate::snapshot::{self, Snapshot};
 use crate::state::{Cluster, Moment};
 use crate::step::{Step, Write};
 
-/// How long what was created is waited for in the picture, before the next decision.
-const SEEN: Duration = Duration::from_secs(5);
+/// How long what was created is waited for in the picture, before the next decision: whoever does not know of it buys it again. An
+/// API server in trouble tells of it late.
+pub(super) const SEEN: Duration = Duration::from_secs(30);
+/// The same where not all was created: nobody knows what is to be waited for.
+const PERHAPS_SEEN: Duration = Duration::from_secs(5);
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(50);
 /// After a decision that was not carried out.
@@ -65,7 +68,7 @@ pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
     if let End::Failed(why) = &end {
         tracing::warn!(why, "not all NodeClaims were created");
     }
-    seen(&desk, &created).await;
+    seen(&desk, &created, if end == End::Done { SEEN } else { PERHAPS_SEEN }).await;
     let again = if end == End::Done { again } else { Some(after(now(), RETRY)) };
     Step { writes: told, again }
 }
@@ -157,14 +160,14 @@ pub(super) fn assemble<P: Provider>(desk: &Desk<P>, manifests: Manifests, now: T
     snapshot::assemble(&manifests, &desk.settings.snapshot, &types).map_err(|error| error.to_string())
 }
 
-/// Waits until the picture has what was created: the next decision must know of it.
-pub(super) async fn seen<P: Provider>(desk: &Desk<P>, step: &Step) {
+/// Waits until the picture has what was created, for so long at most: the next decision must know of it.
+pub(super) async fn seen<P: Provider>(desk: &Desk<P>, step: &Step, most: Duration) {
     let created = step.writes.iter().filter_map(|write| match write {
         Write::CreateClaim(claim) => claim.metadata.name.as_deref(),
         _ => None,
     });
     let created: Vec<&str> = created.collect();
-    let until = Instant::now() + SEEN;
+    let until = Instant::now() + most;
     while Instant::now() < until {
         let all = {
             let cluster = desk.picture.glance();

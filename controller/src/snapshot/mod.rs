@@ -74,18 +74,18 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
     let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);
     let roots = expand::Roots::new(manifests);
     let mut guards = disruption::Guards::new(manifests);
-    let sorted = sort::Sorted::new(manifests, &roots, resolver, &mut guards);
-    let telling = sorted.telling;
+    let sort::Sorted { pending, telling, mut bound } = sort::Sorted::new(manifests, &roots, resolver, &mut guards);
     let daemons = nodes::daemons(manifests, resolver);
-    let pending = buffers::append(manifests, sorted.pending, resolver, &mut warnings);
+    let pending = buffers::append(manifests, pending, resolver, &mut warnings);
     warnings.append(&mut resolver.warnings());
     problem.pods = pending;
-    problem.nodes = nodes::nodes(manifests, &sorted.bound, &daemons, &problem, &mut warnings);
+    problem.nodes = nodes::nodes(manifests, &bound, &daemons, &problem, &mut warnings);
+    sort::release(&mut bound, &mut problem);
     problem.daemons = daemons.into_iter().map(|daemon| daemon.model).collect();
     pools::append(manifests, types, &mut problem, &mut warnings);
     overlays::apply(manifests, &mut problem, &mut warnings);
     let remarks = Remarks::new(&problem, &telling);
     warnings.append(&mut remarks.warnings(&problem));
-    let custody = disruption::custody(manifests, &problem, sorted.bound, guards, &mut warnings);
+    let custody = disruption::custody(manifests, &problem, bound, guards, &mut warnings);
     Ok(Snapshot { problem, custody, remarks, warnings })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_scheduling::disrupt::Occupant;
-use muster_scheduling::model::{self, BoundPod};
+use muster_scheduling::model::{self, BoundPod, Problem};
 use rustc_hash::FxHashMap;
 
 use super::disruption::Guards;
@@ -117,6 +117,35 @@ impl Sorted {
             }
             Fate::Pending | Fate::Nowhere => self.wait(model::Pod { name, spec }, &pod.template),
         }
+    }
+}
+
+/// Has pods that hold room by a nomination alone have it as far as there is some. Where others were bound first, those for whom nothing
+/// is left are to be placed anew: kube-scheduler will put them elsewhere, into room that would seem free until it has done so.
+///
+/// Where a pod is ending it may end for them, as in a preemption, and a node that is starting may not say yet what it has: there all
+/// keep their room.
+pub(super) fn release(bound: &mut BTreeMap<Arc<str>, Vec<Bound>>, problem: &mut Problem) {
+    let Problem { nodes, specs, pods, .. } = problem;
+    for node in nodes.iter_mut().filter(|node| node.initialized) {
+        let Some(here) = bound.get_mut(&node.name) else { continue };
+        let is_leaving = here.iter().any(|one| !one.pod.counts);
+        if is_leaving || !here.iter().any(|one| one.nominated) {
+            continue;
+        }
+        let mut room = node.allocatable.clone();
+        here.iter().filter(|one| !one.nominated).for_each(|one| room.subtract(&specs[one.pod.spec].requests));
+        here.retain(|one| {
+            let requests = &specs[one.pod.spec].requests;
+            let stays = !one.nominated || requests.first_shortage(&room).is_none();
+            if one.nominated && stays {
+                room.subtract(requests);
+            } else if !stays {
+                pods.push(model::Pod { name: Arc::clone(&one.pod.name), spec: one.pod.spec });
+            }
+            stays
+        });
+        node.bound = here.iter().map(|one| one.pod.clone()).collect();
     }
 }
 

@@ -166,6 +166,42 @@ fn only_pods_that_wait_for_a_node_are_pending() {
 }
 
 #[test]
+fn a_nomination_holds_room_as_far_as_there_is_some() {
+    let pods = |more: &str| {
+        let with = |name: &str, cpu: &str, meta: &str, node: &str| {
+            let (spec, status) = if let Some(node) = node.strip_prefix('~') {
+                (String::new(), format!("nominatedNodeName: {node}"))
+            } else {
+                (format!("nodeName: {node}, "), String::new())
+            };
+            format!(
+                "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, {meta}}}, spec: {{{spec}containers: [{{name: c, resources: \
+                 {{requests: {{cpu: {cpu}}}}}}}]}}, status: {{{status}}}}}\n---\n"
+            )
+        };
+        let node =
+            "{apiVersion: v1, kind: Node, metadata: {name: n}, status: {allocatable: {cpu: 4, pods: 10}}}\n---\n";
+        let ending = with("ends", "100m", "deletionTimestamp: '2026-01-01T00:00:00Z'", "n");
+        let text = [
+            node.to_owned(),
+            with("first", "2", "", "~n"),
+            with("large", "3", "", "~n"),
+            with("small", "1", "", "~n"),
+            with("there", "1", "", "n"),
+            if more.is_empty() { String::new() } else { ending },
+        ];
+        snapshot(&text.concat())
+    };
+    let bound = |snapshot: &Snapshot| -> Vec<String> {
+        snapshot.problem.nodes[0].bound.iter().map(|pod| pod.name.trim_start_matches("default/").to_owned()).collect()
+    };
+    let full = pods("");
+    assert_eq!((pending(&full), bound(&full).join(" ")), (vec!["default/large"], "first small there".to_owned()));
+    let preempted = pods("one that ends");
+    assert_eq!(pending(&preempted), [""; 0], "it may end for them");
+}
+
+#[test]
 fn selectors_and_affinities_become_requirements() {
     let spec = spec_of(
         "nodeSelector: {failure-domain.beta.kubernetes.io/zone: a}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
