@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use muster_api::conditions::reason;
+
 use crate::launch::{Refusal, Refused};
 
 /// Offerings that a message names before it counts the rest.
@@ -137,8 +139,8 @@ impl CloudError {
                 Some(Refusal::SpotRole) => "SpotSLRCreationFailed",
                 _ => "InsufficientCapacity",
             },
-            Self::Throttled { .. } => "RequestLimitExceeded",
-            Self::Queued { .. } => "RequestQueued",
+            Self::Throttled { .. } => reason::REQUEST_LIMIT_EXCEEDED,
+            Self::Queued { .. } => reason::REQUEST_QUEUED,
             Self::Unauthorized { .. } => "Unauthorized",
             Self::TemplateGone => "LaunchTemplateNotFound",
             Self::NotFound { .. } => "NotFound",

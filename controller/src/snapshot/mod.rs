@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  Manifests ──► expand   workloads to pods        ──► sort      pending, bound, or nowhere ──┐
-//!                buffers  virtual pods                                                        ├──► Problem
-//!                resolve  template to PodSpec  (volumes, default_spread)  ──► nodes, pools ───┘
+//!                buffers  virtual pods                                                        ├──► sort::release ──► Problem
+//!                resolve  template to PodSpec  (volumes, default_spread)  ──► nodes, pools ───┘     (nominations for which no
+//!                                                                                                    room is left are pending)
 //!                disruption  what nodes, pods and pools say about being disrupted ──────────────► Custody
 //! ```
 //!
