@@ -150,6 +150,12 @@ impl Claimed<'_> {
         Some(initialized.last_transition_time.0)
     }
 
+    /// When the node began to take pods.
+    pub(super) fn open_since(&self) -> Option<Timestamp> {
+        let registered = condition(self.claim, nodeclaim::REGISTERED).filter(|one| one.status == "True")?;
+        Some(registered.last_transition_time.0)
+    }
+
     pub(super) fn node_name(&self) -> Option<&str> {
         self.node.and_then(|node| node.metadata.name.as_deref())
     }
@@ -213,6 +219,13 @@ impl Plan {
     /// The pods that are to run on the node of the NodeClaim, by `namespace/name`.
     pub fn placed_on(&self, claim: &str) -> impl Iterator<Item = &str> {
         self.placed.get(claim).into_iter().flatten().map(|pod| &*pod.path)
+    }
+
+    /// Of the pods that are to run on the node of the NodeClaim, the one that its scheduler tries first: how many had joined the
+    /// queue before it.
+    #[must_use]
+    pub fn first_in_queue(&self, claim: &str, scene: &Scene<'_>) -> Option<u64> {
+        self.placed_on(claim).filter_map(|path| Some(scene.applicants.get(path)?.queued)).min()
     }
 
     /// Where the pod is to run: the name of its NodeClaim.

@@ -101,8 +101,10 @@ impl Plan {
             let why = "its pods are spread over it and nodes that are not ready yet".to_owned();
             return Some(Hold { why, until: ready_until });
         }
-        (self.has_others(claimed, &late.untold) && now < until).then(|| Hold {
-            why: "its pods are spread over it and nodes whose pods have not been told yet".to_owned(),
+        // One word for its own pods and those of others: they alternate, and every change would be written.
+        let has_untold = self.companies.get(claimed.name()).is_some_and(|company| late.untold.contains_key(company));
+        (has_untold && now < until).then(|| Hold {
+            why: "its pods are spread over it and other nodes, and some of them do not know theirs yet".to_owned(),
             until,
         })
     }

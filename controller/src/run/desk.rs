@@ -9,6 +9,7 @@ use muster_cloud::{LaunchError, Launched, Refusals, after};
 use muster_scheduling::{disrupt, model};
 
 use super::Options;
+use super::gates::Gates;
 use super::metrics::Metrics;
 use super::provider::Provider;
 use crate::disruption::Tempo;
@@ -58,8 +59,8 @@ pub(super) struct Memory {
     pub(super) plan: Plan,
     /// How the last launches of each NodePool ended.
     pub(super) outcomes: BTreeMap<String, Outcomes>,
-    /// Of each claim whose Node has not registered: UID of the Node, and what holds it back.
-    pub(super) holds: BTreeMap<String, (String, Option<provision::Hold>)>,
+    /// Nodes that have not registered.
+    pub(super) gates: Gates,
     /// Classes that can be launched with since a moment ago.
     pub(super) ready_classes: BTreeSet<String>,
     /// When pods last came to the node of a claim or left it, until that is written down on the claim.

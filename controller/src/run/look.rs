@@ -401,14 +401,13 @@ fn hold_of<P: Provider>(
         && claim.metadata.deletion_timestamp.is_none();
     let (true, true, [node]) = (is_coming, desk.settings.nominates, around.nodes.as_slice()) else { return Ok(None) };
     let name = claim.metadata.name.as_deref().unwrap_or_default();
-    let seen = memory.holds.get(name).filter(|(uid, _)| Some(uid) == node.metadata.uid.as_ref());
+    let gate = node.metadata.uid.as_ref().and_then(|uid| memory.gates.of(name, uid));
     let made_at = node.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
-    match seen {
-        Some((_, None)) => Ok(None),
-        Some((_, Some(hold))) if now < after(made_at, QUIETLY).min(hold.until) => {
-            Err(after(made_at, QUIETLY).min(hold.until))
-        }
-        Some((_, Some(hold))) => Ok((now < hold.until).then(|| hold.why.clone())),
+    match gate.map(|gate| &gate.hold) {
+        Some(None) => memory.gates.opens(name).filter(|moment| now < *moment).map_or(Ok(None), Err),
+        Some(Some(_)) if now < after(made_at, QUIETLY) => Err(after(made_at, QUIETLY)),
+        // It is seen when that is over, and in which order nodes open then.
+        Some(Some(hold)) => Ok(Some(hold.why.clone())),
         None if memory.plan.has_places(name) && now < after(made_at, TELLING) => Err(after(made_at, TELLING)),
         None => Ok(None),
     }

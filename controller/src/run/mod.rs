@@ -18,6 +18,7 @@ mod disruption;
 mod dry_run;
 mod election;
 mod garbage;
+mod gates;
 mod leader;
 mod look;
 mod metrics;

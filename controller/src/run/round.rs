@@ -12,6 +12,7 @@ use muster_cloud::after;
 use tokio::time::{Instant, sleep};
 
 use super::desk::Desk;
+use super::gates::Gate;
 use super::now;
 use super::provider::{Provider, judged};
 use crate::edge::{End, Held};
@@ -101,14 +102,15 @@ pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
     let step = if is_telling { Step::rest() } else { memory.plan.nominate(&scene, now) };
     let plan = &memory.plan;
     let late = plan.late(&scene);
-    let holds = scene.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
-    let holds = holds.filter_map(|claimed| {
-        let uid = claimed.node?.metadata.uid.clone()?;
-        Some((claimed.name().to_owned(), (uid, plan.hold(claimed, &scene, &late, now))))
+    let closed = scene.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
+    let gates = closed.filter_map(|claimed| {
+        let node = claimed.node?.metadata.uid.clone()?;
+        let turn = plan.first_in_queue(claimed.name(), &scene).unwrap_or(u64::MAX);
+        Some((claimed.name().to_owned(), Gate { node, hold: plan.hold(claimed, &scene, &late, now), turn }))
     });
-    let holds: BTreeMap<_, (_, Option<provision::Hold>)> = holds.collect();
-    let over = holds.values().filter_map(|(_, hold)| Some(hold.as_ref()?.until)).min();
-    memory.holds = holds;
+    let gates = gates.collect();
+    memory.gates.succeed(gates, now);
+    let over = memory.gates.over();
     step.or_sooner(over)
 }
 

@@ -34,8 +34,8 @@ pub struct Cluster {
     pub(super) pods_by_node: Index,
     /// Pods that wait for a node, as provisioning looks at them: several times a second while a crowd does.
     pub(super) unbound: BTreeMap<Arc<str>, Arc<Applicant>>,
-    /// How many were seen to begin to wait.
-    pub(super) arrivals: u64,
+    /// How many were seen to join a scheduler's queue, again or for the first time.
+    pub(super) queued: u64,
 
     /// Boxed, as are pods and claims: a leaf of the map, which is half empty after a list, has room for eleven of two kilobytes.
     pub(super) nodes: BTreeMap<Arc<str>, Box<LiveNode>>,

@@ -91,13 +91,16 @@ impl Cluster {
         if pod.waits() {
             if is_news {
                 let mut applicant = pod.applicant();
+                let mut is_queued_anew = true;
                 if let Some(before) = self.unbound.get(&path).filter(|one| one.pod.uid == *pod.uid) {
                     let is_denied = before.nominated.is_some() && applicant.nominated.is_none();
                     applicant.denied = before.denied + u32::from(is_denied);
-                    applicant.arrival = before.arrival;
-                } else {
-                    applicant.arrival = self.arrivals;
-                    self.arrivals += 1;
+                    applicant.queued = before.queued;
+                    is_queued_anew = is_denied || applicant.is_marked && !before.is_marked;
+                }
+                if is_queued_anew {
+                    applicant.queued = self.queued;
+                    self.queued += 1;
                 }
                 self.unbound.insert(Arc::clone(&path), Arc::new(applicant));
                 changed.waiting.insert(Arc::clone(&path));

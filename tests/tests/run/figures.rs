@@ -24,8 +24,14 @@ const IDLE: Duration = Duration::from_secs(60);
 const CALM: Duration = Duration::from_secs(60);
 
 /// Pods that come at once where rest is what is measured: twenty thousand take the control plane a quarter of an hour, in which
-/// nothing rests.
-const CROWD: usize = 2500;
+/// nothing rests. `MUSTER_CROWD` has another number.
+fn crowd() -> usize {
+    of_environment("MUSTER_CROWD").unwrap_or(2500)
+}
+
+fn of_environment(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
+}
 
 async fn place(count: usize, arguments: &[&str]) {
     let ground = Ground::new("run figures").await;
@@ -60,11 +66,11 @@ async fn idle(count: usize, size: &str, requests: &serde_json::Value) {
     ground.compared_on(&json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": [size]})).await;
     let replica = ground.replica("muster");
     let begun = Meter::of(&replica).await.unwrap();
-    let mut there = count.min(CROWD);
+    let mut there = count.min(crowd());
     ground.deploy_of(there, requests).await;
     ground.running(there, LONG).await;
     while there < count {
-        there = count.min(there + CROWD);
+        there = count.min(there + crowd());
         ground.scale(there).await;
         ground.running(there, LONG).await;
     }
@@ -141,6 +147,6 @@ async fn ninety_nodes_that_rest() {
 #[ignore = "scale: most of an hour, and its figures are those of an optimised program"]
 async fn two_thousand_nodes_that_rest() {
     // `MUSTER_PODS` has another number.
-    let count = std::env::var("MUSTER_PODS").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000);
+    let count = of_environment("MUSTER_PODS").unwrap_or(20_000);
     idle(count, "16", &json!({"cpu": "1500m", "memory": "3100Mi"})).await;
 }

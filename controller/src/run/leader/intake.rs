@@ -103,7 +103,7 @@ impl<P: Provider> Leader<P> {
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
         if concerns_nodes || !changed.waiting.is_empty() {
             // Unless nodes wait for their pods to know.
-            let is_held = self.desk.memory().holds.values().any(|(_, hold)| hold.is_some());
+            let is_held = self.desk.memory().gates.is_any_held();
             let soon = after(now, if is_of_pods && !is_held { CROWD } else { gather(cluster.count_unbound()) });
             self.nominate_at = Some(self.nominate_at.map_or(soon, |moment| moment.min(soon)));
         }

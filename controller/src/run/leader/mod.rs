@@ -201,7 +201,7 @@ impl<P: Provider> Leader<P> {
             Done::Nominated(step) => {
                 self.is_nominating = false;
                 self.nominate_at = [self.nominate_at, step.again].into_iter().flatten().min();
-                self.release_holds();
+                self.open_gates();
                 self.is_telling |= !step.writes.is_empty();
                 self.tell(step, Audience::Pods);
             }
@@ -245,16 +245,11 @@ impl<P: Provider> Leader<P> {
         });
     }
 
-    /// Claims whose Node nothing holds back any more are looked at.
-    fn release_holds(&mut self) {
-        let now = now();
-        let free: Vec<String> = {
-            let memory = self.desk.memory();
-            let free = memory.holds.iter().filter(|(_, (_, hold))| hold.is_none());
-            free.map(|(claim, _)| claim.clone()).collect()
-        };
-        for claim in free {
-            self.agenda.want(Item::Claim(claim), now);
+    /// Claims whose Node nothing holds back any more are looked at, each when its node opens.
+    fn open_gates(&mut self) {
+        let desk = Arc::clone(&self.desk);
+        for (claim, moment) in desk.memory().gates.openings() {
+            self.agenda.want(Item::Claim(claim.clone()), moment);
         }
     }
 

@@ -4,3 +4,4 @@ mod indexes;
 mod objects;
 mod odd;
 mod order;
+mod queue;
