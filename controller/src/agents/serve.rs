@@ -221,7 +221,10 @@ async fn serve(
         cloud.tell(reachable(keys));
     });
     tokio::select! {
-        () = muster_gateway::serve(gateway, listener, std::future::pending()) => "agents are served no more".to_owned(),
+        ended = muster_gateway::serve(gateway, listener, std::future::pending()) => match ended {
+            Ok(()) => "agents are served no more".to_owned(),
+            Err(error) => format!("agents are served no more: {error}"),
+        },
         never = keep => match never {},
         never = rows.keep() => match never {},
     }
