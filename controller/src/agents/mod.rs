@@ -17,6 +17,8 @@
 //!                          ├─ answer ◄── Picture, records: by what the commands do (crate::cli)
 //!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter: the leader, where it is this replica (crate::fleet)
 //!                          └─ rows ◄── Picture: who is there, as often as it changes and somebody watches
+//!
+//!   Picture, Fence ──► health ──► gateway: what is well, by name
 //! ```
 //!
 //! Every replica serves agents and writes what they say, with a field manager of its own; what follows from it the leader decides.
@@ -30,6 +32,7 @@ use muster_link::document::Certificates;
 mod answered;
 mod boot;
 mod files;
+mod health;
 mod keeper;
 mod keys;
 mod launches;

@@ -293,7 +293,9 @@ pub async fn run_in<P: Provider>(
     if let Some((of, cloud)) = to_serve {
         let (client, namespace) = (client.clone(), namespace.clone());
         let (refusals, boots, orders) = (metrics.refusals_of_agents(), metrics.boots(), Arc::new(counter));
-        let place = agents::Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, clock: now };
+        let fence = fence.clone();
+        let place =
+            agents::Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, fence, clock: now };
         of_agents = Some(serve::agents(of, place)?);
     }
 
