@@ -17,7 +17,7 @@ use muster_link::{LAUNCH_KEY_BYTES, LaunchKey};
 use super::rotation::{Authorities, Former, Next};
 
 /// Name of the Secret.
-pub(super) const SECRET: &str = "muster-agents";
+pub(crate) const SECRET: &str = "muster-agents";
 /// What it holds: the authority that signs, and since when.
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";

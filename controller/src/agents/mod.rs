@@ -48,6 +48,7 @@ mod sources;
 mod vouch;
 
 pub(crate) use self::boot::Boots;
+pub(crate) use self::keys::SECRET;
 pub use self::operators::AUDIENCE;
 pub(crate) use self::operators::Knowledge;
 pub use self::rotation::Rotation;
