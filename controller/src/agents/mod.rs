@@ -3,7 +3,7 @@
 //! ```text
 //!   Secret `muster-agents` ──► keys ──┬─► gateway: 9443, health 8082          (every replica)
 //!            ▲          (pure)        ├─► Vouch::tell: what launches put into user data
-//!            └── keeper ◄─────────────┴── rotation: when the authority is replaced   (pure)
+//!            └── keeper ◄─────────────┴── rotation, launch_keys: when they are replaced   (pure)
 //!
 //!   gateway ──► Sources ──┬─ launch ◄── Picture: NodeClaim, its class, its Node        launches (pure)
 //!                         ├─ describe, ask_sts, roles ◄── Vouch: EC2, IAM, STS
@@ -35,6 +35,7 @@ mod files;
 mod health;
 mod keeper;
 mod keys;
+mod launch_keys;
 mod launches;
 mod operators;
 mod orders;

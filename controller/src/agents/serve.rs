@@ -186,7 +186,8 @@ async fn serve(
     let reachable = |Keys { authority, launch, .. }: &Keys| Reachable {
         address: address.to_string(),
         certificate_authority: authority.pinned().to_string(),
-        key: launch.clone(),
+        key: launch.present.clone(),
+        former_key: launch.former.clone(),
     };
     cloud.tell(reachable(&keys));
     let (authority_tx, authority) = watch::channel(Arc::clone(&keys.authority));

@@ -354,6 +354,7 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports, le
                 look: SignedDuration::from_secs(1),
                 introduction: SignedDuration::from_secs(5),
                 outlived: SignedDuration::from_secs(10),
+                launch_outlived: SignedDuration::from_secs(10),
                 ..Rotation::default()
             },
         }),
