@@ -2,12 +2,16 @@
 //! start.
 //!
 //! Reading follows from [`crate::watch`], writing from [`crate::step::Write`]: a kind or a write that is new is in the table
-//! by itself, or does not compile.
+//! by itself, or does not compile. What operators may call follows from the rules of the gateway in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use muster_gateway::Rule;
 
+use crate::agents::SECRET;
+use crate::archive::{SLOTS, slot};
 use crate::step::Write;
 use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SERVICES};
 
@@ -16,21 +20,45 @@ use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SERVICES};
 pub enum Place {
     /// Everywhere.
     Cluster,
-    /// In the namespace of the lease.
+    /// In the namespace of the lease, where the keys are that agents are served with, and what is kept of nodes.
     LeaseNamespace,
     /// In the namespace of the cluster's name server.
     KubeSystem,
 }
 
-/// Which cloud needs it.
+/// Who needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum For {
-    /// Each.
+    /// Everybody.
     Any,
-    /// EC2.
+    /// Who launches on EC2.
     Aws,
-    /// Nodes that KWOK brings to life.
+    /// Who launches nodes that KWOK brings to life.
     Kwok,
+    /// Who serves agents, and operators beside them.
+    Agents,
+}
+
+/// Which objects it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Named {
+    /// Whatever their names are.
+    Any,
+    /// The one of this name.
+    One(&'static str),
+    /// Those that records of nodes are kept in ([`crate::archive`]).
+    Slots,
+}
+
+impl Named {
+    /// The names, as RBAC lists them; none if they do not matter.
+    fn names(self) -> Option<Vec<String>> {
+        match self {
+            Self::Any => None,
+            Self::One(name) => Some(vec![name.to_owned()]),
+            Self::Slots => Some((0..SLOTS).map(slot).collect()),
+        }
+    }
 }
 
 /// One verb on one resource.
@@ -39,13 +67,13 @@ pub struct Permission {
     /// Where it is needed.
     pub place: Place,
     /// Who needs it.
-    pub cloud: For,
+    pub by: For,
     /// API group; empty for the core group.
     pub group: &'static str,
     /// Plural, with the subresource.
     pub resource: &'static str,
-    /// Name of the object, where it is always the same.
-    pub name: Option<&'static str>,
+    /// Which objects it is for.
+    pub named: Named,
     /// As RBAC names it.
     pub verb: &'static str,
 }
@@ -59,33 +87,77 @@ const COORDINATION: &str = "coordination.k8s.io";
 pub const LEASE: &str = "karpenter-leader-election";
 
 const fn of(group: &'static str, resource: &'static str, verb: &'static str) -> Permission {
-    Permission { place: Place::Cluster, cloud: For::Any, group, resource, name: None, verb }
+    Permission { place: Place::Cluster, by: For::Any, group, resource, named: Named::Any, verb }
 }
 
 impl Permission {
-    const fn on(self, cloud: For) -> Self {
-        Self { cloud, ..self }
+    const fn on(self, by: For) -> Self {
+        Self { by, ..self }
     }
 
-    const fn at(self, place: Place, name: Option<&'static str>) -> Self {
-        Self { place, name, ..self }
+    const fn at(self, place: Place, named: Named) -> Self {
+        Self { place, named, ..self }
+    }
+
+    /// Where it is needed, if the lease is in `namespace`; none: everywhere.
+    #[must_use]
+    pub const fn namespace<'n>(&self, namespace: &'n str) -> Option<&'n str> {
+        match self.place {
+            Place::Cluster => None,
+            Place::LeaseNamespace => Some(namespace),
+            Place::KubeSystem => Some("kube-system"),
+        }
+    }
+
+    /// What the API server is to be asked about it: once for each object that has a name. The lease may have another name than in the
+    /// chart.
+    #[must_use]
+    pub fn questions(&self, namespace: &str, lease: Option<&str>) -> Vec<ResourceAttributes> {
+        let (resource, subresource) =
+            self.resource.split_once('/').map_or((self.resource, None), |(of, sub)| (of, Some(sub)));
+        let of = |name: Option<String>| ResourceAttributes {
+            group: Some(self.group.to_owned()),
+            resource: Some(resource.to_owned()),
+            subresource: subresource.map(str::to_owned),
+            name,
+            namespace: self.namespace(namespace).map(str::to_owned),
+            verb: Some(self.verb.to_owned()),
+            ..ResourceAttributes::default()
+        };
+        let named = |name: String| if name == LEASE { lease.map_or(name, str::to_owned) } else { name };
+        match self.named.names() {
+            None => vec![of(None)],
+            Some(names) => names.into_iter().map(|name| of(Some(named(name)))).collect(),
+        }
     }
 }
 
 /// What no watch and no [`Write`] stands for.
-const OTHERS: [Permission; 9] = [
+const OTHERS: [Permission; 17] = [
     // A claim that blocks the deletion of its pool, and a Node that blocks that of its claim, say so in their owners.
     of(KARPENTER, "nodepools/finalizers", "update"),
     of(KARPENTER, "nodeclaims/finalizers", "update"),
     // An instance of that cloud is a Node.
     of("", "nodes", "create").on(For::Kwok),
     of("", "nodes/status", "patch").on(For::Kwok),
-    of(COORDINATION, "leases", "create").at(Place::LeaseNamespace, None),
-    of(COORDINATION, "leases", "get").at(Place::LeaseNamespace, Some(LEASE)),
-    of(COORDINATION, "leases", "update").at(Place::LeaseNamespace, Some(LEASE)),
-    of(COORDINATION, "leases", "patch").at(Place::LeaseNamespace, Some(LEASE)),
+    of(COORDINATION, "leases", "create").at(Place::LeaseNamespace, Named::Any),
+    of(COORDINATION, "leases", "get").at(Place::LeaseNamespace, Named::One(LEASE)),
+    of(COORDINATION, "leases", "update").at(Place::LeaseNamespace, Named::One(LEASE)),
+    of(COORDINATION, "leases", "patch").at(Place::LeaseNamespace, Named::One(LEASE)),
     // Its address is what the kubelets of new nodes are told.
-    of("", "services", "get").at(Place::KubeSystem, Some("kube-dns")),
+    of("", "services", "get").at(Place::KubeSystem, Named::One("kube-dns")),
+    // The keys that agents are served with. To make an object, RBAC knows no names.
+    of("", "secrets", "create").on(For::Agents).at(Place::LeaseNamespace, Named::Any),
+    of("", "secrets", "get").on(For::Agents).at(Place::LeaseNamespace, Named::One(SECRET)),
+    of("", "secrets", "update").on(For::Agents).at(Place::LeaseNamespace, Named::One(SECRET)),
+    // What is kept of nodes that could not become any.
+    of("", "configmaps", "create").on(For::Agents).at(Place::LeaseNamespace, Named::Any),
+    of("", "configmaps", "get").on(For::Agents).at(Place::LeaseNamespace, Named::Slots),
+    of("", "configmaps", "update").on(For::Agents).at(Place::LeaseNamespace, Named::Slots),
+    // Whose token an operator has.
+    of("authentication.k8s.io", "tokenreviews", "create").on(For::Agents),
+    // And what they may do.
+    of("authorization.k8s.io", "subjectaccessreviews", "create").on(For::Agents),
 ];
 
 /// What a write needs.
@@ -200,87 +272,73 @@ pub fn all() -> Vec<Permission> {
     all.into_iter().collect()
 }
 
-/// The rules of a role for what is needed at a place, by a cloud or by each.
+/// What a controller of a cloud needs, by whether it stands for election and whether it serves agents.
 #[must_use]
-pub fn rules(place: Place, cloud: For) -> Vec<PolicyRule> {
-    let mut verbs: BTreeMap<(&str, &str, Option<&str>), Vec<String>> = BTreeMap::new();
-    for one in all().into_iter().filter(|one| one.place == place && one.cloud == cloud) {
-        verbs.entry((one.group, one.resource, one.name)).or_default().push(one.verb.to_owned());
+pub fn needed_by(cloud: For, is_elected: bool, serves_agents: bool) -> Vec<Permission> {
+    let is_needed = |one: &Permission| match (one.by, one.place) {
+        (For::Agents, _) => serves_agents,
+        (_, Place::LeaseNamespace) => is_elected,
+        // The address of the name server is what kubelets are told, and there are none.
+        (_, Place::KubeSystem) => cloud == For::Aws,
+        (by, Place::Cluster) => by == For::Any || by == cloud,
+    };
+    all().into_iter().filter(is_needed).collect()
+}
+
+/// The rules of a role for what is needed at a place, by somebody or by everybody.
+#[must_use]
+pub fn rules(place: Place, by: For) -> Vec<PolicyRule> {
+    let mut verbs: BTreeMap<(&str, &str, Named), Vec<String>> = BTreeMap::new();
+    for one in all().into_iter().filter(|one| one.place == place && one.by == by) {
+        verbs.entry((one.group, one.resource, one.named)).or_default().push(one.verb.to_owned());
     }
     // Resources with the same verbs share a rule.
     let mut rules: BTreeMap<Alike<'_>, Vec<String>> = BTreeMap::new();
-    for ((group, resource, name), verbs) in verbs {
-        rules.entry((group, verbs, name)).or_default().push(resource.to_owned());
+    for ((group, resource, named), verbs) in verbs {
+        rules.entry((group, verbs, named)).or_default().push(resource.to_owned());
     }
-    let rule = |((group, verbs, name), resources): (Alike<'_>, Vec<String>)| PolicyRule {
+    let rule = |((group, verbs, named), resources): (Alike<'_>, Vec<String>)| PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
         resources: Some(resources),
-        resource_names: name.map(|name| vec![name.to_owned()]),
+        resource_names: named.names(),
         verbs,
         non_resource_urls: None,
     };
     rules.into_iter().map(rule).collect()
 }
 
-/// Group, verbs and name of what stands in one rule.
-type Alike<'a> = (&'a str, Vec<String>, Option<&'a str>);
+/// Group, verbs and names of what stands in one rule.
+type Alike<'a> = (&'a str, Vec<String>, Named);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_of_write_is_in_the_table_once() {
-        let listed: BTreeSet<Kind> = Kind::ALL.into_iter().collect();
-        assert_eq!(listed.len(), Kind::ALL.len());
-        // `Kind::of` and `needed` are total; whoever adds a kind finds the third place here.
-        assert_eq!(Kind::ALL.last(), Some(&Kind::Event));
-        assert_eq!(Kind::ALL.len() - 1, Kind::Event as usize);
-    }
-
-    #[test]
-    fn nothing_is_allowed_that_is_not_needed() {
-        let all = all();
-        assert!(all.iter().all(|one| one.verb != "*" && one.resource != "*" && one.group != "*"));
-        assert!(!all.iter().any(|one| one.resource == "secrets"), "a controller of nodes reads no secrets");
-        let deleted: BTreeSet<&str> = all.iter().filter(|one| one.verb == "delete").map(|one| one.resource).collect();
-        assert_eq!(deleted, BTreeSet::from(["nodeclaims", "nodes", "pods"]));
-    }
-
-    #[test]
-    fn the_roles_of_the_chart_are_those_of_the_table() {
-        let block = |place, cloud| -> String {
-            let text = serde_saphyr::to_string(&rules(place, cloud)).unwrap();
-            text.lines().map(|line| format!("  {line}\n")).collect()
-        };
-        let head = |kind: &str, suffix: &str, namespace: &str| {
-            let namespace = if namespace.is_empty() { String::new() } else { format!("  namespace: {namespace}\n") };
-            let api = "apiVersion: rbac.authorization.k8s.io/v1";
-            let metadata = format!("{{{{- include \"muster.metadata\" (list \"{suffix}\" .) | nindent 2 }}}}");
-            format!("{api}\nkind: {kind}\nmetadata:\n{namespace}  {metadata}\nrules:\n")
-        };
-        let current = [
-            "# Written by a test of muster-controller from src/permissions.rs. Edit that.\n".to_owned(),
-            head("ClusterRole", "", ""),
-            block(Place::Cluster, For::Any),
-            "  {{- if eq .Values.settings.cloud \"aws\" }}\n".to_owned(),
-            block(Place::Cluster, For::Aws),
-            "  {{- else }}\n".to_owned(),
-            block(Place::Cluster, For::Kwok),
-            "  {{- end }}\n  {{- with .Values.additionalClusterRoleRules }}\n  {{- toYaml . | nindent 2 }}\n  {{- end }}\n"
-                .to_owned(),
-            format!("---\n{}", head("Role", "-lease", "{{ include \"muster.leaseNamespace\" . }}")),
-            block(Place::LeaseNamespace, For::Any),
-            format!("---\n{}", head("Role", "-dns", "kube-system")),
-            block(Place::KubeSystem, For::Any),
-        ]
-        .concat();
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/muster/templates/roles.yaml");
-        if std::fs::read_to_string(path).unwrap_or_default() != current {
-            std::fs::write(path, current).unwrap();
-            panic!(
-                "the roles of the chart were out of date and have been written anew: look at the difference and commit it"
-            );
+/// The roles for operators who call the controller, by the service that they may call, as `diagnosis`: all its RPCs, and what tells how
+/// they are called.
+#[must_use]
+pub fn of_operators() -> BTreeMap<String, Vec<PolicyRule>> {
+    let mut roles: BTreeMap<String, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
+    let mut of_all = Vec::new();
+    for (path, rule) in muster_gateway::rules() {
+        let Rule::Operator(verb) = rule else { continue };
+        let service = path.split('/').nth(1).unwrap_or_default();
+        match service.strip_prefix("muster.v1.") {
+            Some(own) => {
+                let role = roles.entry(own.to_ascii_lowercase()).or_default();
+                role.entry(verb.name()).or_default().push(path.to_owned());
+            }
+            None => of_all.push((verb.name(), path.to_owned())),
         }
     }
+    let rules = |mut by_verb: BTreeMap<&str, Vec<String>>| {
+        for (verb, path) in of_all.clone() {
+            by_verb.entry(verb).or_default().push(path);
+        }
+        let rule = |(verb, mut paths): (&str, Vec<String>)| {
+            paths.sort_unstable();
+            PolicyRule { non_resource_urls: Some(paths), verbs: vec![verb.to_owned()], ..PolicyRule::default() }
+        };
+        by_verb.into_iter().map(rule).collect()
+    };
+    roles.into_iter().map(|(service, by_verb)| (service, rules(by_verb))).collect()
 }
+
+#[cfg(test)]
+mod tests;

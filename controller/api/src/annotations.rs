@@ -69,6 +69,8 @@ pub const AGENT_PINS: &str = "muster.dev/agent-pins";
 pub const AGENT_HEARD: &str = "muster.dev/agent-heard";
 /// Asks for the authority that agents believe to be replaced; removed when that has begun.
 pub const ROTATE_AUTHORITY: &str = "muster.dev/rotate-authority";
+/// Asks for the key that the secrets of launch templates are made by to be replaced; removed when that is done.
+pub const ROTATE_LAUNCH_KEY: &str = "muster.dev/rotate-launch-key";
 /// Allows the agent of a NodeClaim's node to enrol with another key, once: `true`.
 pub const AGENT_ENROL_AGAIN: &str = "muster.dev/agent-enrol-again";
 

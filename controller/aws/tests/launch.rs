@@ -6,9 +6,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Taint;
 use muster_api::{Ec2NodeClass, NodeClassReference, labels};
-use muster_aws::launch::{Addresses, Cluster, FleetAnswer, FleetError, Grounds, Had, Plan, PlanError, outcome, plan};
+use muster_aws::launch::{
+    Addresses, Cluster, Controller, FleetAnswer, FleetError, Grounds, Had, Plan, PlanError, outcome, plan,
+};
 use muster_aws::{ClassSettings, Inventory};
 use muster_cloud::{Alternative, CapacityType, CloudError, LaunchRequest, LaunchToken, Offering, Refusal};
+use muster_link::LaunchKey;
 use serde_json::{Value, json};
 
 fn cluster() -> Cluster {
@@ -95,11 +98,20 @@ fn request(pools: &[&str]) -> LaunchRequest {
 }
 
 fn planned_on(class: &Ec2NodeClass, request: &LaunchRequest, addresses: &Addresses) -> Result<Plan, PlanError> {
+    planned_by(None, class, request, addresses)
+}
+
+fn planned_by(
+    controller: Option<&Controller>,
+    class: &Ec2NodeClass,
+    request: &LaunchRequest,
+    addresses: &Addresses,
+) -> Result<Plan, PlanError> {
     let settings = ClassSettings::try_from(class).unwrap();
     let inventory = Inventory::embedded("us-east-1").unwrap();
     let cluster = cluster();
     let (cluster, settings, inventory) = (&cluster, &settings, &inventory);
-    plan(request, &Grounds { cluster, class, settings, inventory, addresses, controller: None })
+    plan(request, &Grounds { cluster, class, settings, inventory, addresses, controller })
 }
 
 fn planned(fields: &Value, pools: &[&str]) -> Plan {
@@ -181,6 +193,33 @@ fn templates_follow_images_and_pod_limits_and_nothing_else() {
     let others = planned(&json!({ "tags": { "a": "b" } }), &pools);
     assert!(plan.templates.iter().zip(&others.templates).all(|(one, other)| one.name != other.name));
     assert!(plan.templates.iter().all(|one| one.name.starts_with("muster.dev/") && one.name.len() <= 128));
+}
+
+#[test]
+fn a_secret_follows_from_the_template_and_the_key_that_there_is() {
+    let (one, other) = (LaunchKey::new([1; 32]), LaunchKey::new([2; 32]));
+    let with = |fields: Value, key: &LaunchKey, former_key: Option<&LaunchKey>| {
+        let controller = Controller {
+            address: "muster.example.com:9443".to_owned(),
+            certificate_authority: "-----BEGIN CERTIFICATE-----".to_owned(),
+            key: key.clone(),
+            former_key: former_key.cloned(),
+        };
+        let (class, request) = (class(&fields), request(&["m5.large/a"]));
+        let plan = planned_by(Some(&controller), &class, &request, &Addresses::default()).unwrap();
+        let template = plan.templates.into_iter().next().unwrap();
+        (template.name, template.told.unwrap())
+    };
+    let (name, told) = with(json!({}), &one, None);
+    assert_eq!((&name, &told), (&with(json!({}), &one, None).0, &with(json!({}), &one, None).1), "found again");
+    assert_ne!(with(json!({ "tags": { "a": "b" } }), &one, None).1.secret, told.secret);
+
+    let (next_name, next) = with(json!({}), &other, Some(&one));
+    assert!(next_name != name && next.secret != told.secret);
+    assert_eq!(next.secrets(false).collect::<Vec<_>>(), [next.secret], "what it was launched with is known");
+    assert_eq!(next.secrets(true).collect::<Vec<_>>(), [next.secret, told.secret], "it may be one of before");
+    let (later_name, later) = with(json!({}), &other, None);
+    assert_eq!((later_name, later.secret), (next_name, next.secret), "nothing changes when the former is forgotten");
 }
 
 #[test]

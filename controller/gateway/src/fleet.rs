@@ -10,9 +10,9 @@ use muster_proto::muster::{
     TerminateResponse, WatchRequest, WatchResponse,
 };
 use tokio::sync::Semaphore;
-use tonic::{Extensions, Request, Response, Status};
+use tonic::{Request, Response, Status};
 
-use crate::operators::{Caller, Operators, Question, Turns, name, name_or_none};
+use crate::operators::{Caller, Operators, Question, Turns, caller, name, name_or_none};
 use crate::rows::watched;
 
 /// Most nodes of one order: one decision about all of them, and as many writes.
@@ -36,11 +36,6 @@ impl<S: Operators> Orders<S> {
     pub(crate) fn new(sources: Arc<S>, turns: Turns, watches: usize) -> Self {
         Self { sources, turns, watches: Arc::new(Semaphore::new(watches)) }
     }
-}
-
-/// Whose call it is. All are admitted by a token.
-fn caller(extensions: &Extensions) -> Result<Caller, Status> {
-    extensions.get().cloned().ok_or_else(|| Status::internal("nobody has been asked who you are"))
 }
 
 fn invalid(field: &str, what: impl std::fmt::Display) -> Status {

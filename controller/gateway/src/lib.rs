@@ -13,6 +13,7 @@
 //!                        operators ─► Operators::review: may whoever has this token? ─┬► Operators::answer
 //!                        fleet ◄──────────────────────────────────────────────────────┴► Operators::plan, launch, terminate
 //!                          └► rows: what a watch has told, and what there is ◄── Operators::rows
+//!                        reflection ─► DESCRIPTORS, for operators here and for anybody in plaintext
 //! ```
 //!
 //! Whoever calls is who their own certificate says, at the address that it was given to: no message names a node, so none can be
@@ -28,6 +29,7 @@ mod listen;
 mod operators;
 mod peer;
 mod read;
+mod reflection;
 mod refusals;
 mod reports;
 mod rows;
@@ -43,7 +45,8 @@ pub use self::peer::Peer;
 pub use self::read::{
     Finding, LogBundle, Message, Notice, NoticeKind, Phase, PhaseState, Progress, Report, Resource, Severity,
 };
+pub use self::reflection::DESCRIPTORS;
 pub use self::refusals::Refusals;
 pub use self::rows::{Row, Rows};
-pub use self::rules::{Rule, Verb, rule};
+pub use self::rules::{Rule, Verb, rule, rules, services};
 pub use self::sources::{Recorded, Sources, Unavailable, Wanted};

@@ -40,6 +40,8 @@ pub struct Limits {
     pub reviews_per_second: u32,
     /// Operators who watch nodes at once: each may hold the rows of a moment that has passed, some 30 MB of 10,000 nodes.
     pub watches: usize,
+    /// Operators who are told at once what there is, by reflection.
+    pub reflections: usize,
 }
 
 impl Default for Limits {
@@ -59,6 +61,7 @@ impl Default for Limits {
             report_interval: Duration::from_millis(500),
             reviews_per_second: 20,
             watches: 16,
+            reflections: 16,
         }
     }
 }

@@ -35,6 +35,7 @@ use crate::fleet::Orders;
 use crate::limits::{Addresses, Limits};
 use crate::operators::{Answers, Caller, Operators, Reception, Turns};
 use crate::peer::Peer;
+use crate::reflection::{Bounded, reflection};
 use crate::refusals::Refusals;
 use crate::reports::{Reports, Streams};
 use crate::rules::{Rule, rule};
@@ -92,11 +93,14 @@ struct Shared<S, O> {
 }
 
 /// Serves until `shutdown` is there, and then until every call has ended or its grace is over.
+///
+/// # Errors
+/// The descriptors are broken.
 pub async fn serve<S: Sources, O: Operators>(
     gateway: Gateway<S, O>,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
-) {
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let Gateway { sources, operators, authority, policy, certificates, limits, refusals, statuses, clock } = gateway;
     let policy = Arc::new(policy);
     let enrolments = Enrolments {
@@ -118,6 +122,7 @@ pub async fn serve<S: Sources, O: Operators>(
         authority: authority.clone(),
     };
     let turns = Turns::default();
+    let ((v1, v1alpha), reflections) = (reflection()?, Arc::new(Semaphore::new(limits.reflections)));
     let routes = Routes::new(EnrolmentServer::new(enrolments).max_decoding_message_size(ENROLMENT))
         .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))
         .add_service(
@@ -126,6 +131,8 @@ pub async fn serve<S: Sources, O: Operators>(
         )
         .add_service(FleetServer::new(Orders::new(operators, turns, limits.watches)).max_decoding_message_size(ORDER))
         .add_service(HealthServer::new(HealthOf(statuses)))
+        .add_service(Bounded::new(v1, Arc::clone(&reflections)))
+        .add_service(Bounded::new(v1alpha, reflections))
         .prepare();
     let (addresses, strangers) = (Addresses::default(), Arc::new(Semaphore::new(limits.strangers)));
     let (handshakes, nodes) = (Semaphore::new(limits.handshakes), Arc::new(Semaphore::new(limits.connections)));
@@ -165,6 +172,7 @@ pub async fn serve<S: Sources, O: Operators>(
     drop(listener);
     let _nobody_is_connected = ending_tx.send(true);
     while connections.join_next().await.is_some() {}
+    Ok(())
 }
 
 async fn connection<S: Sources, O: Operators>(

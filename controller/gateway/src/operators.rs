@@ -14,7 +14,7 @@ use muster_proto::muster::{
 use prost_types::Struct;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
-use tonic::{Request, Response, Status};
+use tonic::{Extensions, Request, Response, Status};
 
 use crate::peer::Peer;
 use crate::refusals::Refusals;
@@ -121,6 +121,11 @@ pub(crate) struct Caller {
     pub(crate) name: String,
     /// Turns true when the connection is to end.
     pub(crate) ending: watch::Receiver<bool>,
+}
+
+/// Whose call it is. All of operators are admitted by a token.
+pub(crate) fn caller(extensions: &Extensions) -> Result<Caller, Status> {
+    extensions.get().cloned().ok_or_else(|| Status::internal("nobody has been asked who you are"))
 }
 
 /// Decides about calls of operators.

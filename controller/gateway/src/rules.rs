@@ -35,10 +35,12 @@ impl Verb {
 }
 
 /// Sorted by path.
-const RULES: [(&str, Rule); 16] = [
+const RULES: [(&str, Rule); 18] = [
     ("/grpc.health.v1.Health/Check", Rule::Node),
     ("/grpc.health.v1.Health/List", Rule::Node),
     ("/grpc.health.v1.Health/Watch", Rule::Node),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Rule::Operator(Verb::Get)),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Rule::Operator(Verb::Get)),
     ("/muster.v1.Diagnosis/ExplainNode", Rule::Operator(Verb::Get)),
     ("/muster.v1.Diagnosis/ExplainPod", Rule::Operator(Verb::Get)),
     ("/muster.v1.Diagnosis/Verdicts", Rule::Operator(Verb::Get)),
@@ -60,21 +62,33 @@ pub fn rule(path: &str) -> Option<Rule> {
     RULES.iter().find(|(of, _)| *of == path).map(|(_, rule)| *rule)
 }
 
+/// All of them, sorted by path.
+pub fn rules() -> impl Iterator<Item = (&'static str, Rule)> {
+    RULES.into_iter()
+}
+
+/// The services that have an RPC, by their full names as `muster.v1.Enrolment`, sorted.
+pub fn services() -> impl Iterator<Item = &'static str> {
+    let mut last = "";
+    let names = RULES.into_iter().filter_map(|(path, _)| path.split('/').nth(1));
+    names.filter(move |name| std::mem::replace(&mut last, name) != *name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_proto::CONTROLLER_DESCRIPTORS;
+    use crate::DESCRIPTORS;
     use prost::Message;
     use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
-    fn described() -> FileDescriptorSet {
-        FileDescriptorSet::decode(CONTROLLER_DESCRIPTORS).unwrap()
+    fn described() -> Vec<FileDescriptorProto> {
+        DESCRIPTORS.into_iter().flat_map(|set| FileDescriptorSet::decode(set).unwrap().file).collect()
     }
 
     #[test]
     fn every_rpc_has_a_rule_and_every_rule_an_rpc() {
         let mut paths = Vec::new();
-        for file in &described().file {
+        for file in &described() {
             for service in &file.service {
                 let (package, service_name) = (file.package(), service.name());
                 paths.extend(service.method.iter().map(|it| format!("/{package}.{service_name}/{}", it.name())));
@@ -82,6 +96,16 @@ mod tests {
         }
         paths.sort_unstable();
         assert_eq!(paths, RULES.map(|(path, _)| path.to_owned()), "give a new RPC its rule");
+    }
+
+    #[test]
+    fn each_service_is_named_once() {
+        let mut names: Vec<String> = Vec::new();
+        for file in &described() {
+            names.extend(file.service.iter().map(|service| format!("{}.{}", file.package(), service.name())));
+        }
+        names.sort_unstable();
+        assert_eq!(services().collect::<Vec<_>>(), names);
     }
 
     #[test]
@@ -103,7 +127,7 @@ mod tests {
             !rules.is_empty() && rules.iter().all(|rule| matches!(rule, Some(Rule::Operator(_))))
         };
         let described = described();
-        let of_agents = described.file.iter().filter(|file| file.package() == "muster.v1" && !is_of_operators(file));
+        let of_agents = described.iter().filter(|file| file.package() == "muster.v1" && !is_of_operators(file));
         for file in of_agents {
             file.message_type.iter().for_each(|message| fields(message, &mut found));
         }

@@ -10,7 +10,8 @@ use kube::{Api, Client, ResourceExt};
 use tokio::time::sleep;
 
 use super::FIELD_MANAGER;
-use super::keys::{Fault, Keys, SECRET, make};
+use super::keys::{Fault, Keys, SECRET, launch_key, make};
+use super::launch_keys::LaunchStep;
 use super::rotation::{Authorities, Rotation, Step, in_need, step};
 use crate::watch::Picture;
 
@@ -74,7 +75,7 @@ impl Keeper {
                     keys = after;
                     changed(&keys);
                 }
-                Err(fault) => self.tell("the authority of agents cannot be replaced", &fault, &mut told),
+                Err(fault) => self.tell("the keys of agents cannot be replaced", &fault, &mut told),
             }
         }
     }
@@ -105,17 +106,39 @@ impl Keeper {
         };
         let step = step(held, keys.is_asked, !in_need.is_empty(), &self.rotation, now);
         let after = match step {
-            Step::Wait => return Ok(None),
+            Step::Wait => return self.go_on_with_launches(keys).await,
             Step::Introduce => held.clone().introduce(now)?,
             Step::Replace => held.clone().replace(now),
             Step::Retire => held.clone().retire(),
         };
         let wanted = keys.followed_by(&after, step == Step::Introduce);
-        match self.secrets.replace(SECRET, &parameters(), &wanted).await {
-            Ok(written) => {
-                self.tell_step(step, &in_need);
-                Ok(Some(Keys::read(written, now)?))
-            }
+        let written = self.write(&wanted).await?;
+        if written.is_some() {
+            self.tell_step(step, &in_need);
+        }
+        Ok(written)
+    }
+
+    /// Does what is to be done now about the key of launches.
+    async fn go_on_with_launches(&self, keys: &Keys) -> Result<Option<Keys>, Fault> {
+        let (now, held, namespace) = ((self.clock)(), &keys.launch, self.namespace.as_str());
+        let step = held.step(keys.is_launch_asked, &self.rotation, now);
+        let after = match step {
+            LaunchStep::Wait => return Ok(None),
+            LaunchStep::Replace => held.clone().replace(launch_key()?, now),
+            LaunchStep::Forget => held.clone().forget(),
+        };
+        let written = self.write(&keys.launched_by(&after, step == LaunchStep::Replace)).await?;
+        if written.is_some() && step == LaunchStep::Replace {
+            tracing::info!(namespace, "the secrets of launch templates are made by another key from now on");
+        }
+        Ok(written)
+    }
+
+    /// Writes the Secret: the keys then; none if it is not any more what was looked at.
+    async fn write(&self, wanted: &Secret) -> Result<Option<Keys>, Fault> {
+        match self.secrets.replace(SECRET, &parameters(), wanted).await {
+            Ok(written) => Ok(Some(Keys::read(written, (self.clock)())?)),
             // Another replica was faster, or somebody has deleted it: it is looked at again.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
             Err(error) => Err(error.into()),

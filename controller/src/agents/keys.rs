@@ -14,10 +14,11 @@ use muster_api::annotations;
 use muster_gateway::{Authority, AuthorityFault, Pair};
 use muster_link::{LAUNCH_KEY_BYTES, LaunchKey};
 
+use super::launch_keys::LaunchKeys;
 use super::rotation::{Authorities, Former, Next};
 
 /// Name of the Secret.
-pub(super) const SECRET: &str = "muster-agents";
+pub(crate) const SECRET: &str = "muster-agents";
 /// What it holds: the authority that signs, and since when.
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";
@@ -31,17 +32,21 @@ const NEXT_SINCE: &str = "next.since";
 const FORMER_CERTIFICATE: &str = "trusted.crt";
 const FORMER_VOUCHED: &str = "cross.crt";
 const FORMER_SINCE: &str = "trusted.since";
-/// What launch secrets are made by.
+/// What launch secrets are made by, since when, and what they were made by before.
 const LAUNCH: &str = "launch.key";
+const LAUNCH_SINCE: &str = "launch.since";
+const FORMER_LAUNCH: &str = "launch.former.key";
 
 /// The keys.
 pub(super) struct Keys {
     pub(super) authorities: Authorities,
     /// As the gateway takes them.
     pub(super) authority: Arc<Authority>,
-    pub(super) launch: LaunchKey,
+    pub(super) launch: LaunchKeys,
     /// Whether somebody has asked for another authority.
     pub(super) is_asked: bool,
+    /// And for another key of launches.
+    pub(super) is_launch_asked: bool,
     /// Where they stand.
     pub(super) secret: Secret,
 }
@@ -62,17 +67,33 @@ pub(super) enum Fault {
 /// New keys, in a Secret that is not there yet.
 pub(super) fn make(now: Timestamp) -> Result<Secret, Fault> {
     let authorities = Authorities::of(Pair::make(now)?, Some(now));
-    let mut bytes = [0; LAUNCH_KEY_BYTES];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Fault::NoRandom)?;
-    let launch = (LAUNCH.to_owned(), ByteString(LaunchKey::new(bytes).expose().into_bytes()));
+    let launch = LaunchKeys::of(launch_key()?, now);
     let labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), "muster".to_owned())]);
     let metadata = ObjectMeta { name: Some(SECRET.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
-    let bare = Secret { metadata, data: Some([launch].into()), type_: Some("Opaque".to_owned()), ..Secret::default() };
-    Ok(with(bare, &authorities))
+    let bare = Secret { metadata, type_: Some("Opaque".to_owned()), ..Secret::default() };
+    Ok(with_launch(with(bare, &authorities), &launch))
+}
+
+/// A new key for launches.
+pub(super) fn launch_key() -> Result<LaunchKey, Fault> {
+    let mut bytes = [0; LAUNCH_KEY_BYTES];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Fault::NoRandom)?;
+    Ok(LaunchKey::new(bytes))
+}
+
+/// The Secret with other keys for launches; what else it holds stays.
+fn with_launch(secret: Secret, launch: &LaunchKeys) -> Secret {
+    let LaunchKeys { present, since, former } = launch;
+    let entries = [
+        (LAUNCH, Some(present.expose())),
+        (LAUNCH_SINCE, since.map(|at| at.to_string())),
+        (FORMER_LAUNCH, former.as_ref().map(LaunchKey::expose)),
+    ];
+    holding(secret, entries)
 }
 
 /// The Secret with other authorities; what else it holds stays.
-fn with(mut secret: Secret, authorities: &Authorities) -> Secret {
+fn with(secret: Secret, authorities: &Authorities) -> Secret {
     let Authorities { signing, since, next, former } = authorities;
     let moment = |at: &Timestamp| at.to_string();
     let (next, former) = (next.as_ref(), former.as_ref());
@@ -88,6 +109,11 @@ fn with(mut secret: Secret, authorities: &Authorities) -> Secret {
         (FORMER_VOUCHED, former.map(|it| it.vouched.clone())),
         (FORMER_SINCE, former.and_then(|it| it.since.as_ref().map(moment))),
     ];
+    holding(secret, entries)
+}
+
+/// The Secret with these entries, and without those that are none.
+fn holding<'n>(mut secret: Secret, entries: impl IntoIterator<Item = (&'n str, Option<String>)>) -> Secret {
     let data = secret.data.get_or_insert_default();
     for (name, text) in entries {
         match text {
@@ -124,25 +150,44 @@ impl Keys {
         let signing = Pair { certificate: text(CERTIFICATE)?, key: text(KEY)? };
         let authorities = Authorities { signing, since: moment(SINCE).or(made), next, former };
         let authority = Arc::new(Authority::read(&authorities.material(), now)?);
-        let launch = LaunchKey::parse(text(LAUNCH)?.trim()).ok_or(Fault::Missing(LAUNCH))?;
+        let key_of = |name| {
+            let key = |text: String| LaunchKey::parse(text.trim()).ok_or(Fault::Missing(name));
+            find(name).map(key).transpose()
+        };
+        let launch = LaunchKeys {
+            present: key_of(LAUNCH)?.ok_or(Fault::Missing(LAUNCH))?,
+            since: moment(LAUNCH_SINCE).or(made),
+            former: key_of(FORMER_LAUNCH)?,
+        };
         let asked = secret.metadata.annotations.as_ref();
-        let is_asked = asked.is_some_and(|all| all.contains_key(annotations::ROTATE_AUTHORITY));
-        Ok(Self { authorities, authority, launch, is_asked, secret })
+        let asks = |name| asked.is_some_and(|all| all.contains_key(name));
+        let (is_asked, is_launch_asked) = (asks(annotations::ROTATE_AUTHORITY), asks(annotations::ROTATE_LAUNCH_KEY));
+        Ok(Self { authorities, authority, launch, is_asked, is_launch_asked, secret })
     }
 
     /// The Secret with what comes after these, if it is still the one that was read. Whoever has asked is `answered`, or still waits.
     pub(super) fn followed_by(&self, authorities: &Authorities, answered: bool) -> Secret {
-        let mut secret = with(self.secret.clone(), authorities);
-        if answered && let Some(all) = secret.metadata.annotations.as_mut() {
-            all.remove(annotations::ROTATE_AUTHORITY);
-        }
-        secret
+        let secret = with(self.secret.clone(), authorities);
+        if answered { without(secret, annotations::ROTATE_AUTHORITY) } else { secret }
+    }
+
+    /// The same of the keys of launches.
+    pub(super) fn launched_by(&self, launch: &LaunchKeys, answered: bool) -> Secret {
+        let secret = with_launch(self.secret.clone(), launch);
+        if answered { without(secret, annotations::ROTATE_LAUNCH_KEY) } else { secret }
     }
 
     /// Which Secret it was, and how it stood.
     pub(super) fn version(&self) -> (Option<&str>, Option<&str>) {
         (self.secret.metadata.uid.as_deref(), self.secret.metadata.resource_version.as_deref())
     }
+}
+
+fn without(mut secret: Secret, annotation: &str) -> Secret {
+    if let Some(all) = secret.metadata.annotations.as_mut() {
+        all.remove(annotation);
+    }
+    secret
 }
 
 #[cfg(test)]
@@ -184,12 +229,34 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_launches_are_written_and_read_again_and_the_rest_stays() {
+        let mut made = make(NOW).unwrap();
+        let asked = [annotations::ROTATE_AUTHORITY, annotations::ROTATE_LAUNCH_KEY];
+        made.metadata.annotations = Some(asked.map(|name| (name.to_owned(), "yes".to_owned())).into());
+        let keys = Keys::read(made, NOW).unwrap();
+        assert!(keys.is_launch_asked);
+        let replaced = keys.launch.clone().replace(launch_key().unwrap(), NOW);
+        assert!(replaced.present != keys.launch.present);
+        for (launch, answered) in [(&replaced, true), (&replaced.clone().forget(), false)] {
+            let read = Keys::read(keys.launched_by(launch, answered), NOW).unwrap();
+            assert_eq!((&read.launch, &read.authorities), (launch, &keys.authorities));
+            assert_eq!((read.is_launch_asked, read.is_asked), (!answered, true), "of the other nothing is known");
+        }
+    }
+
+    #[test]
     fn a_secret_of_before_rotations_is_as_old_as_it_is() {
         let mut old = make(NOW).unwrap();
-        old.data.as_mut().unwrap().remove(SINCE);
-        assert_eq!(Keys::read(old.clone(), NOW).unwrap().authorities.since, None);
+        for name in [SINCE, LAUNCH_SINCE] {
+            old.data.as_mut().unwrap().remove(name);
+        }
+        let since = |secret: &Secret| {
+            let Keys { authorities, launch, .. } = Keys::read(secret.clone(), NOW).unwrap();
+            [authorities.since, launch.since]
+        };
+        assert_eq!(since(&old), [None, None]);
         old.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(NOW));
-        assert_eq!(Keys::read(old, NOW).unwrap().authorities.since, Some(NOW));
+        assert_eq!(since(&old), [Some(NOW), Some(NOW)]);
     }
 
     #[test]
@@ -205,6 +272,10 @@ mod tests {
         };
         assert_eq!(broken(KEY, None), "the Secret `muster-agents` lacks `ca.key`, or it cannot be read");
         assert_eq!(broken(LAUNCH, Some("hush")), "the Secret `muster-agents` lacks `launch.key`, or it cannot be read");
+        assert_eq!(
+            broken(FORMER_LAUNCH, Some("hush")),
+            "the Secret `muster-agents` lacks `launch.former.key`, or it cannot be read"
+        );
         assert_eq!(broken(KEY, Some("hush")), "the Secret `muster-agents`: the authority's `key` cannot be read");
         assert_eq!(
             broken(NEXT_CERTIFICATE, Some("x")),

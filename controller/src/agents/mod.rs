@@ -3,7 +3,7 @@
 //! ```text
 //!   Secret `muster-agents` ──► keys ──┬─► gateway: 9443, health 8082          (every replica)
 //!            ▲          (pure)        ├─► Vouch::tell: what launches put into user data
-//!            └── keeper ◄─────────────┴── rotation: when the authority is replaced   (pure)
+//!            └── keeper ◄─────────────┴── rotation, launch_keys: when they are replaced   (pure)
 //!
 //!   gateway ──► Sources ──┬─ launch ◄── Picture: NodeClaim, its class, its Node        launches (pure)
 //!                         ├─ describe, ask_sts, roles ◄── Vouch: EC2, IAM, STS
@@ -17,6 +17,8 @@
 //!                          ├─ answer ◄── Picture, records: by what the commands do (crate::cli)
 //!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter: the leader, where it is this replica (crate::fleet)
 //!                          └─ rows ◄── Picture: who is there, as often as it changes and somebody watches
+//!
+//!   Picture, Fence ──► health ──► gateway: what is well, by name
 //! ```
 //!
 //! Every replica serves agents and writes what they say, with a field manager of its own; what follows from it the leader decides.
@@ -30,8 +32,10 @@ use muster_link::document::Certificates;
 mod answered;
 mod boot;
 mod files;
+mod health;
 mod keeper;
 mod keys;
+mod launch_keys;
 mod launches;
 mod operators;
 mod orders;
@@ -45,6 +49,7 @@ mod sources;
 mod vouch;
 
 pub(crate) use self::boot::Boots;
+pub(crate) use self::keys::SECRET;
 pub use self::operators::AUDIENCE;
 pub(crate) use self::operators::Knowledge;
 pub use self::rotation::Rotation;

@@ -33,6 +33,10 @@ pub struct Rotation {
     pub given_up: SignedDuration,
     /// How old one gets.
     pub age: SignedDuration,
+    /// How old the key gets that the secrets of launch templates are made by.
+    pub launch_age: SignedDuration,
+    /// How long the one before it is known: what was being launched then has come to something.
+    pub launch_outlived: SignedDuration,
 }
 
 impl Default for Rotation {
@@ -46,6 +50,10 @@ impl Default for Rotation {
             given_up: SignedDuration::from_hours(30 * 24),
             // Of ten years nine.
             age: AUTHORITY_LIFE - SignedDuration::from_hours(365 * 24),
+            // Each change makes every launch template anew.
+            launch_age: SignedDuration::from_hours(30 * 24),
+            // A launch that no node has come of is given up after 15 minutes.
+            launch_outlived: SignedDuration::from_hours(1),
         }
     }
 }

@@ -10,10 +10,9 @@ use std::{fmt, io};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use muster_gateway::{Gateway, Limits, Refusals, health};
+use muster_gateway::{Gateway, Limits, Refusals};
 use muster_link::{Policy, Proofs};
 use muster_proto::answer::Statuses;
-use muster_proto::health::health_check_response::ServingStatus;
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
@@ -26,12 +25,11 @@ use super::records::Records;
 use super::rows::Roster;
 use super::sources::Live;
 use super::vouch::{Home, Reachable, Vouch};
-use super::{Options, files};
+use super::{Options, files, health};
+use crate::edge::Fence;
 use crate::fleet::Counter;
 use crate::watch::Picture;
 
-/// Name of the health of this part; the empty one is that of the whole.
-const PART: &str = "muster.v1.NodeReports";
 /// How long after its launch an instance may enrol for the first time: as long as it may take to become a Node, and as long again
 /// for one whose agent comes late.
 const ENROL_WITHIN: SignedDuration = SignedDuration::from_mins(30);
@@ -95,6 +93,7 @@ pub(crate) struct Place {
     pub(crate) boots: Boots,
     pub(crate) knowledge: Knowledge,
     pub(crate) orders: Arc<dyn Counter>,
+    pub(crate) fence: Fence,
     pub(crate) clock: fn() -> Timestamp,
 }
 
@@ -152,45 +151,43 @@ impl Drop for Served {
 }
 
 /// Serves agents, and health beside them: why one of the two has ended.
-async fn both(options: Options, agents: TcpListener, health: TcpListener, place: Place) -> String {
+async fn both(options: Options, agents: TcpListener, plaintext: TcpListener, place: Place) -> String {
     let of_runtime = |listener| tokio::net::TcpListener::from_std(listener);
-    let (agents, health) = match (of_runtime(agents), of_runtime(health)) {
-        (Ok(agents), Ok(health)) => (agents, health),
+    let (agents, plaintext) = match (of_runtime(agents), of_runtime(plaintext)) {
+        (Ok(agents), Ok(plaintext)) => (agents, plaintext),
         (Err(error), _) | (_, Err(error)) => return format!("a port cannot be served: {error}"),
     };
-    let (statuses_tx, statuses) = watch::channel(standing(false, false));
+    let (statuses_tx, statuses) = watch::channel(health::statuses(health::Standing::default()));
+    let (serves_tx, serves) = watch::channel(false);
+    let (picture, fence) = (place.picture.clone(), place.fence.clone());
     tokio::select! {
-        ended = health::serve(health, statuses.clone(), std::future::pending()) => match ended {
+        ended = muster_gateway::health::serve(plaintext, statuses.clone(), std::future::pending()) => match ended {
             Ok(()) => "health is served no more".to_owned(),
             Err(error) => format!("health is served no more: {error}"),
         },
-        why = serve(options, agents, place, (statuses_tx, statuses.clone())) => why,
+        why = serve(options, agents, place, (serves_tx, statuses.clone())) => why,
+        never = health::keep(&picture, &fence, serves, &statuses_tx) => match never {},
     }
-}
-
-fn standing(is_synced: bool, is_serving: bool) -> Statuses {
-    let of = |is_well| if is_well { ServingStatus::Serving } else { ServingStatus::NotServing };
-    [(String::new(), of(is_synced)), (PART.to_owned(), of(is_serving))].into()
 }
 
 async fn serve(
     options: Options,
     listener: tokio::net::TcpListener,
     place: Place,
-    (statuses_tx, statuses): (watch::Sender<Statuses>, watch::Receiver<Statuses>),
+    (serves, statuses): (watch::Sender<bool>, watch::Receiver<Statuses>),
 ) -> String {
     let Options { address, certificates, rotation, port: _, health_port: _ } = options;
-    let Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, clock } = place;
+    let Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, fence: _, clock } = place;
     // Nobody is admitted by a picture that is not whole.
     picture.synced().await;
-    statuses_tx.send_replace(standing(true, false));
     let keeper = Keeper::new(&client, &namespace, picture.clone(), rotation, clock);
     let keys = keeper.have().await;
     let Home { cluster, partition, account, region } = home(&*cloud).await;
     let reachable = |Keys { authority, launch, .. }: &Keys| Reachable {
         address: address.to_string(),
         certificate_authority: authority.pinned().to_string(),
-        key: launch.clone(),
+        key: launch.present.clone(),
+        former_key: launch.former.clone(),
     };
     cloud.tell(reachable(&keys));
     let (authority_tx, authority) = watch::channel(Arc::clone(&keys.authority));
@@ -215,13 +212,16 @@ async fn serve(
         statuses,
         clock,
     };
-    statuses_tx.send_replace(standing(true, true));
+    serves.send_replace(true);
     let keep = keeper.keep(keys, |keys| {
         authority_tx.send_replace(Arc::clone(&keys.authority));
         cloud.tell(reachable(keys));
     });
     tokio::select! {
-        () = muster_gateway::serve(gateway, listener, std::future::pending()) => "agents are served no more".to_owned(),
+        ended = muster_gateway::serve(gateway, listener, std::future::pending()) => match ended {
+            Ok(()) => "agents are served no more".to_owned(),
+            Err(error) => format!("agents are served no more: {error}"),
+        },
         never = keep => match never {},
         never = rows.keep() => match never {},
     }

@@ -35,6 +35,8 @@ pub struct Reachable {
     pub certificate_authority: String,
     /// What the secrets of launch templates are made by.
     pub key: LaunchKey,
+    /// And what they were made by before, while something may have been launched with it that is not known yet.
+    pub former_key: Option<LaunchKey>,
 }
 
 /// A cloud that can say what an instance is, and who signed a request.

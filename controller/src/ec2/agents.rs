@@ -89,8 +89,8 @@ impl Vouch for Ec2 {
     }
 
     fn tell(&self, reachable: Reachable) {
-        let Reachable { address, certificate_authority, key } = reachable;
-        self.cloud().learn_controller(Controller { address, certificate_authority, key });
+        let Reachable { address, certificate_authority, key, former_key } = reachable;
+        self.cloud().learn_controller(Controller { address, certificate_authority, key, former_key });
     }
 }
 

@@ -54,6 +54,7 @@ use crate::ec2;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, Witness};
 use crate::kwok::{self, FileError, Kwok};
 use crate::lifecycle::caps::Caps;
+use crate::permissions::needed_by;
 use crate::provision::Lengths;
 use crate::snapshot;
 use crate::watch::{self, ClusterError};
@@ -294,7 +295,9 @@ pub async fn run_in<P: Provider>(
     if let Some((of, cloud)) = to_serve {
         let (client, namespace) = (client.clone(), namespace.clone());
         let (refusals, boots, orders) = (metrics.refusals_of_agents(), metrics.boots(), Arc::new(counter));
-        let place = agents::Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, clock: now };
+        let fence = fence.clone();
+        let place =
+            agents::Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, fence, clock: now };
         of_agents = Some(serve::agents(of, place)?);
     }
 
@@ -302,7 +305,8 @@ pub async fn run_in<P: Provider>(
     // A set, so that it ends with us if we are dropped.
     let mut candidate = JoinSet::new();
     let mut asking = JoinSet::new();
-    asking.spawn(permissions::check(client.clone(), P::CLOUD, lease.clone(), namespace.clone(), metrics.clone()));
+    let needed = needed_by(P::CLOUD, lease.is_some(), options.agents.is_some());
+    asking.spawn(permissions::check(client.clone(), needed, lease.clone(), namespace.clone(), metrics.clone()));
     match lease {
         Some(name) => drop(candidate.spawn(Candidate::new(client, &namespace, &name, &identity).stand(gate, stopped))),
         None => {

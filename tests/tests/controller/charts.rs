@@ -1,12 +1,20 @@
 //! The charts: what they render is what the API server knows and takes, and their roles let the program do its work.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::Api;
+use kube::api::PostParams;
+use muster_controller::permissions::{For, Permission, needed_by};
 use muster_tests::world::Part;
-use muster_tests::{Case, case, programs};
+use muster_tests::{Case, case, programs, wait};
 use serde_json::{Value, json};
 
 use super::muster;
+
+/// How long the API server may take to see a role. Moments on an idle machine; this is for one that builds on all cores.
+const SOON: Duration = Duration::from_secs(60);
 
 fn chart(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts").join(name)
@@ -170,5 +178,82 @@ fn the_roles_let_the_program_read_a_cluster() {
             assert_eq!(may, expected, "{question:?}");
         }
         case.cluster().kubectl(&["delete", "-f", file]).await.unwrap();
+    });
+}
+
+/// With agents: what the program asks itself about at its start, and what those may whom an administrator binds to the roles for
+/// operators.
+#[test]
+fn the_roles_let_the_program_serve_agents_and_operators_call_it() {
+    case("agents-roles", &[Part::Cluster], async |case| {
+        let folder = tempfile::tempdir().unwrap();
+        let values = ["settings.clusterName=c", "agents.port=9443", "agents.address=muster.example.com:9443"];
+        let text = rendered(case, "muster", folder.path(), &values).await.unwrap();
+        let is_right = |one: &&str| one.lines().any(|line| line.starts_with("kind: ") && line.contains("Role"));
+        let rights: Vec<&str> = text.split("\n---\n").filter(is_right).collect();
+        let file = folder.path().join("rights.yaml");
+        std::fs::write(&file, rights.join("\n---\n")).unwrap();
+        let (cluster, file, release) = (case.cluster(), file.to_str().unwrap(), case.named("muster"));
+        cluster.kubectl(&["apply", "-f", file]).await.unwrap();
+        let account = cluster.service_account(case.namespace(), &release).await.unwrap();
+        let needed = needed_by(For::Aws, true, true);
+        assert!(needed.iter().any(|one| one.by == For::Agents));
+        let reviews: Api<SelfSubjectAccessReview> = Api::all(account.client);
+        let ask = async |attributes: ResourceAttributes| {
+            let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+            let review = SelfSubjectAccessReview { spec, ..Default::default() };
+            reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
+        };
+        // RBAC sees bindings by its own watch.
+        let attributes = |one: &Permission| one.questions(case.namespace(), None);
+        for one in needed.iter().flat_map(attributes) {
+            let what = format!("{one:?} is allowed");
+            let allowed = wait::until_some(&what, SOON, || {
+                let (ask, one) = (&ask, one.clone());
+                async move { Ok(ask(one).await.then_some(())) }
+            });
+            allowed.await.unwrap();
+        }
+        for (verb, resource, name) in [
+            ("get", "secrets", "others"),
+            ("list", "secrets", ""),
+            ("delete", "secrets", "muster-agents"),
+            ("get", "configmaps", "muster-verdict-20"),
+            ("list", "configmaps", ""),
+        ] {
+            let attributes = ResourceAttributes {
+                namespace: Some(case.namespace().to_owned()),
+                verb: Some(verb.to_owned()),
+                resource: Some(resource.to_owned()),
+                name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+                ..ResourceAttributes::default()
+            };
+            assert!(!ask(attributes).await, "{verb} {resource} {name}");
+        }
+
+        let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+        for (role, allowed, denied) in [
+            ("diagnosis", ("get", "/muster.v1.Diagnosis/ExplainNode"), ("get", "/muster.v1.Fleet/List")),
+            ("fleet", ("post", "/muster.v1.Fleet/Launch"), ("get", "/muster.v1.Diagnosis/Verdicts")),
+        ] {
+            let (account, binding) = (case.named(role), case.named(&format!("is-{role}")));
+            let user = format!("--as=system:serviceaccount:{}:{account}", case.namespace());
+            let role = format!("--clusterrole={release}-{role}");
+            let subject = format!("--serviceaccount={}:{account}", case.namespace());
+            cluster.kubectl(&["create", "clusterrolebinding", &binding, &role, &subject]).await.unwrap();
+            for (verb, path) in [("get", reflection), allowed] {
+                let what = format!("{role} may {verb} {path}");
+                let may = wait::until_some(&what, SOON, || async {
+                    Ok(cluster.kubectl(&["auth", "can-i", verb, path, &user]).await.ok())
+                });
+                may.await.unwrap();
+            }
+            assert!(
+                cluster.kubectl(&["auth", "can-i", denied.0, denied.1, &user]).await.is_err(),
+                "{role}: {denied:?}"
+            );
+            cluster.kubectl(&["delete", "clusterrolebinding", &binding]).await.unwrap();
+        }
+        cluster.kubectl(&["delete", "-f", file]).await.unwrap();
     });
 }

@@ -80,19 +80,25 @@ impl<'c> Ground<'c> {
         self.controller = controller(self.case.site(), self.cluster(), &ec2, &self.ports, None).await;
     }
 
-    /// Another replica, which does not lead as long as somebody else has this Lease; and where it serves.
-    pub(crate) async fn stand_by(&self, lease: &str) -> (JoinSet<()>, SocketAddr) {
+    /// The port of health.
+    pub(crate) fn health_port(&self) -> u16 {
+        self.ports.health.local_addr().unwrap().port()
+    }
+
+    /// Another replica, which does not lead as long as somebody else has this Lease; and where it serves, and tells of its health.
+    pub(crate) async fn stand_by(&self, lease: &str) -> (JoinSet<()>, SocketAddr, u16) {
         let at = SocketAddr::new(AGENTS.ip(), AGENTS.port() + 1);
         let agents = Arc::new(self.case.site().fabric().listen(at).await.unwrap().into_std().unwrap());
         let metrics = free_port();
         let ports = Ports { agents, health: Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap()), metrics };
         let ec2 = Arc::clone(self.case.ec2().await.unwrap());
-        (controller(self.case.site(), self.cluster(), &ec2, &ports, Some(lease.to_owned())).await, at)
+        let health = ports.health.local_addr().unwrap().port();
+        (controller(self.case.site(), self.cluster(), &ec2, &ports, Some(lease.to_owned())).await, at, health)
     }
 
     /// Waits until the controller says that it serves agents.
     pub(crate) async fn serves(&self) {
-        let url = format!("http://{}", self.ports.health.local_addr().unwrap());
+        let url = format!("http://127.0.0.1:{}", self.health_port());
         let found = wait::until_some("agents are served", MOST, || async {
             let Ok(channel) = Endpoint::from_shared(url.clone()).unwrap().connect().await else { return Ok(None) };
             let all = HealthClient::new(channel).list(HealthListRequest {}).await;
@@ -348,6 +354,7 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports, le
                 look: SignedDuration::from_secs(1),
                 introduction: SignedDuration::from_secs(5),
                 outlived: SignedDuration::from_secs(10),
+                launch_outlived: SignedDuration::from_secs(10),
                 ..Rotation::default()
             },
         }),

@@ -13,6 +13,7 @@
 
 mod asked;
 mod ground;
+mod grpcurl;
 mod kept;
 mod life;
 mod machines;

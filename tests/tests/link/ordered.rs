@@ -19,6 +19,7 @@ use tonic::{Code, Status, Streaming};
 use super::MOST;
 use super::asked::{text, with};
 use super::ground::{Ground, has, instance_of};
+use super::grpcurl::{self, ByHand};
 use super::stolen::{connect, connect_to};
 
 /// A Lease that nobody but the test has.
@@ -110,7 +111,7 @@ fn nodes_are_ordered_and_ended_by_whoever_may() {
                 "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.000000Z"},
         });
         leases.create(&kube::api::PostParams::default(), &serde_json::from_value(held).unwrap()).await.unwrap();
-        let (mut stand_by, at) = ground.stand_by(LEASE).await;
+        let (mut stand_by, at, health_port) = ground.stand_by(LEASE).await;
         let mut other = FleetClient::new(connect_to(&ground, at, None, &authority).await);
         let elsewhere = other.launch(with(&token, launch("a-1", 2))).await.unwrap_err();
         assert_eq!(elsewhere.code(), Code::Unavailable, "{elsewhere}");
@@ -118,7 +119,14 @@ fn nodes_are_ordered_and_ended_by_whoever_may() {
         other.plan(with(&looks, plan())).await.unwrap();
         let none: Vec<DynamicObject> = ground.claims().list(&kube::api::ListParams::default()).await.unwrap().items;
         assert!(none.is_empty(), "{none:?}");
+        let elsewhere = grpcurl::health(health_port).await;
+        insta::assert_snapshot!(format!(
+            "# leads\n{}\n# stands by\n{elsewhere}",
+            grpcurl::health(ground.health_port()).await
+        ));
         stand_by.shutdown().await;
+        let by_hand = ByHand::new(&ground, &authority).await;
+        by_hand.is_told_what_there_is_if_they_may().await;
 
         // Two nodes, and the same two however often they are ordered.
         let launched = client.launch(with(&token, launch("a-1", 2))).await.unwrap().into_inner();
@@ -154,6 +162,8 @@ fn nodes_are_ordered_and_ended_by_whoever_may() {
         assert_eq!(unknown.code(), Code::NotFound, "{unknown}");
         assert!(unknown.message().contains("did you mean `ordered`?"), "{unknown}");
 
+        by_hand.sees_nodes(&claims).await;
+
         // One goes: the one that is meant.
         let (gone, stays) = (&claims[0], &claims[1]);
         let end = |uid: &str| TerminateRequest { node_claim: gone.name_any(), uid: uid.to_owned() };
@@ -167,6 +177,7 @@ fn nodes_are_ordered_and_ended_by_whoever_may() {
         ground.bridge.gone(&instance_of(gone), MOST).await.unwrap();
         follow(&mut watch, &mut phases, |phases| phases.len() == 1).await;
         assert!(phases.contains_key(&format!("nodeclaim/{}", stays.name_any())), "{phases:?}");
+        drop(by_hand);
         ground.clear().await;
     });
 }

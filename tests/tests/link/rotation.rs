@@ -12,6 +12,7 @@ use super::ground::{Ground, has, instance_of};
 const NAMESPACE: &str = "kube-system";
 const SECRET: &str = "muster-agents";
 const ASK: &str = "muster.dev/rotate-authority";
+const ASK_FOR_LAUNCHES: &str = "muster.dev/rotate-launch-key";
 
 /// By what agents know the authority that signs.
 fn signing(secret: &Secret) -> String {
@@ -60,6 +61,14 @@ fn nodes_live_on_under_another_authority() {
         assert!(!held.annotations().contains_key(ASK), "it is asked for once");
         assert!(data.contains_key("trusted.crt") && data.contains_key("cross.crt") && !data.contains_key("next.key"));
 
+        // So is what the secrets of launches are made by. Nodes that are there were told theirs.
+        let launched_by = |secret: &Secret| secret.data.as_ref().unwrap()["launch.key"].clone();
+        let ask = format!("{ASK_FOR_LAUNCHES}=please");
+        ground.cluster().kubectl(&["annotate", "secret", SECRET, "-n", NAMESPACE, &ask]).await.unwrap();
+        let other =
+            secret(&ground, "secrets are made by another key", |it| launched_by(it) != launched_by(&held)).await;
+        assert!(!other.annotations().contains_key(ASK_FOR_LAUNCHES), "it is asked for once");
+
         // Who is connected hears of it; what is launched from now on begins with it.
         let is_present = |it: &DynamicObject| it.uid() == present.uid() && believes(it, &next);
         ground.claim("the node that is connected believes the next authority alone", is_present).await;
@@ -87,6 +96,9 @@ fn nodes_live_on_under_another_authority() {
         let is_over = |it: &Secret| !it.data.as_ref().unwrap().contains_key("trusted.crt");
         let over = secret(&ground, "the first authority is forgotten", is_over).await;
         assert_eq!(signing(&over), next);
+        let is_over = |it: &Secret| !it.data.as_ref().unwrap().contains_key("launch.former.key");
+        let over = secret(&ground, "the first key of launches is forgotten", is_over).await;
+        assert_eq!(launched_by(&over), launched_by(&other));
         for claim in [present, away] {
             machine_of(claim).await.machine.run(["systemctl", "restart", "muster-agent"]).await.unwrap();
             is_heard(&ground, claim).await;

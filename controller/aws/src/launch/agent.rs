@@ -23,6 +23,8 @@ pub struct Controller {
     pub certificate_authority: String,
     /// What the secrets of templates are made by.
     pub key: LaunchKey,
+    /// And were made by before, if an instance may be found that was launched then.
+    pub former_key: Option<LaunchKey>,
 }
 
 /// What the instances of a template are told.
@@ -30,8 +32,17 @@ pub struct Controller {
 pub struct Told {
     /// The hash of their secret.
     pub secret: SecretHash,
+    /// The hash of the one that they were told before its key was replaced.
+    pub former: Option<SecretHash>,
     /// The authorities that they believe.
     pub pins: Pins,
+}
+
+impl Told {
+    /// The hashes of the secrets that an instance may know. `is_found`: it may have been launched before the key was replaced.
+    pub fn secrets(&self, is_found: bool) -> impl Iterator<Item = SecretHash> {
+        std::iter::once(self.secret).chain(self.former.filter(|_| is_found))
+    }
 }
 
 impl Controller {
@@ -47,7 +58,9 @@ impl Controller {
         if !matches!(AgentConfig::find(&written), Ok(None)) {
             return Ok(None);
         }
-        let token = self.key.token(template.text().as_bytes());
+        let (content, former_key) = (template.text(), self.former_key.as_ref());
+        let token = self.key.token(content.as_bytes());
+        let former = former_key.map(|key| SecretHash::of(&key.token(content.as_bytes())));
         let config = AgentConfig::new(AgentSpec {
             controller: Some(agent_config::Controller {
                 address: self.address.clone(),
@@ -63,7 +76,7 @@ impl Controller {
         });
         template.user_data = config.put(bootstrap_family(family), &template.user_data)?;
         let pins = Pins::of_pem(&self.certificate_authority).unwrap_or_default();
-        Ok(Some(Told { secret: SecretHash::of(&token), pins }))
+        Ok(Some(Told { secret: SecretHash::of(&token), former, pins }))
     }
 }
 

@@ -355,7 +355,7 @@ impl Inner {
             host_name: None,
         };
         self.complete_as(&mut instance, known, &request.requests);
-        note_told(&mut instance, planned);
+        note_told(&mut instance, planned, false);
         if let Some(planned) = planned {
             let placement = &planned.template.placement;
             instance.labels.insert(labels::INSTANCE_TENANCY.to_owned(), placement.tenancy.clone());
@@ -385,8 +385,9 @@ impl Inner {
         if let Some(mut instance) = found.into_iter().next() {
             lock(&self.reused).remove(token);
             self.complete_as(&mut instance, known, &request.requests);
-            // Which of them it was launched with is not known; what has changed since, its agent is not admitted with.
-            note_told(&mut instance, plan.templates.iter());
+            // Which of them it was launched with is not known, nor by which key its secret was made; what else has changed since, its
+            // agent is not admitted with.
+            note_told(&mut instance, plan.templates.iter(), true);
             instance.annotations.remove(annotations::AGENT_PINS);
             return Ok(Launched { instance, refused: Vec::new() });
         }
@@ -433,13 +434,15 @@ impl Inner {
 }
 
 /// Writes down what its agent will know, and whom it will believe. Of an instance that may have been launched with another of
-/// several templates, or by the controller before this one, its agent has to say whom.
-fn note_told<'p>(instance: &mut Instance, templates: impl IntoIterator<Item = &'p PlannedTemplate>) {
+/// several templates, or by the controller before this one, its agent has to say whom. `is_found`: it may have been launched before the
+/// key of secrets was replaced.
+fn note_told<'p>(instance: &mut Instance, templates: impl IntoIterator<Item = &'p PlannedTemplate>, is_found: bool) {
     let told: Vec<&Told> = templates.into_iter().filter_map(|one| one.told.as_ref()).collect();
     if told.is_empty() {
         return;
     }
-    let secrets: Vec<String> = told.iter().map(|one| one.secret.to_string()).collect();
+    let secrets: Vec<String> =
+        told.iter().flat_map(|one| one.secrets(is_found)).map(|secret| secret.to_string()).collect();
     instance.annotations.insert(annotations::AGENT_SECRET.to_owned(), secrets.join(" "));
     if let [one] = told.as_slice() {
         instance.annotations.insert(annotations::AGENT_PINS.to_owned(), one.pins.to_string());

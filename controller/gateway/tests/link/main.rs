@@ -10,6 +10,7 @@ mod health;
 mod identities;
 mod node;
 mod operators;
+mod reflection;
 mod reports;
 mod rotation;
 mod skew;

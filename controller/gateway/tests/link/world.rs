@@ -354,7 +354,7 @@ impl World {
         let (stop, stopped) = oneshot::channel::<()>();
         let served = tokio::spawn(async move {
             let shutdown = async move { drop(stopped.await) };
-            serve(gateway, listener, shutdown).await;
+            serve(gateway, listener, shutdown).await.unwrap();
         });
         Self { memory, refusals, address, authority: pinned, authorities, material, stop: Some(stop), served }
     }
