@@ -23,6 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::server::TlsStream;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
@@ -182,25 +183,10 @@ async fn connection<S: Sources, O: Operators>(
     place: OwnedSemaphorePermit,
     mut shutdown: watch::Receiver<bool>,
 ) {
-    let Limits { handshake, age, stranger_age, grace, patience, .. } = shared.limits;
-    let authority = Arc::clone(&shared.authority.borrow());
-    let shake = async {
-        let _permit = shared.handshakes.acquire().await.ok()?;
-        stream.set_nodelay(true).ok()?;
-        authority.acceptor().accept(stream).await.ok()
-    };
+    let Limits { age, stranger_age, grace, patience, .. } = shared.limits;
     let (ending_tx, ending) = watch::channel(false);
-    let identified = timeout(handshake, shake).await.ok().flatten().and_then(|stream| {
-        let peer = match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
-            Some(certificate) => {
-                let now = (shared.clock)();
-                Some(Peer::new(certificate, from.ip(), authority.trust(), now, ending.clone())?)
-            }
-            None => None,
-        };
-        Some((stream, peer))
-    });
-    let Some((stream, peer)) = identified else {
+    // Boxed, as calls are: a connection lasts for hours, and what it begins with has an end.
+    let Some((stream, peer)) = Box::pin(shake(shared, stream, from, ending.clone())).await else {
         shared.gate.refusals.count("HandshakeFailed");
         tracing::debug!(peer = %from.ip(), "a handshake failed");
         return;
@@ -218,7 +204,7 @@ async fn connection<S: Sources, O: Operators>(
         (place, stranger_age)
     };
     let line = Line { peer, ending, has_operator: Arc::new(AtomicBool::new(false)) };
-    let service = service_fn(|request| call(Arc::clone(shared), line.clone(), request));
+    let service = service_fn(|request| Box::pin(call(Arc::clone(shared), line.clone(), request)));
     let served = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(CALLS)
@@ -245,6 +231,30 @@ async fn connection<S: Sources, O: Operators>(
     served.as_mut().graceful_shutdown();
     let _streams_are_told = ending_tx.send(true);
     let _what_takes_longer_is_cut = timeout(grace, served).await;
+}
+
+/// Shakes hands, and looks who is there.
+async fn shake<S, O>(
+    shared: &Shared<S, O>,
+    stream: TcpStream,
+    from: SocketAddr,
+    ending: watch::Receiver<bool>,
+) -> Option<(TlsStream<TcpStream>, Option<Peer>)> {
+    let authority = Arc::clone(&shared.authority.borrow());
+    let shake = async {
+        let _permit = shared.handshakes.acquire().await.ok()?;
+        stream.set_nodelay(true).ok()?;
+        authority.acceptor().accept(stream).await.ok()
+    };
+    let stream = timeout(shared.limits.handshake, shake).await.ok()??;
+    let peer = match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
+        Some(certificate) => {
+            let now = (shared.clock)();
+            Some(Peer::new(certificate, from.ip(), authority.trust(), now, ending)?)
+        }
+        None => None,
+    };
+    Some((stream, peer))
 }
 
 /// What the calls of a connection have in common.

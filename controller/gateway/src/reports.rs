@@ -143,7 +143,8 @@ impl<S: Sources> NodeReports for Reports<S> {
         let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
         let node = peer.node.clone().ok_or_else(|| Status::unauthenticated("enrol"))?;
         let now = Instant::now();
-        let conversation = Conversation {
+        // In one place: the future that goes on with it would have room for two.
+        let conversation = Box::new(Conversation {
             gate: Arc::clone(&self.gate),
             place: self.streams.take(&node.instance),
             node,
@@ -158,7 +159,7 @@ impl<S: Sources> NodeReports for Reports<S> {
             due: now,
             fatal: None,
             looked_at: None,
-        };
+        });
         let answers = unfold(Some(conversation), |conversation| async {
             let mut conversation = conversation?;
             loop {
@@ -177,10 +178,11 @@ impl<S: Sources> NodeReports for Reports<S> {
 }
 
 impl<S: Sources> Conversation<S> {
-    /// Waits for the next thing that happens, and does what follows.
+    /// Waits for the next thing that happens, and does what follows. That is boxed: it takes kilobytes while it is done, and a node
+    /// says nothing for hours.
     async fn step(&mut self) -> Result<Next, Status> {
         if let Some(fatal) = self.fatal.take() {
-            return Ok(self.look_at(&fatal).await);
+            return Ok(Box::pin(self.look_at(&fatal)).await);
         }
         let event = tokio::select! {
             biased;
@@ -193,12 +195,12 @@ impl<S: Sources> Conversation<S> {
         };
         match event {
             Event::Replaced => Err(Status::aborted("the node has another stream")),
-            Event::Ending => self.last().await,
+            Event::Ending => Box::pin(self.last()).await,
             Event::Authority => Ok(Next::Answer(self.configuration())),
-            Event::Request(Some(request)) => self.hear(request).await,
+            Event::Request(Some(request)) => Box::pin(self.hear(request)).await,
             // The node has said what it had to say.
             Event::Request(None) if self.waiting.is_none() => Ok(Next::End),
-            Event::Due | Event::Request(None) => self.keep().await,
+            Event::Due | Event::Request(None) => Box::pin(self.keep()).await,
         }
     }
 

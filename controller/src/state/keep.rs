@@ -129,8 +129,8 @@ impl Cluster {
 
     fn keep_node(&mut self, name: Arc<str>, typed: Node, mut compact: Option<manifest::Node>, changed: &mut Changed) {
         if let Some(compact) = &mut compact {
-            self.names.labels(&mut compact.meta.labels);
-            self.names.labels(&mut compact.meta.annotations);
+            self.names.meta(&mut compact.meta);
+            self.names.conditions(&mut compact.conditions);
         }
         let provider = typed.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
         let provider: Option<Arc<str>> = provider.filter(|id| !id.is_empty()).map(Arc::from);
@@ -170,8 +170,8 @@ impl Cluster {
         changed: &mut Changed,
     ) {
         if let Some(compact) = &mut compact {
-            self.names.labels(&mut compact.meta.labels);
-            self.names.labels(&mut compact.meta.annotations);
+            self.names.meta(&mut compact.meta);
+            self.names.conditions(&mut compact.conditions);
         }
         let provider = typed.status.as_ref().and_then(|status| status.provider_id.as_deref());
         let reference = &typed.spec.node_class_ref;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use muster_scheduling::model::Labels;
 use rustc_hash::FxHashSet;
 
-use crate::manifest::{Owner, PodTemplate};
+use crate::manifest::{Condition, Meta, Owner, PodTemplate};
 
 /// Texts and templates that objects share.
 #[derive(Debug, Default)]
@@ -43,8 +43,19 @@ impl Names {
         }
     }
 
-    pub(super) fn labels(&mut self, labels: &mut Labels) {
+    fn labels(&mut self, labels: &mut Labels) {
         *labels = labels.iter().map(|(key, value)| (self.text(key), self.text(value))).collect();
+    }
+
+    pub(super) fn meta(&mut self, meta: &mut Meta) {
+        self.labels(&mut meta.labels);
+        self.labels(&mut meta.annotations);
+    }
+
+    pub(super) fn conditions(&mut self, conditions: &mut [Condition]) {
+        for Condition { kind, status, reason, message, since: _ } in conditions {
+            [kind, status, reason, message].into_iter().for_each(|text| *text = self.text(text));
+        }
     }
 
     pub(super) fn template(&mut self, template: PodTemplate) -> Arc<PodTemplate> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, NodePool};
 use serde::de::{Deserialize, DeserializeSeed};
@@ -40,8 +40,14 @@ pub(super) enum Word {
 const META: Skip = Skip::below("metadata", &[Skip::all("managedFields")]);
 const OBJECT: &[Skip] = &[META];
 
-/// A node names every image that it has.
-const NODE: &[Skip] = &[META, Skip::below("status", &[Skip::all("images"), Skip::all("volumesInUse")])];
+/// A node names every image that it has, and its kubelet much that decides nothing.
+const NODE: &[Skip] = &[
+    META,
+    Skip::below(
+        "status",
+        &[Skip::all("addresses"), Skip::all("images"), Skip::all("nodeInfo"), Skip::all("volumesInUse")],
+    ),
+];
 
 const CONTAINER: &[Skip] = &[
     Skip::all("args"),
@@ -217,13 +223,13 @@ fn node(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
         Err(error) => return (None, Some(error.to_string())),
     };
     node.metadata.managed_fields = None;
-    if let Some(status) = &mut node.status {
-        status.images = None;
-        status.volumes_in_use = None;
-        status.volumes_attached = None;
-        status.daemon_endpoints = None;
+    if let Some(NodeSpec { provider_id, taints, unschedulable, .. }) = node.spec.take() {
+        node.spec = Some(NodeSpec { provider_id, taints, unschedulable, ..NodeSpec::default() });
+    }
+    if let Some(NodeStatus { allocatable, capacity, mut conditions, .. }) = node.status.take() {
         // Nobody asks when a condition was last said again, and every heartbeat would look like news.
-        status.conditions.iter_mut().flatten().for_each(|condition| condition.last_heartbeat_time = None);
+        conditions.iter_mut().flatten().for_each(|condition| condition.last_heartbeat_time = None);
+        node.status = Some(NodeStatus { allocatable, capacity, conditions, ..NodeStatus::default() });
     }
     let (compact, problem) = match decoded(Kind::Node, tree) {
         Ok(Object::Node(compact)) => (Some(compact), None),
