@@ -49,10 +49,12 @@ impl LaunchKeys {
     /// What is to be done now. `is_asked`: somebody wants another one.
     pub(super) fn step(&self, is_asked: bool, lengths: &Rotation, now: Timestamp) -> LaunchStep {
         let is_over = |length: SignedDuration| self.since.is_none_or(|since| now.duration_since(since) >= length);
-        if is_asked || (self.since.is_some() && is_over(lengths.launch_age)) {
-            return LaunchStep::Replace;
+        // One at a time: of a second one what was launched by the first would not be known.
+        if self.former.is_some() {
+            return if is_over(lengths.launch_outlived) { LaunchStep::Forget } else { LaunchStep::Wait };
         }
-        if self.former.is_some() && is_over(lengths.launch_outlived) { LaunchStep::Forget } else { LaunchStep::Wait }
+        let is_old = self.since.is_some() && is_over(lengths.launch_age);
+        if is_asked || is_old { LaunchStep::Replace } else { LaunchStep::Wait }
     }
 
     /// With this one from now on.
@@ -89,7 +91,7 @@ mod tests {
         assert_eq!(step(&replaced, false, lengths.launch_outlived - second), LaunchStep::Wait);
         assert_eq!(step(&replaced, false, -second), LaunchStep::Wait, "by a clock that is behind");
         assert_eq!(step(&replaced, false, lengths.launch_outlived), LaunchStep::Forget);
-        assert_eq!(step(&replaced, true, second), LaunchStep::Replace, "asked again");
+        assert_eq!(step(&replaced, true, second), LaunchStep::Wait, "asked again, and too soon");
         let forgotten = replaced.forget();
         assert_eq!((forgotten.former.clone(), forgotten.since), (None, Some(START)));
         assert_eq!(step(&forgotten, false, lengths.launch_outlived), LaunchStep::Wait);

@@ -28,11 +28,13 @@ mod tests;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
 use muster_cloud::Cloud;
+use tokio::time::timeout;
 
 pub use self::events::Recorder;
 pub use self::fate::Fate;
@@ -52,6 +54,9 @@ const MOST_ROUNDS: usize = 60;
 /// Writes that depend on none of each other, and are on their way at the same time: each has a connection of its own, and
 /// an API server's priority level for a controller has about thirty seats.
 const AT_ONCE: usize = 8;
+/// How long an answer of the API server is waited for. A connection that a balancer has forgotten may never bring one, and whoever waits
+/// for it would hold up what comes after.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// A moment to wait for, boxed.
 pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -233,15 +238,20 @@ impl<C: Cloud> Edge<C> {
         let sent = async {
             self.pace.turn().await;
             // A process that was starved may wake up here long after its lease ran out.
-            if self.fence.is_open() { Some(self.client.request::<Written>(request).await) } else { None }
+            if !self.fence.is_open() {
+                return None;
+            }
+            let answer = timeout(ANSWER, self.client.request::<Written>(request)).await;
+            Some(answer.map_err(|_| ()))
         };
         match self.fence.keep(sent).await.flatten() {
             None => Fate::Fenced,
-            Some(Ok(written)) => {
+            Some(Ok(Ok(written))) => {
                 held.note(write, written);
                 Fate::Done
             }
-            Some(Err(error)) => Fate::of(write, &error),
+            Some(Ok(Err(error))) => Fate::of(write, &error),
+            Some(Err(())) => Fate::Unavailable(format!("no answer within {} s", ANSWER.as_secs())),
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Applicant {
     pub nominated: Option<Arc<str>>,
     /// How often a nomination of it has been seen to go.
     pub denied: u32,
+    /// How many pods had been seen to wait before it: those that are alike take their places in this order.
+    pub arrival: u64,
     /// How many pods had been seen to join the queue of a scheduler before it. They are tried in this order, but for their
     /// priorities; who was tried in vain, which a mark or a nomination that goes shows, joins it anew.
     pub queued: u64,
@@ -76,6 +78,7 @@ impl Applicant {
             node: text(spec.and_then(|spec| spec.node_name.as_ref())),
             nominated: text(status.and_then(|status| status.nominated_node_name.as_ref())),
             denied: 0,
+            arrival: 0,
             queued: 0,
         }
     }

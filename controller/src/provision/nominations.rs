@@ -93,14 +93,14 @@ impl Plan {
     pub fn hold(&self, claimed: &Claimed<'_>, scene: &Scene<'_>, late: &Late, now: Timestamp) -> Option<Hold> {
         let node = claimed.node?;
         let until = after(node.metadata.creation_timestamp.as_ref()?.0, TELLING);
-        let is_alone = !self.companies.contains_key(claimed.name());
-        if is_alone && now < until && self.has_untold(claimed, scene) {
+        let is_untold = now < until && self.has_untold(claimed, scene);
+        if is_untold && !self.companies.contains_key(claimed.name()) {
             let name = claimed.node_name()?;
             // Not how many: that changes with each of them, and every change would be written.
             let why = format!("some of its pods have not been told yet that Node `{name}` is theirs");
             return Some(Hold { why, until });
         }
-        self.waits_for_company(claimed, late, until, now)
+        self.waits_for_company(claimed, late, is_untold, until, now)
     }
 
     /// Whether pods are meant for the Node of a claim that do not know of it.

@@ -150,12 +150,6 @@ impl Claimed<'_> {
         Some(initialized.last_transition_time.0)
     }
 
-    /// When the node began to take pods.
-    pub(super) fn open_since(&self) -> Option<Timestamp> {
-        let registered = condition(self.claim, nodeclaim::REGISTERED).filter(|one| one.status == "True")?;
-        Some(registered.last_transition_time.0)
-    }
-
     pub(super) fn node_name(&self) -> Option<&str> {
         self.node.and_then(|node| node.metadata.name.as_deref())
     }

@@ -4,21 +4,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use muster_api::annotations;
-use muster_cloud::after;
 use muster_scheduling::Solution;
 use muster_scheduling::model::{self, BoundPod, Pod, PoolState, PreferencePolicy, Problem, Resources};
 use muster_scheduling::solve;
 
 use super::applicant::{Turn, turn};
-use super::plan::{Claimed, Hint, Placed, Plan, Scene};
+use super::plan::{Claimed, Placed, Plan};
 use super::{Round, Settings, Stop};
 use crate::lifecycle::pause::Pause;
-
-/// What a pod has forgotten while its node opened, it is told again a moment later: nobody can tell whether it was tried there.
-const OPENING: Duration = Duration::from_secs(2);
 
 /// A problem and what has been left out of it.
 pub(super) struct Draft {
@@ -40,14 +35,8 @@ impl Draft {
         let mut left = Vec::with_capacity(draft.problem.pods.len());
         let mut provided_for = Vec::new();
         for pod in std::mem::take(&mut draft.problem.pods) {
-            match kept.get(&pod.name) {
-                Some(Kept::Place) => continue,
-                Some(Kept::Doubt) => {
-                    draft.waiting += 1;
-                    provided_for.push(pod);
-                    continue;
-                }
-                None => {}
+            if kept.contains_key(&pod.name) {
+                continue;
             }
             let applicant = round.scene.applicant(&pod.name);
             let turn = turn(applicant, &draft.problem.specs[pod.spec], round.settings.wait_for_unschedulable_mark);
@@ -180,50 +169,27 @@ fn close_pools(round: &Round<'_>, problem: &mut Problem) {
     }
 }
 
-/// What has become of a pod's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    /// It has it.
-    Place,
-    /// Others have it, as far as can be seen, and its scheduler has not tried it there yet.
-    Doubt,
-}
-
-/// Puts pods where the rounds before have planned them, so that a plan that fits tightly is not made anew. Those that no longer
-/// fit, because the node has turned out smaller or others were bound there first, are planned again.
-///
-/// Not before they have been tried, if they were told of a node before it took pods: as long as a crowd is being bound, room
-/// that is taken here becomes free there, and who is tried finds it.
-fn keep_places(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem) -> BTreeMap<Arc<str>, Kept> {
+/// Puts pods where the rounds before have planned them, so that a plan that fits tightly is not made anew. Where they no
+/// longer fit, because the node has turned out smaller, all of them are planned again.
+fn keep_places(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem) -> BTreeMap<Arc<str>, ()> {
     let node_of: BTreeMap<&str, usize> =
         problem.nodes.iter().enumerate().map(|(number, node)| (&*node.name, number)).collect();
     let pending: BTreeMap<&str, &Pod> = round.problem.pods.iter().map(|pod| (&*pod.name, pod)).collect();
     let claims: BTreeMap<&str, &Claimed<'_>> = round.scene.claims.iter().map(|one| (one.name(), one)).collect();
     let mut kept = BTreeMap::new();
     let mut places: Vec<(usize, Vec<BoundPod>)> = Vec::new();
-    let Plan { placed, hinted, .. } = plan;
-    placed.retain(|claim, pods| {
-        let claimed = claims.get(claim.as_str()).copied();
+    plan.placed.retain(|claim, pods| {
+        let claimed = claims.get(claim.as_str());
         let node = claimed.and_then(|one| node_of.get(one.node_name().unwrap_or(claim)).copied());
         let Some(node) = node.filter(|node| !problem.nodes[*node].deleting) else { return false };
-        let mut room = room(problem, node);
-        let mut here = Vec::new();
-        pods.retain(|placed| {
-            // The others have been nominated, and hold their room already.
-            let Some(pod) = pending.get(&*placed.path).copied() else { return true };
-            let requests = &problem.specs[pod.spec].requests;
-            let has_room = requests.first_shortage(&room).is_none();
-            if has_room {
-                room.subtract(requests);
-                here.push(planned(pod));
-            } else if !claimed.is_some_and(|claimed| is_untried(claimed, placed, &round.scene, hinted)) {
-                return false;
-            }
-            kept.insert(Arc::clone(&pod.name), if has_room { Kept::Place } else { Kept::Doubt });
-            true
-        });
-        places.push((node, here));
-        !pods.is_empty()
+        // The others have been nominated, and hold their room already.
+        let here: Vec<&Pod> = pods.iter().filter_map(|pod| pending.get(&*pod.path).copied()).collect();
+        let fits = fits(problem, node, &here);
+        if fits {
+            kept.extend(here.iter().map(|pod| (Arc::clone(&pod.name), ())));
+            places.push((node, here.into_iter().map(planned).collect()));
+        }
+        fits
     });
     for (node, pods) in places {
         problem.nodes[node].bound.extend(pods);
@@ -231,21 +197,14 @@ fn keep_places(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem) -> BTr
     kept
 }
 
-/// What nobody needs yet of a node.
-fn room(problem: &Problem, node: usize) -> Resources {
+fn fits(problem: &Problem, node: usize, pods: &[&Pod]) -> bool {
     let node = &problem.nodes[node];
-    let mut room = node.allocatable.clone();
-    room.subtract(&node.daemon_requests);
-    node.bound.iter().for_each(|pod| room.subtract(&problem.specs[pod.spec].requests));
-    room
-}
-
-/// Whether its scheduler has not tried the pod since the Node of the claim takes pods: it would have forgotten what it was told before.
-fn is_untried(claimed: &Claimed<'_>, placed: &Placed, scene: &Scene<'_>, hinted: &BTreeMap<String, Hint>) -> bool {
-    let nominated = scene.applicant(&placed.path).and_then(|one| one.nominated.as_deref());
-    let hint = hinted.get(&placed.uid).filter(|hint| Some(&*hint.node) == nominated);
-    let is_meant = nominated.is_some() && nominated == claimed.node_name();
-    is_meant && hint.zip(claimed.open_since()).is_some_and(|(hint, open)| hint.at <= after(open, OPENING))
+    let mut requests: Resources = node.daemon_requests.clone();
+    let bound = node.bound.iter().map(|pod| pod.spec);
+    for spec in bound.chain(pods.iter().map(|pod| pod.spec)) {
+        requests.add(&problem.specs[spec].requests);
+    }
+    requests.first_shortage(&node.allocatable).is_none()
 }
 
 /// A pod as the plan remembers it.

@@ -88,25 +88,30 @@ impl Plan {
         (now < until).then_some(until)
     }
 
-    /// Why the Node of a claim waits for others; `until` is when it is opened whatever its pods know.
+    /// Why the Node of a claim waits for others; `is_untold`: pods of its own do not know it, and `until` is when it is opened
+    /// whatever its pods know.
     pub(super) fn waits_for_company(
         &self,
         claimed: &Claimed<'_>,
         late: &Late,
+        is_untold: bool,
         until: Timestamp,
         now: Timestamp,
     ) -> Option<Hold> {
+        // One word for its own pods and those of others: they alternate, and every change would be written.
+        let untold = || Hold {
+            why: "its pods are spread over it and other nodes, and some of them do not know theirs yet".to_owned(),
+            until,
+        };
+        if is_untold {
+            return Some(untold());
+        }
         let ready_until = ready_since(claimed.node?).map_or(until, |since| until.min(after(since, TOGETHER)));
         if self.has_others(claimed, &late.unready) && now < ready_until {
             let why = "its pods are spread over it and nodes that are not ready yet".to_owned();
             return Some(Hold { why, until: ready_until });
         }
-        // One word for its own pods and those of others: they alternate, and every change would be written.
-        let has_untold = self.companies.get(claimed.name()).is_some_and(|company| late.untold.contains_key(company));
-        (has_untold && now < until).then(|| Hold {
-            why: "its pods are spread over it and other nodes, and some of them do not know theirs yet".to_owned(),
-            until,
-        })
+        (self.has_others(claimed, &late.untold) && now < until).then(untold)
     }
 
     fn has_others(&self, claimed: &Claimed<'_>, members: &Members) -> bool {

@@ -31,8 +31,8 @@ pub(super) fn in_turn(problem: &Problem, scene: &Scene<'_>, solution: &Solution)
         planned.sort_unstable();
         let mut arrived = planned.clone();
         // Pods that nobody has seen arrive, of buffers, come last: no scheduler tries them.
-        let queued = |pod: &usize| scene.applicant(&problem.pods[*pod].name).map_or(u64::MAX, |one| one.queued);
-        arrived.sort_by_key(queued);
+        let arrival = |pod: &usize| scene.applicant(&problem.pods[*pod].name).map_or(u64::MAX, |one| one.arrival);
+        arrived.sort_by_key(arrival);
         stand_ins.extend(planned.into_iter().zip(arrived));
     }
     let on_new = turned.new_nodes.iter_mut().map(|node| &mut node.pods);

@@ -101,9 +101,10 @@ async fn launch<P: Provider>(desk: Arc<Desk<P>>, order: Order, ticket: Ticket) -
     tracing::info!(by, id, pool, nodes, hourly_price, "launching what was ordered");
     let claims = std::mem::take(&mut decision.claims);
     let step = Step::act(claims.into_iter().map(|claim| Write::CreateClaim(Box::new(claim))));
-    write(&desk, &step).await?;
-    // The next decision must know of it, and whoever has ordered it the UIDs.
-    round::seen(&desk, &step, round::SEEN).await;
+    let written = write(&desk, &step).await;
+    // The next decision must know of it, of what there is of it too, and whoever has ordered it the UIDs.
+    round::seen(&desk, &step, if written.is_ok() { round::SEEN } else { round::PERHAPS_SEEN }).await;
+    written?;
     let cluster = desk.picture.glance();
     for node in &mut decision.nodes {
         let claim = node.claim.as_ref().and_then(|name| cluster.claim(name));

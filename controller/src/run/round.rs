@@ -28,7 +28,7 @@ use crate::step::{Step, Write};
 /// API server in trouble tells of it late.
 pub(super) const SEEN: Duration = Duration::from_secs(30);
 /// The same where not all was created: nobody knows what is to be waited for.
-const PERHAPS_SEEN: Duration = Duration::from_secs(5);
+pub(super) const PERHAPS_SEEN: Duration = Duration::from_secs(5);
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(50);
 /// After a decision that was not carried out.

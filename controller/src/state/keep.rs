@@ -95,8 +95,11 @@ impl Cluster {
                 if let Some(before) = self.unbound.get(&path).filter(|one| one.pod.uid == *pod.uid) {
                     let is_denied = before.nominated.is_some() && applicant.nominated.is_none();
                     applicant.denied = before.denied + u32::from(is_denied);
+                    applicant.arrival = before.arrival;
                     applicant.queued = before.queued;
                     is_queued_anew = is_denied || applicant.is_marked && !before.is_marked;
+                } else {
+                    applicant.arrival = self.queued;
                 }
                 if is_queued_anew {
                     applicant.queued = self.queued;

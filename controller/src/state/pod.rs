@@ -103,6 +103,7 @@ impl LivePod {
             node: self.pod.node.clone(),
             nominated: self.pod.nominated_node.clone(),
             denied: 0,
+            arrival: 0,
             queued: 0,
         }
     }

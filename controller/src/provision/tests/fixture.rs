@@ -124,10 +124,10 @@ impl Cluster {
         let waits = |one: &Applicant| one.node.as_deref().is_none_or(leaves);
         let applicants = pods.iter().map(Applicant::of).filter(waits);
         let denied = |name: &str| self.denied.iter().filter(|one| *one == name).count() as u32;
-        let queued = |name: &str| self.arrived.iter().position(|one| one == name).map_or(0, |at| at as u64 + 1);
+        let arrival = |name: &str| self.arrived.iter().position(|one| one == name).map_or(0, |at| at as u64 + 1);
         let applicants = applicants.map(|one| {
-            let (denied, queued) = (denied(&one.pod.name), queued(&one.pod.name));
-            Applicant { denied, queued, ..one }
+            let (denied, arrival) = (denied(&one.pod.name), arrival(&one.pod.name));
+            Applicant { denied, arrival, queued: arrival, ..one }
         });
         let applicants = applicants.map(|one| (one.path().into(), Arc::new(one))).collect();
         View { pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), applicants, snapshot, nodes }

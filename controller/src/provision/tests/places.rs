@@ -1,6 +1,6 @@
 //! Places are kept until pods are where they were planned.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::fixture::{Cluster, marked, node, pod};
 use crate::provision::Plan;
@@ -104,46 +104,6 @@ fn pods_are_told_before_the_node_takes_any() {
     cluster.bind("a", &node);
     assert_eq!(cluster.nominate(31), [""; 0]);
     assert_eq!(cluster.nominate(50), ["nominate b -"], "after 20 seconds the room is free again");
-}
-
-#[test]
-fn nothing_is_bought_for_a_pod_whose_place_was_taken_before_it_has_been_tried() {
-    let mut cluster = Cluster::new();
-    cluster.add(pod("a", "1")).add(marked("b", "500m"));
-    cluster.round(0);
-    let claim = cluster.only_claim();
-    let node = format!("node-{claim}");
-    cluster.launch(&claim, "1900m");
-    cluster.join(&claim, 20);
-    assert_eq!(cluster.nominate(20).len(), 2);
-    cluster.initialize(&claim, 21);
-    cluster.bind("a", &node);
-    cluster.add(pod("stranger", "800m")).bind("stranger", &node);
-    assert_eq!(cluster.round(23), [""; 0], "the stranger may yet leave room elsewhere, or b find some");
-    assert_eq!(cluster.nominate(23), [""; 0], "nobody takes back what it was told");
-    // Now its scheduler has tried it.
-    cluster.get("Pod", "b")["status"]["nominatedNodeName"] = Value::Null;
-    cluster.denied.push("b".to_owned());
-    let words = cluster.round(24);
-    assert_eq!(cluster.claims().len(), 2, "{words:?}");
-    assert_eq!(cluster.round(25), [""; 0]);
-}
-
-#[test]
-fn a_stranger_on_a_node_costs_only_the_pods_that_fit_no_more_their_places() {
-    let mut cluster = Cluster::new();
-    cluster.add(pod("a", "900m")).add(pod("b", "500m")).add(pod("c", "300m"));
-    cluster.round(0);
-    let claim = cluster.only_claim();
-    let node = format!("node-{claim}");
-    cluster.launch(&claim, "1900m");
-    cluster.appear(&claim, 10);
-    cluster.add(pod("stranger", "400m")).bind("stranger", &node);
-    cluster.round(11);
-    let second = cluster.claims().into_iter().filter_map(|one| one.metadata.name).find(|name| *name != claim).unwrap();
-    let on = |claim: &str| cluster.plan.placed_on(claim).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(on(&claim), ["default/a", "default/b"]);
-    assert_eq!(on(&second), ["default/c"]);
 }
 
 #[test]

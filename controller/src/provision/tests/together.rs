@@ -37,7 +37,7 @@ fn nodes_that_pods_are_spread_over_open_together() {
     cluster.launch(&second, "1900m");
     cluster.appear(&second, 26);
     let hold = cluster.hold(&first, 26).unwrap();
-    assert_eq!(hold.why, "its pods are spread over it and nodes that are not ready yet");
+    assert_eq!(hold.why, "its pods are spread over it and other nodes, and some of them do not know theirs yet");
     cluster.ready(&second, 28);
     let told = cluster.nominate(28);
     assert_eq!(told.len(), 2, "{told:?}");

@@ -76,7 +76,7 @@ proptest! {
         let applicants = cluster.moment().applicants;
         for pod in pods.iter().filter(waits) {
             let scanned = Applicant::of(pod);
-            let found = applicants.get(&*scanned.path()).map(|one| Applicant { denied: 0, queued: 0, ..(**one).clone() });
+            let found = applicants.get(&*scanned.path()).map(|one| Applicant { denied: 0, arrival: 0, queued: 0, ..(**one).clone() });
             prop_assert_eq!(found, Some(scanned));
         }
         for instance in ["i-0", "i-1"] {
