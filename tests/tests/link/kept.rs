@@ -14,8 +14,9 @@ use super::ground::{Ground, instance_of};
 /// How long the logs are waited for: an agent has collected them in seconds.
 const LOGS: Duration = Duration::from_secs(60);
 
-/// The record is there, with the logs that its agent has sent if they came in time, and an operator reads them.
-pub(crate) async fn of_a_node_that_is_gone(ground: &Ground<'_>, broken: &DynamicObject) {
+/// The record is there, with the logs that its agent has sent if they came in time, and an operator reads them. Returns the logs, or
+/// nothing if there are none.
+pub(crate) async fn of_a_node_that_is_gone(ground: &Ground<'_>, broken: &DynamicObject) -> String {
     let maps: Api<ConfigMap> = Api::all(ground.cluster().client());
     let record_of = |map: &ConfigMap| {
         let record =
@@ -52,4 +53,5 @@ pub(crate) async fn of_a_node_that_is_gone(ground: &Ground<'_>, broken: &Dynamic
     assert_eq!(verdict["bundleBytes"], logs.len());
     let one = super::muster(ground.cluster().kubeconfig(), &["verdicts", &broken.name_any(), "--cluster"]).await;
     assert!(one.contains(&instance_of(broken)) && one.contains("swap") && one.ends_with(logs.as_str()), "{one}");
+    logs
 }

@@ -58,8 +58,8 @@ fn a_broken_node_is_replaced_and_a_good_one_is_ready_when_its_agent_says_so() {
         let counted = ground.metrics().await;
         assert!(counted.lines().any(|line| line == booted), "{booted}\n{counted}");
         ground.bridge.gone(&instance_of(&broken), MOST).await.unwrap();
-        super::kept::of_a_node_that_is_gone(&ground, &broken).await;
-        super::asked::whoever_may_is_answered(&ground, &broken, &good).await;
+        let logs = super::kept::of_a_node_that_is_gone(&ground, &broken).await;
+        super::asked::whoever_may_is_answered(&ground, (&broken, &logs), &good).await;
 
         // Who has the good node's evidence, and not its key, is nobody.
         super::stolen::is_of_no_use(&ground, &good).await;
