@@ -24,6 +24,8 @@ pub struct Applicant {
     /// Whether a command has marked its node, and has not taken it away yet. What is launched for it is that command's
     /// affair.
     pub is_provided_for: bool,
+    /// Its priority: who has more of it is tried first.
+    pub priority: i32,
     /// The node that it is bound to.
     pub node: Option<Arc<str>>,
     /// `status.nominatedNodeName`.
@@ -75,6 +77,7 @@ impl Applicant {
                 one.type_ == "PodScheduled" && one.status == "False" && one.reason.as_deref() == Some("Unschedulable")
             }),
             is_provided_for: false,
+            priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
             node: text(spec.and_then(|spec| spec.node_name.as_ref())),
             nominated: text(status.and_then(|status| status.nominated_node_name.as_ref())),
             denied: 0,

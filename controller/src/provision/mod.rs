@@ -33,8 +33,10 @@
 mod admission;
 mod applicant;
 mod claims;
+mod kin;
 mod nominations;
 mod plan;
+mod queue;
 mod round;
 mod spending;
 mod together;
@@ -46,6 +48,7 @@ mod window;
 pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -58,8 +61,9 @@ use muster_scheduling::{NewNode, Place, Solution, Violation, validate};
 pub(crate) use self::admission::{Admissions, Denied};
 pub use self::applicant::Applicant;
 pub use self::claims::{claim, name};
-use self::plan::Failure;
-pub use self::plan::{Claimed, Hold, Plan, SETTLING, Scene, TELLING};
+pub use self::plan::{Claimed, Hold, Homes, HomesThen, Plan, SETTLING, Scene, TELLING};
+use self::plan::{Failure, Placed};
+pub use self::queue::{Position, Queue};
 pub(crate) use self::round::{Closed, closed};
 pub use self::spending::spent;
 pub use self::together::Late;
@@ -191,8 +195,16 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     let mut figures =
         Figures { pods: problem.pods.len(), waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };
     let violations = validate(problem, &round.settings.packing, &solution);
-    let mut decided =
-        Decided { round, problem, plan, writes: Vec::new(), failures: BTreeMap::new(), violations, again: settled };
+    let mut decided = Decided {
+        round,
+        problem,
+        plan,
+        writes: Vec::new(),
+        failures: BTreeMap::new(),
+        violations,
+        again: settled,
+        at: now,
+    };
     let turned = turns::in_turn(problem, &round.scene, &solution);
     decided.join(&turned);
     decided.launch(&turned, &solution.new_nodes, &mut figures, now);
@@ -211,6 +223,7 @@ struct Decided<'r, 'a> {
     failures: BTreeMap<usize, Failure>,
     violations: Vec<Violation>,
     again: Option<Timestamp>,
+    at: Timestamp,
 }
 
 impl Decided<'_, '_> {
@@ -229,7 +242,12 @@ impl Decided<'_, '_> {
     }
 
     fn remember(&mut self, claim: String, pods: &[usize]) {
-        let placed = pods.iter().map(|pod| round::placed(self.round, &self.problem.pods[*pod]));
+        let placed = pods.iter().map(|number| {
+            let pod = &self.problem.pods[*number];
+            let uid = round::uid(self.round, pod).unwrap_or_default();
+            let kin = kin::has_kin(self.problem, *number).then_some((self.at, pod.spec));
+            Placed { path: Arc::clone(&pod.name), uid, kin }
+        });
         self.plan.placed.entry(claim).or_default().extend(placed);
     }
 
@@ -273,8 +291,7 @@ impl Decided<'_, '_> {
     /// UIDs of the pods of a node, sorted.
     fn uids(&self, node: &NewNode) -> BTreeSet<String> {
         let pods = node.pods.iter().map(|pod| &self.problem.pods[*pod]);
-        let uid = |placed: plan::Placed| if placed.uid.is_empty() { placed.path.to_string() } else { placed.uid };
-        pods.map(|pod| uid(round::placed(self.round, pod))).collect()
+        pods.map(|pod| round::uid(self.round, pod).unwrap_or_else(|| pod.name.to_string())).collect()
     }
 
     /// What pods are told of a node that is not launched.

@@ -12,6 +12,8 @@ use muster_cloud::after;
 use rustc_hash::FxHashSet;
 
 use super::applicant::Applicant;
+use super::kin::{Kin, Left};
+use super::queue::{Position, Queue};
 use crate::lifecycle::{condition, is_true};
 
 /// For how long room is kept on a node that has become ready, at least: twice the longest batch, as Karpenter keeps it.
@@ -50,7 +52,18 @@ pub struct Scene<'a> {
     pub applicants: &'a BTreeMap<Arc<str>, Arc<Applicant>>,
     /// Names of all Nodes.
     pub nodes: &'a BTreeSet<&'a str>,
+    /// Where pods are that had a place and wait no more.
+    pub homes: &'a dyn Homes,
 }
+
+/// Where pods are that have a node.
+pub trait Homes {
+    /// The Node of the pod at `path`, unless it has another UID or no node.
+    fn home(&self, path: &str, uid: &str) -> Option<&str>;
+}
+
+/// The same for some pods, by path: UID and Node of each.
+pub type HomesThen = BTreeMap<Arc<str>, (String, Arc<str>)>;
 
 /// Which pod is to run on which coming node, what pods have been told of it, and what people have been told.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -74,6 +87,9 @@ pub(super) struct Placed {
     pub(super) path: Arc<str>,
     /// Its UID; empty for the pod of a buffer, which has none.
     pub(super) uid: String,
+    /// Whom it can exchange its place with, if it matters who of these is where: the round that decided it, and the number of
+    /// its kind there.
+    pub(super) kin: Option<Kin>,
 }
 
 /// A nomination of ours.
@@ -111,6 +127,14 @@ pub struct Hold {
     pub why: String,
     /// Until when at most.
     pub until: Timestamp,
+}
+
+// === impl Homes ===
+
+impl Homes for HomesThen {
+    fn home(&self, path: &str, uid: &str) -> Option<&str> {
+        self.get(path).filter(|(there, _)| there == uid).map(|(_, node)| &**node)
+    }
 }
 
 // === impl Scene ===
@@ -169,6 +193,7 @@ impl Plan {
         self.coming.retain(|name, since| !claims.contains_key(name.as_str()) && now < after(*since, CREATING));
         self.companies.retain(|name, _| claims.contains_key(name.as_str()) || self.coming.contains_key(name));
         let mut next = None;
+        let mut left = Vec::new();
         self.placed.retain(|name, pods| {
             let Some(claim) = claims.get(name.as_str()) else { return self.coming.contains_key(name) };
             if claim.is_leaving() {
@@ -181,13 +206,18 @@ impl Plan {
             pods.retain(|pod| match scene.applicants.get(&pod.path) {
                 Some(there) => there.pod.uid == pod.uid,
                 // A buffer keeps its room for as long as places are kept.
-                None => pod.uid.is_empty(),
+                None if pod.uid.is_empty() => true,
+                None => {
+                    left.extend(Left::of(pod, claim, scene.homes));
+                    false
+                }
             });
             if !pods.is_empty() {
                 next = [next, settled_at].into_iter().flatten().min();
             }
             !pods.is_empty()
         });
+        self.hand_on(&left, scene);
         // Only ever asked for one of them, so that no order shows.
         let uids: FxHashSet<&str> = scene.applicants.values().map(|one| one.pod.uid.as_str()).collect();
         self.hinted.retain(|uid, _| uids.contains(uid.as_str()));
@@ -204,6 +234,17 @@ impl Plan {
         self.told = told;
     }
 
+    /// Where those of the pods with a place are that have a node by now.
+    #[must_use]
+    pub fn homes(&self, now: &dyn Homes) -> HomesThen {
+        let placed = self.placed.values().flatten();
+        let home = |pod: &Placed| {
+            let node = now.home(&pod.path, &pod.uid)?;
+            Some((Arc::clone(&pod.path), (pod.uid.clone(), node.into())))
+        };
+        placed.filter_map(home).collect()
+    }
+
     /// Whether pods are to run on the node of the NodeClaim.
     #[must_use]
     pub fn has_places(&self, claim: &str) -> bool {
@@ -215,11 +256,10 @@ impl Plan {
         self.placed.get(claim).into_iter().flatten().map(|pod| &*pod.path)
     }
 
-    /// Of the pods that are to run on the node of the NodeClaim, the one that its scheduler tries first: how many had joined the
-    /// queue before it.
+    /// Of the pods that are to run on the node of the NodeClaim, where the one stands that its scheduler tries first.
     #[must_use]
-    pub fn first_in_queue(&self, claim: &str, scene: &Scene<'_>) -> Option<u64> {
-        self.placed_on(claim).filter_map(|path| Some(scene.applicants.get(path)?.queued)).min()
+    pub fn first_in_queue(&self, claim: &str, scene: &Scene<'_>, queue: &Queue) -> Option<Position> {
+        self.placed_on(claim).filter_map(|path| Some(queue.position(scene.applicants.get(path)?))).min()
     }
 
     /// Where the pod is to run: the name of its NodeClaim.

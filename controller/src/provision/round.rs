@@ -11,7 +11,7 @@ use muster_scheduling::model::{self, BoundPod, Pod, PoolState, PreferencePolicy,
 use muster_scheduling::solve;
 
 use super::applicant::{Turn, turn};
-use super::plan::{Claimed, Placed, Plan};
+use super::plan::{Claimed, Plan};
 use super::{Round, Settings, Stop};
 use crate::lifecycle::pause::Pause;
 
@@ -207,8 +207,7 @@ fn fits(problem: &Problem, node: usize, pods: &[&Pod]) -> bool {
     requests.first_shortage(&node.allocatable).is_none()
 }
 
-/// A pod as the plan remembers it.
-pub(super) fn placed(round: &Round<'_>, pod: &Pod) -> Placed {
-    let uid = round.scene.applicant(&pod.name).map(|one| one.pod.uid.clone()).unwrap_or_default();
-    Placed { path: Arc::clone(&pod.name), uid }
+/// The UID of a pod; none for that of a buffer.
+pub(super) fn uid(round: &Round<'_>, pod: &Pod) -> Option<String> {
+    round.scene.applicant(&pod.name).map(|one| one.pod.uid.clone())
 }

@@ -13,12 +13,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 
-use crate::provision::Hold;
+use crate::provision::{Hold, Position};
 
 /// Between two nodes: what is sent at once arrives in any order.
 const IN_TURN: Duration = Duration::from_millis(1);
 /// Until the first of several: within that time every claim can be looked at once more, however lately it was.
 const FIRST: Duration = Duration::from_millis(100);
+/// How long it takes at most until nodes are open whose moment has come.
+const OPENING: Duration = Duration::from_secs(2);
 
 /// A Node that takes no pods yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +29,10 @@ pub(super) struct Gate {
     pub(super) node: String,
     /// What holds it back, if anything does.
     pub(super) hold: Option<Hold>,
-    /// How many pods had joined their scheduler's queue before the first of its own.
-    pub(super) turn: u64,
+    /// Where the first of its pods stands in its scheduler's queue.
+    pub(super) turn: Position,
+    /// Whether it takes pods, though its claim does not say so yet.
+    pub(super) is_open: bool,
 }
 
 /// Those of a cluster, by their NodeClaims.
@@ -40,16 +44,17 @@ pub(super) struct Gates {
 }
 
 impl Gates {
-    /// Takes in how they are now. What has been given a moment keeps it.
+    /// Takes in how they are now. What has been given a moment keeps it: pods that are tried meanwhile may forget what they
+    /// were told, and whoever waited for them would open behind all others.
     pub(super) fn succeed(&mut self, all: BTreeMap<String, Gate>, now: Timestamp) {
         let is_same = |claim: &String| {
             let uid = |gates: &BTreeMap<String, Gate>| gates.get(claim).map(|gate| gate.node.clone());
-            uid(&self.all) == uid(&all) && all.get(claim).is_some_and(|gate| gate.hold.is_none())
+            uid(&self.all) == uid(&all) && all.contains_key(claim)
         };
         let mut openings = std::mem::take(&mut self.openings);
         openings.retain(|claim, _| is_same(claim));
         let free = all.iter().filter(|(claim, gate)| gate.hold.is_none() && !openings.contains_key(*claim));
-        let mut free: Vec<(u64, &String)> = free.map(|(claim, gate)| (gate.turn, claim)).collect();
+        let mut free: Vec<(Position, &String)> = free.map(|(claim, gate)| (gate.turn, claim)).collect();
         free.sort_unstable();
         let first = if free.len() > 1 { after(now, FIRST) } else { now };
         let last = openings.values().max().map(|last| after(*last, IN_TURN));
@@ -76,20 +81,43 @@ impl Gates {
         self.openings.iter().map(|(claim, moment)| (claim, *moment))
     }
 
+    /// Until when at most nothing else is written about those that open, of which some have not: every other write makes
+    /// that take longer.
+    pub(super) fn busy_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let last = self.openings.values().max().filter(|_| self.openings.len() > 1 && self.is_any_opening())?;
+        Some(after(*last, OPENING)).filter(|until| now < *until)
+    }
+
+    /// Whether nothing holds one back that is not open yet.
+    pub(super) fn is_any_opening(&self) -> bool {
+        self.openings.keys().any(|claim| self.all.get(claim).is_some_and(|gate| !gate.is_open))
+    }
+
     /// Whether any is held back.
     pub(super) fn is_any_held(&self) -> bool {
-        self.all.values().any(|gate| gate.hold.is_some())
+        self.held().next().is_some()
     }
 
     /// When the first of them is held back no more, whatever is still missing.
     pub(super) fn over(&self) -> Option<Timestamp> {
-        self.all.values().filter_map(|gate| Some(gate.hold.as_ref()?.until)).min()
+        self.held().map(|hold| hold.until).min()
+    }
+
+    fn held(&self) -> impl Iterator<Item = &Hold> {
+        self.all
+            .iter()
+            .filter(|(claim, _)| !self.openings.contains_key(*claim))
+            .filter_map(|(_, gate)| gate.hold.as_ref())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
+
     use super::*;
+
+    const FIRST_PASS: Position = Position { is_passed: false, priority: Reverse(0), queued: 0 };
 
     fn at(milliseconds: i64) -> Timestamp {
         Timestamp::from_millisecond(milliseconds).unwrap()
@@ -98,7 +126,10 @@ mod tests {
     fn gates<const N: usize>(all: [(&str, &str, bool, u64); N]) -> BTreeMap<String, Gate> {
         let gate = |(claim, node, is_held, turn): (&str, &str, bool, u64)| {
             let hold = is_held.then(|| Hold { why: "its pods do not know".to_owned(), until: at(30_000) });
-            (claim.to_owned(), Gate { node: node.to_owned(), hold, turn })
+            (
+                claim.to_owned(),
+                Gate { node: node.to_owned(), hold, turn: Position { queued: turn, ..FIRST_PASS }, is_open: false },
+            )
         };
         all.map(gate).into_iter().collect()
     }
@@ -129,10 +160,26 @@ mod tests {
     }
 
     #[test]
-    fn another_node_of_a_claim_and_one_that_is_held_again_have_no_moment_any_more() {
+    fn another_node_of_a_claim_has_another_moment_and_one_that_would_be_held_again_keeps_its_own() {
         let mut all = Gates::default();
         all.succeed(gates([("a", "1", false, 0), ("b", "2", false, 1)]), at(0));
         all.succeed(gates([("a", "9", false, 0), ("b", "2", true, 1)]), at(10));
-        assert_eq!(openings(&all), [("a", 10)]);
+        assert_eq!(openings(&all), [("a", 102), ("b", 101)]);
+        assert!(!all.is_any_held());
+    }
+
+    #[test]
+    fn nothing_else_is_written_until_all_are_open() {
+        let mut all = Gates::default();
+        let mut gates = gates([("a", "1", false, 0), ("b", "2", false, 1)]);
+        all.succeed(gates.clone(), at(0));
+        assert_eq!(all.busy_until(at(0)), Some(at(2101)));
+        gates.get_mut("a").unwrap().is_open = true;
+        all.succeed(gates.clone(), at(200));
+        assert_eq!(all.busy_until(at(200)), Some(at(2101)));
+        assert_eq!(all.busy_until(at(2101)), None, "whatever has become of the other one");
+        gates.get_mut("b").unwrap().is_open = true;
+        all.succeed(gates, at(300));
+        assert_eq!(all.busy_until(at(300)), None);
     }
 }

@@ -55,13 +55,15 @@ struct Known {
     /// The cloud's identifier of the instance.
     instance: Option<String>,
     hold: Option<String>,
+    /// Until when nothing but its Node is written, because others open beside it.
+    busy: Option<Timestamp>,
     /// Pods that are planned on its Node, if they are to be told that there will be none.
     expected: Vec<Subject>,
 }
 
 impl Known {
     fn with(&self, pause: Pause, answers: Answers) -> state::Held<'_> {
-        let Self { class, alternatives, listing, instance: _, hold, expected } = self;
+        let Self { class, alternatives, listing, instance: _, hold, busy: _, expected } = self;
         state::Held {
             class,
             pause,
@@ -159,6 +161,7 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
             let Some(around) = cluster.around(name) else { return Step::rest() };
             let pause = cluster.pause(&desk.settings.namespace);
             let step = decide(&around.seen(known.with(pause, answers.clone())), now);
+            let step = nodes_first(step, known.busy);
             if let Some(outcome) = outcome(&step, around.claim) {
                 *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             }
@@ -308,11 +311,20 @@ fn note_outcome<P: Provider>(desk: &Desk<P>, claim: &str, became_a_node: bool) {
     outcomes.note(Edition::of(pool, class.as_ref()), became_a_node);
 }
 
+fn is_registered(status: &NodeClaimStatus) -> bool {
+    status.conditions.iter().any(|one| one.type_ == nodeclaim::REGISTERED && one.status == "True")
+}
+
+/// As long as other nodes are opening, the step that opens this one without what its claim says of it afterwards.
+fn nodes_first(mut step: Step, busy: Option<Timestamp>) -> Step {
+    let says_so = |write: &Write| matches!(write, Write::ClaimStatus { status, .. } if is_registered(status));
+    let (Some(busy), Some(end)) = (busy, step.writes.iter().position(says_so)) else { return step };
+    step.writes.truncate(end);
+    step.or_sooner(Some(busy))
+}
+
 /// What a step says of the launch that it ends: that it became a Node, or that it did not.
 fn outcome(step: &Step, claim: &NodeClaim) -> Option<bool> {
-    let is_registered = |status: &NodeClaimStatus| {
-        status.conditions.iter().any(|one| one.type_ == nodeclaim::REGISTERED && one.status == "True")
-    };
     step.writes.iter().find_map(|write| match write {
         Write::ClaimStatus { status, .. } if is_registered(status) && !is_true(claim, nodeclaim::REGISTERED) => {
             Some(true)
@@ -364,9 +376,11 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     let instance = around.claim.status.as_ref().and_then(|status| status.provider_id.clone());
     let listing = instance.as_ref().and_then(|id| memory.listings.get(id)).copied();
     let expected = expected(&cluster, &memory, around.claim);
-    let known = Known { class, alternatives, listing, instance, hold, expected };
+    let is_joining = !around.nodes.is_empty() && is_launched && !is_true(around.claim, nodeclaim::REGISTERED);
+    let busy = memory.gates.busy_until(now).filter(|_| is_joining && hold.is_none());
+    let known = Known { class, alternatives, listing, instance, hold, busy, expected };
     let pause = cluster.pause(&desk.settings.namespace);
-    let step = decide(&around.seen(known.with(pause, Answers::default())), now);
+    let step = nodes_first(decide(&around.seen(known.with(pause, Answers::default())), now), known.busy);
     if step.writes.is_empty() {
         return Start::Wait(step.again);
     }
@@ -403,8 +417,11 @@ fn hold_of<P: Provider>(
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let gate = node.metadata.uid.as_ref().and_then(|uid| memory.gates.of(name, uid));
     let made_at = node.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    if let Some(moment) = gate.and_then(|_| memory.gates.opens(name)) {
+        return if now < moment { Err(moment) } else { Ok(None) };
+    }
     match gate.map(|gate| &gate.hold) {
-        Some(None) => memory.gates.opens(name).filter(|moment| now < *moment).map_or(Ok(None), Err),
+        Some(None) => Ok(None),
         Some(Some(_)) if now < after(made_at, QUIETLY) => Err(after(made_at, QUIETLY)),
         // It is seen when that is over, and in which order nodes open then.
         Some(Some(hold)) => Ok(Some(hold.why.clone())),

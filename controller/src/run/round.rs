@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
-use muster_api::{NodeClaim, NodePool};
+use muster_api::{NodeClaim, NodePool, labels};
 use muster_cloud::after;
 use tokio::time::{Instant, sleep};
 
@@ -19,7 +19,7 @@ use crate::edge::{End, Held};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, is_true};
 use crate::manifest::Manifests;
-use crate::provision::{self, Applicant, Claimed, Outcome, Round, Scene, Stop};
+use crate::provision::{self, Applicant, Claimed, HomesThen, Outcome, Plan, Position, Round, Scene, Stop};
 use crate::snapshot::{self, Snapshot};
 use crate::state::{Cluster, Moment};
 use crate::step::{Step, Write};
@@ -39,6 +39,7 @@ struct Still {
     claims: Vec<(NodeClaim, Option<Node>)>,
     applicants: BTreeMap<Arc<str>, Arc<Applicant>>,
     nodes: Vec<String>,
+    homes: HomesThen,
 }
 
 /// The rest, for a decision.
@@ -105,8 +106,10 @@ pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
     let closed = scene.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
     let gates = closed.filter_map(|claimed| {
         let node = claimed.node?.metadata.uid.clone()?;
-        let turn = plan.first_in_queue(claimed.name(), &scene).unwrap_or(u64::MAX);
-        Some((claimed.name().to_owned(), Gate { node, hold: plan.hold(claimed, &scene, &late, now), turn }))
+        let turn = plan.first_in_queue(claimed.name(), &scene, cluster.queue()).unwrap_or(Position::LAST);
+        let labels = claimed.node?.metadata.labels.as_ref();
+        let is_open = labels.and_then(|all| all.get(labels::REGISTERED)).is_some_and(|value| value == "true");
+        Some((claimed.name().to_owned(), Gate { node, hold: plan.hold(claimed, &scene, &late, now), turn, is_open }))
     });
     let gates = gates.collect();
     memory.gates.succeed(gates, now);
@@ -127,15 +130,15 @@ pub(super) fn with<P: Provider, T>(
     now: Timestamp,
     decide: impl FnOnce(&Round<'_>) -> T,
 ) -> Result<T, String> {
-    let (moment, supply) = {
+    let (moment, supply, plan) = {
         let cluster = desk.picture.glance();
-        (Still::of(&cluster), Supply::of(desk, &cluster, now))
+        let plan = desk.memory().plan.clone();
+        (Still::of(&cluster, &plan), Supply::of(desk, &cluster, now), plan)
     };
     let Supply { manifests, pools, pause, stops } = supply;
     let snapshot = assemble(desk, manifests, now)?;
     let pools: BTreeMap<&str, &NodePool> =
         pools.iter().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
-    let plan = desk.memory().plan.clone();
     Ok(moment.scene(|scene| {
         decide(&Round {
             problem: &snapshot.problem,
@@ -185,12 +188,13 @@ pub(super) async fn seen<P: Provider>(desk: &Desk<P>, step: &Step, most: Duratio
 // === impl Still ===
 
 impl Still {
-    fn of(cluster: &Cluster) -> Self {
-        let Moment { claims, applicants, nodes } = cluster.moment();
+    fn of(cluster: &Cluster, plan: &Plan) -> Self {
+        let Moment { claims, applicants, nodes, .. } = cluster.moment();
         Self {
             claims: claims.iter().map(|Claimed { claim, node }| ((*claim).clone(), node.cloned())).collect(),
             applicants: applicants.into_owned(),
             nodes: nodes.into_iter().map(str::to_owned).collect(),
+            homes: plan.homes(cluster),
         }
     }
 
@@ -198,7 +202,7 @@ impl Still {
         let claims: Vec<Claimed<'_>> =
             self.claims.iter().map(|(claim, node)| Claimed { claim, node: node.as_ref() }).collect();
         let nodes: BTreeSet<&str> = self.nodes.iter().map(String::as_str).collect();
-        look(&Scene { claims: &claims, applicants: &self.applicants, nodes: &nodes })
+        look(&Scene { claims: &claims, applicants: &self.applicants, nodes: &nodes, homes: &self.homes })
     }
 }
 

@@ -20,7 +20,7 @@ use crate::manifest::{
     self, CapacityBuffer, Claim, CsiNode, DaemonSet, DisruptionBudget, Meta, NodeOverlay, PersistentVolume,
     PriorityClass, RuntimeClass, Service, StorageClass, VolumeAttachment,
 };
-use crate::provision::Applicant;
+use crate::provision::{Applicant, Queue};
 
 /// Everything that is known of a cluster.
 #[derive(Debug, Default)]
@@ -36,6 +36,8 @@ pub struct Cluster {
     pub(super) unbound: BTreeMap<Arc<str>, Arc<Applicant>>,
     /// How many were seen to join a scheduler's queue, again or for the first time.
     pub(super) queued: u64,
+    /// How far the default scheduler has come in its queue.
+    pub(super) queue: Queue,
 
     /// Boxed, as are pods and claims: a leaf of the map, which is half empty after a list, has room for eleven of two kilobytes.
     pub(super) nodes: BTreeMap<Arc<str>, Box<LiveNode>>,
@@ -219,6 +221,12 @@ impl Cluster {
     /// Pods that have no node and want one, by path; gated ones too.
     pub fn unbound(&self) -> impl Iterator<Item = &LivePod> {
         self.unbound.keys().filter_map(|path| self.pod(path))
+    }
+
+    /// How far the default scheduler has come with these.
+    #[must_use]
+    pub const fn queue(&self) -> &Queue {
+        &self.queue
     }
 
     /// How many these are.

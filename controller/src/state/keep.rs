@@ -87,14 +87,18 @@ impl Cluster {
         note_move(old.as_deref(), Some(&pod), changed);
         let old_node = old.as_ref().and_then(|old| old.pod.node.clone());
         let node = pod.pod.node.clone();
+        let told = old.as_ref().filter(|old| old.uid == pod.uid).and_then(|old| old.pod.nominated_node.as_ref());
+        changed.has_strayed |= told.is_some() && old_node.is_none() && node.is_some() && told != node.as_ref();
         self.pods_by_node.shift(old_node.as_ref(), node.as_ref(), &path);
         if pod.waits() {
             if is_news {
                 let mut applicant = pod.applicant();
                 let mut is_queued_anew = true;
-                if let Some(before) = self.unbound.get(&path).filter(|one| one.pod.uid == *pod.uid) {
+                let before = self.unbound.get(&path).filter(|one| one.pod.uid == *pod.uid);
+                if let Some(before) = before {
                     let is_denied = before.nominated.is_some() && applicant.nominated.is_none();
                     applicant.denied = before.denied + u32::from(is_denied);
+                    changed.has_forgotten |= is_denied;
                     applicant.arrival = before.arrival;
                     applicant.queued = before.queued;
                     is_queued_anew = is_denied || applicant.is_marked && !before.is_marked;
@@ -102,14 +106,20 @@ impl Cluster {
                     applicant.arrival = self.queued;
                 }
                 if is_queued_anew {
+                    if let Some(before) = before {
+                        self.queue.note_tried(before);
+                    }
                     applicant.queued = self.queued;
                     self.queued += 1;
                 }
                 self.unbound.insert(Arc::clone(&path), Arc::new(applicant));
                 changed.waiting.insert(Arc::clone(&path));
             }
-        } else {
-            self.unbound.remove(&path);
+        } else if let Some(before) = self.unbound.remove(&path)
+            && before.pod.uid == *pod.uid
+            && pod.pod.node.is_some()
+        {
+            self.queue.note_tried(&before);
         }
         self.pods.insert(path, pod);
         if is_news {

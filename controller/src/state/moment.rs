@@ -8,7 +8,7 @@ use muster_api::{NodeClaim, labels};
 
 use super::cluster::Cluster;
 use crate::manifest::Manifests;
-use crate::provision::{Applicant, Claimed, Scene};
+use crate::provision::{Applicant, Claimed, Homes, Scene};
 
 /// NodeClaims, pods that want a node, and Nodes: what placements are looked at against.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Moment<'c> {
     pub applicants: Cow<'c, BTreeMap<Arc<str>, Arc<Applicant>>>,
     /// Names of all Nodes.
     pub nodes: BTreeSet<&'c str>,
+    /// Where pods are.
+    homes: &'c Cluster,
 }
 
 // === impl Moment ===
@@ -27,11 +29,17 @@ impl Moment<'_> {
     /// The same, for the stages of provisioning.
     #[must_use]
     pub fn scene(&self) -> Scene<'_> {
-        Scene { claims: &self.claims, applicants: &self.applicants, nodes: &self.nodes }
+        Scene { claims: &self.claims, applicants: &self.applicants, nodes: &self.nodes, homes: self.homes }
     }
 }
 
 // === impl Cluster ===
+
+impl Homes for Cluster {
+    fn home(&self, path: &str, uid: &str) -> Option<&str> {
+        self.pod(path).filter(|pod| *pod.uid == *uid)?.pod.node.as_deref()
+    }
+}
 
 impl Cluster {
     /// A NodeClaim of this picture with its Node.
@@ -58,7 +66,7 @@ impl Cluster {
             applicants.to_mut().insert(path, applicant);
         }
         let nodes = self.nodes().filter_map(|node| node.metadata.name.as_deref()).collect();
-        Moment { claims, applicants, nodes }
+        Moment { claims, applicants, nodes, homes: self }
     }
 
     /// All objects, in which a pod holds no room on a node that it was told of and does not fit on: its scheduler has said

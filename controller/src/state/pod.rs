@@ -100,6 +100,7 @@ impl LivePod {
             is_of_default_scheduler: self.is_of_default_scheduler(),
             is_marked: self.is_marked,
             is_provided_for: false,
+            priority: self.pod.template.priority.unwrap_or_default(),
             node: self.pod.node.clone(),
             nominated: self.pod.nominated_node.clone(),
             denied: 0,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::lifecycle::pause::Pause;
 use crate::manifest::read_text;
-use crate::provision::{Applicant, Claimed, Hold, Outcome, Plan, Round, Scene, Settings, Stop, provision};
+use crate::provision::{Applicant, Claimed, Hold, HomesThen, Outcome, Plan, Round, Scene, Settings, Stop, provision};
 use crate::snapshot::{self, assemble};
 use crate::step::{Step, Write};
 
@@ -41,6 +41,7 @@ struct View {
     claims: Vec<NodeClaim>,
     nodes: Vec<Node>,
     applicants: BTreeMap<Arc<str>, Arc<Applicant>>,
+    homes: HomesThen,
     snapshot: snapshot::Snapshot,
 }
 
@@ -130,7 +131,9 @@ impl Cluster {
             Applicant { denied, arrival, queued: arrival, ..one }
         });
         let applicants = applicants.map(|one| (one.path().into(), Arc::new(one))).collect();
-        View { pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), applicants, snapshot, nodes }
+        let bound = pods.iter().map(Applicant::of).filter(|one| !one.is_unbound());
+        let homes = bound.filter_map(|one| Some((one.path().into(), (one.pod.uid.clone(), one.node?)))).collect();
+        View { homes, pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), applicants, snapshot, nodes }
     }
 
     fn look<T>(&self, then: impl FnOnce(&View, &Scene<'_>) -> T) -> T {
@@ -142,7 +145,7 @@ impl Cluster {
         let claims: Vec<Claimed<'_>> =
             view.claims.iter().map(|claim| Claimed { claim, node: node_of(claim) }).collect();
         let nodes: BTreeSet<&str> = view.nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
-        then(&view, &Scene { claims: &claims, applicants: &view.applicants, nodes: &nodes })
+        then(&view, &Scene { claims: &claims, applicants: &view.applicants, nodes: &nodes, homes: &view.homes })
     }
 
     /// What a round would come to.

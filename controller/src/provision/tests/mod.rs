@@ -2,6 +2,7 @@
 
 mod claims;
 pub(crate) mod fixture;
+mod kin;
 mod places;
 mod property;
 mod rounds;

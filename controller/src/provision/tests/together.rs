@@ -4,6 +4,7 @@ use muster_api::labels;
 use serde_json::{Value, json};
 
 use super::fixture::{Cluster, pod};
+use crate::provision::Queue;
 
 /// A replica of a Deployment that is spread over zones.
 pub(super) fn replica(name: &str, cpu: &str) -> Value {
@@ -118,7 +119,11 @@ fn the_node_whose_pods_are_first_in_the_queue_opens_first() {
     let pod_on = |claim: &str| cluster.plan.placed_on(claim).next().unwrap().trim_start_matches("default/").to_owned();
     let [on_first, on_second] = [pod_on(&claims[0]), pod_on(&claims[1])];
     let turns = |cluster: &Cluster| {
-        let turn = |claim: &String| cluster.with_round(|round| round.plan.first_in_queue(claim, &round.scene));
+        let turn = |claim: &String| {
+            cluster.with_round(|round| {
+                round.plan.first_in_queue(claim, &round.scene, &Queue::default()).map(|at| at.queued)
+            })
+        };
         claims.each_ref().map(turn)
     };
     cluster.arrived = vec![on_first.clone(), on_second.clone()];

@@ -100,6 +100,11 @@ impl<P: Provider> Leader<P> {
         if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.window.arrive("supply", now);
         }
+        // A place is another one's, who is about to be tried; or it is nobody's, while who is tried before its own node is open
+        // looks for one.
+        if changed.has_strayed || changed.has_forgotten && self.desk.memory().gates.is_any_opening() {
+            self.nominate_at = Some(now);
+        }
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
         if concerns_nodes || !changed.waiting.is_empty() {
             // Unless nodes wait for their pods to know.
