@@ -51,7 +51,7 @@ impl Ground {
         let ec2 = Arc::new(Shared::ec2().await.unwrap_or_else(|error| panic!("{error}")));
         let authority = Authority::create(world.folder().join("identity")).unwrap();
         let claims = Claims::follow(&plane.cluster().client());
-        let ports = [free_port(), free_port()];
+        let ports = free_ports();
         let mut ground = Self { machines: Vec::new(), claims, plane, ec2, authority, ports, world };
         ground.define().await;
         let subnets = ground.know_cluster().await;
@@ -179,9 +179,16 @@ fn is_true(object: &DynamicObject, kind: &str) -> bool {
     conditions.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == "True")
 }
 
-/// Free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind(("::", 0)).unwrap().local_addr().unwrap().port()
+/// Free a moment ago, and below those that the kernel gives to connections for their own end: agents have ten thousand of them, and
+/// keep on asking while the controller that they are connected to is started again.
+fn free_ports() -> [u16; 2] {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let first: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
+    let is_free = |port: &u16| TcpListener::bind(("::", *port)).is_ok();
+    // Other tests that begin just now look elsewhere: their process has another number, as a rule the next one.
+    let begin = 1024 + u16::try_from(std::process::id() * 64 % u32::from(first - 1024)).unwrap();
+    let mut free = (begin..first).chain(1024..begin).filter(is_free);
+    [free.next().unwrap(), free.next().unwrap()]
 }
 
 fn class(subnets: &[String]) -> Value {
