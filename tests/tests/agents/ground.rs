@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
+use muster_link::Pins;
 use muster_proto::health::HealthListRequest;
 use muster_proto::health::health_check_response::ServingStatus;
 use muster_proto::health::health_client::HealthClient;
@@ -61,7 +62,12 @@ impl Ground {
         let image = ground.image().await;
         drop(before);
         ground.machines = machines(count, &image);
-        let place = Place { cluster: CLUSTER.to_owned(), pool: "general".to_owned(), class: "default".to_owned() };
+        let place = Place {
+            cluster: CLUSTER.to_owned(),
+            pool: "general".to_owned(),
+            class: "default".to_owned(),
+            pins: Pins::of_pem(&ground.believed().await).unwrap().to_string(),
+        };
         create(&ground.client(), &ground.ec2, &place, &ground.machines).await.unwrap();
         ground
     }
@@ -117,10 +123,15 @@ impl Ground {
     pub(crate) async fn agents(&self) -> Agents {
         let evidence = evidence(&self.machines, &self.ec2, &self.authority, ROLE).unwrap();
         let all = self.machines.iter().cloned().zip(evidence).collect();
+        let authority = self.believed().await;
+        Agents::new(all, &self.world.folder().join("agents"), &self.address(), &authority).unwrap()
+    }
+
+    /// The certificates of the authorities that the controller has nodes believe.
+    async fn believed(&self) -> String {
         let secrets: Api<Secret> = Api::namespaced(self.client(), "kube-system");
         let kept = secrets.get("muster-agents").await.unwrap().data.unwrap();
-        let authority = String::from_utf8(kept["ca.crt"].0.clone()).unwrap();
-        Agents::new(all, &self.world.folder().join("agents"), &self.address(), &authority).unwrap()
+        String::from_utf8(kept["ca.crt"].0.clone()).unwrap()
     }
 
     async fn define(&self) {
