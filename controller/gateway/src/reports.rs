@@ -2,6 +2,7 @@
 //! so a node that does not read is not read either, and costs what its connection costs.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,8 @@ use muster_link::NodeIdentity;
 use muster_proto::muster::follow_response::Message as Answer;
 use muster_proto::muster::node_reports_server::NodeReports;
 use muster_proto::muster::{Acknowledgement, BundleRequest, Configuration, FollowRequest, FollowResponse};
-use tokio::sync::watch;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -36,14 +38,14 @@ pub(crate) struct Reports<S> {
 
 /// The streams of this replica, by instance: each node has one.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Streams(Arc<Mutex<HashMap<String, watch::Sender<()>>>>);
+pub(crate) struct Streams(Arc<Mutex<HashMap<String, oneshot::Sender<Infallible>>>>);
 
 /// A place among the streams. It is lost to the next stream of the same node.
 struct Place {
     streams: Streams,
     instance: String,
-    /// Ends when another stream has taken the place.
-    replaced: watch::Receiver<()>,
+    /// Nothing is sent: it ends when another stream has taken the place.
+    replaced: oneshot::Receiver<Infallible>,
 }
 
 /// How many more messages a node may send.
@@ -96,7 +98,7 @@ enum Next {
 
 impl Streams {
     fn take(&self, instance: &str) -> Place {
-        let (held, replaced) = watch::channel(());
+        let (held, replaced) = oneshot::channel();
         // The sender of before is dropped, which its stream sees.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(instance.to_owned(), held);
         Place { streams: self.clone(), instance: instance.to_owned(), replaced }
@@ -107,7 +109,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut streams = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Of a place that was lost the sender is gone, and the one that stands there is another's.
-        if self.replaced.has_changed().is_ok() {
+        if self.replaced.try_recv() == Err(TryRecvError::Empty) {
             streams.remove(&self.instance);
         }
     }
@@ -186,7 +188,7 @@ impl<S: Sources> Conversation<S> {
         }
         let event = tokio::select! {
             biased;
-            _ = self.place.replaced.changed() => Event::Replaced,
+            _ = &mut self.place.replaced => Event::Replaced,
             _ = self.peer.ending.wait_for(|ending| *ending) => Event::Ending,
             () = sleep_until(self.due), if self.waiting.is_some() => Event::Due,
             // If nobody can say so any more, it stays as it was.
@@ -292,9 +294,9 @@ mod tests {
     #[test]
     fn a_place_is_lost_to_the_next_and_leaves_nothing_behind() {
         let streams = Streams::default();
-        let first = streams.take("i-1");
+        let mut first = streams.take("i-1");
         let second = streams.take("i-1");
-        assert!(first.replaced.has_changed().is_err(), "it was told");
+        assert_eq!(first.replaced.try_recv(), Err(TryRecvError::Closed), "it was told");
         drop(first);
         assert_eq!(streams.0.lock().unwrap().len(), 1, "the place is the second's");
         drop(second);

@@ -31,6 +31,7 @@ use crate::disruption::{
 use crate::edge::{End, Held};
 use crate::lifecycle::standing::{self, Standing};
 use crate::lifecycle::{Answers, condition};
+use crate::snapshot::Snapshot;
 use crate::state::Cluster;
 use crate::step::{Step, Write};
 
@@ -152,8 +153,8 @@ fn think<P: Provider>(
         (Supply::of(desk, &cluster, now), foreign::<P>(&cluster))
     };
     desk.memory().tell_moves(&mut manifests);
-    let snapshot = assemble(desk, manifests, now)?;
-    let mut estate = snapshot.custody.estate(&snapshot.problem);
+    let Snapshot { problem, custody, .. } = assemble(desk, manifests, now)?;
+    let mut estate = custody.into_estate(problem);
     for (node, member) in estate.problem.nodes.iter().zip(&mut estate.members) {
         if foreign.contains(&*node.name) {
             *member = None;

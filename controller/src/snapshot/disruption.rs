@@ -51,12 +51,13 @@ pub struct Custody {
 impl Custody {
     /// With the problem that it is about, what disruption is decided from.
     pub fn estate(&self, problem: &Problem) -> Estate {
-        Estate {
-            problem: problem.clone(),
-            members: self.members.clone(),
-            policies: self.policies.clone(),
-            pod_budgets: self.pod_budgets.clone(),
-        }
+        self.clone().into_estate(problem.clone())
+    }
+
+    /// The same, of a problem that nobody else needs.
+    pub fn into_estate(self, problem: Problem) -> Estate {
+        let Self { members, policies, pod_budgets } = self;
+        Estate { problem, members, policies, pod_budgets }
     }
 }
 

@@ -1,18 +1,31 @@
 //! Who has what: objects by a value that several of them may share.
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 /// Paths of objects by key. Only ever asked for one key, so that no hash-map order shows.
 #[derive(Debug, Default)]
-pub(super) struct Index(FxHashMap<Arc<str>, BTreeSet<Arc<str>>>);
+pub(super) struct Index(FxHashMap<Arc<str>, Paths>);
+
+/// A set is a node of a tree with room for eleven: of ten thousand providers' IDs each is that of one object.
+#[derive(Debug)]
+enum Paths {
+    One(Arc<str>),
+    Many(BTreeSet<Arc<str>>),
+}
 
 impl Index {
     /// The objects with `key`, in the order of their paths.
     pub(super) fn get<'i>(&'i self, key: &str) -> impl Iterator<Item = &'i Arc<str>> + use<'i> {
-        self.0.get(key).into_iter().flatten()
+        let (one, many) = match self.0.get(key) {
+            None => (None, None),
+            Some(Paths::One(path)) => (Some(path), None),
+            Some(Paths::Many(paths)) => (None, Some(paths)),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
     }
 
     /// The object at `path` had the key `old` and has `new`.
@@ -22,14 +35,15 @@ impl Index {
         }
         if let Some(old) = old
             && let Some(paths) = self.0.get_mut(old)
+            && !paths.remove(path)
         {
-            paths.remove(path);
-            if paths.is_empty() {
-                self.0.remove(old);
-            }
+            self.0.remove(old);
         }
         if let Some(new) = new {
-            self.0.entry(Arc::clone(new)).or_default().insert(Arc::clone(path));
+            match self.0.entry(Arc::clone(new)) {
+                Entry::Vacant(vacant) => drop(vacant.insert(Paths::One(Arc::clone(path)))),
+                Entry::Occupied(occupied) => occupied.into_mut().insert(path),
+            }
         }
     }
 
@@ -37,5 +51,53 @@ impl Index {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+impl Paths {
+    fn insert(&mut self, path: &Arc<str>) {
+        match self {
+            Self::One(only) if only == path => {}
+            Self::One(only) => *self = Self::Many([Arc::clone(only), Arc::clone(path)].into()),
+            Self::Many(paths) => drop(paths.insert(Arc::clone(path))),
+        }
+    }
+
+    /// Takes a path out. Whether any are left.
+    fn remove(&mut self, path: &str) -> bool {
+        match self {
+            Self::One(only) => **only != *path,
+            Self::Many(paths) => {
+                paths.remove(path);
+                !paths.is_empty()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_came_and_went_the_paths_of_a_key_are_those_that_have_it() {
+        let name = |text: &str| Arc::<str>::from(text);
+        let (one, other) = (name("one"), name("other"));
+        let mut index = Index::default();
+        let mut shift = |old: Option<&Arc<str>>, new: Option<&Arc<str>>, path: &str| {
+            index.shift(old, new, &name(path));
+            let of = |key: &str| index.get(key).map(|path| &**path).collect::<Vec<_>>().join(" ");
+            (of("one"), of("other"), index.len())
+        };
+        let are = |one: &str, other: &str, keys| (one.to_owned(), other.to_owned(), keys);
+        assert_eq!(shift(None, Some(&one), "b"), are("b", "", 1));
+        assert_eq!(shift(None, Some(&one), "b"), are("b", "", 1), "twice is once");
+        assert_eq!(shift(None, Some(&one), "a"), are("a b", "", 1));
+        assert_eq!(shift(Some(&one), Some(&other), "b"), are("a", "b", 2));
+        assert_eq!(shift(Some(&one), None, "c"), are("a", "b", 2), "it was not there");
+        assert_eq!(shift(Some(&other), None, "c"), are("a", "b", 2), "nor there");
+        assert_eq!(shift(Some(&one), Some(&other), "a"), are("", "a b", 1));
+        assert_eq!(shift(Some(&other), None, "a"), are("", "b", 1));
+        assert_eq!(shift(Some(&other), None, "b"), are("", "", 0));
     }
 }

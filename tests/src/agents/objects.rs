@@ -32,6 +32,8 @@ pub struct Place {
     pub pool: String,
     /// Their EC2NodeClass.
     pub class: String,
+    /// Which authorities their user data have them believe, as a NodeClaim says it.
+    pub pins: String,
 }
 
 /// Has every machine launched, registered and initialized, with a Node whose kubelet is not ready yet: nobody has enrolled.
@@ -103,6 +105,7 @@ fn claim(place: &Place, machine: &Machine) -> Value {
             "annotations": {
                 annotations::AGENT: annotations::AGENT_EXPECTED,
                 annotations::AGENT_SECRET: SecretHash::of(LAUNCH_SECRET).to_string(),
+                annotations::AGENT_PINS: place.pins,
                 annotations::LAUNCH_ATTEMPT: "1",
                 annotations::INSTANCE_TAGGED: "true",
                 annotations::CLUSTER_NAME_TAGGED: "true",

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
+use muster_link::Pins;
 use muster_proto::health::HealthListRequest;
 use muster_proto::health::health_check_response::ServingStatus;
 use muster_proto::health::health_client::HealthClient;
@@ -51,7 +52,7 @@ impl Ground {
         let ec2 = Arc::new(Shared::ec2().await.unwrap_or_else(|error| panic!("{error}")));
         let authority = Authority::create(world.folder().join("identity")).unwrap();
         let claims = Claims::follow(&plane.cluster().client());
-        let ports = [free_port(), free_port()];
+        let ports = free_ports();
         let mut ground = Self { machines: Vec::new(), claims, plane, ec2, authority, ports, world };
         ground.define().await;
         let subnets = ground.know_cluster().await;
@@ -61,7 +62,12 @@ impl Ground {
         let image = ground.image().await;
         drop(before);
         ground.machines = machines(count, &image);
-        let place = Place { cluster: CLUSTER.to_owned(), pool: "general".to_owned(), class: "default".to_owned() };
+        let place = Place {
+            cluster: CLUSTER.to_owned(),
+            pool: "general".to_owned(),
+            class: "default".to_owned(),
+            pins: Pins::of_pem(&ground.believed().await).unwrap().to_string(),
+        };
         create(&ground.client(), &ground.ec2, &place, &ground.machines).await.unwrap();
         ground
     }
@@ -117,10 +123,15 @@ impl Ground {
     pub(crate) async fn agents(&self) -> Agents {
         let evidence = evidence(&self.machines, &self.ec2, &self.authority, ROLE).unwrap();
         let all = self.machines.iter().cloned().zip(evidence).collect();
+        let authority = self.believed().await;
+        Agents::new(all, &self.world.folder().join("agents"), &self.address(), &authority).unwrap()
+    }
+
+    /// The certificates of the authorities that the controller has nodes believe.
+    async fn believed(&self) -> String {
         let secrets: Api<Secret> = Api::namespaced(self.client(), "kube-system");
         let kept = secrets.get("muster-agents").await.unwrap().data.unwrap();
-        let authority = String::from_utf8(kept["ca.crt"].0.clone()).unwrap();
-        Agents::new(all, &self.world.folder().join("agents"), &self.address(), &authority).unwrap()
+        String::from_utf8(kept["ca.crt"].0.clone()).unwrap()
     }
 
     async fn define(&self) {
@@ -179,9 +190,16 @@ fn is_true(object: &DynamicObject, kind: &str) -> bool {
     conditions.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == "True")
 }
 
-/// Free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind(("::", 0)).unwrap().local_addr().unwrap().port()
+/// Free a moment ago, and below those that the kernel gives to connections for their own end: agents have ten thousand of them, and
+/// keep on asking while the controller that they are connected to is started again.
+fn free_ports() -> [u16; 2] {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let first: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
+    let is_free = |port: &u16| TcpListener::bind(("::", *port)).is_ok();
+    // Other tests that begin just now look elsewhere: their process has another number, as a rule the next one.
+    let begin = 1024 + u16::try_from(std::process::id() * 64 % u32::from(first - 1024)).unwrap();
+    let mut free = (begin..first).chain(1024..begin).filter(is_free);
+    [free.next().unwrap(), free.next().unwrap()]
 }
 
 fn class(subnets: &[String]) -> Value {

@@ -180,8 +180,8 @@ impl Cloud for Ec2Cloud {
 
     async fn list(&self) -> Result<Vec<Instance>, CloudError> {
         let cluster = self.0.cluster();
-        let found = instances::find(&self.0.aws, &self.0.caller, instances::of_cluster(&cluster.name)).await?;
-        let mut all: Vec<Instance> = found.iter().map(instances::instance).collect();
+        let filters = instances::of_cluster(&cluster.name);
+        let mut all = instances::find(&self.0.aws, &self.0.caller, filters, |one| instances::instance(&one)).await?;
         // A list may have an instance on two pages if it changes meanwhile.
         all.sort_by(|a, b| (a.launched_at, &a.provider_id).cmp(&(b.launched_at, &b.provider_id)));
         all.dedup_by(|a, b| a.provider_id == b.provider_id);
@@ -378,9 +378,9 @@ impl Inner {
         plan: &Plan,
     ) -> Result<Launched, LaunchError> {
         let token = &request.token;
-        let found = instances::find(&self.aws, &self.caller, instances::of_token(token)).await;
-        let found = found.map_err(LaunchError::of_request)?;
-        let mut found: Vec<Instance> = found.iter().map(instances::instance).collect();
+        let filters = instances::of_token(token);
+        let found = instances::find(&self.aws, &self.caller, filters, |one| instances::instance(&one)).await;
+        let mut found = found.map_err(LaunchError::of_request)?;
         found.sort_by(|a, b| (a.state, &a.provider_id).cmp(&(b.state, &b.provider_id)));
         if let Some(mut instance) = found.into_iter().next() {
             lock(&self.reused).remove(token);

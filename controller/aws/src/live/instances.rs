@@ -45,10 +45,10 @@ impl Work for Describe {
     async fn ask(&self, about: Vec<String>) -> BTreeMap<String, Result<Self::Answer, CloudError>> {
         // By filter, not by id: a call that names one unknown id fails for all.
         let filter = Filter::builder().name("instance-id").set_values(Some(about.clone())).build();
-        match find(&self.aws, &self.caller, vec![filter]).await {
+        match find(&self.aws, &self.caller, vec![filter], Box::new).await {
             Ok(found) => {
                 let mut by_id: BTreeMap<String, Box<Described>> =
-                    found.into_iter().filter_map(|one| Some((one.instance_id()?.to_owned(), Box::new(one)))).collect();
+                    found.into_iter().filter_map(|one| Some((one.instance_id()?.to_owned(), one))).collect();
                 about.into_iter().map(|id| (id.clone(), Ok(by_id.remove(&id)))).collect()
             }
             Err(error) => about.into_iter().map(|id| (id, Err(error.clone()))).collect(),
@@ -103,12 +103,14 @@ impl Terminate {
     }
 }
 
-/// Every instance that the filters select.
-pub(super) async fn find(
+/// What `of` makes of every instance that the filters select. A description takes kilobytes, and a cluster has thousands: no more of
+/// them than a page has are there at once.
+pub(super) async fn find<T>(
     aws: &Connection,
     caller: &Caller,
     filters: Vec<Filter>,
-) -> Result<Vec<Described>, CloudError> {
+    of: impl Fn(Described) -> T,
+) -> Result<Vec<T>, CloudError> {
     let mut found = Vec::new();
     let mut token: Option<String> = None;
     loop {
@@ -123,8 +125,9 @@ pub(super) async fn find(
             })
             .await
             .map_err(|failure| failure.into_error("instances"))?;
-        found.extend(page.reservations().iter().flat_map(|reservation| reservation.instances()).cloned());
         token = page.next_token().filter(|token| !token.is_empty()).map(str::to_owned);
+        let reservations = page.reservations.into_iter().flatten();
+        found.extend(reservations.flat_map(|reservation| reservation.instances.into_iter().flatten()).map(&of));
         if token.is_none() {
             return Ok(found);
         }

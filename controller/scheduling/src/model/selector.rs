@@ -2,33 +2,42 @@
 
 use std::sync::Arc;
 
-/// Labels, sorted by key.
+/// Labels, sorted by key. A clone shares them until one of the two is changed: thousands of nodes are copied for a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Labels(Vec<(Arc<str>, Arc<str>)>);
+pub struct Labels(Option<Arc<Vec<Label>>>);
+
+/// Labels are sorted by key; without any, there is no list.
+type Label = (Arc<str>, Arc<str>);
 
 impl Labels {
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&Arc<str>> {
-        self.0.binary_search_by(|(other, _)| (**other).cmp(key)).ok().map(|at| &self.0[at].1)
+        let all = self.all();
+        all.binary_search_by(|(other, _)| (**other).cmp(key)).ok().map(|at| &all[at].1)
     }
 
     /// Sets `key` to `value`.
     pub fn set(&mut self, key: impl Into<Arc<str>>, value: impl Into<Arc<str>>) {
         let (key, value) = (key.into(), value.into());
-        match self.0.binary_search_by(|(other, _)| other.cmp(&key)) {
-            Ok(at) => self.0[at].1 = value,
-            Err(at) => self.0.insert(at, (key, value)),
+        let all = Arc::make_mut(self.0.get_or_insert_default());
+        match all.binary_search_by(|(other, _)| other.cmp(&key)) {
+            Ok(at) => all[at].1 = value,
+            Err(at) => all.insert(at, (key, value)),
         }
     }
 
     /// All of them, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
-        self.0.iter().map(|(key, value)| (key, value))
+        self.all().iter().map(|(key, value)| (key, value))
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
+    }
+
+    fn all(&self) -> &[Label] {
+        self.0.as_ref().map_or(&[], |all| all)
     }
 }
 
@@ -37,6 +46,10 @@ impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
         let mut labels = Self::default();
         for (key, value) in entries {
             labels.set(key, value);
+        }
+        // What is read once stands for hours.
+        if let Some(all) = labels.0.as_mut().and_then(Arc::get_mut) {
+            all.shrink_to_fit();
         }
         labels
     }

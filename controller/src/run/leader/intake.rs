@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use muster_api::NodeClassReference;
 use muster_cloud::after;
 
 use super::{Item, Leader};
 use crate::pools;
 use crate::run::provider::Provider;
 use crate::run::{disruption, look, now};
-use crate::state::{Changed, Kind};
+use crate::state::{Changed, Cluster, Kind};
 
 /// A crowd of nodes and pods is told of together: so long is waited for others, and as much longer for every
 /// thousand pods that wait, since all of them are looked at again then.
@@ -49,31 +51,15 @@ impl<P: Provider> Leader<P> {
     pub(super) fn take_in(&mut self, changed: &Changed) {
         let now = now();
         self.rhythm.stir();
-        // Nodes that come and go change what a pool counts: all of them are counted again for that, once in a while.
-        let is_own_news = changed.kinds.contains(Kind::NodePool);
-        for pool in &changed.pools {
-            let moment = if is_own_news { now } else { after(now, pools::EVERY) };
-            self.agenda.want(Item::Pool(pool.to_string()), moment);
-        }
-        for (kind, class) in &changed.classes {
-            if kind.name() == P::CLASS {
-                self.agenda.want(Item::Class(class.to_string()), now);
-            }
-        }
         let cluster = self.desk.picture.glance();
+        for (item, moment) in of_pools_and_classes(changed, &cluster, P::CLASS, now) {
+            self.agenda.want(item, moment);
+        }
         let is_of_pods = changed.kinds.is_only(Kind::Pod);
         for name in &changed.claims {
             let stays = cluster.claim(name).is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
             let moment = if is_of_pods && stays { after(now, CROWD) } else { now };
             self.agenda.want(Item::Claim(name.to_string()), moment);
-        }
-        // A pool is as ready as its class.
-        for pool in cluster.pools() {
-            let reference = &pool.spec.template.spec.node_class_ref;
-            let is_its = |(kind, name): &(Kind, Arc<str>)| kind.name() == reference.kind && **name == *reference.name;
-            if reference.kind == P::CLASS && changed.classes.iter().any(is_its) {
-                self.agenda.want(Item::Pool(pool.metadata.name.clone().unwrap_or_default()), now);
-            }
         }
         for item in changed.claims.iter().flat_map(|claim| disruption::concern(&cluster, claim)) {
             self.commands.want(item, now);
@@ -143,7 +129,107 @@ impl<P: Provider> Leader<P> {
     }
 }
 
+/// Which pools and classes are to be looked at, and when. Each look goes through all their claims: what has happened to one of ten
+/// thousand, or to its Node, changes what is counted, and is taken in once in a while.
+fn of_pools_and_classes(
+    changed: &Changed,
+    cluster: &Cluster,
+    class_kind: &str,
+    now: Timestamp,
+) -> Vec<(Item, Timestamp)> {
+    let later = after(now, pools::EVERY);
+    let mut items = Vec::new();
+    let is_own_news = changed.kinds.contains(Kind::NodePool);
+    items
+        .extend(changed.pools.iter().map(|pool| (Item::Pool(pool.to_string()), if is_own_news { now } else { later })));
+    for (kind, name) in changed.classes.iter().filter(|(kind, _)| kind.name() == class_kind) {
+        let is_its = |reference: &NodeClassReference| reference.kind == class_kind && reference.name == **name;
+        let live = cluster.classes().find(|live| is_its(&live.reference));
+        // One that goes waits for its last claim.
+        let is_going = live.is_some_and(|live| live.meta.deletion_timestamp.is_some());
+        let is_own_news = changed.kinds.contains(*kind);
+        items.push((Item::Class(name.to_string()), if is_own_news || is_going { now } else { later }));
+        if is_own_news {
+            // A pool is as ready as its class.
+            let pools = cluster.pools().filter(|pool| is_its(&pool.spec.template.spec.node_class_ref));
+            items.extend(pools.map(|pool| (Item::Pool(pool.metadata.name.clone().unwrap_or_default()), now)));
+        }
+    }
+    items
+}
+
 /// How long to wait for others, of so many pods that have no node.
 fn gather(crowd: usize) -> Duration {
     GATHER * u32::try_from(1 + crowd / 1000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const KIND: &str = "EC2NodeClass";
+
+    fn class(spec: &Value, deleted_at: Option<&str>) -> String {
+        json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": KIND,
+            "metadata": {"name": "default", "deletionTimestamp": deleted_at, "finalizers": ["karpenter.k8s.aws/termination"]},
+            "spec": spec,
+        })
+        .to_string()
+    }
+
+    fn reference() -> Value {
+        json!({"group": "karpenter.k8s.aws", "kind": KIND, "name": "default"})
+    }
+
+    fn pool(name: &str) -> String {
+        let spec = json!({"template": {"spec": {"nodeClassRef": reference(), "requirements": []}}});
+        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec})
+            .to_string()
+    }
+
+    fn claim(name: &str, finalizers: &[&str]) -> String {
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "general"}, "finalizers": finalizers},
+            "spec": {"nodeClassRef": reference(), "requirements": []},
+        })
+        .to_string()
+    }
+
+    fn of(name: &str, is_pool: bool, seconds: i64) -> (Item, Timestamp) {
+        let item = if is_pool { Item::Pool(name.to_owned()) } else { Item::Class(name.to_owned()) };
+        (item, Timestamp::from_second(seconds).unwrap())
+    }
+
+    #[test]
+    fn news_of_a_claim_are_taken_in_once_in_a_while_and_those_of_a_pool_and_a_class_at_once() {
+        let mut cluster = Cluster::default();
+        let now = Timestamp::from_second(100).unwrap();
+        let asked = |changed: &Changed, cluster: &Cluster| {
+            assert!(!changed.is_empty(), "nothing has changed");
+            of_pools_and_classes(changed, cluster, KIND, now)
+        };
+        let (own, other) = (json!({"role": "nodes"}), json!({"role": "others"}));
+        cluster.apply(Kind::Ec2NodeClass, &class(&own, None));
+        let changed = cluster.apply(Kind::NodePool, &pool("general"));
+        assert_eq!(asked(&changed, &cluster), [of("general", true, 100)]);
+        cluster.apply(Kind::NodePool, &pool("other"));
+
+        for finalizers in [&[][..], &["karpenter.sh/termination"]] {
+            let changed = cluster.apply(Kind::NodeClaim, &claim("a", finalizers));
+            assert_eq!(asked(&changed, &cluster), [of("general", true, 105), of("default", false, 105)]);
+        }
+        let changed = cluster.apply(Kind::Ec2NodeClass, &class(&other, None));
+        let at_once = [of("default", false, 100), of("general", true, 100), of("other", true, 100)];
+        assert_eq!(asked(&changed, &cluster), at_once);
+
+        cluster.apply(Kind::Ec2NodeClass, &class(&other, Some("2026-01-01T00:00:00Z")));
+        let changed = cluster.remove(Kind::NodeClaim, "a");
+        let last = [of("general", true, 105), of("default", false, 100)];
+        assert_eq!(asked(&changed, &cluster), last, "a class that goes waits for it");
+        assert_eq!(of_pools_and_classes(&changed, &cluster, "KWOKNodeClass", now), [of("general", true, 105)]);
+    }
 }
