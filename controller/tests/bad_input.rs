@@ -68,6 +68,8 @@ fn manifests() {
         ("a version to come", pool("karpenter.sh/v1\n", "karpenter.sh/v2\n")),
         ("a negative quantity", POD.replace("cpu: 1", "cpu: -1")),
         ("no quantity", POD.replace("cpu: 1", "cpu: 1Gb")),
+        ("a quantity beyond all measure", POD.replace("cpu: 1", "cpu: 9e30")),
+        ("a limit beyond all measure", format!("{POOL}  limits: {{memory: 16Ei}}\n")),
         ("no containers", "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}".to_owned()),
         ("too many replicas", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: w}, spec: {replicas: 2147483647, template: {spec: {containers: [{name: c}]}}}}".to_owned()),
         ("too many static nodes", pool("spec:\n  template", "spec:\n  replicas: 1000000\n  template")),
@@ -172,11 +174,13 @@ fn options() {
     let mut all = String::new();
     std::fs::write(folder.path().join("refused.txt"), "# last hour\nm7g.large/us-east-1a/spot\nm7g.large/spot/x\n")
         .unwrap();
-    let cases: [(&str, &[&str]); 12] = [
+    let cases: [(&str, &[&str]); 14] = [
         ("a region", &["plan", "-f", "pool.yaml", "--region", "mars-1"]),
         ("a zone for a region", &["plan", "-f", "pool.yaml", "--region", "eu-west-1a"]),
         ("a gate", &["plan", "-f", "pool.yaml", "--feature-gates", "ReservedCapacity=maybe"]),
         ("a class that is not there", &["types", "-f", "pool.yaml"]),
+        ("a pattern of no name", &["types", "--name", "m7g.*", "--name", "["]),
+        ("an empty pattern", &["types", "--name", ""]),
         ("a node that is not there", &["explain", "node", "zz", "-f", "pool.yaml"]),
         ("a price of moves", &["disrupt", "-f", "pool.yaml", "--move-price", "cheap"]),
         ("a price of moves below zero", &["disrupt", "-f", "pool.yaml", "--move-price=-1"]),
@@ -190,6 +194,34 @@ fn options() {
         refuse(&mut all, name, arguments, folder.path(), b"");
     }
     insta::assert_snapshot!(all);
+}
+
+#[test]
+fn conversions() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |version: &str, kind: &str| format!("{{apiVersion: {version}, kind: {kind}, metadata: {{name: x}}}}\n");
+    let cases = [
+        ("a kind that there never was", of("karpenter.sh/v1alpha5", "Provisoner")),
+        ("a kind of another group", of("karpenter.k8s.aws/v1beta1", "NodeOverlayClass")),
+        ("a version that there never was", of("karpenter.sh/v1beta2", "NodePool")),
+        ("an earlier name in a later version", of("karpenter.sh/v1beta1", "Provisioner")),
+        ("the second document", format!("{POOL}---\n{}", of("karpenter.k8s.aws/v1alpha5", "AWSNodeTemplate"))),
+        ("no kind", "{apiVersion: v1, metadata: {name: x}}\n".to_owned()),
+        ("a scalar", "hello".to_owned()),
+    ];
+    let mut all = String::new();
+    for (name, text) in cases {
+        refuse(&mut all, name, &["convert", "-f", "-"], folder.path(), text.as_bytes());
+    }
+    insta::assert_snapshot!(all);
+    let known =
+        [POD.to_owned(), POOL.to_owned(), of("v1", "ConfigMap"), of("v1", "ConfigMap"), of("a.example/v1", "B")];
+    let output = muster(&["convert", "-f", "-"], folder.path(), known.join("\n---\n").as_bytes());
+    assert_eq!(output.status.code(), Some(0));
+    let notes =
+        "note: did not convert 1 object of kind B.a.example\nnote: did not convert 2 objects of kind ConfigMap\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), notes);
+    assert_eq!(String::from_utf8(output.stdout).unwrap().matches("kind: ").count(), 6, "five and a class reference");
 }
 
 #[test]

@@ -101,6 +101,14 @@ struct Place {
     turn: Timestamp,
 }
 
+// === impl Place ===
+
+impl Place {
+    fn is_held(&self, now: Timestamp) -> bool {
+        now < after(self.turn, LATE)
+    }
+}
+
 // === impl Budgets ===
 
 impl Budgets {
@@ -111,7 +119,7 @@ impl Budgets {
     /// keeps their place in the line until then, however often they ask.
     pub fn take(&mut self, family: Family, who: Option<&str>, now: Timestamp) -> Result<Duration, Duration> {
         let budget = self.of(family, now);
-        budget.line.retain(|place| now < after(place.turn, LATE));
+        budget.line.retain(|place| place.is_held(now));
         let place = who.and_then(|who| budget.line.iter().position(|place| place.who == who));
         let ahead = place.unwrap_or(budget.line.len());
         let wait = budget.wait(ahead);
@@ -129,6 +137,20 @@ impl Budgets {
             None => budget.line.extend(who.map(|who| Place { who: who.to_owned(), turn })),
         }
         Err(wait)
+    }
+
+    /// Only who `stays` keeps a place in the line: nobody waits behind those who have gone.
+    pub fn keep(&mut self, family: Family, stays: impl Fn(&str) -> bool) {
+        if let Some(budget) = self.0.get_mut(&family) {
+            budget.line.retain(|place| stays(&place.who));
+        }
+    }
+
+    /// How many have a place in the line.
+    #[must_use]
+    pub fn waiting(&self, family: Family, now: Timestamp) -> usize {
+        let line = self.0.get(&family).into_iter().flat_map(|budget| &budget.line);
+        line.filter(|place| place.is_held(now)).count()
     }
 
     /// AWS has refused a call for its rate, which was sent at that moment.
@@ -217,6 +239,22 @@ mod tests {
         (55..1000).for_each(|who| assert!(!ask(&who.to_string(), 0)));
         assert!(!ask("new", 60), "50 tokens and 945 ahead");
         assert!(ask("new", 310));
+    }
+
+    #[test]
+    fn nobody_waits_behind_those_who_have_gone() {
+        let (mut budgets, family) = (Budgets::default(), Family::CreateFleet);
+        let ask =
+            |budgets: &mut Budgets, who: &str| budgets.take(family, Some(who), at(0)).map_err(|it| it.as_millis());
+        (0..55).for_each(|who| assert!(ask(&mut budgets, &who.to_string()).is_ok()));
+        (55..1000).for_each(|who| assert!(ask(&mut budgets, &who.to_string()).is_err()));
+        assert_eq!((budgets.waiting(family, at(0)), ask(&mut budgets, "999")), (945, Err(190_000)));
+        budgets.keep(family, |who| who == "998" || who == "999");
+        assert_eq!(budgets.waiting(family, at(0)), 2);
+        assert_eq!((ask(&mut budgets, "999"), ask(&mut budgets, "new")), (Err(1400), Err(1600)));
+        // They stay for a minute after their turn.
+        assert_eq!((budgets.waiting(family, at(61_000)), budgets.waiting(family, at(251_000))), (3, 0));
+        assert_eq!(budgets.waiting(Family::CreateTags, at(0)), 0);
     }
 
     #[test]

@@ -3,14 +3,16 @@
 //! ```text
 //!   EC2's facts, the class ──► computed ──► Bounds
 //!                                 │            │
-//!   Node: capacity, allocatable ──┼──► Said ──► judge ─┬─ believed ──► the least of it ─┐
-//!                                 │                    └─ doubted ───► told once        │
-//!                                 └──► InstanceType ◄────────── apply ◄─────────────────┘
+//!   Node: capacity, allocatable ──┼──► Said ──► judge ─┬─ believed ──► the least of it, of two instances if it is ─┐
+//!                                 │                    │               less than was computed                     │
+//!                                 │                    └─ doubted ───► told once                                   │
+//!                                 └──► InstanceType ◄────────── apply ◄────────────────────────────────────────────┘
 //! ```
 //!
 //! A Node's status is written by its kubelet, so a machine that is not ours any more writes what it likes there. What it says of itself
 //! decides what is bought next, and is believed within [`Bounds`] only: not more than somebody else says that the machine has, and
-//! not so little that it could cost more than twice the nodes.
+//! not so little that it could cost more than twice the nodes. And what is less than was computed makes all others of its type smaller,
+//! so it counts when two instances say so.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -81,6 +83,7 @@ struct Bound {
     /// The largest capacity.
     most: i64,
     least: Room,
+    computed: Room,
 }
 
 /// What has been learned. It is a function of what was heard, in any order, as long as there are not too many builds.
@@ -96,9 +99,21 @@ pub struct Learned {
 #[derive(Debug, Clone)]
 struct Known {
     bounds: Bounds,
-    rooms: BTreeMap<Resource, Room>,
+    heard: BTreeMap<Resource, Heard>,
     doubted: BTreeSet<(Resource, Doubt)>,
 }
+
+/// What instances have said of a resource, as far as it is believed.
+#[derive(Debug, Clone, Default)]
+struct Heard {
+    capacity: Least,
+    allocatable: Least,
+}
+
+/// Of what each instance has said at least of one figure, the two least, and whose they are. It does not grow with instances, and does
+/// not depend on the order in which they are heard.
+#[derive(Debug, Clone, Default)]
+struct Least([Option<(i64, Arc<str>)>; 2]);
 
 // === impl Doubt ===
 
@@ -131,15 +146,17 @@ impl Bounds {
                 Resource::Memory => i64::try_from(facts.memory_mib).unwrap_or(i64::MAX).saturating_mul(MIB),
                 _ => capacity,
             };
-            let least = Room { capacity: capacity / LEAST_PART, allocatable: allocatable.get(&resource) / LEAST_PART };
-            Bound { resource, most, least }
+            let computed = Room { capacity, allocatable: allocatable.get(&resource) };
+            let part = |amount: i64| amount / LEAST_PART;
+            let least = Room { capacity: part(computed.capacity), allocatable: part(computed.allocatable) };
+            Bound { resource, most, least, computed }
         };
         Self(RESOURCES.into_iter().map(bound).collect())
     }
 
     /// Which of it is believed, resource by resource. What the Node does not say is not there.
     pub fn judge(&self, said: &Said) -> impl Iterator<Item = (&Resource, Result<Room, Doubt>)> {
-        self.0.iter().filter_map(|Bound { resource, most, least }| {
+        self.0.iter().filter_map(|Bound { resource, most, least, computed: _ }| {
             let is_said = said.capacity.contains(resource) && said.allocatable.contains(resource);
             let room = is_said
                 .then(|| Room { capacity: said.capacity.get(resource), allocatable: said.allocatable.get(resource) })?;
@@ -155,6 +172,10 @@ impl Bounds {
             Some((resource, judged))
         })
     }
+
+    fn computed(&self, resource: &Resource) -> Option<Room> {
+        self.0.iter().find(|bound| bound.resource == *resource).map(|bound| bound.computed)
+    }
 }
 
 // === impl Room ===
@@ -166,48 +187,88 @@ impl Room {
         let whole = |amount: i64| amount - amount % unit;
         Self { capacity: whole(self.capacity), allocatable: whole(self.allocatable) }
     }
+}
 
-    fn least(self, other: Self) -> Self {
-        Self { capacity: self.capacity.min(other.capacity), allocatable: self.allocatable.min(other.allocatable) }
+// === impl Least ===
+
+impl Least {
+    fn add(&mut self, amount: i64, instance: &Arc<str>) {
+        let Self([first, second]) = self;
+        let said = |one: &Option<(i64, Arc<str>)>| one.as_ref().map_or(i64::MAX, |(amount, _)| *amount);
+        let is_its = |one: &Option<(i64, Arc<str>)>| one.as_ref().is_some_and(|(_, of)| of == instance);
+        let new = Some((amount, Arc::clone(instance)));
+        if is_its(first) {
+            if amount < said(first) {
+                *first = new;
+            }
+        } else if amount < said(first) {
+            *second = std::mem::replace(first, new);
+        } else if amount < said(second) {
+            *second = new;
+        }
+    }
+
+    /// What counts instead of what was `computed`: the least; but what is less than that from two instances only, and from one alone it
+    /// is no reason to believe anybody who says more.
+    fn counts(&self, computed: i64) -> i64 {
+        let said = |at: usize| self.0[at].as_ref().map_or(i64::MAX, |(amount, _)| *amount);
+        said(0).max(computed.min(said(1)))
+    }
+}
+
+// === impl Known ===
+
+impl Known {
+    /// What counts of a resource, if anything has been heard of it.
+    fn room(&self, resource: &Resource) -> Option<Room> {
+        let (Heard { capacity, allocatable }, computed) = (self.heard.get(resource)?, self.bounds.computed(resource)?);
+        Some(Room {
+            capacity: capacity.counts(computed.capacity),
+            allocatable: allocatable.counts(computed.allocatable),
+        })
     }
 }
 
 // === impl Learned ===
 
 impl Learned {
-    /// Takes in what a Node says. `bounds` are those of its type and build, asked for when nobody has spoken of them before; none if
+    /// Takes in what the Node of an instance says. `bounds` are those of its type and build, asked for when nobody has spoken of them before; none if
     /// there is no such type. Gives what is doubted and was not doubted before.
     ///
     /// Of several Nodes the least counts, so that the order in which they are heard does not matter, and what fits was seen to fit on
-    /// each of them.
+    /// each of them. Of what is less than was computed it is the least but one: two say that there is no more.
     pub fn hear(
         &mut self,
         build: &Build,
         instance_type: &str,
+        instance: &str,
         said: &Said,
         bounds: impl FnOnce() -> Option<Bounds>,
     ) -> Vec<(Resource, Doubt)> {
         if !self.by_build.get(build).is_some_and(|types| types.contains_key(instance_type)) {
             let Some(bounds) = bounds() else { return Vec::new() };
-            let known = Known { bounds, rooms: BTreeMap::new(), doubted: BTreeSet::new() };
+            let known = Known { bounds, heard: BTreeMap::new(), doubted: BTreeSet::new() };
             self.add(build, instance_type.into(), known);
         }
         let known = self.by_build.get_mut(build).and_then(|types| types.get_mut(instance_type));
-        let Some(Known { bounds, rooms, doubted }) = known else { return Vec::new() };
-        let mut news = Vec::new();
-        for (resource, judged) in bounds.judge(said) {
+        let Some(known) = known else { return Vec::new() };
+        let judged: Vec<(Resource, Result<Room, Doubt>)> =
+            known.bounds.judge(said).map(|(resource, judged)| (resource.clone(), judged)).collect();
+        let (instance, mut news) = (Arc::from(instance), Vec::new());
+        for (resource, judged) in judged {
             match judged {
                 Ok(room) => {
-                    let before = rooms.get(resource).copied();
-                    let least = before.map_or(room, |before| before.least(room));
-                    if before != Some(least) {
-                        rooms.insert(resource.clone(), least);
+                    let before = known.room(&resource);
+                    let heard = known.heard.entry(resource.clone()).or_default();
+                    heard.capacity.add(room.capacity, &instance);
+                    heard.allocatable.add(room.allocatable, &instance);
+                    if known.room(&resource) != before {
                         self.edition += 1;
                     }
                 }
                 Err(doubt) => {
-                    if doubted.insert((resource.clone(), doubt)) {
-                        news.push((resource.clone(), doubt));
+                    if known.doubted.insert((resource.clone(), doubt)) {
+                        news.push((resource, doubt));
                     }
                 }
             }
@@ -230,8 +291,9 @@ impl Learned {
 
     /// Has a type that was computed for `build` have what its Nodes have said.
     pub fn apply(&self, build: &Build, computed: &mut InstanceType) {
-        let known = self.by_build.get(build).and_then(|types| types.get(&computed.name));
-        for (resource, room) in known.into_iter().flat_map(|known| &known.rooms) {
+        let Some(known) = self.by_build.get(build).and_then(|types| types.get(&computed.name)) else { return };
+        for resource in known.heard.keys() {
+            let Some(room) = known.room(resource) else { continue };
             computed.capacity.set(resource.clone(), room.capacity);
             computed.overhead.set(resource.clone(), room.capacity - room.allocatable);
         }
@@ -246,7 +308,7 @@ impl Learned {
     /// Of how many pairs of type and build something was learned.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.by_build.values().flat_map(BTreeMap::values).filter(|known| !known.rooms.is_empty()).count()
+        self.by_build.values().flat_map(BTreeMap::values).filter(|known| !known.heard.is_empty()).count()
     }
 }
 

@@ -87,6 +87,9 @@ pub enum Unanswered {
 
 /// Who knows operators, and what they ask for.
 pub trait Operators: Send + Sync + 'static {
+    /// Whether a token may be one that they know, by nothing but its text. What is none costs nobody a review.
+    fn may_know(&self, token: &str) -> bool;
+
     /// Whether whoever has a token may do this to a path, as `/muster.v1.Diagnosis/ExplainPod`.
     fn review(&self, token: &str, verb: Verb, path: &str) -> impl Future<Output = Result<Access, Unavailable>> + Send;
 
@@ -184,6 +187,10 @@ impl<S: Operators> Reception<S> {
             self.refusals.count("NoToken");
             return Err(Status::unauthenticated("no token: send `authorization: Bearer TOKEN`"));
         };
+        // Before it is counted: whoever sends what is no token must not keep out those who have one.
+        if !self.sources.may_know(token) {
+            return Err(self.unknown());
+        }
         let is_few = self.rate.lock().unwrap_or_else(PoisonError::into_inner).admits(Instant::now());
         let Some(_turn) = self.reviews.try_acquire().ok().filter(|_| is_few) else {
             self.refusals.count("TooManyReviews");
@@ -196,15 +203,17 @@ impl<S: Operators> Reception<S> {
                 tracing::warn!(user, path, "an operator may not do this");
                 Err(Status::permission_denied(format!("you may not `{}` the non-resource URL `{path}`", verb.name())))
             }
-            Ok(Access::Unknown) => {
-                self.refusals.count("TokenUnknown");
-                Err(Status::unauthenticated("the token is not known, or not for the audience `muster.dev`"))
-            }
+            Ok(Access::Unknown) => Err(self.unknown()),
             Err(error) => {
                 tracing::warn!(%error, "a token cannot be looked at");
                 Err(Status::unavailable("the API server does not say whose token this is: try again"))
             }
         }
+    }
+
+    fn unknown(&self) -> Status {
+        self.refusals.count("TokenUnknown");
+        Status::unauthenticated("the token is not known, or not for the audience `muster.dev`")
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::FIELD_MANAGER;
 use super::keys::{Fault, Keys, SECRET, launch_key, make};
@@ -17,6 +17,9 @@ use crate::watch::Picture;
 
 /// Until the API server is asked again at the start: it is not there, or the Secret cannot be used.
 const RETRY: Duration = Duration::from_secs(10);
+/// How long an answer of the API server is waited for. A connection that a balancer has forgotten may never bring one, and no key would
+/// be replaced any more.
+const ANSWER: Duration = Duration::from_secs(30);
 /// Names of claims in one line of the log.
 const NAMED: usize = 5;
 
@@ -83,16 +86,18 @@ impl Keeper {
     /// The keys as they are now.
     async fn ask(&self) -> Result<Keys, Fault> {
         let now = (self.clock)();
-        if let Some(there) = self.secrets.get_opt(SECRET).await? {
+        if let Some(there) = within(self.secrets.get_opt(SECRET)).await?? {
             return Keys::read(there, now);
         }
         // Never an apply: of two replicas that come at once the second must not replace what the first has made.
-        match self.secrets.create(&parameters(), &make(now)?).await {
+        match within(self.secrets.create(&parameters(), &make(now)?)).await? {
             Ok(made) => {
                 tracing::info!(namespace = self.namespace, secret = SECRET, "keys for agents have been made");
                 Keys::read(made, now)
             }
-            Err(kube::Error::Api(status)) if status.code == 409 => Keys::read(self.secrets.get(SECRET).await?, now),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                Keys::read(within(self.secrets.get(SECRET)).await??, now)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -137,7 +142,7 @@ impl Keeper {
 
     /// Writes the Secret: the keys then; none if it is not any more what was looked at.
     async fn write(&self, wanted: &Secret) -> Result<Option<Keys>, Fault> {
-        match self.secrets.replace(SECRET, &parameters(), wanted).await {
+        match within(self.secrets.replace(SECRET, &parameters(), wanted)).await? {
             Ok(written) => Ok(Some(Keys::read(written, (self.clock)())?)),
             // Another replica was faster, or somebody has deleted it: it is looked at again.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
@@ -188,4 +193,57 @@ impl Keeper {
 
 fn parameters() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}
+
+/// What a call comes to, if it comes to anything in time.
+async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<kube::Result<T>, Fault> {
+    timeout(ANSWER, call).await.map_err(|_| Fault::Silence(ANSWER))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use tower::service_fn;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
+
+    const MISSING: &str = r#"{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}"#;
+
+    /// A keeper whose API server answers reads with the Secret, and calls with `silent` never.
+    fn keeper(silent: Method, secret: Option<Secret>) -> Keeper {
+        let service = service_fn(move |request: Request<Body>| {
+            let (is_silent, body) = (request.method() == silent, secret.as_ref().map(serde_json::to_vec));
+            async move {
+                if is_silent {
+                    std::future::pending::<()>().await;
+                }
+                match body {
+                    Some(body) => Response::builder().body(Body::from(body?)),
+                    None => Response::builder().status(404).body(Body::from(MISSING.as_bytes().to_vec())),
+                }
+                .map_err(tower::BoxError::from)
+            }
+        });
+        let client = Client::new(service, "default");
+        Keeper::new(&client, "karpenter", Picture::new(std::iter::empty()), Rotation::default(), || NOW)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_never_comes_is_not_waited_for_for_ever() {
+        let secret = make(NOW).unwrap();
+        let keys = Keys::read(secret.clone(), NOW).unwrap();
+        let reading = keeper(Method::GET, None).ask().await.err();
+        let making = keeper(Method::POST, None).ask().await.err();
+        let writing = keeper(Method::PUT, Some(secret.clone())).write(&keys.secret).await.err();
+        for fault in [reading, making, writing] {
+            assert_eq!(
+                fault.unwrap().to_string(),
+                "the Secret `muster-agents` cannot be read or written: no answer within 30 s"
+            );
+        }
+        assert!(keeper(Method::PUT, Some(secret)).ask().await.is_ok());
+    }
 }

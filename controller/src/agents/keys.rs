@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -60,6 +61,8 @@ pub(super) enum Fault {
     Missing(&'static str),
     #[error("the Secret `{SECRET}`: {0}")]
     Authority(#[from] AuthorityFault),
+    #[error("the Secret `{SECRET}` cannot be read or written: no answer within {} s", .0.as_secs())]
+    Silence(Duration),
     #[error("there are no random numbers")]
     NoRandom,
 }

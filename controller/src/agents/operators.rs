@@ -60,11 +60,12 @@ pub(super) struct Desk {
 }
 
 impl Operators for Desk {
+    /// Anybody may send anything: what cannot be for us is not asked about.
+    fn may_know(&self, token: &str) -> bool {
+        may_be_for_us(token)
+    }
+
     async fn review(&self, token: &str, verb: Verb, path: &str) -> Result<Access, Unavailable> {
-        // Anybody may send anything: what cannot be for us is not asked about.
-        if !may_be_for_us(token) {
-            return Ok(Access::Unknown);
-        }
         let silence = |_| Err(Unavailable(format!("the API server: no answer within {} s", PATIENCE.as_secs())));
         timeout(PATIENCE, self.ask(token, verb, path)).await.unwrap_or_else(silence)
     }
@@ -169,8 +170,8 @@ async fn aside(
     document.map_err(|error| Unanswered::Failed(error.to_string()))?.map_err(unanswered).map(structure)
 }
 
-/// Whether a token says that it is for us, whoever has signed it. Those of service accounts are the only ones that can be for an
-/// audience, and they are JWTs.
+/// Whether a token is a JWT that says that it is for us, whoever has signed it. Those of service accounts are the only ones that can be
+/// for an audience, and they are JWTs.
 fn may_be_for_us(token: &str) -> bool {
     #[derive(Deserialize)]
     struct Claims {
@@ -182,8 +183,11 @@ fn may_be_for_us(token: &str) -> bool {
         One(String),
         Many(Vec<String>),
     }
-    let claims = token.split('.').nth(1).and_then(|part| BASE64_URL_SAFE_NO_PAD.decode(part).ok());
-    let claims = claims.and_then(|text| serde_json::from_slice::<Claims>(&text).ok());
+    let is_some = |part: &Vec<u8>| !part.is_empty();
+    let parts = token.split('.').map(|part| BASE64_URL_SAFE_NO_PAD.decode(part).ok().filter(is_some));
+    let parts: Option<Vec<Vec<u8>>> = parts.collect();
+    let Some([_header, claims, _signature]) = parts.as_deref() else { return false };
+    let claims: Option<Claims> = serde_json::from_slice(claims).ok();
     claims.is_some_and(|claims| match claims.aud {
         Audiences::One(one) => one == AUDIENCE,
         Audiences::Many(many) => many.iter().any(|one| one == AUDIENCE),
@@ -239,8 +243,21 @@ mod tests {
         for other in [r#"{"aud":["https://kubernetes.default.svc"]}"#, r#"{"sub":"x"}"#, r#"{"aud":7}"#, "[]", ""] {
             assert!(!may_be_for_us(&token(other)), "{other}");
         }
-        for other in ["", "..", "a.%.c", "opaque"] {
-            assert!(!may_be_for_us(other), "{other}");
+        let claims = BASE64_URL_SAFE_NO_PAD.encode(r#"{"aud":"muster.dev"}"#);
+        let of = |text: &str| text.replace("CLAIMS", &claims);
+        assert!(may_be_for_us(&of("e30.CLAIMS.c2ln")));
+        for other in [
+            "",
+            "..",
+            "a.%.c",
+            "opaque",
+            ".CLAIMS.",
+            "e30.CLAIMS",
+            "e30.CLAIMS.",
+            "e30.CLAIMS.c2ln.c2ln",
+            "e30.CLAIMS.c2l+",
+        ] {
+            assert!(!may_be_for_us(&of(other)), "{other}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! `muster convert`: manifests of earlier APIs as manifests of v1.
 
+use std::collections::BTreeMap;
 use std::io::{Write, stdin};
 use std::path::PathBuf;
 
@@ -9,8 +10,8 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::output::{DataFormat, write_document, yaml};
 use super::palette::Palette;
-use crate::convert::{Conversion, Note, convert};
-use crate::manifest;
+use crate::convert::{Conversion, Note, convert, converts};
+use crate::manifest::{self, Raw};
 
 /// The document of `-o json`.
 #[derive(Serialize)]
@@ -38,7 +39,7 @@ pub(crate) fn print(
     format: DataFormat,
     stderr: Palette,
 ) -> Result<Result<(), Failure>, Failure> {
-    let objects = manifest::read_raw(files, &mut stdin().lock())?;
+    let Raw { objects, unknown } = manifest::read_raw(files, &mut stdin().lock(), converts)?;
     let Conversion { objects, mut notes, converted } = convert(objects);
     let refused = refusals(&objects);
     let is_refused = !refused.is_empty();
@@ -64,6 +65,7 @@ pub(crate) fn print(
             write_document(out, &document, DataFormat::Json)?;
         }
     }
+    say_unknown(&unknown, stderr);
     let answer =
         "v1 would refuse some of what was converted, as the notes say\n\nhint: mend the fields named, and apply then";
     Ok(if is_refused { Err(Failure::No(answer.to_owned())) } else { Ok(()) })
@@ -84,6 +86,16 @@ fn refusals(objects: &[Value]) -> Vec<Note> {
         })
     };
     objects.iter().filter_map(refusal).collect()
+}
+
+/// One line for each kind that is not known here.
+fn say_unknown(unknown: &BTreeMap<String, usize>, palette: Palette) {
+    let mut stderr = std::io::stderr().lock();
+    for (kind, count) in unknown {
+        let objects = if *count == 1 { "object" } else { "objects" };
+        // Nobody is left to tell if stderr is closed.
+        let _closed = writeln!(stderr, "{}: did not convert {count} {objects} of kind {kind}", palette.advice("note"));
+    }
 }
 
 fn say(notes: &[Note], palette: Palette) {

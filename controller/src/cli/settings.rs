@@ -16,6 +16,7 @@ use super::arguments::{
 use super::failure::Failure;
 use super::output::{DataFormat, Format};
 use super::refused::Refusals;
+use super::types::pattern;
 use crate::snapshot::FeatureGates;
 
 pub(crate) use self::iam_policy::IamPolicySettings;
@@ -274,6 +275,10 @@ impl TypesSettings {
         let cluster = ClusterSource::new(cluster);
         let catalogue = CatalogueSource::new(catalogue);
         check_stdin(&files, &catalogue)?;
+        if let Some((name, fault)) = names.iter().find_map(|name| Some((name, pattern::fault(name)?))) {
+            let hint = "`*` stands for any characters and `?` for one, as in `m7g.*`; repeat `--name` for several";
+            return Err(Failure::Usage(format!("`--name`: `{}`: {fault}\n\nhint: {hint}", name.escape_debug())));
+        }
         Ok(Self { cluster, files, node_class, catalogue, names, format: format_of(&output) })
     }
 }

@@ -1,6 +1,6 @@
 //! `muster types`: the instance types in use. The plan takes them from here too, so that both see the same ones.
 
-mod pattern;
+pub(super) mod pattern;
 mod text;
 
 use std::io::{Write, stdin};

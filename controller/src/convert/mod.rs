@@ -58,9 +58,14 @@ enum Kind {
     Claim,
 }
 
-fn kind_of(object: &Value) -> Option<Kind> {
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    Some(match (text("apiVersion"), text("kind")) {
+/// Whether there is a converter for such objects.
+#[must_use]
+pub(crate) fn converts(api_version: &str, kind: &str) -> bool {
+    kind_of(api_version, kind).is_some()
+}
+
+fn kind_of(api_version: &str, kind: &str) -> Option<Kind> {
+    Some(match (api_version, kind) {
         ("karpenter.sh/v1alpha5", "Provisioner") | ("karpenter.sh/v1beta1", "NodePool") => Kind::Pool,
         ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") | ("karpenter.k8s.aws/v1beta1", "EC2NodeClass") => {
             Kind::Class
@@ -76,7 +81,8 @@ pub fn convert(objects: Vec<Value>) -> Conversion {
     let mut conversion = Conversion::default();
     let mut settings = Vec::new();
     for object in objects {
-        let Some(kind) = kind_of(&object) else {
+        let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+        let Some(kind) = kind_of(text("apiVersion"), text("kind")) else {
             conversion.objects.push(object);
             continue;
         };

@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use muster_aws::live::{Ended, Pause, Witness};
+use muster_aws::live::{Ec2Cloud, Ended, Pause, Witness};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 /// Labels: operation and result.
@@ -18,6 +22,21 @@ pub(super) struct Calls {
     /// Operations that were refused for want of a right. Held for a few instructions.
     refused: Arc<Mutex<BTreeSet<&'static str>>>,
     other: Option<Arc<dyn Witness>>,
+}
+
+/// The launches that wait for their turn, counted when somebody asks.
+#[derive(Debug)]
+pub(super) struct Line(pub(super) Ec2Cloud);
+
+// === impl Line ===
+
+impl Collector for Line {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let help = "Launches that wait for their turn, as the rate of CreateFleet is limited";
+        let queued = i64::try_from(self.0.count_queued()).unwrap_or(i64::MAX);
+        let descriptor = encoder.encode_descriptor("muster_launches_queued", help, None, MetricType::Gauge)?;
+        ConstGauge::new(queued).encode(descriptor)
+    }
 }
 
 // === impl Calls ===

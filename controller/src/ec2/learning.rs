@@ -51,9 +51,10 @@ impl Learning {
 impl Ec2 {
     /// Takes in what a Node says, if it is certain what it was made of.
     pub(super) fn learn_figures(&self, grown: &Grown<'_>) {
-        let Some((instance_type, build)) = made_of(grown) else { return };
+        let Some((instance_type, instance, build)) = made_of(grown) else { return };
         let (said, edition) = (said(grown.node), self.cloud().learned_edition());
-        for (resource, doubt) in self.cloud().learn_node(instance_type, &build, &grown.class.settings, &said) {
+        for (resource, doubt) in self.cloud().learn_node(instance_type, instance, &build, &grown.class.settings, &said)
+        {
             let amount = |of: &Resources| quantity::format(&resource, of.get(&resource));
             tracing::warn!(
                 node = grown.node.metadata.name,
@@ -74,21 +75,23 @@ impl Ec2 {
     }
 }
 
-/// Type and build of a node that was launched with its class as it is now, whoever launched it. They are what the claim says, which the
-/// node does not write.
+/// Type, instance and build of a node that was launched with its class as it is now, whoever launched it. They are what the claim says,
+/// which the node does not write.
 ///
 /// Whether prefixes are handed out is in no hash: a node from before that was changed counts as one of today, and its pods if they are
 /// half as many as today's or more, and no more than those.
-fn made_of<'a>(grown: &Grown<'a>) -> Option<(&'a str, Build)> {
+fn made_of<'a>(grown: &Grown<'a>) -> Option<(&'a str, &'a str, Build)> {
     let Grown { claim, class, class_hash, node: _ } = grown;
     let NodeClaim { metadata, status, .. } = claim;
     let annotation = |key| metadata.annotations.as_ref()?.get(key).map(String::as_str);
     let is_current = annotation(annotations::EC2NODECLASS_HASH) == Some(class_hash)
         && annotation(annotations::EC2NODECLASS_HASH_VERSION) == Some(HASH_VERSION);
+    let instance = status.as_ref()?.provider_id.as_deref()?;
     let image = status.as_ref()?.image_id.clone().filter(|image| !image.is_empty())?;
     let instance_type = metadata.labels.as_ref()?.get(labels::INSTANCE_TYPE)?;
     let prefix_delegation = class.settings.prefix_delegation;
-    is_current.then(|| (instance_type.as_str(), Build { image, class: (*class_hash).to_owned(), prefix_delegation }))
+    let build = Build { image, class: (*class_hash).to_owned(), prefix_delegation };
+    is_current.then_some((instance_type.as_str(), instance, build))
 }
 
 /// Amounts that cannot be read are not there.

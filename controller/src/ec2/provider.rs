@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
 use super::agents::Roles;
-use super::calls::Calls;
+use super::calls::{Calls, Line};
 use super::classes::Known;
 use super::cluster;
 use super::learning::Learning;
@@ -187,6 +187,10 @@ impl Provider for Ec2 {
         self.learn_figures(grown);
     }
 
+    fn keep_turns<'a>(&self, claims: impl Iterator<Item = &'a str>) {
+        self.cloud().keep_turns(claims);
+    }
+
     fn judge(&self, live: &LiveClass) -> Class {
         let class: Option<Ec2NodeClass> = live.typed().ok();
         let bootstrap = live.conditions.iter().find(|one| one.type_ == BOOTSTRAP_VALID);
@@ -224,6 +228,7 @@ impl Provider for Ec2 {
 
     fn register(&self, registry: &mut Registry) {
         self.0.calls.register(registry);
+        registry.register_collector(Box::new(Line(self.cloud().clone())));
         self.0.learning.register(registry);
     }
 }

@@ -73,13 +73,27 @@ fn known(claims: &[Claimed<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<O
         ));
     }
     let by_name: BTreeMap<&str, &Claimed<'_>> = claims.iter().map(|one| (one.name(), one)).collect();
-    let names = (0..order.count).map(|number| name(&order.pool, ["request", by, id, &number.to_string()]));
+    let names: Vec<String> =
+        (0..order.count).map(|number| name(&order.pool, ["request", by, id, &number.to_string()])).collect();
+    let is_ending = |name: &&String| {
+        by_name.get(name.as_str()).is_some_and(|there| there.claim.metadata.deletion_timestamp.is_some())
+    };
+    // Whoever repeats an order wants nodes, and its name is not free yet for another one.
+    if let Some(ending) = names.iter().find(is_ending) {
+        return Err(Refusal::new(
+            Kind::NotNow,
+            format!(
+                "NodeClaim `{ending}` of this order is ending, and nothing was done\n\nhint: repeat the order when it has gone, \
+                 which launches it anew, or give an order with an ID of its own now"
+            ),
+        ));
+    }
     let node = |name: String| {
         let there = by_name.get(name.as_str());
         let uid = there.map(|one| one.claim.metadata.uid.clone().unwrap_or_default());
         OrderedNode { claim: Some(name), uid, planned: None }
     };
-    Ok(names.map(node).collect())
+    Ok(names.into_iter().map(node).collect())
 }
 
 /// The pool of the order, and its index, if anything may be launched with it.

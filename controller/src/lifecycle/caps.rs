@@ -13,7 +13,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 pub struct Caps {
     /// Launches in any minute; absent is without end.
     pub launches_per_minute: Option<u32>,
-    /// USD per hour that all claims together may cost; absent is without end.
+    /// USD per hour that all claims together may cost, until they are gone; absent is without end.
     pub hourly_price: Option<f64>,
 }
 
@@ -22,7 +22,7 @@ pub struct Caps {
 pub struct Spent {
     /// When claims were made, ascending. Those older than a minute do not matter.
     pub made_at: Vec<Timestamp>,
-    /// USD per hour of all claims that are not being deleted.
+    /// USD per hour of all claims, those that are being deleted too.
     pub hourly_price: f64,
 }
 

@@ -221,7 +221,7 @@ impl<'p> Field<'p> {
             }
             _ => return Err(self.wrong_type("a quantity")),
         };
-        quantity::parse(resource, text).map_err(|error| match error {
+        let amount = quantity::parse(resource, text).map_err(|error| match error {
             QuantityError::Negative => {
                 self.fault(format!("quantity `{}` is negative", shorten(text)), "write an amount of zero or more")
             }
@@ -229,7 +229,16 @@ impl<'p> Field<'p> {
                 format!("`{}` is not a quantity", shorten(text)),
                 "write a number with an optional suffix, such as `500m`, `2`, `1.5Gi` or `10M`",
             ),
-        })
+        })?;
+        // The API server takes what is beyond all measure, and so must be taken what it has taken: as the most that is counted.
+        if amount == i64::MAX && !self.unknown.is_unasked {
+            let most = if *resource == Resource::Cpu { "9e15" } else { "9e18" };
+            let hint = format!(
+                "write what is meant, at most `{most}`; where a limit is meant that limits nothing, leave it out"
+            );
+            return Err(self.fault(format!("quantity `{}` is more than can be counted", shorten(text)), hint));
+        }
+        Ok(amount)
     }
 
     /// Amounts by resource.

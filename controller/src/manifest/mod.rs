@@ -11,6 +11,7 @@
 //! whatever the bytes are. One object at a time is in memory as text and tree; pods that differ in nothing that matters
 //! share one [`PodTemplate`].
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -145,21 +146,37 @@ pub(crate) fn read_with_raw(
     Ok((reader.finish(), objects))
 }
 
-/// Reads every object under `paths` as it stands, whatever it is.
+/// Objects as they stand.
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    /// All of them.
+    pub(crate) objects: Vec<serde_json::Value>,
+    /// How many are of kinds that nobody here knows, by kind.
+    pub(crate) unknown: BTreeMap<String, usize>,
+}
+
+/// Reads every object under `paths` as it stands. Of our kinds earlier versions are taken that `is_old` knows, by apiVersion and kind.
 ///
 /// # Errors
-/// A file that cannot be read, or is no YAML or JSON.
-pub(crate) fn read_raw(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<serde_json::Value>, InputError> {
-    let mut objects = Vec::new();
+/// A file that cannot be read, is no YAML or JSON, or has something in it that is no object, or of no kind or version of ours.
+pub(crate) fn read_raw(
+    paths: &[PathBuf],
+    stdin: &mut dyn Read,
+    is_old: impl Fn(&str, &str) -> bool,
+) -> Result<Raw, InputError> {
+    let mut raw = Raw::default();
     for path in paths {
         source::each_source(path, stdin, &mut |source| {
-            document::each_object(source, &mut |tree, _| {
-                objects.push(tree.to_json());
+            document::each_object(source, &mut |tree, origin| {
+                if let Some(kind) = reader::look(tree, origin, &is_old)? {
+                    *raw.unknown.entry(kind).or_default() += 1;
+                }
+                raw.objects.push(tree.to_json());
                 Ok(())
             })
         })?;
     }
-    Ok(objects)
+    Ok(raw)
 }
 
 /// Every object in `source` as it stands.

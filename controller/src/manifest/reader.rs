@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_api::likeness::nearest_of;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::document::Origin;
@@ -78,8 +79,7 @@ impl Reader {
         self.objects += 1;
         let Some(known) = version::known_kind(api_version, kind) else {
             let (group, _) = version::split(api_version);
-            let name = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-            *self.manifests.ignored.entry(shorten(&name)).or_default() += 1;
+            *self.manifests.ignored.entry(full_name(group, kind)).or_default() += 1;
             return Ok(());
         };
         if let Err(supported) = known.check_version(api_version) {
@@ -245,6 +245,45 @@ fn identity<'t>(tree: &'t Tree<'_>, origin: &Origin<'_>) -> Result<(&'t str, &'t
         })
     };
     Ok((text("apiVersion")?, text("kind")?))
+}
+
+/// Whether an object is what it says it is, as far as that can be told without reading it. The name of its kind, if that is not known;
+/// of a kind of ours the version is one that is read, or one of those that `is_old` knows.
+pub(crate) fn look(
+    tree: &Tree<'_>,
+    origin: &Origin<'_>,
+    is_old: impl Fn(&str, &str) -> bool,
+) -> Result<Option<String>, InputError> {
+    let (api_version, kind) = identity(tree, origin)?;
+    let (group, _) = version::split(api_version);
+    let Some(known) = version::known_kind(api_version, kind) else {
+        if !version::is_our_group(group) {
+            return Ok(Some(full_name(group, kind)));
+        }
+        let all: Vec<&str> = version::kinds_of(group).collect();
+        let hint = match nearest_of(all.iter().copied(), kind) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("it has {}", all.join(", ")),
+        };
+        let problem = format!("there is no kind `{}` in `{group}`", shorten(kind));
+        return Err(InputError::Object { place: origin.place("kind"), object: describe(tree), problem, hint });
+    };
+    match known.check_version(api_version) {
+        Err(supported) if version::is_our_group(group) && !is_old(api_version, kind) => Err(InputError::Version {
+            place: origin.place("apiVersion"),
+            object: describe(tree),
+            version: shorten(api_version),
+            supported,
+            hint: "v1beta1 and v1alpha5 (of AWSNodeTemplate v1alpha1) can be converted: name the one it is written for"
+                .to_owned(),
+        }),
+        _ => Ok(None),
+    }
+}
+
+/// `Job.batch.volcano.sh`.
+fn full_name(group: &str, kind: &str) -> String {
+    shorten(&if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") })
 }
 
 /// The object for people, as far as it says who it is.

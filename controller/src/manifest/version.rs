@@ -76,6 +76,16 @@ pub(crate) fn kinds() -> impl Iterator<Item = &'static KnownKind> {
     KINDS.iter().filter(|known| !known.is_renamed())
 }
 
+/// Whether a group has nothing but kinds of ours, so that another one is a mistake.
+pub(crate) fn is_our_group(group: &str) -> bool {
+    matches!(group, "karpenter.sh" | "karpenter.k8s.aws" | "karpenter.kwok.sh")
+}
+
+/// The kinds of a group, by the names that they have or had.
+pub(crate) fn kinds_of(group: &str) -> impl Iterator<Item = &'static str> {
+    KINDS.iter().filter(move |known| known.group == group).map(|known| known.kind)
+}
+
 /// The kind of that name, of whatever group: no two that are read have one name.
 pub(crate) fn kind_named(kind: &str) -> Option<&'static KnownKind> {
     kinds().find(|known| known.kind == kind)

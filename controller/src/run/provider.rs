@@ -38,6 +38,10 @@ pub trait Provider: Cloud + Clone + 'static {
     /// look at a claim that is initialized, and of all of them before a leader decides anything: nothing has to be kept.
     fn learn_from(&self, _grown: &Grown<'_>) {}
 
+    /// Claims have gone, or are going, and these stay, by UID: nobody's launch waits its turn behind another one's. Asked whenever any
+    /// has.
+    fn keep_turns<'a>(&self, _claims: impl Iterator<Item = &'a str>) {}
+
     /// What the class means for launches.
     fn judge(&self, class: &LiveClass) -> Class;
 

@@ -121,7 +121,8 @@ impl Sorted {
 }
 
 /// Has pods that hold room by a nomination alone have it as far as there is some. Where others were bound first, those for whom nothing
-/// is left are to be placed anew: kube-scheduler will put them elsewhere, into room that would seem free until it has done so.
+/// is left are to be placed anew: kube-scheduler will put them elsewhere, into room that would seem free until it has done so. Daemons
+/// that are still to come have their room first: they can go nowhere else.
 ///
 /// Where a pod is ending it may end for them, as in a preemption, and a node that is starting may not say yet what it has: there all
 /// keep their room.
@@ -134,6 +135,7 @@ pub(super) fn release(bound: &mut BTreeMap<Arc<str>, Vec<Bound>>, problem: &mut 
             continue;
         }
         let mut room = node.allocatable.clone();
+        room.subtract(&node.daemon_requests);
         here.iter().filter(|one| !one.nominated).for_each(|one| room.subtract(&specs[one.pod.spec].requests));
         here.retain(|one| {
             let requests = &specs[one.pod.spec].requests;

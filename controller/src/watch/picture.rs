@@ -40,7 +40,7 @@ struct Shared {
 
 impl Picture {
     /// Nothing yet of these kinds.
-    pub(super) fn new(kinds: impl Iterator<Item = Kind>) -> Self {
+    pub(crate) fn new(kinds: impl Iterator<Item = Kind>) -> Self {
         let shared = Shared {
             cluster: RwLock::default(),
             changed: Mutex::default(),

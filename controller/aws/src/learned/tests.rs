@@ -22,7 +22,11 @@ fn says(resource: &Resource, capacity: i64, allocatable: i64) -> Said {
 }
 
 fn hears(learned: &mut Learned, image: &str, said: &Said) -> Vec<(Resource, Doubt)> {
-    learned.hear(&build(image), "m5.large", said, || Some(bounds("m5.large")))
+    hears_of("i-1", learned, image, said)
+}
+
+fn hears_of(instance: &str, learned: &mut Learned, image: &str, said: &Said) -> Vec<(Resource, Doubt)> {
+    learned.hear(&build(image), "m5.large", instance, said, || Some(bounds("m5.large")))
 }
 
 /// Capacity and allocatable of an m5.large.
@@ -100,9 +104,42 @@ fn the_least_counts_whatever_the_order() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let mut learned = Learned::default();
         for at in order {
-            hears(&mut learned, "ami-1", &said[at]);
+            hears_of(&format!("i-{at}"), &mut learned, "ami-1", &said[at]);
         }
         assert_eq!(room(&learned, "ami-1", &Resource::Memory), (7_800 * MIB, 7_000 * MIB), "{order:?}");
+    }
+}
+
+/// Computed: 7,577 MiB, of which 6,903 for pods.
+#[test]
+fn what_is_less_than_was_computed_counts_when_two_instances_say_so() {
+    let memory = Resource::Memory;
+    let says = |mib: i64| says(&memory, mib * MIB, (mib - 700) * MIB);
+    let heard = |said: &[(&str, i64)]| {
+        let mut learned = Learned::default();
+        for (instance, mib) in said {
+            hears_of(instance, &mut learned, "ami-1", &says(*mib));
+        }
+        let (capacity, allocatable) = room(&learned, "ami-1", &memory);
+        (capacity / MIB, allocatable / MIB)
+    };
+    let (computed, larger) = ((7577, 6903), (7800, 7100));
+    assert_eq!(heard(&[("i-1", 4200)]), computed, "one may lie");
+    assert_eq!(heard(&[("i-1", 4200), ("i-1", 4100), ("i-1", 4200)]), computed, "however often");
+    for orders in [
+        (&[("i-1", 4200), ("i-2", 7800)][..], computed, "what is more is not believed against it either"),
+        (&[("i-1", 7800), ("i-2", 7900)], larger, "what is more counts at once, the least of it"),
+        (&[("i-1", 4200), ("i-2", 7000)], (7000, 6300), "both say that there is no more than this"),
+        (&[("i-1", 4200), ("i-2", 7000), ("i-3", 6000)], (6000, 5300), "of many the least but one"),
+        (&[("i-1", 4200), ("i-1", 6000), ("i-2", 7000), ("i-3", 7800)], (7000, 6300), "an instance counts once"),
+        (&[("i-2", 4300), ("i-1", 4200), ("i-2", 7800), ("i-3", 7800)], (4300, 3600), "each with its least"),
+    ] {
+        let (said, expected, why) = orders;
+        let turned: Vec<_> = said.iter().rev().copied().collect();
+        let cut: Vec<_> = [&said[1..], &said[..1]].concat();
+        for order in [said, &turned, &cut] {
+            assert_eq!(heard(order), expected, "{why}: {order:?}");
+        }
     }
 }
 
@@ -149,7 +186,7 @@ fn the_edition_changes_with_what_is_learned_and_each_doubt_is_told_once() {
 fn a_type_that_nobody_knows_teaches_nothing() {
     let mut learned = Learned::default();
     let good = says(&Resource::Memory, 7_800 * MIB, 7_100 * MIB);
-    assert_eq!(learned.hear(&build("ami-1"), "m99.large", &good, || None), []);
+    assert_eq!(learned.hear(&build("ami-1"), "m99.large", "i-1", &good, || None), []);
     assert_eq!((learned.count(), learned.edition()), (0, 0));
 }
 

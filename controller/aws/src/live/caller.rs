@@ -109,7 +109,7 @@ impl Caller {
         (self.clock)()
     }
 
-    fn budgets<T>(&self, change: impl FnOnce(&mut Budgets, Timestamp) -> T) -> T {
+    pub(super) fn budgets<T>(&self, change: impl FnOnce(&mut Budgets, Timestamp) -> T) -> T {
         let now = self.now();
         change(&mut self.budgets.lock().unwrap_or_else(PoisonError::into_inner), now)
     }

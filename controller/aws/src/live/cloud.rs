@@ -1,6 +1,6 @@
 //! The cloud that is EC2.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -122,6 +122,22 @@ impl Ec2Cloud {
     /// Free addresses by subnet, as EC2 said last.
     pub fn learn_addresses(&self, free: impl IntoIterator<Item = (String, i64)>) {
         lock(&self.0.addresses).tell(free);
+    }
+
+    /// Launches that wait for their turn, as there may be only so many a second, wait behind those of these claims only, by UID.
+    pub fn keep_turns<'a>(&self, claims: impl Iterator<Item = &'a str>) {
+        if self.count_queued() == 0 {
+            return;
+        }
+        let staying: BTreeSet<&str> = claims.collect();
+        let stays = |who: &str| LaunchToken::parse(who).is_some_and(|token| staying.contains(token.claim_uid.as_str()));
+        self.0.caller.budgets(|budgets, _| budgets.keep(Family::CreateFleet, stays));
+    }
+
+    /// How many launches wait for their turn.
+    #[must_use]
+    pub fn count_queued(&self) -> usize {
+        self.0.caller.budgets(|budgets, now| budgets.waiting(Family::CreateFleet, now))
     }
 
     /// The instance types with their prices, as they are now.

@@ -54,6 +54,7 @@ impl Ec2Cloud {
     pub fn learn_node(
         &self,
         instance_type: &str,
+        instance: &str,
         build: &Build,
         settings: &ClassSettings,
         said: &Said,
@@ -63,7 +64,7 @@ impl Ec2Cloud {
             let inventory = self.inventory();
             Some(Bounds::of(inventory.facts(instance_type)?, &inventory.instance_type(instance_type, &settings)?))
         };
-        self.0.learned().hear(build, instance_type, said, bounds)
+        self.0.learned().hear(build, instance_type, instance, said, bounds)
     }
 
     /// Grows whenever what Nodes have said changes what [`Self::instance_types`] gives.

@@ -63,7 +63,9 @@ async fn every_rpc_of_operators_is_for_those_whom_the_api_server_lets_and_for_no
         let stranger = Node::new(A);
         for one in [&Node::anonymous(), &stranger] {
             assert_eq!(code(one, None).await, Some(Code::Unauthenticated), "{path}");
-            assert_eq!(code(one, Some("made-up")).await, Some(Code::Unauthenticated), "{path}");
+            for unknown in ["made-up", "token-of-nobody"] {
+                assert_eq!(code(one, Some(unknown)).await, Some(Code::Unauthenticated), "{path}");
+            }
             let with_token = code(one, Some(TOKENS[0])).await;
             assert!(matches!(with_token, None | Some(Code::InvalidArgument)), "{path}: {with_token:?}");
         }
@@ -100,4 +102,17 @@ async fn strangers_have_the_api_server_review_no_more_than_so_many_tokens_in_a_s
     assert_eq!(world.refusals.of("TooManyReviews"), 1);
     let tokenless = client.verdicts(VerdictsRequest::default()).await.unwrap_err();
     assert_eq!(tokenless.code(), Code::Unauthenticated, "that is not asked about");
+}
+
+#[tokio::test]
+async fn what_is_no_token_takes_no_review_from_those_who_have_one() {
+    let world = World::with(Limits { reviews_per_second: 1, ..Limits::default() }).await;
+    let mut client = DiagnosisClient::new(anonymous(&world).await);
+    for _ in 0..50 {
+        let refused = client.verdicts(with("garbage", VerdictsRequest::default())).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated);
+    }
+    client.verdicts(with(TOKENS[0], VerdictsRequest::default())).await.unwrap();
+    assert_eq!((world.refusals.of("TokenUnknown"), world.refusals.of("TooManyReviews")), (50, 0));
+    assert_eq!(world.memory.state(|state| state.reviewed.len()), 1);
 }

@@ -71,7 +71,8 @@ pub(crate) struct RunArguments {
     /// Launch no more nodes than this in any minute
     #[arg(long, env = "MAX_LAUNCHES_PER_MINUTE", value_name = "COUNT")]
     pub(crate) max_launches_per_minute: Option<u32>,
-    /// Launch nothing that would make all nodes together cost more than this, in USD per hour
+    /// Launch nothing that would make all nodes together cost more than this, in USD per hour. Nodes that are being drained count
+    /// until they are gone, and those without a known price as the dearest that they may be
     #[arg(long, env = "MAX_HOURLY_PRICE", value_name = "USD")]
     pub(crate) max_hourly_price: Option<f64>,
     /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at all

@@ -1,5 +1,16 @@
 //! Names with `*` and `?`, as shells match them.
 
+/// Why a pattern matches nothing, whatever types there are: a part of it that stands in no name. Names of types are values of a label.
+/// None if it may match.
+pub(in crate::cli) fn fault(pattern: &str) -> Option<String> {
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.*?".contains(c);
+    match pattern.chars().find(|c| !is_known(*c)) {
+        Some(other) => Some(format!("`{}` stands in no name of an instance type", other.escape_debug())),
+        None if pattern.is_empty() => Some("it is empty".to_owned()),
+        None => None,
+    }
+}
+
 /// Whether `name` matches one of `patterns`; case does not count.
 pub(super) fn matches_any(patterns: &[String], name: &str) -> bool {
     patterns
@@ -37,6 +48,18 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_in_no_name_matches_none() {
+        for pattern in ["m7g.*", "M?g.large", "*", "c-4x_amd64"] {
+            assert_eq!(fault(pattern), None, "{pattern}");
+        }
+        for (pattern, why) in
+            [("[", "`[`"), ("m[57].*", "`[`"), ("m7g large", "` `"), ("m7g\n", "`\\n`"), ("", "empty")]
+        {
+            assert!(fault(pattern).is_some_and(|fault| fault.contains(why)), "{pattern}");
+        }
+    }
 
     #[test]
     fn stars_and_question_marks() {

@@ -38,13 +38,18 @@ fn who_was_stopped_in_the_middle_is_continued() {
 }
 
 #[test]
-fn what_goes_is_still_there() {
+fn what_is_ending_is_not_there_and_its_name_is_not_free_yet() {
     let mut fixture = Fixture::new();
-    let [name] = &fixture.carry_out(1)[..] else { panic!("not one") };
+    fixture.order.count = 2;
+    let [_, name] = &fixture.carry_out(2)[..] else { panic!("not two") };
     fixture.cluster.get("NodeClaim", name)["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:01:00Z");
-    assert_eq!(fixture.decide().unwrap().claims, [], "its name is free when it has gone");
+    let expected = format!(
+        "UNAVAILABLE: NodeClaim `{name}` of this order is ending, and nothing was done | hint: repeat the order when it has \
+         gone, which launches it anew, or give an order with an ID of its own now"
+    );
+    assert_eq!(fixture.in_words(), [expected]);
     fixture.cluster.remove("NodeClaim", name);
-    assert_eq!(fixture.decide().unwrap().claims.len(), 1);
+    assert_eq!(fixture.decide().unwrap().claims.len(), 1, "its name is free when it has gone");
 }
 
 #[test]

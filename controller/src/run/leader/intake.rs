@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::NodeClassReference;
+use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::after;
 
 use super::{Item, Leader};
@@ -75,10 +75,17 @@ impl<P: Provider> Leader<P> {
             }
         }
         // Pods of a claim that ends, or that came to nothing, need another node.
-        for name in &changed.claims {
-            if cluster.claim(name).is_none_or(|claim| claim.metadata.deletion_timestamp.is_some()) {
-                self.window.arrive(&format!("claim {name}"), now);
-            }
+        let stays = |claim: &&NodeClaim| claim.metadata.deletion_timestamp.is_none();
+        let going = changed.claims.iter().filter(|name| !cluster.claim(name).as_ref().is_some_and(stays));
+        let mut is_any_going = false;
+        for name in going {
+            self.window.arrive(&format!("claim {name}"), now);
+            is_any_going = true;
+        }
+        if is_any_going {
+            self.desk
+                .provider
+                .keep_turns(cluster.claims().filter(stays).filter_map(|claim| claim.metadata.uid.as_deref()));
         }
         // What pods may go to has changed.
         let supply = [Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass, Kind::NodeOverlay, Kind::CapacityBuffer];

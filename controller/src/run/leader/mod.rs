@@ -14,6 +14,7 @@
 //! in `intake`.
 
 mod intake;
+mod turns;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
+use self::turns::{Turn, Waiting};
 use super::agenda::{Agenda, Verdict};
 use super::desk::Desk;
 use super::orders::{self, Ordered};
@@ -269,7 +271,7 @@ impl<P: Provider> Leader<P> {
         .min()
     }
 
-    /// Pods that wait come first, and what was decided is begun before the next decision.
+    /// Pods that wait come first, and what was decided is begun before the next decision. Whose turn it is `turns` says.
     const fn can_deliberate(&self) -> bool {
         !self.is_deliberating && !self.is_opening && !self.is_planning
     }
@@ -300,18 +302,12 @@ impl<P: Provider> Leader<P> {
             });
         }
         self.nominate(now);
-        if self.was_order {
-            self.plan(now);
-            self.carry_out_order();
-        } else {
-            self.carry_out_order();
-            self.plan(now);
-        }
-        if self.can_deliberate() && self.rhythm.is_due(now) {
-            self.rhythm.ask();
-            self.is_deliberating = true;
-            let (desk, deliberation) = (Arc::clone(&self.desk), self.deliberation.clone());
-            self.tasks.spawn(async move { Done::Deliberated(disruption::deliberate(desk, deliberation).await) });
+        while let Some(turn) = self.waiting_for_a_turn(now).next(self.was_order) {
+            match turn {
+                Turn::Pods => self.plan(),
+                Turn::Order => self.carry_out_order(),
+                Turn::Deliberation => self.deliberate(),
+            }
         }
         if self.tidy_at.is_some_and(|moment| moment <= now) {
             self.tidy_at = None;
@@ -323,13 +319,20 @@ impl<P: Provider> Leader<P> {
         }
     }
 
-    /// Decides about pods, if that is due.
-    fn plan(&mut self, now: Timestamp) {
+    /// Who could begin to decide now. Of decisions about launches there is one at a time, and of what was decided to go the
+    /// replacements are there first.
+    fn waiting_for_a_turn(&self, now: Timestamp) -> Waiting {
         let is_due =
             self.window.is_due(&self.desk.settings.window, now) || self.decide_at.is_some_and(|moment| moment <= now);
-        if self.is_planning || !is_due {
-            return;
+        Waiting {
+            pods: is_due && !self.is_planning,
+            order: self.order.is_some() && !self.is_planning && !self.is_opening,
+            deliberation: self.can_deliberate() && self.rhythm.is_due(now),
         }
+    }
+
+    /// Decides about pods.
+    fn plan(&mut self) {
         self.window.close();
         self.decide_at = None;
         self.is_planning = true;
@@ -339,12 +342,8 @@ impl<P: Provider> Leader<P> {
         self.tasks.spawn(async move { Done::Decided(round::provision(desk).await) });
     }
 
-    /// Carries the next order out, if there is one: beside no other decision about launches, and what was decided to go has its
-    /// replacements first.
+    /// Carries the next order out.
     fn carry_out_order(&mut self) {
-        if self.is_planning || self.is_opening {
-            return;
-        }
         let Some(order) = self.order.take() else { return };
         self.is_planning = true;
         self.was_order = true;
@@ -353,6 +352,14 @@ impl<P: Provider> Leader<P> {
             orders::carry_out(desk, order).await;
             Done::Ordered
         });
+    }
+
+    /// Decides about what goes.
+    fn deliberate(&mut self) {
+        self.rhythm.ask();
+        self.is_deliberating = true;
+        let (desk, deliberation) = (Arc::clone(&self.desk), self.deliberation.clone());
+        self.tasks.spawn(async move { Done::Deliberated(disruption::deliberate(desk, deliberation).await) });
     }
 
     /// Finds out which pods are to be told of their nodes, if that is due. It does not wait for the next plan: a node that

@@ -188,7 +188,14 @@ fn a_nomination_holds_room_as_far_as_there_is_some() {
             with("large", "3", "", "~n"),
             with("small", "1", "", "~n"),
             with("there", "1", "", "n"),
-            if more.is_empty() { String::new() } else { ending },
+            match more {
+                "" => String::new(),
+                "one that ends" => ending,
+                daemon => format!(
+                    "{{apiVersion: apps/v1, kind: DaemonSet, metadata: {{name: {daemon}}}, spec: {{template: {{spec: {{containers: [{{name: \
+                     c, resources: {{requests: {{cpu: 1}}}}}}]}}}}}}}}\n---\n"
+                ),
+            },
         ];
         snapshot(&text.concat())
     };
@@ -199,6 +206,13 @@ fn a_nomination_holds_room_as_far_as_there_is_some() {
     assert_eq!((pending(&full), bound(&full).join(" ")), (vec!["default/large"], "first small there".to_owned()));
     let preempted = pods("one that ends");
     assert_eq!(pending(&preempted), [""; 0], "it may end for them");
+    let waiting = pods("daemon");
+    let waits = vec!["default/large", "default/small"];
+    assert_eq!(
+        (pending(&waiting), bound(&waiting).join(" ")),
+        (waits, "first there".to_owned()),
+        "a daemon is to come"
+    );
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! Whose turn it is, of all that wants to decide. Pure.
+
+/// A decision that is begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// What is launched for pods.
+    Pods,
+    /// What is launched for an order.
+    Order,
+    /// What goes.
+    Deliberation,
+}
+
+/// Who waits for a turn, and could begin at once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Waiting {
+    pub(super) pods: bool,
+    pub(super) order: bool,
+    pub(super) deliberation: bool,
+}
+
+impl Waiting {
+    /// Who begins now. Pods that wait come first, after an order too: of a stream of pods and a stream of orders each has every second
+    /// turn. What goes is decided beside the others once it has begun, so before an order it costs nobody a turn, and after orders that
+    /// never end it would never have one.
+    pub(super) const fn next(self, was_order: bool) -> Option<Turn> {
+        let Self { pods, order, deliberation } = self;
+        if pods && (was_order || !order) {
+            Some(Turn::Pods)
+        } else if deliberation {
+            Some(Turn::Deliberation)
+        } else if order {
+            Some(Turn::Order)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whose turns come when these want one whenever they can, and decisions about launches are made one at a time.
+    fn turns(pods: bool, orders: bool, count: usize) -> Vec<Turn> {
+        let (mut was_order, mut is_deliberating) = (false, false);
+        let mut all = Vec::new();
+        while all.len() < count {
+            // The last launches have been decided. What goes is thought about for as long as that took.
+            let mut waiting = Waiting { pods, order: orders, deliberation: !is_deliberating };
+            is_deliberating = false;
+            while let Some(turn) = waiting.next(was_order) {
+                all.push(turn);
+                match turn {
+                    Turn::Deliberation => (waiting.deliberation, is_deliberating) = (false, true),
+                    Turn::Pods | Turn::Order => {
+                        was_order = turn == Turn::Order;
+                        break;
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn orders_that_never_end_leave_what_goes_its_turn() {
+        use Turn::{Deliberation, Order, Pods};
+        assert_eq!(turns(false, true, 5), [Deliberation, Order, Order, Deliberation, Order]);
+        assert_eq!(turns(true, true, 6), [Deliberation, Order, Pods, Deliberation, Order, Pods]);
+    }
+
+    #[test]
+    fn pods_come_before_what_goes_and_have_every_second_turn_beside_orders() {
+        let all = Waiting { pods: true, order: true, deliberation: true };
+        assert_eq!(Waiting { order: false, ..all }.next(false), Some(Turn::Pods));
+        assert_eq!(all.next(true), Some(Turn::Pods));
+        assert_eq!(Waiting { deliberation: false, ..all }.next(false), Some(Turn::Order));
+        assert_eq!(Waiting::default().next(true), None);
+    }
+}
