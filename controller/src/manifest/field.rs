@@ -230,8 +230,9 @@ impl<'p> Field<'p> {
                 "write a number with an optional suffix, such as `500m`, `2`, `1.5Gi` or `10M`",
             ),
         })?;
-        // The API server takes what is beyond all measure, and so must be taken what it has taken: as the most that is counted.
-        if amount == i64::MAX && !self.unknown.is_unasked {
+        // The API server takes what is beyond all measure, and so must be taken what it has taken, and what a status says: as the most
+        // that is counted.
+        if amount == i64::MAX && !self.unknown.is_unasked && !self.to_string().starts_with("status.") {
             let most = if *resource == Resource::Cpu { "9e15" } else { "9e18" };
             let hint = format!(
                 "write what is meant, at most `{most}`; where a limit is meant that limits nothing, leave it out"
