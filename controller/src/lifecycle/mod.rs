@@ -48,6 +48,7 @@ use jiff::Timestamp;
 pub(crate) use self::conditions::{Status, at as judged, set as set_condition, whole_seconds};
 pub use self::conditions::{condition, is_true};
 pub use self::liveness::{INITIALIZATION_TIMEOUT, LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT};
+pub(crate) use self::register::has_label;
 pub use self::seen::{Answers, Attachment, Class, Eviction, Hold, Listing, Readiness, Resident, Seen};
 pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};
 

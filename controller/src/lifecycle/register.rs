@@ -78,7 +78,8 @@ pub(super) fn has_taint(node: &Node, taint: &Taint) -> bool {
     taints_of(node).iter().any(|there| is_same(there, taint))
 }
 
-pub(super) fn has_label(node: &Node, key: &str) -> bool {
+/// Whether the Node's label of that key says `true`.
+pub(crate) fn has_label(node: &Node, key: &str) -> bool {
     node.metadata.labels.as_ref().and_then(|all| all.get(key)).is_some_and(|value| value == "true")
 }
 

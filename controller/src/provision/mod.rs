@@ -12,6 +12,8 @@
 //!
 //!   a Node of a claim appears ──► Plan::nominate: pods are told their node;  Plan::hold: until then, and until those that
 //!                                                                            are to open with it can, it takes none
+//!   Queue: which pods their scheduler tries next ──► Plan::first_in_queue: in which order nodes open
+//!   a pod is bound elsewhere ──► kin: its place goes to one of its kind
 //! ```
 //!
 //! # How it is driven
@@ -22,8 +24,8 @@
 //!    move, a claim that ended without becoming a node, a pool or class that changed.
 //! 2. When [`Window::due`] has come: [`Window::close`], and [`provision`] with what is seen then, off the threads that must
 //!    not wait. One round at a time.
-//! 3. Carry out [`Outcome::step`] and keep [`Outcome::plan`]. What was created is seen by the next round, at once: the edge
-//!    hands the API server's answer to the picture of the cluster and does not wait for the watch.
+//! 3. Carry out [`Outcome::step`] and keep [`Outcome::plan`]. The next round begins when the picture of the cluster has what was
+//!    created, or after a while: whoever does not know of it would buy it again.
 //! 4. [`Plan::nominate`] after a round, and whenever a claim's Node or a pod's nomination changes; [`Plan::hold`] becomes
 //!    [`crate::lifecycle::Seen::registration_hold`]. Both only if the server honours nominations (1.35), and not if the
 //!    operator has switched them off.

@@ -17,7 +17,7 @@ use super::now;
 use super::provider::{Provider, judged};
 use crate::edge::{End, Held};
 use crate::lifecycle::pause::Pause;
-use crate::lifecycle::{Answers, is_true};
+use crate::lifecycle::{Answers, has_label, is_true};
 use crate::manifest::Manifests;
 use crate::provision::{self, Applicant, Claimed, HomesThen, Outcome, Plan, Position, Round, Scene, Stop};
 use crate::snapshot::{self, Snapshot};
@@ -107,8 +107,7 @@ pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
     let gates = closed.filter_map(|claimed| {
         let node = claimed.node?.metadata.uid.clone()?;
         let turn = plan.first_in_queue(claimed.name(), &scene, cluster.queue()).unwrap_or(Position::LAST);
-        let labels = claimed.node?.metadata.labels.as_ref();
-        let is_open = labels.and_then(|all| all.get(labels::REGISTERED)).is_some_and(|value| value == "true");
+        let is_open = claimed.node.is_some_and(|node| has_label(node, labels::REGISTERED));
         Some((claimed.name().to_owned(), Gate { node, hold: plan.hold(claimed, &scene, &late, now), turn, is_open }))
     });
     let gates = gates.collect();

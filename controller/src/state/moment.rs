@@ -7,6 +7,7 @@ use std::sync::Arc;
 use muster_api::{NodeClaim, labels};
 
 use super::cluster::Cluster;
+use crate::lifecycle::has_label;
 use crate::manifest::Manifests;
 use crate::provision::{Applicant, Claimed, Homes, Scene};
 
@@ -78,10 +79,7 @@ impl Cluster {
         for pod in manifests.pods.iter_mut().filter(|pod| pod.node.is_none()) {
             let Some(name) = &pod.nominated_node else { continue };
             let is_marked = self.pod(&pod.path).is_some_and(|live| live.is_marked);
-            let takes_pods = self.node(name).is_some_and(|node| {
-                let labels = node.metadata.labels.as_ref();
-                labels.and_then(|all| all.get(labels::INITIALIZED)).is_some_and(|value| value == "true")
-            });
+            let takes_pods = self.node(name).is_some_and(|node| has_label(node, labels::INITIALIZED));
             let is_preempted = self.pods_on(name).any(|other| other.deleted_at.is_some());
             if is_marked && takes_pods && !is_preempted {
                 pod.nominated_node = None;
