@@ -7,6 +7,8 @@
 //!              rules       exact endgame                   ▼
 //!                                                        bound                  (no plan can cost less)
 //!
+//!  places that do not hold ──► exchange                       (who takes whose, so that all have one and nothing is bought)
+//!
 //!  Estate ──► disrupt ──► Decision ──► validate_disruption      (which nodes go, and where their pods go; by the packer)
 //! ```
 //!
@@ -16,6 +18,7 @@
 mod bound;
 mod compile;
 pub mod disrupt;
+mod exchange;
 pub mod explain;
 pub mod labels;
 mod logarithm;
@@ -28,6 +31,7 @@ mod solution;
 mod validate;
 
 pub use bound::{lower_bound, lower_bound_of};
+pub use exchange::{Exchange, Move, exchange};
 pub use pack::solve;
 pub use replay::{Replay, Waiting, replay, schedule};
 pub use solution::{NewNode, PoolVerdict, Reason, Solution, Unschedulable};

@@ -44,7 +44,7 @@ fn capacity(claim: Option<&NodeClaim>, node: Option<&Node>) -> Resources {
 }
 
 /// What a Node reports and cannot be read counts for nothing.
-fn amounts(all: &BTreeMap<String, Quantity>) -> Resources {
+pub(crate) fn amounts(all: &BTreeMap<String, Quantity>) -> Resources {
     let one = |(name, amount): (&String, &Quantity)| {
         let resource = Resource::new(name);
         let amount = parse(&resource, &amount.0).ok()?;

@@ -23,6 +23,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use muster_api::NodePool;
 
+pub(crate) use self::count::amounts;
 pub use self::outcomes::{Edition, Health, Outcomes};
 use crate::lifecycle::Class;
 use crate::provision::Claimed;

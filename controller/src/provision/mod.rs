@@ -13,7 +13,7 @@
 //!   a Node of a claim appears ──► Plan::nominate: pods are told their node;  Plan::hold: until then, and until those that
 //!                                                                            are to open with it can, it takes none
 //!   Queue: which pods their scheduler tries next ──► Plan::first_in_queue: in which order nodes open
-//!   a pod is bound elsewhere ──► kin: its place goes to one of its kind
+//!   a pod is bound elsewhere ──► kin: its place goes to one of its kind;  places: where not all fit any more, some exchange theirs
 //! ```
 //!
 //! # How it is driven
@@ -37,6 +37,7 @@ mod applicant;
 mod claims;
 mod kin;
 mod nominations;
+mod places;
 mod plan;
 mod queue;
 mod round;
@@ -229,15 +230,16 @@ struct Decided<'r, 'a> {
 }
 
 impl Decided<'_, '_> {
-    /// Remembers who goes to nodes that are on their way. Those that are there are kube-scheduler's.
+    /// Remembers who goes to nodes that are on their way, or have just come and still wait for some of their pods. All others
+    /// are kube-scheduler's.
     fn join(&mut self, solution: &Solution) {
         let claims = self.round.scene.claims.iter();
         let by_node: BTreeMap<&str, &str> =
             claims.map(|one| (one.node_name().unwrap_or(one.name()), one.name())).collect();
         for (node, pods) in &solution.existing {
             let node = &self.problem.nodes[*node];
-            let place = by_node.get(&*node.name).filter(|_| !node.initialized);
-            if let Some(claim) = place {
+            let place = by_node.get(&*node.name);
+            if let Some(claim) = place.filter(|claim| !node.initialized || self.plan.has_places(claim)) {
                 self.remember((*claim).to_owned(), pods);
             }
         }

@@ -26,9 +26,9 @@ use crate::step::{Step, Write};
 /// After this a nomination that nobody has seen is written again.
 const REPEAT: Duration = Duration::from_secs(15);
 
-/// After this one is that was seen and has gone: a pod that its scheduler tries in vain is nominated no more. It is not tried
-/// again sooner than that.
-const DENIED: Duration = Duration::from_secs(1);
+/// After this one is that was seen and has gone: a pod that its scheduler tries in vain is nominated no more, and until it is again its
+/// room is anybody's. It is not tried again for a second; this much is for whoever else takes nominations back.
+const DENIED: Duration = Duration::from_millis(200);
 
 /// Where a pod is to run.
 #[derive(Debug, Clone)]

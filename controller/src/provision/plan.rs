@@ -251,6 +251,12 @@ impl Plan {
         self.placed.contains_key(claim)
     }
 
+    /// Whether pods are to run on any node.
+    #[must_use]
+    pub fn has_any_place(&self) -> bool {
+        !self.placed.is_empty()
+    }
+
     /// The pods that are to run on the node of the NodeClaim, by `namespace/name`.
     pub fn placed_on(&self, claim: &str) -> impl Iterator<Item = &str> {
         self.placed.get(claim).into_iter().flatten().map(|pod| &*pod.path)

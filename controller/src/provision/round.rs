@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use muster_api::annotations;
 use muster_scheduling::Solution;
-use muster_scheduling::model::{self, BoundPod, Pod, PoolState, PreferencePolicy, Problem, Resources};
+use muster_scheduling::model::{self, BoundPod, Pod, PoolState, PreferencePolicy, Problem};
 use muster_scheduling::solve;
 
 use super::applicant::{Turn, turn};
-use super::plan::{Claimed, Plan};
+use super::places::keep_places;
+use super::plan::Plan;
 use super::{Round, Settings, Stop};
 use crate::lifecycle::pause::Pause;
 
@@ -35,7 +36,7 @@ impl Draft {
         let mut left = Vec::with_capacity(draft.problem.pods.len());
         let mut provided_for = Vec::new();
         for pod in std::mem::take(&mut draft.problem.pods) {
-            if kept.contains_key(&pod.name) {
+            if kept.contains(&pod.name) {
                 continue;
             }
             let applicant = round.scene.applicant(&pod.name);
@@ -120,7 +121,7 @@ impl Draft {
 }
 
 /// A pod whose node is decided.
-fn planned(pod: &Pod) -> BoundPod {
+pub(super) fn planned(pod: &Pod) -> BoundPod {
     BoundPod { name: Arc::clone(&pod.name), spec: pod.spec, counts: true, planned: true }
 }
 
@@ -167,44 +168,6 @@ fn close_pools(round: &Round<'_>, problem: &mut Problem) {
             pool.state = PoolState::NotReady(closed.to_string());
         }
     }
-}
-
-/// Puts pods where the rounds before have planned them, so that a plan that fits tightly is not made anew. Where they no
-/// longer fit, because the node has turned out smaller, all of them are planned again.
-fn keep_places(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem) -> BTreeMap<Arc<str>, ()> {
-    let node_of: BTreeMap<&str, usize> =
-        problem.nodes.iter().enumerate().map(|(number, node)| (&*node.name, number)).collect();
-    let pending: BTreeMap<&str, &Pod> = round.problem.pods.iter().map(|pod| (&*pod.name, pod)).collect();
-    let claims: BTreeMap<&str, &Claimed<'_>> = round.scene.claims.iter().map(|one| (one.name(), one)).collect();
-    let mut kept = BTreeMap::new();
-    let mut places: Vec<(usize, Vec<BoundPod>)> = Vec::new();
-    plan.placed.retain(|claim, pods| {
-        let claimed = claims.get(claim.as_str());
-        let node = claimed.and_then(|one| node_of.get(one.node_name().unwrap_or(claim)).copied());
-        let Some(node) = node.filter(|node| !problem.nodes[*node].deleting) else { return false };
-        // The others have been nominated, and hold their room already.
-        let here: Vec<&Pod> = pods.iter().filter_map(|pod| pending.get(&*pod.path).copied()).collect();
-        let fits = fits(problem, node, &here);
-        if fits {
-            kept.extend(here.iter().map(|pod| (Arc::clone(&pod.name), ())));
-            places.push((node, here.into_iter().map(planned).collect()));
-        }
-        fits
-    });
-    for (node, pods) in places {
-        problem.nodes[node].bound.extend(pods);
-    }
-    kept
-}
-
-fn fits(problem: &Problem, node: usize, pods: &[&Pod]) -> bool {
-    let node = &problem.nodes[node];
-    let mut requests: Resources = node.daemon_requests.clone();
-    let bound = node.bound.iter().map(|pod| pod.spec);
-    for spec in bound.chain(pods.iter().map(|pod| pod.spec)) {
-        requests.add(&problem.specs[spec].requests);
-    }
-    requests.first_shortage(&node.allocatable).is_none()
 }
 
 /// The UID of a pod; none for that of a buffer.

@@ -89,7 +89,7 @@ impl Gates {
     }
 
     /// Whether nothing holds one back that is not open yet.
-    pub(super) fn is_any_opening(&self) -> bool {
+    fn is_any_opening(&self) -> bool {
         self.openings.keys().any(|claim| self.all.get(claim).is_some_and(|gate| !gate.is_open))
     }
 

@@ -20,6 +20,7 @@ mod around;
 mod changed;
 mod class;
 mod cluster;
+mod crowded;
 mod devices;
 mod index;
 mod keep;

@@ -190,3 +190,70 @@ fn a_zone_that_is_still_open_is_no_reason_to_buy_again() {
     let words = cluster.round(1);
     assert_eq!(words, [format!("Nominated a: Pod should schedule on: nodeclaim/{}", cluster.only_claim())]);
 }
+
+/// Two nodes with three pods each, which fill them. All are told, and the nodes have begun to take pods.
+fn two_full_nodes() -> (Cluster, [String; 2]) {
+    let mut cluster = Cluster::new();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        cluster.add(pod(name, "1300m"));
+    }
+    cluster.round(0);
+    let claims: Vec<String> = cluster.claims().into_iter().filter_map(|claim| claim.metadata.name).collect();
+    for claim in &claims {
+        cluster.launch(claim, "3900m");
+        cluster.join(claim, 20);
+    }
+    assert_eq!(cluster.nominate(20).len(), 6);
+    claims.iter().for_each(|claim| cluster.initialize(claim, 21));
+    (cluster, claims.try_into().unwrap())
+}
+
+fn placed(cluster: &Cluster, claim: &str) -> Vec<String> {
+    let names = cluster.plan.placed_on(claim).map(|path| path.trim_start_matches("default/").to_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn who_takes_the_room_of_others_is_exchanged_for_one_of_them() {
+    let (mut cluster, [one, other]) = two_full_nodes();
+    let stray = placed(&cluster, &one).remove(0);
+    cluster.bind(&stray, &format!("node-{other}"));
+    let before = placed(&cluster, &other);
+    assert_eq!(cluster.round(22), [""; 0], "nothing is bought, and nobody is told that there is no place");
+    let told = cluster.nominate(22);
+    let [told] = &told[..] else { panic!("{told:?}") };
+    let moved = placed(&cluster, &one).into_iter().find(|name| before.contains(name)).unwrap();
+    assert_eq!(*told, format!("nominate {moved} node-{one}"));
+    assert_eq!(cluster.plan.placed_on(&one).count() + cluster.plan.placed_on(&other).count(), 5);
+    assert_eq!(cluster.round(23), [""; 0]);
+    assert_eq!(cluster.nominate(23), [""; 0], "it is done once");
+}
+
+#[test]
+fn where_a_stranger_takes_room_one_pod_is_planned_again_and_the_others_keep_their_places() {
+    let (mut cluster, [one, other]) = two_full_nodes();
+    cluster.add(pod("stranger", "1000m"));
+    cluster.bind("stranger", &format!("node-{one}"));
+    let words = cluster.round(22);
+    assert_eq!(words.iter().filter(|word| word.starts_with("create")).count(), 1, "{words:?}");
+    assert_eq!((placed(&cluster, &one).len(), placed(&cluster, &other).len()), (2, 3));
+    let told = cluster.nominate(22);
+    let [told] = &told[..] else { panic!("{told:?}") };
+    assert!(told.ends_with(" -"), "{told}");
+    assert_eq!(cluster.round(23), [""; 0]);
+}
+
+#[test]
+fn who_is_moved_to_a_node_that_comes_keeps_its_room_there_until_it_is_told() {
+    let (mut cluster, [one, other]) = two_full_nodes();
+    let stray = placed(&cluster, &one).remove(0);
+    cluster.bind(&stray, &format!("node-{other}"));
+    cluster.round(22);
+    // Still nominated to the old node when the next round begins.
+    cluster.add(pod("late", "1300m"));
+    let words = cluster.round(23);
+    assert_eq!(words.iter().filter(|word| word.starts_with("create")).count(), 1, "{words:?}");
+    assert_eq!((placed(&cluster, &one).len(), placed(&cluster, &other).len()), (3, 2), "as before");
+}

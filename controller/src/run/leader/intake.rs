@@ -93,9 +93,11 @@ impl<P: Provider> Leader<P> {
         if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.window.arrive("supply", now);
         }
-        // A place is another one's, who is about to be tried; or it is nobody's, while who is tried before its own node is open
-        // looks for one.
-        if changed.has_strayed || changed.has_forgotten && self.desk.memory().gates.is_any_opening() {
+        if changed.has_strayed && self.is_any_crowded(changed, &cluster) {
+            self.decide_at = Some(now);
+        }
+        // A place is another one's, who is about to be tried; or it is nobody's, while who was refused at its own looks for one.
+        if changed.has_strayed || changed.has_forgotten && self.desk.memory().plan.has_any_place() {
             self.nominate_at = Some(now);
         }
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
@@ -105,6 +107,15 @@ impl<P: Provider> Leader<P> {
             let soon = after(now, if is_of_pods && !is_held { CROWD } else { gather(cluster.count_unbound()) });
             self.nominate_at = Some(self.nominate_at.map_or(soon, |moment| moment.min(soon)));
         }
+    }
+
+    /// Whether somebody took room, of what has changed, that is meant for others. They are about to be tried, and are refused unless
+    /// it is found out before who goes elsewhere.
+    fn is_any_crowded(&self, changed: &Changed, cluster: &Cluster) -> bool {
+        let memory = self.desk.memory();
+        let claims = changed.claims.iter().filter(|name| memory.plan.has_places(name));
+        let mut claims = claims.filter_map(|name| cluster.claim(name).map(|claim| (name, claim)));
+        claims.any(|(name, claim)| cluster.is_crowded(claim, memory.plan.placed_on(name)))
     }
 
     /// Claims, and pods, may have waited for a class without anything of it having changed.

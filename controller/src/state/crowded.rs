@@ -1,0 +1,28 @@
+//! Whether a Node has room for those who are meant for it: a guess that costs little, for the question whether to decide anew.
+
+use muster_api::NodeClaim;
+use muster_scheduling::model::Resources;
+
+use super::cluster::Cluster;
+use crate::manifest::{Pod, effective_requests};
+use crate::pools::amounts;
+
+impl Cluster {
+    /// Whether the pods on the Node of a claim, and those of `meant` (by `namespace/name`) that wait, need more than it has. What
+    /// RuntimeClasses add and daemons that are still to come is not known here.
+    #[must_use]
+    pub fn is_crowded<'m>(&self, claim: &NodeClaim, meant: impl Iterator<Item = &'m str>) -> bool {
+        let Some(node) = self.claimed(claim).node else { return false };
+        let (Some(name), Some(there)) =
+            (&node.metadata.name, node.status.as_ref().and_then(|status| status.allocatable.as_ref()))
+        else {
+            return false;
+        };
+        let waiting = meant.filter_map(|path| self.pod(path)).filter(|pod| pod.pod.node.is_none());
+        let mut requests = Resources::new();
+        for Pod { template, .. } in self.pods_on(name).chain(waiting).map(|pod| &pod.pod).filter(|pod| !pod.terminal) {
+            requests.add(&effective_requests(&template.containers, template.resources.as_ref(), None));
+        }
+        requests.first_shortage(&amounts(there)).is_some()
+    }
+}
