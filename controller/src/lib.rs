@@ -50,6 +50,7 @@ mod fleet;
 pub mod kwok;
 pub mod lifecycle;
 pub mod manifest;
+pub mod node;
 pub mod permissions;
 pub mod pools;
 pub mod provision;

@@ -10,8 +10,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::node::Node;
+
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::{self, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use muster_api::NodeClaim;
 use muster_api::nodeclaim::NodeClaimStatus;
@@ -365,8 +367,8 @@ impl NodeChange {
         self.taints.is_none() && self.meta.is_empty()
     }
 
-    /// Carries the change out on `node`.
-    pub fn apply(&self, node: &mut Node) {
+    /// Carries the change out on `node`, as an API server has it.
+    pub fn apply(&self, node: &mut v1::Node) {
         self.meta.apply(&mut node.metadata);
         if let Some(taints) = &self.taints {
             node.spec.get_or_insert_default().taints = Some(taints.clone());

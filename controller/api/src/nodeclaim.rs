@@ -1,15 +1,13 @@
 //! NodeClaim: one node that is wanted, and what became of it.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::Taint;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::{LIFETIME_PATTERN, Lifetime, SPAN_PATTERN, Span, default_expire_after};
+use crate::quantities::Quantities;
 use crate::requirement::{Requirement, claim_requirements};
 use crate::rules::{self, cel};
 use crate::schema;
@@ -73,9 +71,9 @@ pub struct NodeClaimSpec {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceRequests {
     /// Sum of the requests, by resource.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
-    pub requests: BTreeMap<String, Quantity>,
+    pub requests: Quantities,
 }
 
 /// Names the object with the cloud's own settings.
@@ -106,13 +104,13 @@ pub struct NodeClaimStatus {
     #[serde(default, rename = "imageID", skip_serializing_if = "Option::is_none")]
     pub image_id: Option<String>,
     /// What the node has, as far as it can be known.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
-    pub capacity: BTreeMap<String, Quantity>,
+    pub capacity: Quantities,
     /// What pods may use of it, as far as it can be known.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
-    pub allocatable: BTreeMap<String, Quantity>,
+    pub allocatable: Quantities,
     /// When a pod last came to the node or left it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pod_event_time: Option<Time>,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::node::Node;
+
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::{NodeClaim, annotations, labels, taints};
 use muster_link::{Enrolled, KeyHash, Launch, SecretHash};
 

@@ -2,7 +2,7 @@
 //! before anything is launched.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, events, labels, taints};
@@ -13,6 +13,7 @@ use super::mark::{Mark, is_marked, short};
 use super::objection::objection;
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Status, condition, judged, set_condition, whole_seconds};
+use crate::node::Node;
 use crate::step::{Event, EventType, MetaChange, NodeChange, Step, Write};
 
 /// Names of Kubernetes may be this long where they become values of labels.

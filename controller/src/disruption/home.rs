@@ -1,10 +1,10 @@
 //! A claim and what is around it, taken out of the picture so that it outlives a glance at it.
 
-use k8s_openapi::api::core::v1::Node;
 use muster_api::{NodeClaim, NodePool};
 
 use super::look::{Candidate, Replacement};
 use crate::lifecycle::Resident;
+use crate::node::Node;
 use crate::provision::Plan;
 use crate::state::{Cluster, LivePod};
 

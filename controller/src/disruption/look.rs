@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool, annotations};
 
@@ -11,6 +10,7 @@ use super::deliberation::Tempo;
 use super::mark::{Mark, is_marked, mark_of};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Resident, condition, is_true};
+use crate::node::Node;
 use crate::step::Subject;
 
 /// One command under way.

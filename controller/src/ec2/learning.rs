@@ -2,11 +2,7 @@
 //!
 //! Which figures are believed, and what they change, is [`muster_aws::learned`]; here is whose they are.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use muster_api::{NodeClaim, annotations, labels};
+use muster_api::{NodeClaim, Quantities, annotations, labels};
 use muster_aws::discovery::HASH_VERSION;
 use muster_aws::learned::{Build, RESOURCES, Said};
 use muster_aws::quantity;
@@ -17,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::provider::Ec2;
+use crate::node::Node;
 use crate::run::Grown;
 
 /// Labels: resource and reason.
@@ -97,7 +94,7 @@ fn made_of<'a>(grown: &Grown<'a>) -> Option<(&'a str, &'a str, Build)> {
 /// Amounts that cannot be read are not there.
 fn said(node: &Node) -> Said {
     let status = node.status.as_ref();
-    let read = |of: Option<&BTreeMap<String, Quantity>>| {
+    let read = |of: Option<&Quantities>| {
         let amount = |resource: &Resource| {
             let amount = quantity::parse(resource, &of?.get(resource.name())?.0).ok()?;
             Some((resource.clone(), amount))

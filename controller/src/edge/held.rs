@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, NodePool};
 use serde::Deserialize;
@@ -10,6 +9,7 @@ use serde_json::Value;
 
 use super::request::Written;
 use crate::lifecycle::Class;
+use crate::node::Node;
 use crate::step::Write;
 
 /// What a step was decided on, as far as its writes need it: versions, and what stands in the statuses that they replace.

@@ -1,6 +1,5 @@
 //! What is sent for a write, what an answer means, and when nothing is sent.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::Request;
@@ -8,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Status;
 use muster_api::conditions::nodeclaim;
 use muster_api::nodeclaim::NodeClaimStatus;
-use muster_api::{NodeClaim, NodeClassReference, taints};
+use muster_api::{NodeClaim, NodeClassReference, Quantities, taints};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -28,7 +27,7 @@ fn claim(status: Value) -> NodeClaim {
     serde_json::from_value(object).unwrap()
 }
 
-fn node() -> k8s_openapi::api::core::v1::Node {
+fn node() -> crate::node::Node {
     serde_json::from_value(json!({"metadata": {"name": "n", "resourceVersion": "9"}})).unwrap()
 }
 
@@ -96,7 +95,7 @@ fn a_status_is_replaced_and_what_we_do_not_know_is_kept() {
     let mut held = Held::default().claim(&claim(before));
     let status = NodeClaimStatus {
         provider_id: Some("kwok://n".to_owned()),
-        capacity: BTreeMap::from([("cpu".to_owned(), serde_json::from_value(json!("2")).unwrap())]),
+        capacity: Quantities::from([("cpu".to_owned(), serde_json::from_value(json!("2")).unwrap())]),
         ..NodeClaimStatus::default()
     };
     let write = Write::ClaimStatus { name: "a".to_owned(), status: Box::new(status) };

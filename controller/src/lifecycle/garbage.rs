@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::{NodeClaim, annotations, labels};
 use muster_cloud::{Instance, after};
 
 use super::initialize::is_ready;
 use super::register::{has_finalizer, name, uid};
+use crate::node::Node;
 use crate::step::{Call, MetaChange, NodeChange, Step, Write};
 
 /// Age at which an instance without a claim is nobody's: Karpenter's figure. It covers a claim that our picture of the

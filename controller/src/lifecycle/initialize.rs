@@ -1,7 +1,7 @@
 //! From a Node that is ours to one that its pods may run on; until then, the condition says what is missing.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
+use k8s_openapi::api::core::v1::{NodeCondition, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{annotations, labels, resources, taints};
@@ -10,6 +10,7 @@ use super::breaker;
 use super::conditions::{Draft, Status, condition, is_true};
 use super::register::{is_same, name, taints_of};
 use super::seen::Seen;
+use crate::node::Node;
 use crate::step::{MetaChange, NodeChange, Step, Write};
 
 pub(super) fn initialize(seen: &Seen<'_>, now: Timestamp) -> Step {

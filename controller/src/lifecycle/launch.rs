@@ -18,7 +18,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use muster_api::conditions::{nodeclaim, reason};
-use muster_api::{Operator, annotations, events, labels};
+use muster_api::{Operator, Quantities, annotations, events, labels};
 use muster_cloud::{LaunchError, LaunchRequest, LaunchToken, Launched, after, first_choice};
 
 use super::breaker::{self, Breaker};
@@ -77,7 +77,7 @@ pub(super) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
         keeps_choice: spec.requirements.iter().any(|one| one.min_values.is_some()),
         labels: claim_labels(seen),
         taints: spec.taints.iter().chain(&spec.startup_taints).cloned().collect(),
-        requests: spec.resources.requests.iter().map(|(name, amount)| (name.clone(), amount.0.clone())).collect(),
+        requests: spec.resources.requests.iter().map(|(name, amount)| (name.to_owned(), amount.0.clone())).collect(),
         tags: BTreeMap::from([("karpenter.sh/nodeclaim".to_owned(), seen.name())]),
     };
     Step::act([Write::Cloud(Call::Launch(Box::new(request)))])
@@ -175,7 +175,7 @@ fn launched_as(seen: &Seen<'_>, launched: &Launched, now: Timestamp) -> Step {
     .without_annotation(annotations::LAUNCH_NOT_BEFORE)
     .against(&seen.claim.metadata);
     let mut draft = Draft::of(seen, now);
-    let quantities = |all: &BTreeMap<String, String>| -> BTreeMap<String, Quantity> {
+    let quantities = |all: &BTreeMap<String, String>| -> Quantities {
         all.iter().map(|(resource, amount)| (resource.clone(), Quantity(amount.clone()))).collect()
     };
     let status = draft.fields();

@@ -11,7 +11,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{Lifetime, annotations, events};
 use muster_bootstrap::secrets;
@@ -22,6 +21,7 @@ use super::conditions::{Draft, Status, condition, is_true, true_since};
 use super::launch;
 use super::register::name;
 use super::seen::Seen;
+use crate::node::Node;
 use crate::step::{Call, EventType, Step, Write};
 
 /// How long a launch may take, from the first look at the claim that did not launch it. Karpenter's figure.

@@ -2,13 +2,14 @@
 //! taint that kept pods away until now is taken off.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{annotations, events, labels, taints};
 
 use super::conditions::{Draft, Status, is_true};
 use super::seen::Seen;
+use crate::node::Node;
 use crate::step::{EventType, NodeChange, Step, Write};
 
 pub(super) fn register(seen: &Seen<'_>, now: Timestamp) -> Step {

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, NodePool, annotations, taints};
 use muster_cloud::{Alternative, CloudError, Instance, InstanceState, LaunchError, Launched};
 
 use super::pause::Pause;
+use crate::node::Node;
 use crate::step::{Event, EventType, Subject};
 
 /// Everything that is known about one NodeClaim.

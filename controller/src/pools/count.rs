@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use muster_api::{NodeClaim, resources};
+use muster_api::{NodeClaim, Quantities, resources};
 use muster_aws::quantity::{format, parse};
 use muster_scheduling::model::{Resource, Resources};
 
 use super::Look;
+use crate::node::Node;
 
 /// Shown even where there is none.
 const ALWAYS: [&str; 5] =
@@ -44,8 +44,8 @@ fn capacity(claim: Option<&NodeClaim>, node: Option<&Node>) -> Resources {
 }
 
 /// What a Node reports and cannot be read counts for nothing.
-pub(crate) fn amounts(all: &BTreeMap<String, Quantity>) -> Resources {
-    let one = |(name, amount): (&String, &Quantity)| {
+pub(crate) fn amounts(all: &Quantities) -> Resources {
+    let one = |(name, amount): (&str, &Quantity)| {
         let resource = Resource::new(name);
         let amount = parse(&resource, &amount.0).ok()?;
         Some((resource, amount))

@@ -20,12 +20,12 @@ mod outcomes;
 mod tests;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::NodePool;
 
 pub(crate) use self::count::amounts;
 pub use self::outcomes::{Edition, Health, Outcomes};
 use crate::lifecycle::Class;
+use crate::node::Node;
 use crate::provision::Claimed;
 use crate::step::{Step, Write};
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations};
 use muster_cloud::after;
@@ -15,6 +14,7 @@ use super::applicant::Applicant;
 use super::kin::{Kin, Left};
 use super::queue::{Position, Queue};
 use crate::lifecycle::{condition, is_true};
+use crate::node::Node;
 
 /// For how long room is kept on a node that has become ready, at least: twice the longest batch, as Karpenter keeps it.
 pub const SETTLING: Duration = Duration::from_secs(20);

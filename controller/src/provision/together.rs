@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
 use muster_api::taints;
 use muster_cloud::after;
@@ -23,6 +22,7 @@ use muster_scheduling::model::Problem;
 
 use super::plan::{Claimed, Hold, Plan, Scene};
 use crate::lifecycle::is_true;
+use crate::node::Node;
 
 /// How long a node that could take pods waits for others to become ready. Instances of one decision are ready within seconds
 /// of each other; who needs longer has a trouble of its own, and nobody else pays for it.

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
 use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, labels};
@@ -20,6 +19,7 @@ use crate::classes;
 use crate::edge::{End, Held, Looked};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, Class, Listing, Readiness, Subject, condition, decide, is_true, pod_events};
+use crate::node::Node;
 use crate::pools::{self, Edition, Outcomes};
 use crate::provision::{Claimed, TELLING};
 use crate::state::{self, Cluster, LiveClass, LivePod, Surroundings};

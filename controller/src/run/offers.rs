@@ -40,7 +40,7 @@ fn requirements(claim: &NodeClaim) -> Requirements {
 
 /// The API server has checked that they are quantities; one that is none asks for nothing.
 fn requests(claim: &NodeClaim) -> Resources {
-    let one = |(name, amount): (&String, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
+    let one = |(name, amount): (&str, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
         let resource = Resource::new(name);
         let amount = quantity::parse(&resource, &amount.0).ok()?;
         Some((resource, amount))

@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::{READY, nodeclaim};
 use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::{Cloud, CloudError};
@@ -19,6 +18,7 @@ use crate::classes;
 use crate::kwok::Kwok;
 use crate::lifecycle::{Class, Readiness, is_true};
 use crate::manifest::NodeClass;
+use crate::node::Node;
 use crate::permissions::For;
 use crate::state::{LiveClass, Surroundings};
 

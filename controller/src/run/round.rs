@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool, labels};
 use muster_cloud::after;
@@ -19,6 +18,7 @@ use crate::edge::{End, Held};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, has_label, is_true};
 use crate::manifest::Manifests;
+use crate::node::Node;
 use crate::provision::{self, Applicant, Claimed, HomesThen, Outcome, Plan, Position, Round, Scene, Stop};
 use crate::snapshot::{self, Snapshot};
 use crate::state::{Cluster, Moment};

@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
 use muster_api::{NodeClaim, NodePool};
 use muster_cloud::Alternative;
 
@@ -13,6 +12,7 @@ use super::devices::published;
 use super::pod::LivePod;
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, Attachment, Class, Listing, Resident, Seen, Subject};
+use crate::node::Node;
 
 /// What the picture shows of one NodeClaim, found by index.
 #[derive(Debug, Clone)]

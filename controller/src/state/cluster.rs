@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
 use muster_api::{NodeClaim, NodeClassReference, NodePool, annotations};
 use serde::Serialize;
 
@@ -20,6 +19,7 @@ use crate::manifest::{
     self, CapacityBuffer, Claim, CsiNode, DaemonSet, DisruptionBudget, Meta, NodeOverlay, PersistentVolume,
     PriorityClass, RuntimeClass, Service, StorageClass, VolumeAttachment,
 };
+use crate::node::Node;
 use crate::provision::{Applicant, Queue};
 
 /// Everything that is known of a cluster.

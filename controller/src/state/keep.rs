@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_api::{NodeClaim, NodePool, labels};
 
@@ -16,6 +15,7 @@ use super::moved::note_move;
 use super::pod::LivePod;
 use super::read::Word;
 use crate::manifest::{self, Meta, Object, PodTemplate, VolumeAttachment};
+use crate::node::Node;
 
 impl Cluster {
     /// Keeps what was read of the object at `path`.

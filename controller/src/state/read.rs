@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, NodePool};
 use serde::de::{Deserialize, DeserializeSeed};
@@ -13,6 +12,7 @@ use super::devices::Slice;
 use super::kind::Kind;
 use super::pod::{self, LivePod};
 use crate::manifest::{self, Decoded, Field, Judgement, Object, PodTemplate, Skip, Tree, Trimmed, Unknown};
+use crate::node::Node;
 
 /// What a text says.
 pub(super) struct Reading {
@@ -217,20 +217,23 @@ pub(super) fn in_words<T>(decoded: Decoded<T>) -> Result<T, String> {
 
 // === kinds that are typed ===
 
+/// Takes away what nobody reads, and builds the maps anew: leaves of one that was filled in order are half empty.
+fn fit(meta: &mut ObjectMeta) {
+    meta.managed_fields = None;
+    for all in [&mut meta.labels, &mut meta.annotations] {
+        *all = all.take().map(|all| all.into_iter().collect());
+    }
+}
+
 fn node(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
     let mut node: Node = match serde_json::from_str(text) {
         Ok(node) => node,
         Err(error) => return (None, Some(error.to_string())),
     };
-    node.metadata.managed_fields = None;
-    if let Some(NodeSpec { provider_id, taints, unschedulable, .. }) = node.spec.take() {
-        node.spec = Some(NodeSpec { provider_id, taints, unschedulable, ..NodeSpec::default() });
-    }
-    if let Some(NodeStatus { allocatable, capacity, mut conditions, .. }) = node.status.take() {
-        // Nobody asks when a condition was last said again, and every heartbeat would look like news.
-        conditions.iter_mut().flatten().for_each(|condition| condition.last_heartbeat_time = None);
-        node.status = Some(NodeStatus { allocatable, capacity, conditions, ..NodeStatus::default() });
-    }
+    fit(&mut node.metadata);
+    // Nobody asks when a condition was last said again, and every heartbeat would look like news.
+    let conditions = node.status.iter_mut().flat_map(|status| &mut status.conditions).flatten();
+    conditions.for_each(|condition| condition.last_heartbeat_time = None);
     let (compact, problem) = match decoded(Kind::Node, tree) {
         Ok(Object::Node(compact)) => (Some(compact), None),
         Ok(_) => (None, None),
@@ -245,7 +248,7 @@ fn claim(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
         Ok(claim) => claim,
         Err(error) => return (None, Some(error.to_string())),
     };
-    claim.metadata.managed_fields = None;
+    fit(&mut claim.metadata);
     let unknown = Unknown::unasked();
     let compact = manifest::decode_ours(Kind::NodeClaim.name(), &Field::root(tree, &unknown), &Value::Null, None);
     let (compact, problem) = match in_words(compact) {

@@ -8,6 +8,7 @@ use muster_cloud::{Alternative, CloudError, Memory, Refusals};
 use muster_controller::lifecycle::garbage::{self, Yard};
 use muster_controller::lifecycle::pause::Pause;
 use muster_controller::lifecycle::{Answers, Call, Listing, Seen, Step, Write, breaker, decide};
+use muster_controller::node::Node;
 
 use super::api::{Api, Refused};
 use super::orders::Wish;
@@ -158,7 +159,7 @@ impl Edge {
             self.remembered.listings.insert(id.to_owned(), listing);
         }
         let claims: Vec<_> = api.claims.values().cloned().collect();
-        let nodes: Vec<_> = api.nodes.values().cloned().collect();
+        let nodes: Vec<Node> = api.nodes.values().cloned().map(Node::from).collect();
         let yard = Yard {
             listed_at: now,
             instances: &instances,
@@ -194,13 +195,14 @@ impl Edge {
             let Some(claim) = api.claims.get(name).cloned() else { return Ok(()) };
             let class = api.class.clone().unwrap();
             let id = claim.status.as_ref().and_then(|status| status.provider_id.clone());
-            let nodes: Vec<_> = api
+            let nodes: Vec<Node> = api
                 .nodes
                 .values()
                 .filter(|node| {
                     id.is_some() && node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()) == id.as_ref()
                 })
                 .cloned()
+                .map(Node::from)
                 .collect();
             let residents: Vec<_> = api.pods.values().map(|pod| pod.resident.clone()).collect();
             let mut alternatives = offered.to_vec();

@@ -1,7 +1,7 @@
 //! Nodes are taken away in an order: what decides that is played by wishes, what carries it out is under test.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1;
 use muster_api::annotations::DO_NOT_DISRUPT;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodeClaimSpec, labels};
@@ -10,6 +10,7 @@ use muster_controller::disruption::{
     Candidate, Leaver, Look, Order, Replacement, Tempo, advance, begin, is_marked, running, stale,
 };
 use muster_controller::lifecycle::{Answers, Resident, Step, is_true};
+use muster_controller::node::Node;
 use muster_scheduling::disrupt::{Cause, Method};
 
 use super::api::Api;
@@ -39,8 +40,8 @@ impl Sight {
     fn of(api: &Api, name: &str) -> Option<Self> {
         let claim = api.claims.get(name)?.clone();
         let id = claim.status.as_ref().and_then(|status| status.provider_id.clone());
-        let is_its = |node: &&Node| node.spec.as_ref().is_some_and(|spec| id.is_some() && spec.provider_id == id);
-        let node = api.nodes.values().find(is_its).cloned();
+        let is_its = |node: &&v1::Node| node.spec.as_ref().is_some_and(|spec| id.is_some() && spec.provider_id == id);
+        let node = api.nodes.values().find(is_its).cloned().map(Node::from);
         let name = node.as_ref().and_then(|node| node.metadata.name.clone());
         let residents = api.pods.values().map(|pod| pod.resident.clone());
         let residents = residents.filter(|pod| name.as_ref() == Some(&pod.node)).collect();

@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Tain
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_api::nodeclaim::ResourceRequests;
-use muster_api::{Lifetime, NodeClaim, NodeClaimSpec, NodeClassReference, Span, annotations, labels, taints};
+use muster_api::{
+    Lifetime, NodeClaim, NodeClaimSpec, NodeClassReference, Quantities, Span, annotations, labels, taints,
+};
 use muster_cloud::{Alternative, CapacityType, Instance, InstanceState, Memory, Offering, after};
 use muster_controller::lifecycle::{Attachment, Class, Hold, MetaChange, Readiness, Resident, Subject};
 
@@ -405,7 +407,7 @@ impl World {
                     node_class_ref: self.api.class.as_ref().unwrap().reference.clone(),
                     startup_taints: vec![startup_taint()],
                     resources: ResourceRequests {
-                        requests: BTreeMap::from([("nvidia.com/gpu".to_owned(), Quantity("1".to_owned()))]),
+                        requests: Quantities::from([("nvidia.com/gpu".to_owned(), Quantity("1".to_owned()))]),
                     },
                     termination_grace_period: self.grace.map(Span::from_secs),
                     expire_after: self.startup_wait,

@@ -126,13 +126,14 @@ impl Check<'_> {
     }
 
     fn quantities<'q>(&mut self, field: &str, entries: impl Iterator<Item = (&'q String, &'q Quantity)>) {
+        let entries = entries.map(|(resource, quantity)| (resource.as_str(), quantity));
         quantities(field, entries, &mut self.path, self.errors);
     }
 }
 
 fn quantities<'q>(
     field: &str,
-    entries: impl Iterator<Item = (&'q String, &'q Quantity)>,
+    entries: impl Iterator<Item = (&'q str, &'q Quantity)>,
     path: &mut Path,
     errors: &mut Vec<FieldError>,
 ) {

@@ -1,6 +1,7 @@
 //! Two claims `x` and `y`, what is to take their place, and who lives there.
 
-use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
+use crate::node::{Node, NodeSpec};
+use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use muster_api::{NodeClaim, NodePool, annotations, labels, taints};
 use muster_scheduling::disrupt::{Cause, Method};

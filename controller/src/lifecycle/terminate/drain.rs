@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::{nodeclaim, reason};
 use muster_api::events;
 use muster_cloud::after;
@@ -12,6 +11,7 @@ use muster_cloud::after;
 use crate::lifecycle::conditions::{Draft, Status};
 use crate::lifecycle::register::name;
 use crate::lifecycle::seen::{Eviction, Resident, Seen};
+use crate::node::Node;
 use crate::step::{Event, EventType, Step, Write};
 
 use super::deadline;

@@ -12,7 +12,7 @@ mod instance;
 mod volumes;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::Taint;
 use muster_api::conditions::nodeclaim;
 use muster_api::{annotations, events, labels, taints};
 use muster_cloud::after;
@@ -22,6 +22,7 @@ use super::initialize::is_ready;
 use super::launch;
 use super::register::{has_finalizer, has_label, name, taints_of, uid, with_finalizer};
 use super::seen::Seen;
+use crate::node::Node;
 use crate::step::{EventType, MetaChange, NodeChange, Step, Write};
 
 /// Value of the label that keeps load balancers away.

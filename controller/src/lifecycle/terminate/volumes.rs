@@ -1,7 +1,6 @@
 //! Volumes leave before the instance does, so that a pod elsewhere need not wait for the cloud to give them up.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::{nodeclaim, reason};
 
 use super::deadline;
@@ -9,6 +8,7 @@ use super::drain::must_leave;
 use crate::lifecycle::conditions::{Draft, Status, is_true};
 use crate::lifecycle::register::name;
 use crate::lifecycle::seen::Seen;
+use crate::node::Node;
 use crate::step::Step;
 
 /// Rests while volumes are attached; nothing when they have left, or nobody waits any more.

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::node::{Node, NodeSpec, NodeStatus};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Taint};
+use k8s_openapi::api::core::v1::{NodeCondition, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodeClaimSpec, NodeClassReference, NodePool, annotations, labels, taints};

@@ -1,8 +1,10 @@
 //! Registration and initialization.
 
+use muster_api::Quantities;
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
+use crate::node::NodeStatus;
+use k8s_openapi::api::core::v1::NodeCondition;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{annotations, labels, taints};
@@ -190,7 +192,7 @@ fn initialization() {
                 it.initialized();
                 it.claim.status.as_mut().unwrap().conditions.retain(|one| one.type_ != "Initialized");
                 it.claim.spec.resources.requests =
-                    BTreeMap::from([("nvidia.com/gpu".to_owned(), Quantity("2".to_owned()))]);
+                    Quantities::from([("nvidia.com/gpu".to_owned(), Quantity("2".to_owned()))]);
             },
             70,
             &["status: Initialized=Unknown ResourceNotRegistered: Resource `nvidia.com/gpu` was requested but not \
@@ -217,13 +219,13 @@ fn initialization() {
                 it.initialized();
                 it.claim.status.as_mut().unwrap().conditions.retain(|one| one.type_ != "Initialized");
                 it.annotate_class(annotations::LAUNCH_FAILURES, "{}");
-                it.claim.spec.resources.requests = BTreeMap::from([
+                it.claim.spec.resources.requests = Quantities::from([
                     ("nvidia.com/gpu".to_owned(), Quantity("2".to_owned())),
                     ("cpu".to_owned(), Quantity("0".to_owned())),
                 ]);
                 let ready =
                     NodeCondition { type_: "Ready".to_owned(), status: "True".to_owned(), ..Default::default() };
-                let allocatable = BTreeMap::from([("nvidia.com/gpu".to_owned(), Quantity("1".to_owned()))]);
+                let allocatable = Quantities::from([("nvidia.com/gpu".to_owned(), Quantity("1".to_owned()))]);
                 it.nodes[0].status = Some(NodeStatus {
                     conditions: Some(vec![ready]),
                     allocatable: Some(allocatable),

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::node::Node;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use muster_api::{NodeClaim, NodePool, labels};
 use muster_scheduling::model::{
     Catalogue, InstanceType, Offering, Operator, Requirement, Requirements, Resource, Resources,
@@ -202,7 +203,7 @@ impl Cluster {
                     let mut object = serde_json::to_value(claim).unwrap();
                     object["metadata"]["uid"] = json!(format!("uid-{name}"));
                     object["metadata"]["creationTimestamp"] = json!(at(now).to_string());
-                    words.push(format!("create {}", claim.spec.resources.requests["pods"].0));
+                    words.push(format!("create {}", claim.spec.resources.requests.get("pods").unwrap().0));
                     self.add(object);
                 }
                 Write::Nominate { pod, node } => {

@@ -145,7 +145,7 @@ impl Controller {
             }
             self.listings.insert(id, listing);
         }
-        let is_ours = |node: &&k8s_openapi::api::core::v1::Node| {
+        let is_ours = |node: &&crate::node::Node| {
             node.metadata.labels.as_ref().is_some_and(|all| all.contains_key(muster_api::labels::NODEPOOL))
         };
         let nodes: Vec<_> = self.cluster.nodes().filter(is_ours).cloned().collect();

@@ -42,7 +42,7 @@ proptest! {
         for claim in cluster.claims() {
             let around = cluster.around(claim.metadata.name.as_ref().unwrap()).unwrap();
             let id = claim.status.as_ref().unwrap().provider_id.clone().filter(|id| !id.is_empty());
-            let has_id = |node: &&k8s_openapi::api::core::v1::Node| id.is_some() && node.spec.as_ref().unwrap().provider_id == id;
+            let has_id = |node: &&crate::node::Node| id.is_some() && node.spec.as_ref().unwrap().provider_id == id;
             let nodes: Vec<_> = cluster.nodes().filter(has_id).collect();
             prop_assert_eq!(&around.nodes, &nodes);
             let names: Vec<String> = nodes.iter().map(|node| node.metadata.name.clone().unwrap()).collect();
