@@ -256,13 +256,6 @@ impl Write {
         matches!(self, Self::CreateClaim(_) | Self::Nominate { .. } | Self::Event(_))
     }
 
-    /// Whether kube-scheduler, which tries hundreds of pods in a second, is to know before it goes on: where pods are to run, and
-    /// which nodes take any.
-    #[must_use]
-    pub const fn is_urgent(&self) -> bool {
-        matches!(self, Self::Nominate { .. } | Self::Node { .. })
-    }
-
     /// What it is called in metrics and logs.
     #[must_use]
     pub const fn name(&self) -> &'static str {

@@ -236,11 +236,7 @@ impl<C: Cloud> Edge<C> {
             Err(defect) => return Fate::Refused(defect.to_string()),
         };
         let sent = async {
-            if write.is_urgent() {
-                self.pace.turn_first().await;
-            } else {
-                self.pace.turn().await;
-            }
+            self.pace.turn().await;
             // A process that was starved may wake up here long after its lease ran out.
             if !self.fence.is_open() {
                 return None;

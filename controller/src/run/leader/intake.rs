@@ -93,7 +93,7 @@ impl<P: Provider> Leader<P> {
         if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.window.arrive("supply", now);
         }
-        if changed.kinds.contains(Kind::Pod) && self.is_any_crowded(changed, &cluster) {
+        if changed.has_strayed && self.is_any_crowded(changed, &cluster) {
             self.decide_at = Some(now);
         }
         // A place is another one's, who is about to be tried; or it is nobody's, while who was refused at its own looks for one.
