@@ -16,7 +16,6 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use time::OffsetDateTime;
-use tokio_rustls::TlsAcceptor;
 
 use crate::trust::{KeyVerifier, Trust};
 
@@ -70,7 +69,7 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pinned: Arc<str>,
     trust: Trust,
-    acceptor: TlsAcceptor,
+    config: Arc<ServerConfig>,
 }
 
 /// A certificate that was made for a node.
@@ -171,7 +170,7 @@ impl Authority {
             issuer,
             pinned: pinned.as_str().into(),
             trust: trust(own.into_iter().chain(others).collect())?,
-            acceptor: acceptor(chain, key)?,
+            config: config(chain, key)?,
         })
     }
 
@@ -181,8 +180,8 @@ impl Authority {
         &self.pinned
     }
 
-    pub(crate) fn acceptor(&self) -> &TlsAcceptor {
-        &self.acceptor
+    pub(crate) fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
     }
 
     pub(crate) fn trust(&self) -> &Trust {
@@ -237,7 +236,10 @@ fn server(
     Ok((certificate.der().clone(), PrivatePkcs8KeyDer::from(key.serialize_der()).into()))
 }
 
-fn acceptor(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<TlsAcceptor, AuthorityFault> {
+fn config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<ServerConfig>, AuthorityFault> {
     let provider = Arc::new(default_provider());
     let broken = |_| AuthorityFault::Material("key");
     let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -250,7 +252,7 @@ fn acceptor(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) ->
     // What a connection has proved counts for that connection: none is resumed.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(Arc::new(config))
 }
 
 fn authority_params(now: Timestamp) -> CertificateParams {

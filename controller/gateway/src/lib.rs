@@ -34,6 +34,7 @@ mod refusals;
 mod reports;
 mod rows;
 mod rules;
+mod secured;
 mod sources;
 mod trust;
 

@@ -23,7 +23,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::server::TlsStream;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
@@ -40,6 +39,7 @@ use crate::reflection::{Bounded, reflection};
 use crate::refusals::Refusals;
 use crate::reports::{Reports, Streams};
 use crate::rules::{Rule, rule};
+use crate::secured::Secured;
 use crate::sources::Sources;
 
 /// Calls of one connection at once: a stream, a renewal, health.
@@ -239,15 +239,15 @@ async fn shake<S, O>(
     stream: TcpStream,
     from: SocketAddr,
     ending: watch::Receiver<bool>,
-) -> Option<(TlsStream<TcpStream>, Option<Peer>)> {
+) -> Option<(Secured, Option<Peer>)> {
     let authority = Arc::clone(&shared.authority.borrow());
     let shake = async {
         let _permit = shared.handshakes.acquire().await.ok()?;
         stream.set_nodelay(true).ok()?;
-        authority.acceptor().accept(stream).await.ok()
+        Secured::accept(Arc::clone(authority.config()), stream).await.ok()
     };
     let stream = timeout(shared.limits.handshake, shake).await.ok()??;
-    let peer = match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
+    let peer = match stream.certificate() {
         Some(certificate) => {
             let now = (shared.clock)();
             Some(Peer::new(certificate, from.ip(), authority.trust(), now, ending)?)
