@@ -205,21 +205,25 @@ async fn connection<S: Sources, O: Operators>(
     };
     let line = Line { peer, ending, has_operator: Arc::new(AtomicBool::new(false)) };
     let service = service_fn(|request| Box::pin(call(Arc::clone(shared), line.clone(), request)));
-    let served = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(CALLS)
-        .max_header_list_size(HEADERS)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW * 2)
-        .max_send_buf_size(MESSAGE)
-        .keep_alive_interval(patience)
-        .keep_alive_timeout(patience)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(served);
+    // Boxed too, as is what it reads from: of one that is moved, a future has room for where it was as well.
+    let mut served = Box::pin(
+        http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(CALLS)
+            .max_header_list_size(HEADERS)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW * 2)
+            .max_send_buf_size(MESSAGE)
+            .keep_alive_interval(patience)
+            .keep_alive_timeout(patience)
+            .serve_connection(TokioIo::new(stream), service),
+    );
     let aged = async {
-        sleep(first_age).await;
-        if line.has_operator.load(Ordering::Relaxed) {
-            sleep(age.saturating_sub(first_age)).await;
+        for more in [first_age, age.saturating_sub(first_age)] {
+            sleep(more).await;
+            if !line.has_operator.load(Ordering::Relaxed) {
+                break;
+            }
         }
     };
     tokio::select! {
@@ -239,7 +243,7 @@ async fn shake<S, O>(
     stream: TcpStream,
     from: SocketAddr,
     ending: watch::Receiver<bool>,
-) -> Option<(Secured, Option<Peer>)> {
+) -> Option<(Box<Secured>, Option<Peer>)> {
     let authority = Arc::clone(&shared.authority.borrow());
     let shake = async {
         let _permit = shared.handshakes.acquire().await.ok()?;

@@ -19,7 +19,7 @@ pub struct Peer {
     /// The key that it has.
     pub key: KeyHash,
     /// The node that its certificate names, if that counts.
-    pub node: Option<NodeIdentity>,
+    pub node: Option<Arc<NodeIdentity>>,
     /// SubjectPublicKeyInfo (DER) of its key.
     pub(crate) public_key_info: Arc<[u8]>,
     /// Turns true when the connection is to end.
@@ -37,7 +37,7 @@ impl Peer {
         let certificate = EndEntityCert::try_from(certificate).ok()?;
         let address = address.to_canonical();
         let info = certificate.subject_public_key_info();
-        let node = trust.node(&certificate, address, now);
+        let node = trust.node(&certificate, address, now).map(Arc::new);
         Some(Self { address, key: KeyHash::of(&info), node, public_key_info: info.as_ref().into(), ending })
     }
 }

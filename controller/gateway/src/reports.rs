@@ -58,7 +58,7 @@ struct Allowance {
 /// A stream between two answers.
 struct Conversation<S> {
     gate: Arc<Gate<S>>,
-    node: NodeIdentity,
+    node: Arc<NodeIdentity>,
     peer: Peer,
     place: Place,
     requests: Streaming<FollowRequest>,

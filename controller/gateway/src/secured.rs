@@ -66,8 +66,8 @@ enum Stand {
 
 impl Secured {
     /// Shakes hands.
-    pub(crate) async fn accept(config: Arc<ServerConfig>, stream: TcpStream) -> Result<Self> {
-        let mut new = Self {
+    pub(crate) async fn accept(config: Arc<ServerConfig>, stream: TcpStream) -> Result<Box<Self>> {
+        let mut new = Box::new(Self {
             stream,
             session: UnbufferedServerConnection::new(config).map_err(Error::other)?,
             incoming: Vec::new(),
@@ -77,7 +77,7 @@ impl Secured {
             sent: 0,
             has_ended: false,
             has_closed: false,
-        };
+        });
         loop {
             let stand = new.advance(Wish::Nothing)?;
             poll_fn(|cx| new.poll_send(cx)).await?;
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     /// Both ends of a connection.
-    async fn pair() -> (TlsStream<TcpStream>, Secured) {
+    async fn pair() -> (TlsStream<TcpStream>, Box<Secured>) {
         let key = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let certificate = key.cert.der().clone();

@@ -53,8 +53,9 @@ impl Names {
     }
 
     pub(super) fn conditions(&mut self, conditions: &mut [Condition]) {
-        for Condition { kind, status, reason, message, since: _ } in conditions {
+        for Condition { kind, status, reason, message, since } in conditions {
             [kind, status, reason, message].into_iter().for_each(|text| *text = self.text(text));
+            self.optional(since);
         }
     }
 
