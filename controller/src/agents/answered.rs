@@ -21,16 +21,24 @@ pub(super) struct Answered {
 impl Answered {
     /// The API server has answered a write with this.
     pub(super) fn note(&mut self, mut claim: NodeClaim, now: Timestamp) {
+        self.forget(now);
+        let Some(uid) = claim.metadata.uid.clone() else { return };
+        claim.metadata.managed_fields = None;
+        self.by_claim.insert(uid.clone(), (claim, now));
+        self.order.push_back((now, uid));
+    }
+
+    /// Forgets what is old; nothing has room for nothing.
+    pub(super) fn forget(&mut self, now: Timestamp) {
         while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.duration_since(*at) >= KEPT) {
             // One that has been written to once more since is kept for that.
             if self.by_claim.get(&old).is_some_and(|(_, at)| now.duration_since(*at) >= KEPT) {
                 self.by_claim.remove(&old);
             }
         }
-        let Some(uid) = claim.metadata.uid.clone() else { return };
-        claim.metadata.managed_fields = None;
-        self.by_claim.insert(uid.clone(), (claim, now));
-        self.order.push_back((now, uid));
+        if self.order.is_empty() {
+            *self = Self::default();
+        }
     }
 
     /// The later of what the picture shows of a claim and what was answered about it.
@@ -84,5 +92,7 @@ mod tests {
         assert_eq!(version(answered.latest(&of("a", "1"))), Some(3), "the later of two");
         answered.note(of("d", "5"), at(60));
         assert_eq!((answered.by_claim.len(), answered.order.len()), (1, 1));
+        answered.forget(at(70));
+        assert_eq!((answered.by_claim.capacity(), answered.order.capacity()), (0, 0));
     }
 }

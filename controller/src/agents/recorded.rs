@@ -19,14 +19,22 @@ pub(super) struct Recorded {
 impl Recorded {
     /// This has been written down.
     pub(super) fn note(&mut self, claim: &str, enrolled: Enrolled, now: Timestamp) {
+        self.forget(now);
+        self.by_claim.insert(claim.to_owned(), enrolled);
+        self.order.push_back((now, claim.to_owned()));
+    }
+
+    /// Forgets what is old; nothing has room for nothing.
+    pub(super) fn forget(&mut self, now: Timestamp) {
         while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.duration_since(*at) >= LAG) {
             // One that has enrolled once more since is remembered for that.
             if self.by_claim.get(&old).is_some_and(|it| now.duration_since(it.at) >= LAG) {
                 self.by_claim.remove(&old);
             }
         }
-        self.by_claim.insert(claim.to_owned(), enrolled);
-        self.order.push_back((now, claim.to_owned()));
+        if self.order.is_empty() {
+            *self = Self::default();
+        }
     }
 
     /// Who has enrolled, by what the picture shows of a claim and what was recorded of it.
@@ -74,5 +82,7 @@ mod tests {
         assert_eq!(recorded.latest("a", None, at(65)), Some(by(1, 30)), "the later of two");
         recorded.note("d", by(1, 200), at(200));
         assert_eq!((recorded.by_claim.len(), recorded.order.len()), (1, 1));
+        recorded.forget(at(260));
+        assert_eq!((recorded.by_claim.capacity(), recorded.order.capacity()), (0, 0));
     }
 }

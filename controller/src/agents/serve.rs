@@ -201,9 +201,10 @@ async fn serve(
     let roster = Arc::new(Roster::new(picture.clone()));
     let rows = Arc::clone(&roster);
     let desk = Desk { picture: picture.clone(), client: client.clone(), records, knowledge, orders, roster, clock };
+    let live = Arc::new(Live::new(picture, client, &namespace, Arc::clone(&cloud), boots, clock));
     let gateway = Gateway {
         operators: Arc::new(desk),
-        sources: Arc::new(Live::new(picture, client, &namespace, Arc::clone(&cloud), boots, clock)),
+        sources: Arc::clone(&live),
         authority,
         policy: Policy { cluster, partition, account, region, proofs: Proofs::All, enrol_within: ENROL_WITHIN },
         certificates,
@@ -224,6 +225,7 @@ async fn serve(
         },
         never = keep => match never {},
         never = rows.keep() => match never {},
+        never = live.forget() => match never {},
     }
 }
 

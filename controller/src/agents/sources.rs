@@ -1,7 +1,9 @@
 //! What the gateway asks and writes: the picture of the cluster, the cloud, and the API server.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -13,6 +15,7 @@ use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tokio::time::sleep;
 
 use super::boot::{self, Boots};
 use super::launches::{enrolled, instance_of, launch, takes_pods, written};
@@ -29,6 +32,8 @@ const TRIES: usize = 8;
 /// Writes about nodes that are under way at once: as many as the leader's looks. The API server takes no more per second for having
 /// more of them, and a node that waits says its latest when its turn has come.
 const WRITES: usize = 48;
+/// How often what was written is forgotten where nothing is written any more.
+const FORGETS: Duration = Duration::from_secs(20);
 
 /// What the gateway asks, for the life of this replica.
 pub(super) struct Live {
@@ -86,6 +91,16 @@ impl Live {
         let records = Records::new(&client, namespace);
         let (recorded, answered) = (Mutex::default(), Mutex::default());
         Self { picture, client, cloud, clock, recorded, answered, writes: Semaphore::new(WRITES), records, boots }
+    }
+
+    /// Forgets what the picture shows by now, as writes do: after the last of thousands there may be none for hours.
+    pub(super) async fn forget(&self) -> Infallible {
+        loop {
+            sleep(FORGETS).await;
+            let now = (self.clock)();
+            self.recorded.lock().unwrap_or_else(PoisonError::into_inner).forget(now);
+            self.answered.lock().unwrap_or_else(PoisonError::into_inner).forget(now);
+        }
     }
 
     /// What `look` makes of the claim of an instance, as the picture has it.
