@@ -99,6 +99,8 @@ pub mod reason {
     pub const LAUNCH_FAILED: &str = "LaunchFailed";
     /// NodeClaim: it took too long to be launched.
     pub const LAUNCH_TIMEOUT: &str = "LaunchTimeout";
+    /// Pod: nodes were launched for its set, and none of them got one of its pods.
+    pub const LAUNCHES_HELD: &str = "LaunchesHeld";
     /// NodeClaim: launches failed too often with its class.
     pub const LAUNCHES_STOPPED: &str = "LaunchesStopped";
     /// NodeClaim: an operator has paused launches.

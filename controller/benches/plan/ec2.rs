@@ -140,7 +140,7 @@ fn general(name: &str, architectures: &[&str], weight: Option<u32>, taints: &[Va
     pool(name, &requirements, weight, taints)
 }
 
-fn pool(name: &str, requirements: &[Value], weight: Option<u32>, taints: &[Value]) -> Value {
+pub(crate) fn pool(name: &str, requirements: &[Value], weight: Option<u32>, taints: &[Value]) -> Value {
     let mut pool = json!({
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",

@@ -12,6 +12,7 @@
 
 mod dice;
 mod ec2;
+mod few_types;
 mod manifests;
 mod measure;
 mod options;

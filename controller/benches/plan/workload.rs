@@ -6,9 +6,11 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use serde_json::Value;
+
 use super::dice::Dice;
 use super::manifests::List;
-use super::{ec2, synthetic};
+use super::{ec2, few_types, synthetic};
 
 /// Kinds of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) enum Kind {
     DeploymentsOpen,
     /// Three pools, both architectures, GPUs, daemons, taints, hard and soft spread.
     Fleet,
+    /// Thousands of workloads of some hundred and fifty sizes on one type.
+    FewTypes,
 }
 
 /// A kind in a size.
@@ -47,7 +51,7 @@ pub(crate) struct Input {
 }
 
 /// What is measured if nothing is asked for: the sizes that Karpenter was measured at, and one beyond its reach.
-pub(crate) const USUAL: [Workload; 12] = [
+pub(crate) const USUAL: [Workload; 13] = [
     Workload { kind: Kind::Diverse, pods: 1_000 },
     Workload { kind: Kind::Diverse, pods: 5_000 },
     Workload { kind: Kind::Diverse, pods: 10_000 },
@@ -60,10 +64,11 @@ pub(crate) const USUAL: [Workload; 12] = [
     Workload { kind: Kind::Fleet, pods: 10_000 },
     Workload { kind: Kind::LognormalOpen, pods: 5_000 },
     Workload { kind: Kind::DeploymentsOpen, pods: 10_000 },
+    Workload { kind: Kind::FewTypes, pods: 70_000 },
 ];
 
 impl Kind {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Diverse,
         Self::Preference,
         Self::Lognormal,
@@ -72,6 +77,7 @@ impl Kind {
         Self::Deployments,
         Self::DeploymentsOpen,
         Self::Fleet,
+        Self::FewTypes,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -84,12 +90,17 @@ impl Kind {
             Self::DeploymentsOpen => "deployments-open",
             Self::DeploymentsPlain => "deployments-plain",
             Self::Fleet => "fleet",
+            Self::FewTypes => "few-types",
         }
     }
 
-    /// Whether it runs on the 400 made-up types of Karpenter's benchmark rather than on those of EC2.
-    pub(crate) const fn is_synthetic(self) -> bool {
-        matches!(self, Self::Diverse | Self::Preference)
+    /// Name and content of the catalogue that it runs on; `None`: the embedded one, of EC2.
+    fn catalogue(self) -> Option<(&'static str, Value)> {
+        match self {
+            Self::Diverse | Self::Preference => Some(("fake-400.json", synthetic::catalogue())),
+            Self::FewTypes => Some(("pinned.json", few_types::catalogue())),
+            _ => None,
+        }
     }
 }
 
@@ -128,15 +139,14 @@ impl Workload {
                 ec2::deployments(&mut list, &mut dice, self.pods, &ec2::general_purpose(), false)?
             }
             Kind::Fleet => ec2::fleet(&mut list, &mut dice, self.pods)?,
+            Kind::FewTypes => few_types::few_types(&mut list, &mut dice, self.pods)?,
         }
         list.finish()?;
-        let catalogue = if self.kind.is_synthetic() {
-            let path = folder.join("fake-400.json");
-            serde_json::to_writer(BufWriter::new(File::create(&path)?), &synthetic::catalogue())?;
-            Some(path)
-        } else {
-            None
-        };
+        let catalogue = self.kind.catalogue().map(|(name, types)| (folder.join(name), types));
+        if let Some((path, types)) = &catalogue {
+            serde_json::to_writer(BufWriter::new(File::create(path)?), types)?;
+        }
+        let catalogue = catalogue.map(|(path, _)| path);
         Ok(Input { manifests, catalogue })
     }
 }

@@ -103,7 +103,13 @@ pub(crate) fn problem(
     again.nodes = nodes;
     for &(pod, node) in places {
         let Pod { name, spec } = &problem.pods[pod];
-        again.nodes[node].bound.push(BoundPod { name: Arc::clone(name), spec: *spec, counts: true, planned });
+        again.nodes[node].bound.push(BoundPod {
+            name: Arc::clone(name),
+            spec: *spec,
+            counts: true,
+            planned,
+            daemon: false,
+        });
     }
     again.pods = left_over.iter().map(|&pod| problem.pods[pod].clone()).collect();
     draw(&mut again, solution.new_nodes.iter().map(|node| (node.pool, node.instance_type, node.offering)));

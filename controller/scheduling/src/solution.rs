@@ -101,6 +101,8 @@ pub enum Reason {
     NoOffering,
     /// The pod claims dynamic resources.
     DynamicResources,
+    /// Its rules about others take more work than the share of its namespace.
+    TooComplex,
 }
 
 impl Reason {
@@ -123,6 +125,7 @@ impl Reason {
             Self::Reserved => "Reserved",
             Self::NoOffering => "NoOffering",
             Self::DynamicResources => "DynamicResources",
+            Self::TooComplex => "TooComplex",
         }
     }
 }

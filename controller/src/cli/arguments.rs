@@ -121,15 +121,32 @@ pub(crate) struct DisruptArguments {
     /// Only what cannot wait, and then the first voluntary command, as one pass of Karpenter's loop
     #[arg(long)]
     pub(crate) first: bool,
-    /// USD per hour that moving one pod must save; 0 moves pods for any saving
-    #[arg(long, value_name = "USD/H", default_value = "0.0005")]
-    pub(crate) move_price: String,
+    #[command(flatten)]
+    pub(crate) price: MovePriceArguments,
     /// Capacity that was refused lately, into which nothing is moved: `TYPE`, `TYPE/ZONE` or `TYPE/ZONE/CAPACITY-TYPE`, a
     /// part that is `*` standing for any; or `@FILE` with one on each line; repeatable
     #[arg(long = "refused", value_name = "OFFERING")]
     pub(crate) refused: Vec<String>,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+/// The price of a move.
+#[derive(Debug, Args)]
+pub(crate) struct MovePriceArguments {
+    /// USD per hour that moving one pod must save; 0 moves pods for any saving
+    #[arg(long, env = "MOVE_PRICE", value_name = "USD/H", default_value = "0.0005")]
+    pub(crate) move_price: String,
+}
+
+/// The price of a move, and the time in which it is paid back.
+#[derive(Debug, Args)]
+pub(crate) struct PaybackArguments {
+    #[command(flatten)]
+    pub(crate) price: MovePriceArguments,
+    /// Time in which a launch pays for itself: until then consolidation leaves the node alone, unless its load falls
+    #[arg(long, env = "CONSOLIDATION_PAYBACK", value_name = "DURATION", default_value = "1h")]
+    pub(crate) consolidation_payback: String,
 }
 
 /// `muster simulate`.
@@ -156,6 +173,8 @@ pub(crate) struct SimulateArguments {
     /// Do not play the day again as a Karpenter-like policy would
     #[arg(long)]
     pub(crate) no_comparison: bool,
+    #[command(flatten)]
+    pub(crate) payback: PaybackArguments,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }

@@ -13,6 +13,7 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use super::arguments::{CloudName, Ec2Arguments, MinValuesPolicy, PreferencePolicy, RunArguments};
 use super::dry_run;
 use super::failure::Failure;
+use super::settings::{move_price_of, payback_of};
 use crate::agents::{self, Port};
 use crate::disruption::Tempo;
 use crate::ec2;
@@ -101,6 +102,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         disable_nominations,
         max_launches_per_minute,
         max_hourly_price,
+        payback,
         preference_policy,
         min_values_policy,
         scheduler_config,
@@ -183,6 +185,8 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
             options: packing,
             node_repair: gates.node_repair,
             spot_to_spot: gates.spot_to_spot_consolidation,
+            move_price: move_price_of(&payback.price)?,
+            payback: payback_of(&payback)?,
             ..disrupt::Settings::default()
         },
         tempo: Tempo::default(),

@@ -4,14 +4,16 @@ mod iam_policy;
 
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use muster_api::Span;
 use muster_scheduling::disrupt;
 use muster_scheduling::model::{self, Options};
 
 use super::arguments::{
     CatalogueArguments, ClusterArguments, CompletionsArguments, CrdsArguments, DisruptArguments, ExplainArguments,
-    InputArguments, MinValuesPolicy, MomentArguments, NodesArguments, OutputArguments, OutputFormat, PackingArguments,
-    PlanArguments, PreferencePolicy, SimulateArguments, SubjectKind, TypesArguments, VerdictsArguments,
+    InputArguments, MinValuesPolicy, MomentArguments, MovePriceArguments, NodesArguments, OutputArguments,
+    OutputFormat, PackingArguments, PaybackArguments, PlanArguments, PreferencePolicy, SimulateArguments, SubjectKind,
+    TypesArguments, VerdictsArguments,
 };
 use super::failure::Failure;
 use super::output::{DataFormat, Format};
@@ -104,6 +106,10 @@ pub(crate) struct SimulateSettings {
     pub(crate) prints_script: bool,
     /// Whether the day is played again by a Karpenter-like policy.
     pub(crate) compares: bool,
+    /// USD per hour that moving one pod must save.
+    pub(crate) move_price: f64,
+    /// Time in which a launch pays for itself.
+    pub(crate) payback: SignedDuration,
     pub(crate) format: Format,
 }
 
@@ -176,12 +182,12 @@ impl PlanSettings {
 
 impl DisruptSettings {
     pub(crate) fn new(arguments: DisruptArguments, clock: Timestamp) -> Result<Self, Failure> {
-        let DisruptArguments { input, packing, moment, first, move_price, refused, output } = arguments;
+        let DisruptArguments { input, packing, moment, first, price, refused, output } = arguments;
         Ok(Self {
             sources: Sources::new(input)?,
             packing: Packing::new(packing)?,
             first,
-            move_price: move_price_of(&move_price)?,
+            move_price: move_price_of(&price)?,
             refused: refused.iter().map(|text| Refusals::new(text)).collect::<Result<_, _>>()?,
             now: moment_of(&moment, clock)?,
             format: format_of(&output),
@@ -250,7 +256,7 @@ impl VerdictsSettings {
 
 impl SimulateSettings {
     pub(crate) fn new(arguments: SimulateArguments) -> Result<Self, Failure> {
-        let SimulateArguments { files, catalogue, packing, script, seed, print_script, no_comparison, output } =
+        let SimulateArguments { files, catalogue, packing, script, seed, print_script, no_comparison, payback, output } =
             arguments;
         let catalogue = CatalogueSource::new(catalogue);
         let read: Vec<PathBuf> = files.iter().chain(&script).cloned().collect();
@@ -264,6 +270,8 @@ impl SimulateSettings {
             seed,
             prints_script: print_script,
             compares: !no_comparison,
+            move_price: move_price_of(&payback.price)?,
+            payback: payback_of(&payback)?,
             format: format_of(&output),
         })
     }
@@ -361,10 +369,21 @@ impl Packing {
 }
 
 /// `--move-price`.
-fn move_price_of(text: &str) -> Result<f64, Failure> {
+pub(crate) fn move_price_of(arguments: &MovePriceArguments) -> Result<f64, Failure> {
+    let text = &arguments.move_price;
     text.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0).ok_or_else(|| {
         let hint = "write USD per hour, such as `0.0005`; 0 moves pods for any saving";
         Failure::Usage(format!("`--move-price`: `{text}` is not a price\n\nhint: {hint}"))
+    })
+}
+
+/// `--consolidation-payback`.
+pub(crate) fn payback_of(arguments: &PaybackArguments) -> Result<SignedDuration, Failure> {
+    let text = &arguments.consolidation_payback;
+    let read: Option<Span> = text.parse().ok();
+    read.and_then(|Span(span)| SignedDuration::try_from(span).ok()).ok_or_else(|| {
+        let hint = "write it as `1h` or `30m`; `0s` lets consolidation take nodes of any age";
+        Failure::Usage(format!("`--consolidation-payback`: `{text}` is not a duration\n\nhint: {hint}"))
     })
 }
 

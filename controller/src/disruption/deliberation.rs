@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::after;
-use muster_scheduling::disrupt::{Command, Decision, Estate, Settings, decide, decide_among};
+use muster_scheduling::disrupt::{Command, Decision, Estate, Moments, Settings, decide, decide_among, next_moments};
 use muster_scheduling::{Place, Violation, validate_disruption};
+
+use super::peak_load::PeakLoads;
 
 /// How fast everything goes. It is no option of operators: figures of its own are for tests that play a hundred rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +37,10 @@ impl Default for Tempo {
 pub struct Turn {
     /// What is to be begun, and why everything else stays.
     pub decision: Decision,
-    /// When to ask again.
+    /// When to ask again, if anything has changed by then.
     pub again: Timestamp,
+    /// When to ask again although nothing has changed.
+    pub moments: Moments,
     /// What the independent validator says against what was decided. Voluntary commands that it concerns are not begun.
     pub violations: Vec<Violation>,
 }
@@ -46,6 +50,9 @@ pub struct Turn {
 pub struct Deliberation {
     tempo: Tempo,
     proposed: Option<Proposal>,
+    loads: PeakLoads,
+    /// Nodes that a pod has left since the last pass.
+    left: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug, Clone)]
@@ -59,8 +66,8 @@ struct Proposal {
 impl Deliberation {
     /// Nothing is wanted yet.
     #[must_use]
-    pub const fn at(tempo: Tempo) -> Self {
-        Self { tempo, proposed: None }
+    pub fn at(tempo: Tempo) -> Self {
+        Self { tempo, proposed: None, loads: PeakLoads::default(), left: BTreeSet::new() }
     }
 
     /// Whether something was wanted in the last pass that is to be confirmed: then it is asked again although nothing has
@@ -70,12 +77,21 @@ impl Deliberation {
         self.proposed.is_some()
     }
 
+    /// Takes note of nodes that a pod has left, or begins to leave.
+    pub fn note_left(&mut self, nodes: &BTreeSet<Arc<str>>) {
+        self.left.extend(nodes.iter().cloned());
+    }
+
     /// What is to be begun at `now`. The blocked nodes of the decision are those of a pass over
     /// everything, except where an earlier choice is confirmed: then nodes that were not among it are said to stay.
     ///
     /// What cannot wait is begun at once, in the pass that sees it.
-    pub fn turn(&mut self, estate: &Estate, now: Timestamp, settings: &Settings) -> Turn {
+    pub fn turn(&mut self, estate: &mut Estate, now: Timestamp, settings: &Settings) -> Turn {
         let Tempo { every, validation, .. } = self.tempo;
+        let left = std::mem::take(&mut self.left);
+        self.loads.observe(estate, &left, settings.payback);
+        let estate = &*estate;
+        let moments = next_moments(estate, now, settings);
         if let Some(proposal) = &self.proposed {
             let due = after(proposal.at, validation);
             let nodes = if now < due { BTreeSet::new() } else { chosen(estate, &proposal.nodes) };
@@ -84,7 +100,7 @@ impl Deliberation {
             }
             let again = if now < due { due.min(after(now, every)) } else { after(now, every) };
             let (decision, violations) = checked(decide_among(estate, now, settings, &nodes), estate, now, settings);
-            return Turn { decision, again, violations };
+            return Turn { decision, again, moments, violations };
         }
         let (mut decision, violations) = checked(decide(estate, now, settings), estate, now, settings);
         let voluntary = |command: &&Command| !command.cause.forceful();
@@ -97,10 +113,10 @@ impl Deliberation {
             .collect();
         decision.commands.retain(|command| command.cause.forceful());
         if nodes.is_empty() {
-            return Turn { decision, again: after(now, every), violations };
+            return Turn { decision, again: after(now, every), moments, violations };
         }
         self.proposed = Some(Proposal { at: now, nodes });
-        Turn { decision, again: after(now, every.min(validation)), violations }
+        Turn { decision, again: after(now, every.min(validation)), moments, violations }
     }
 }
 

@@ -19,6 +19,8 @@
 //! either continues the command or takes it back, and both end where they would have ended undisturbed. A command that
 //! launches nothing is as many commands as it has nodes: none of them waits for another.
 //!
+//! Nodes that were launched lately are left alone by consolidation unless their load has fallen (`peak_load`): that is why it ends.
+//!
 //! # How it is driven
 //!
 //! Whoever drives it (the live loop, the simulator) keeps one [`Deliberation`]:
@@ -42,6 +44,7 @@ mod mark;
 mod objection;
 mod opening;
 mod patience;
+mod peak_load;
 mod rhythm;
 mod rollback;
 mod stale;

@@ -1,25 +1,27 @@
 //! When it is asked again what is to go: while something changes, every ten seconds; else when time alone may have changed
-//! the answer.
+//! the answer. What cannot wait does not wait for either.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::conditions::nodeclaim;
 use muster_cloud::after;
+use muster_scheduling::disrupt::Moments;
 
-use crate::lifecycle::condition;
-use crate::state::Cluster;
-
-/// How long at most nothing is asked though nothing has changed: windows of budgets open and close.
+/// How long at most nothing is asked though nothing has changed and nothing is due.
 const STILL: Duration = Duration::from_secs(300);
+/// Between two questions at least, whatever is due: moments of hundreds of nodes may be close together.
+const APART: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]
 pub struct Rhythm {
+    /// When to ask if anything has changed.
     at: Timestamp,
     /// Whether anything has changed since it was last asked.
     is_stirred: bool,
+    asked: Timestamp,
     rest_until: Timestamp,
+    moments: Moments,
 }
 
 // === impl Rhythm ===
@@ -27,8 +29,9 @@ pub struct Rhythm {
 impl Rhythm {
     /// The first question is asked at `moment`.
     #[must_use]
-    pub const fn from(moment: Timestamp) -> Self {
-        Self { at: moment, is_stirred: true, rest_until: moment }
+    pub fn from(moment: Timestamp) -> Self {
+        let asked = moment.checked_sub(APART).unwrap_or(moment);
+        Self { at: moment, is_stirred: true, asked, rest_until: moment, moments: Moments::default() }
     }
 
     /// Something has changed.
@@ -36,7 +39,13 @@ impl Rhythm {
         self.is_stirred = true;
     }
 
-    /// Whether it is to be asked now.
+    /// Something has changed that people wait to be told of: what a NodePool or a NodeClass says.
+    pub fn hurry(&mut self) {
+        self.is_stirred = true;
+        self.at = self.at.min(after(self.asked, APART));
+    }
+
+    /// Tells if it is to be asked now.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         now >= self.next()
@@ -45,90 +54,73 @@ impl Rhythm {
     /// When it is to be asked next, if nothing changes before.
     #[must_use]
     pub fn next(&self) -> Timestamp {
-        if self.is_stirred { self.at } else { self.rest_until.max(self.at) }
+        let soonest = after(self.asked, APART);
+        let Moments { forceful, voluntary } = self.moments;
+        let due = forceful.into_iter().chain(voluntary.filter(|_| !self.is_stirred)).min();
+        let regular = if self.is_stirred { self.at } else { self.rest_until.max(self.at) };
+        due.map_or(regular, |due| regular.min(due.max(soonest)))
     }
 
     /// It is being asked: what changes from here on is news.
-    pub const fn ask(&mut self) {
+    pub const fn ask(&mut self, now: Timestamp) {
         self.is_stirred = false;
+        self.asked = now;
     }
 
-    /// It has been answered. It is asked again at `again` if anything has changed, or if the answer `is_open`; else when a
-    /// node becomes quiet or old enough.
-    pub fn answer(&mut self, again: Timestamp, is_open: bool, cluster: &Cluster, now: Timestamp) {
+    /// It has been answered. It is asked again at `again` if anything has changed, or if the answer `is_open`; else when one of
+    /// `moments` comes.
+    pub fn answer(&mut self, again: Timestamp, is_open: bool, moments: Moments, now: Timestamp) {
         self.at = again;
         self.is_stirred |= is_open;
-        self.rest_until = after(now, STILL).min(next_quiet(cluster, now));
+        self.moments = moments;
+        self.rest_until = after(now, STILL);
     }
-}
-
-/// When time alone makes a node quiet enough to be consolidated.
-fn next_quiet(cluster: &Cluster, now: Timestamp) -> Timestamp {
-    let moments = cluster.pools().filter_map(|pool| {
-        let wait = pool.spec.disruption.consolidate_after.duration()?;
-        let quiet = cluster.claims_of_pool(pool.metadata.name.as_deref()?).filter_map(move |claim| {
-            let initialized = condition(claim, nodeclaim::INITIALIZED).filter(|one| one.status == "True");
-            let last = claim.status.as_ref()?.last_pod_event_time.as_ref();
-            let since = last.or(initialized.map(|one| &one.last_transition_time))?;
-            Some(after(since.0, wait))
-        });
-        quiet.filter(|moment| *moment > now).min()
-    });
-    moments.min().unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::state::Kind;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
     }
 
     #[test]
-    fn what_changes_is_a_reason_to_ask_and_what_rests_is_none() {
-        let cluster = Cluster::default();
+    fn changes_are_a_reason_to_ask_and_rest_is_not() {
         let mut rhythm = Rhythm::from(at(100));
         assert!(!rhythm.is_due(at(99)) && rhythm.is_due(at(100)));
-        rhythm.ask();
-        rhythm.answer(at(110), false, &cluster, at(100));
+        rhythm.ask(at(100));
+        rhythm.answer(at(110), false, Moments::default(), at(100));
         assert_eq!(rhythm.next(), at(400), "nothing has changed");
         rhythm.stir();
         assert_eq!(rhythm.next(), at(110));
-        rhythm.ask();
+        rhythm.ask(at(110));
         rhythm.stir();
-        rhythm.answer(at(120), false, &cluster, at(111));
+        rhythm.answer(at(120), false, Moments::default(), at(111));
         assert_eq!(rhythm.next(), at(120), "something has changed while it was asked");
-        rhythm.ask();
-        rhythm.answer(at(130), true, &cluster, at(120));
+        rhythm.hurry();
+        assert_eq!(rhythm.next(), at(111), "people wait for it");
+        rhythm.ask(at(120));
+        rhythm.answer(at(130), true, Moments::default(), at(120));
         assert_eq!(rhythm.next(), at(130), "the answer is to be confirmed");
     }
 
     #[test]
-    fn a_node_that_becomes_quiet_is_a_reason_to_ask() {
-        let mut cluster = Cluster::default();
-        let reference = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
-        let pool = json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
-            "spec": {
-                "template": {"spec": {"nodeClassRef": reference, "requirements": []}},
-                "disruption": {"consolidateAfter": "30s"},
-            },
-        });
-        let claim = json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-            "metadata": {"name": "general-a", "labels": {"karpenter.sh/nodepool": "general"}},
-            "spec": {"nodeClassRef": reference, "requirements": [], "resources": {}},
-            "status": {"lastPodEventTime": at(90).to_string()},
-        });
-        cluster.apply(Kind::NodePool, &pool.to_string());
-        cluster.apply(Kind::NodeClaim, &claim.to_string());
+    fn moments_are_kept_to_the_second() {
         let mut rhythm = Rhythm::from(at(100));
-        rhythm.ask();
-        rhythm.answer(at(110), false, &cluster, at(100));
-        assert_eq!(rhythm.next(), at(120));
+        let answered = |rhythm: &mut Rhythm, forceful: Option<i64>, voluntary: Option<i64>| {
+            rhythm.ask(at(100));
+            let moments = Moments { forceful: forceful.map(at), voluntary: voluntary.map(at) };
+            rhythm.answer(at(110), false, moments, at(100));
+        };
+        answered(&mut rhythm, None, Some(103));
+        assert_eq!(rhythm.next(), at(103), "in a cluster in which nothing changes");
+        rhythm.stir();
+        assert_eq!(rhythm.next(), at(110), "where much changes, with everything else");
+        answered(&mut rhythm, Some(103), None);
+        rhythm.stir();
+        assert_eq!(rhythm.next(), at(103), "what cannot wait does not");
+        answered(&mut rhythm, Some(100), None);
+        assert_eq!(rhythm.next(), at(101), "not more than once a second");
     }
 }

@@ -20,6 +20,8 @@ pub struct Held {
     nodes: BTreeMap<String, Kept>,
     pools: BTreeMap<String, Kept>,
     class: Option<KeptClass>,
+    /// The object of which a write was refused because it had changed, and the version that was written against.
+    conflict: Option<(&'static str, String, String)>,
 }
 
 /// One object.
@@ -106,6 +108,30 @@ impl Held {
         let class = class.map(|class| (kind_of(class), class.reference.name.as_str(), class.version.as_str()));
         let claims = ours("NodeClaim", &self.claims);
         class.chain(claims).chain(ours("Node", &self.nodes)).chain(ours("NodePool", &self.pools))
+    }
+
+    /// The object that had changed since it was seen, if a write was refused for that: kind, name, and the version that is no
+    /// longer the newest.
+    pub fn conflict(&self) -> Option<(&'static str, &str, &str)> {
+        self.conflict.as_ref().map(|(kind, name, version)| (*kind, name.as_str(), version.as_str()))
+    }
+
+    /// Takes note that `write` was refused because its object has changed.
+    pub(super) fn note_conflict(&mut self, write: &Write) {
+        let found = match write {
+            Write::ClaimMeta { name, .. } | Write::ClaimStatus { name, .. } => {
+                self.claims.get(name).map(|kept| ("NodeClaim", name.clone(), kept.version.clone()))
+            }
+            Write::Node { name, .. } => self.nodes.get(name).map(|kept| ("Node", name.clone(), kept.version.clone())),
+            Write::PoolMeta { name, .. } | Write::PoolStatus { name, .. } => {
+                self.pools.get(name).map(|kept| ("NodePool", name.clone(), kept.version.clone()))
+            }
+            Write::ClassMeta(_) | Write::ClassCondition(_) | Write::ClassStatus(_) => {
+                self.class.as_ref().map(|kept| (kind_of(kept), kept.reference.name.clone(), kept.version.clone()))
+            }
+            _ => None,
+        };
+        self.conflict = found.or(self.conflict.take());
     }
 
     pub(super) fn of(&self, kind: Kind, name: &str) -> Option<&Kept> {

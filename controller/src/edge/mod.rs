@@ -34,13 +34,13 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
 use muster_cloud::Cloud;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 pub use self::events::Recorder;
 pub use self::fate::Fate;
 pub use self::fence::{Fence, Gate};
 pub use self::held::Held;
-pub use self::pace::Pace;
+pub use self::pace::{Health, Pace};
 use self::request::{Written, request};
 use crate::lifecycle::{Answers, Eviction};
 use crate::step::{Step, Write};
@@ -205,7 +205,10 @@ impl<C: Cloud> Edge<C> {
             Fate::Fenced => End::Fenced,
             // An event is no reason to stop, and a pod that is not evicted now has an answer that says so.
             _ if matches!(write, Write::Event(_) | Write::Evict(_) | Write::Nominate { .. }) => End::Done,
-            Fate::Conflict => End::Stale,
+            Fate::Conflict => {
+                held.note_conflict(write);
+                End::Stale
+            }
             Fate::Refused(why) | Fate::Unavailable(why) => End::Failed(format!("{}: {why}", write.name())),
         }
     }
@@ -241,7 +244,9 @@ impl<C: Cloud> Edge<C> {
             if !self.fence.is_open() {
                 return None;
             }
+            let asked = Instant::now();
             let answer = timeout(ANSWER, self.client.request::<Written>(request)).await;
+            self.pace.heed(health(write, answer.as_ref().ok(), asked.elapsed()));
             Some(answer.map_err(|_| ()))
         };
         match self.fence.keep(sent).await.flatten() {
@@ -253,6 +258,16 @@ impl<C: Cloud> Edge<C> {
             Some(Ok(Err(error))) => Fate::of(write, &error),
             Some(Err(())) => Fate::Unavailable(format!("no answer within {} s", ANSWER.as_secs())),
         }
+    }
+}
+
+/// How the API server has taken a write; `answer` is none if there was none in time.
+fn health(write: &Write, answer: Option<&Result<Written, kube::Error>>, after: Duration) -> Health {
+    match answer {
+        Some(Ok(_)) => Health::Answered(after),
+        Some(Err(error)) if matches!(Fate::of(write, error), Fate::Unavailable(_)) => Health::InTrouble,
+        Some(Err(_)) => Health::Answered(after),
+        None => Health::InTrouble,
     }
 }
 

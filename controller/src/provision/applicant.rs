@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_scheduling::labels::NODE_POOL;
 use muster_scheduling::model::{PodSpec, Requirement, Requirements};
 
@@ -24,6 +25,8 @@ pub struct Applicant {
     /// Whether a command has marked its node, and has not taken it away yet. What is launched for it is that command's
     /// affair.
     pub is_provided_for: bool,
+    /// The set of pods that it belongs to, by its controller: `namespace/kind/name`; a pod without one is a set of its own.
+    pub set: Arc<str>,
     /// Its priority: who has more of it is tried first.
     pub priority: i32,
     /// The node that it is bound to.
@@ -77,6 +80,7 @@ impl Applicant {
                 one.type_ == "PodScheduled" && one.status == "False" && one.reason.as_deref() == Some("Unschedulable")
             }),
             is_provided_for: false,
+            set: set_of(meta),
             priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
             node: text(spec.and_then(|spec| spec.node_name.as_ref())),
             nominated: text(status.and_then(|status| status.nominated_node_name.as_ref())),
@@ -97,6 +101,21 @@ impl Applicant {
     pub fn is_unbound(&self) -> bool {
         self.node.is_none()
     }
+}
+
+/// The set of a pod with this metadata.
+fn set_of(meta: &ObjectMeta) -> Arc<str> {
+    let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let namespace = meta.namespace.as_deref().unwrap_or("default");
+    match controller {
+        Some(owner) => set_named(namespace, &owner.kind, &owner.name),
+        None => set_named(namespace, "Pod", meta.name.as_deref().unwrap_or_default()),
+    }
+}
+
+/// The set of the pods that this object makes.
+pub(crate) fn set_named(namespace: &str, kind: &str, name: &str) -> Arc<str> {
+    format!("{namespace}/{kind}/{name}").into()
 }
 
 /// When a pod with this spec is decided. No applicant stands for the pods of buffers, which no scheduler ever sees.

@@ -16,6 +16,8 @@
 //!   a pod is bound elsewhere ──► kin: its place goes to one of its kind;  places: where not all fit any more, some exchange theirs
 //! ```
 //!
+//! A set of pods for which nodes were launched in vain is bought for less and less often (`fruitless`).
+//!
 //! # How it is driven
 //!
 //! Whoever drives it (the live loop, the simulator) keeps one [`Window`] and one [`Plan`]:
@@ -35,11 +37,13 @@
 mod admission;
 mod applicant;
 mod claims;
+mod fruitless;
 mod kin;
 mod nominations;
 mod places;
 mod plan;
 mod queue;
+mod refusing;
 mod round;
 mod spending;
 mod together;
@@ -58,12 +62,14 @@ use jiff::Timestamp;
 use muster_api::{NodeClaim, NodePool, conditions::reason};
 use muster_cloud::after;
 use muster_scheduling::explain::Explainer;
-use muster_scheduling::model::{self, Problem};
+use muster_scheduling::model::{self, Pod, Problem};
 use muster_scheduling::{NewNode, Place, Solution, Violation, validate};
 
 pub(crate) use self::admission::{Admissions, Denied};
 pub use self::applicant::Applicant;
+pub(crate) use self::applicant::set_named;
 pub use self::claims::{claim, name};
+use self::fruitless::Allowed;
 pub use self::plan::{Claimed, Hold, Homes, HomesThen, Plan, SETTLING, Scene, TELLING};
 use self::plan::{Failure, Placed};
 pub use self::queue::{Position, Queue};
@@ -138,6 +144,8 @@ pub struct Figures {
     pub waiting: usize,
     /// Pods that ask for nodes of no pool.
     pub ignored: usize,
+    /// Sets of pods for which launches are held.
+    pub held: usize,
     /// Claims that are to be created.
     pub claims: usize,
     /// USD per hour of these.
@@ -187,16 +195,22 @@ pub fn stop<'c>(class: &Class, claims: impl IntoIterator<Item = &'c NodeClaim>, 
 pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     let mut plan = round.plan.clone();
     let settled = plan.settle(&round.scene, now);
-    let mut draft = round::Draft::new(round, &mut plan);
+    let mut draft = round::Draft::new(round, &mut plan, now);
     let lacks_replicas = draft.problem.pools.iter().any(|pool| pool.missing_replicas.is_some_and(|count| count > 0));
-    if draft.problem.pods.is_empty() && !lacks_replicas {
-        let figures = Figures { waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };
+    let held = plan.held_sets(now);
+    if draft.problem.pods.is_empty() && draft.held.is_empty() && !lacks_replicas {
+        let figures = Figures { waiting: draft.waiting, ignored: draft.ignored, held, ..Figures::default() };
         return Outcome { step: Step { writes: Vec::new(), again: settled }, plan, figures, violations: Vec::new() };
     }
     let solution = draft.solve(round.settings);
     let problem = &draft.problem;
-    let mut figures =
-        Figures { pods: problem.pods.len(), waiting: draft.waiting, ignored: draft.ignored, ..Figures::default() };
+    let mut figures = Figures {
+        pods: problem.pods.len(),
+        waiting: draft.waiting,
+        ignored: draft.ignored,
+        held,
+        ..Figures::default()
+    };
     let violations = validate(problem, &round.settings.packing, &solution);
     let mut decided = Decided {
         round,
@@ -204,6 +218,7 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
         plan,
         writes: Vec::new(),
         failures: BTreeMap::new(),
+        held: &draft.held,
         violations,
         again: settled,
         at: now,
@@ -212,7 +227,7 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     decided.join(&turned);
     decided.launch(&turned, &solution.new_nodes, &mut figures, now);
     decided.explain(&turned);
-    figures.unplaced = decided.failures.len();
+    figures.unplaced = decided.failures.len() + draft.held.len();
     decided.outcome(figures, now)
 }
 
@@ -224,6 +239,8 @@ struct Decided<'r, 'a> {
     writes: Vec<Write>,
     /// Pods without a place, and why.
     failures: BTreeMap<usize, Failure>,
+    /// Pods for which nothing is launched now, until when, and why.
+    held: &'r [(Pod, Timestamp, String)],
     violations: Vec<Violation>,
     again: Option<Timestamp>,
     at: Timestamp,
@@ -250,9 +267,30 @@ impl Decided<'_, '_> {
             let pod = &self.problem.pods[*number];
             let uid = round::uid(self.round, pod).unwrap_or_default();
             let kin = kin::has_kin(self.problem, *number).then_some((self.at, pod.spec));
-            Placed { path: Arc::clone(&pod.name), uid, kin }
+            let set = self.set_of(*number).unwrap_or_default();
+            Placed { path: Arc::clone(&pod.name), uid, set, kin }
         });
+        let placed: Vec<Placed> = placed.collect();
         self.plan.placed.entry(claim).or_default().extend(placed);
+    }
+
+    /// The set of a pod of the problem; none for that of a buffer.
+    fn set_of(&self, pod: usize) -> Option<Arc<str>> {
+        self.round.scene.applicant(&self.problem.pods[pod].name).map(|one| Arc::clone(&one.set))
+    }
+
+    /// Why the node is not launched though it is planned: one is on its way for a set of which launches brought nothing before.
+    fn trial(&self, node: &NewNode, tried: &mut BTreeSet<Arc<str>>, now: Timestamp) -> Option<Failure> {
+        let sets: BTreeSet<Arc<str>> = node.pods.iter().filter_map(|pod| self.set_of(*pod)).collect();
+        let doubtful = sets.iter().filter(|set| self.plan.fruitless.allowed(set, now) != Allowed::All);
+        let doubtful: Vec<&Arc<str>> = doubtful.collect();
+        if let Some(set) = doubtful.iter().find(|set| tried.contains(**set)) {
+            let message =
+                format!("the last node that was launched for `{set}` took none of its pods; one node is being tried");
+            return Some(Failure { reason: reason::LAUNCHES_HELD, message });
+        }
+        tried.extend(doubtful.into_iter().cloned());
+        None
     }
 
     /// Creates the claims of new nodes, as far as the caps go. They are named after `planned`: who starts anew does not know
@@ -260,6 +298,8 @@ impl Decided<'_, '_> {
     fn launch(&mut self, solution: &Solution, planned: &[NewNode], figures: &mut Figures, now: Timestamp) {
         let mut admissions = Admissions::new(self.round, self.problem, self.round.scene.claims);
         let mut names = claims::Names::new(self.round.scene.claims);
+        let mut tried: BTreeSet<Arc<str>> =
+            self.plan.placed.values().flatten().map(|pod| Arc::clone(&pod.set)).collect();
         for (number, (node, planned)) in solution.new_nodes.iter().zip(planned).enumerate() {
             let broken = self.violations.iter().find(|one| one.place == Place::New(number));
             if let Some(message) = broken.map(ToString::to_string) {
@@ -275,6 +315,10 @@ impl Decided<'_, '_> {
                 self.remember(name.name, &node.pods);
                 continue;
             };
+            if let Some(why) = self.trial(node, &mut tried, now) {
+                self.failures.extend(node.pods.iter().map(|pod| (*pod, why.clone())));
+                continue;
+            }
             if let Err(denied) = admissions.admit(pool, node.price, now) {
                 let why = self.denied(denied);
                 self.failures.extend(node.pods.iter().map(|pod| (*pod, why.clone())));
@@ -288,6 +332,8 @@ impl Decided<'_, '_> {
             if node.pods.iter().any(|pod| together::is_spread(self.problem, *pod)) {
                 self.plan.companies.insert(name.clone(), now);
             }
+            let sets = node.pods.iter().filter_map(|pod| self.set_of(*pod)).collect();
+            self.plan.fruitless.note_launched(&name, sets, now);
             self.remember(name, &node.pods);
         }
     }
@@ -329,10 +375,19 @@ impl Decided<'_, '_> {
             Stop::ButOne { .. } => None,
         });
         self.again = self.again.into_iter().chain(resumes).min();
+        self.again = self.again.into_iter().chain(self.held.iter().map(|(_, until, _)| *until)).min();
         let failures = self.failures.iter().map(|(pod, why)| (&*self.problem.pods[*pod].name, why));
-        let events = told::events(&mut self.plan, &self.round.scene, failures.collect(), now);
+        let held: Vec<(&str, Failure)> =
+            self.held.iter().map(|(pod, until, why)| (&*pod.name, held(*until, why))).collect();
+        let failures = failures.chain(held.iter().map(|(pod, why)| (*pod, why))).collect();
+        let events = told::events(&mut self.plan, &self.round.scene, failures, now);
         self.writes.extend(events);
         let step = Step { writes: self.writes, again: self.again };
         Outcome { step, plan: self.plan, figures, violations: self.violations }
     }
+}
+
+/// What is said of a pod for which launches are held.
+fn held(until: Timestamp, why: &str) -> Failure {
+    Failure { reason: reason::LAUNCHES_HELD, message: format!("{why}; launches for it are held until {until}") }
 }

@@ -10,12 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use muster_scheduling::model::{BoundPod, Pod, Problem, Resources, SpecId};
 use muster_scheduling::{Exchange, exchange};
 use rustc_hash::FxHashMap;
 
 use super::Round;
-use super::plan::{Claimed, Plan};
+use super::plan::{Claimed, Placed, Plan};
 use super::round::planned;
 
 /// A pod without a node that has a place.
@@ -28,12 +29,17 @@ struct Seated {
 
 /// Puts pods where the rounds before have planned them, and says which of the problem's pods these are. Who has lost its place to
 /// others is among the problem's pods.
-pub(super) fn keep_places(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem) -> BTreeSet<Arc<str>> {
+pub(super) fn keep_places(
+    round: &Round<'_>,
+    plan: &mut Plan,
+    problem: &mut Problem,
+    now: Timestamp,
+) -> BTreeSet<Arc<str>> {
     let nodes = nodes(round, plan, problem);
     plan.placed.retain(|claim, _| nodes.contains_key(claim));
     take_over(round, plan, problem, &nodes);
     if !all_fit(plan, problem, &nodes) {
-        mend(round, plan, problem, &nodes);
+        mend(round, plan, problem, &nodes, now);
     }
     let pending = pending(problem);
     let mut kept = BTreeSet::new();
@@ -107,7 +113,7 @@ fn all_fit(plan: &Plan, problem: &Problem, nodes: &BTreeMap<String, usize>) -> b
 }
 
 /// Where not all fit, some get other places. For whom there is none it forgets theirs, and they are the problem's again.
-fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTreeMap<String, usize>) {
+fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTreeMap<String, usize>, now: Timestamp) {
     let claims: BTreeMap<usize, &String> = nodes.iter().map(|(claim, node)| (*node, claim)).collect();
     let (bare, places) = bare(round, plan, problem, nodes);
     let Exchange { moves, left } = exchange(&bare, &round.settings.packing, &places);
@@ -117,11 +123,26 @@ fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTree
     if moves.len() + left.len() > 0 {
         tracing::debug!(moved = moves.len(), left = left.len(), "places were mended");
     }
-    let mut moved = Vec::new();
-    plan.placed.retain(|_, pods| {
-        moved.extend(pods.extract_if(.., |pod| gone.contains_key(&*pod.path)));
+    let came: BTreeSet<&str> =
+        round.scene.claims.iter().filter(|one| one.node_name().is_some()).map(|one| one.name()).collect();
+    let is_alone = |claim: &str, pods: &[Placed]| {
+        let of_plan = |pod: &BoundPod| pods.iter().any(|placed| placed.path == pod.name);
+        let mut bound = problem.nodes[nodes[claim]].bound.iter();
+        came.contains(claim) && bound.all(|pod| of_plan(pod) || pod.daemon)
+    };
+    let (mut moved, mut missed) = (Vec::new(), Vec::new());
+    plan.placed.retain(|claim, pods| {
+        // Its node is there, and nobody else on it, and yet it has no room.
+        let is_evidence = is_alone(claim, pods);
+        for pod in pods.extract_if(.., |pod| gone.contains_key(&*pod.path)) {
+            if is_evidence && gone.get(&*pod.path) == Some(&None) {
+                missed.push((Arc::clone(&pod.set), claim.clone()));
+            }
+            moved.push(pod);
+        }
         !pods.is_empty()
     });
+    missed.iter().for_each(|(set, claim)| plan.fruitless.note_unused(set, claim, now));
     for placed in moved {
         if let Some(claim) = gone.get(&*placed.path).copied().flatten().and_then(|node| claims.get(&node)) {
             plan.placed.entry((*claim).clone()).or_default().push(placed);

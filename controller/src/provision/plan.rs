@@ -11,8 +11,10 @@ use muster_cloud::after;
 use rustc_hash::FxHashSet;
 
 use super::applicant::Applicant;
+use super::fruitless::Fruitless;
 use super::kin::{Kin, Left};
 use super::queue::{Position, Queue};
+use super::refusing;
 use crate::lifecycle::{condition, is_true};
 use crate::node::Node;
 
@@ -78,6 +80,8 @@ pub struct Plan {
     pub(super) hinted: BTreeMap<String, Hint>,
     /// The last event about a pod, by its UID.
     pub(super) told: BTreeMap<String, Told>,
+    /// Launches that brought nothing.
+    pub(super) fruitless: Fruitless,
 }
 
 /// A pod with a place.
@@ -87,6 +91,8 @@ pub(super) struct Placed {
     pub(super) path: Arc<str>,
     /// Its UID; empty for the pod of a buffer, which has none.
     pub(super) uid: String,
+    /// Its set ([`Applicant::set`]); empty for the pod of a buffer.
+    pub(super) set: Arc<str>,
     /// Whom it can exchange its place with, if it matters who of these is where: the round that decided it, and the number of
     /// its kind there.
     pub(super) kin: Option<Kin>,
@@ -146,6 +152,21 @@ impl<'a> Scene<'a> {
     }
 }
 
+// === impl Placed ===
+
+impl Placed {
+    /// Whether its scheduler has bound it nowhere yet.
+    fn waits(&self, scene: &Scene<'_>) -> bool {
+        let applicant = scene.applicants.get(&self.path);
+        applicant.is_some_and(|one| one.pod.uid == self.uid && one.is_unbound())
+    }
+
+    /// Whether it is on the node that was launched for it.
+    fn is_home(&self, claim: &Claimed<'_>, scene: &Scene<'_>) -> bool {
+        scene.homes.home(&self.path, &self.uid).is_some_and(|node| claim.node_name() == Some(node))
+    }
+}
+
 // === impl Claimed ===
 
 impl Claimed<'_> {
@@ -165,7 +186,7 @@ impl Claimed<'_> {
     /// Whether a command is to take its node away, or has done so.
     #[must_use]
     pub fn is_marked(&self) -> bool {
-        self.claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::DISRUPTION))
+        is_marked(self.claim)
     }
 
     /// When the node became ready.
@@ -177,6 +198,11 @@ impl Claimed<'_> {
     pub(super) fn node_name(&self) -> Option<&str> {
         self.node.and_then(|node| node.metadata.name.as_deref())
     }
+}
+
+/// Tells if a command is to take the node of the claim away, or has done so.
+pub(super) fn is_marked(claim: &NodeClaim) -> bool {
+    claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::DISRUPTION))
 }
 
 // === impl Plan ===
@@ -194,13 +220,17 @@ impl Plan {
         self.companies.retain(|name, _| claims.contains_key(name.as_str()) || self.coming.contains_key(name));
         let mut next = None;
         let mut left = Vec::new();
+        let (mut missed, mut met) = (Vec::new(), Vec::new());
         self.placed.retain(|name, pods| {
             let Some(claim) = claims.get(name.as_str()) else { return self.coming.contains_key(name) };
-            if claim.is_leaving() {
-                return false;
-            }
             let settled_at = claim.ready_since().map(|since| after(since, settling));
-            if settled_at.is_some_and(|end| end <= now) {
+            if claim.is_leaving() || settled_at.is_some_and(|end| end <= now) {
+                // A node that never came says nothing of what was planned; nor does one that we take away.
+                if settled_at.is_some() || is_true(claim.claim, nodeclaim::REGISTERED) && !claim.is_marked() {
+                    let waits = pods.iter().filter(|pod| pod.waits(scene));
+                    missed.extend(waits.map(|pod| (Arc::clone(&pod.set), name.clone())));
+                }
+                met.extend(pods.iter().filter(|pod| pod.is_home(claim, scene)).map(|pod| Arc::clone(&pod.set)));
                 return false;
             }
             pods.retain(|pod| match scene.applicants.get(&pod.path) {
@@ -209,6 +239,7 @@ impl Plan {
                 None if pod.uid.is_empty() => true,
                 None => {
                     left.extend(Left::of(pod, claim, scene.homes));
+                    met.extend(pod.is_home(claim, scene).then(|| Arc::clone(&pod.set)));
                     false
                 }
             });
@@ -217,6 +248,9 @@ impl Plan {
             }
             !pods.is_empty()
         });
+        met.iter().for_each(|set| self.fruitless.note_bound(set, now));
+        missed.iter().for_each(|(set, claim)| self.fruitless.note_unused(set, claim, now));
+        self.fruitless.age(now);
         self.hand_on(&left, scene);
         // Only ever asked for one of them, so that no order shows.
         let uids: FxHashSet<&str> = scene.applicants.values().map(|one| one.pod.uid.as_str()).collect();
@@ -227,11 +261,30 @@ impl Plan {
 
     /// Takes over what a round has decided. Pods may have been told of their nodes since it began: that is kept.
     pub fn succeed(&mut self, decided: Self) {
-        let Self { placed, coming, companies, hinted: _, told } = decided;
+        let Self { placed, coming, companies, hinted: _, told, fruitless } = decided;
         self.placed = placed;
         self.coming = coming;
         self.companies = companies;
         self.told = told;
+        let observed = std::mem::replace(&mut self.fruitless, fruitless);
+        self.fruitless.add_observed(&observed);
+    }
+
+    /// Takes note of a NodeClaim that has changed: one that comes and goes between two rounds was there.
+    pub fn observe(&mut self, claim: &NodeClaim, now: Timestamp) {
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        refusing::observe(&mut self.fruitless, name, Some(claim), false, now);
+    }
+
+    /// What pods can be bound to may have changed: launches that brought nothing are no evidence any more.
+    pub fn forget_fruitless(&mut self) {
+        self.fruitless.forget_all();
+    }
+
+    /// Sets of pods for which launches are held.
+    #[must_use]
+    pub fn held_sets(&self, now: Timestamp) -> usize {
+        self.fruitless.held(now)
     }
 
     /// Where those of the pods with a place are that have a node by now.

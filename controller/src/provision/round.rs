@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use muster_api::annotations;
 use muster_scheduling::Solution;
+use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{self, BoundPod, Pod, PoolState, PreferencePolicy, Problem};
 use muster_scheduling::solve;
 
 use super::applicant::{Turn, turn};
+use super::fruitless::Allowed;
 use super::places::keep_places;
 use super::plan::Plan;
+use super::refusing;
 use super::{Round, Settings, Stop};
 use crate::lifecycle::pause::Pause;
 
@@ -25,14 +29,17 @@ pub(super) struct Draft {
     pub(super) waiting: usize,
     /// Pods that nobody here cares about.
     pub(super) ignored: usize,
+    /// Pods for which nothing is launched now, because what was launched before brought nothing: until when, and why.
+    pub(super) held: Vec<(Pod, Timestamp, String)>,
 }
 
 impl Draft {
-    pub(super) fn new(round: &Round<'_>, plan: &mut Plan) -> Self {
+    pub(super) fn new(round: &Round<'_>, plan: &mut Plan, now: Timestamp) -> Self {
         let mut problem = round.problem.clone();
         close_pools(round, &mut problem);
-        let kept = keep_places(round, plan, &mut problem);
-        let mut draft = Self { needs_proof: Vec::new(), waiting: 0, ignored: 0, problem };
+        let kept = keep_places(round, plan, &mut problem, now);
+        refusing::note(round, plan, &problem, &kept, now);
+        let mut draft = Self { needs_proof: Vec::new(), waiting: 0, ignored: 0, held: Vec::new(), problem };
         let mut left = Vec::with_capacity(draft.problem.pods.len());
         let mut provided_for = Vec::new();
         for pod in std::mem::take(&mut draft.problem.pods) {
@@ -41,6 +48,12 @@ impl Draft {
             }
             let applicant = round.scene.applicant(&pod.name);
             let turn = turn(applicant, &draft.problem.specs[pod.spec], round.settings.wait_for_unschedulable_mark);
+            let set = applicant.map(|one| &*one.set).filter(|_| matches!(turn, Turn::Now | Turn::IfNothingTakesIt));
+            if let Some(Allowed::NothingUntil(until)) = set.map(|set| plan.fruitless.allowed(set, now)) {
+                let why = set.map(|set| draft.why_held(round, plan, set, &pod)).unwrap_or_default();
+                draft.held.push((pod, until, why));
+                continue;
+            }
             match turn {
                 Turn::Now | Turn::IfNothingTakesIt => {
                     draft.needs_proof.push(turn == Turn::IfNothingTakesIt);
@@ -56,6 +69,23 @@ impl Draft {
         }
         draft.problem.pods = left;
         draft
+    }
+
+    /// What speaks against the node that was last launched for `set` in vain, as far as it is there.
+    fn why_held(&self, round: &Round<'_>, plan: &Plan, set: &str, pod: &Pod) -> String {
+        let Some((count, claim)) = plan.fruitless.of(set) else { return String::new() };
+        let found = round.scene.claims.iter().find(|one| one.name() == claim);
+        let node = found.and_then(|one| one.node_name());
+        let index = node.and_then(|name| self.problem.nodes.iter().position(|node| *node.name == *name));
+        let alone = Solution::default();
+        let explainer = Explainer::new(&self.problem, &round.settings.packing, &alone);
+        let refusal = index.and_then(|index| explainer.refused_by(index, pod.spec));
+        let last = match (node, refusal) {
+            (Some(node), Some(refusal)) => format!("node `{node}` does not take it: {refusal}"),
+            (Some(node), None) => format!("nothing that is known speaks against node `{node}`"),
+            (None, _) => format!("NodeClaim `{claim}` is gone"),
+        };
+        format!("{count} nodes were launched for `{set}`, and none of its pods was bound there; {last}")
     }
 
     /// Has these pods take room where there is some.
@@ -122,7 +152,7 @@ impl Draft {
 
 /// A pod whose node is decided.
 pub(super) fn planned(pod: &Pod) -> BoundPod {
-    BoundPod { name: Arc::clone(&pod.name), spec: pod.spec, counts: true, planned: true }
+    BoundPod { name: Arc::clone(&pod.name), spec: pod.spec, counts: true, planned: true, daemon: false }
 }
 
 /// Why nothing is launched with a pool that is ready.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use muster_api::conditions::reason;
 use muster_api::events;
 use muster_cloud::after;
 
@@ -44,6 +45,9 @@ pub(super) fn events(
             Told::Place(claim) => {
                 let node = nodes.get(claim.as_str()).map_or_else(String::new, |node| format!(", node/{node}"));
                 (EventType::Normal, events::NOMINATED, format!("Pod should schedule on: nodeclaim/{claim}{node}"))
+            }
+            Told::Failure(Failure { reason: reason::LAUNCHES_HELD, message }, _) => {
+                (EventType::Warning, events::LAUNCHES_HELD, message.clone())
             }
             Told::Failure(Failure { message, .. }, _) => {
                 (EventType::Warning, events::FAILED_SCHEDULING, format!("Failed to schedule pod, {message}"))

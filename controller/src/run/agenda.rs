@@ -43,6 +43,9 @@ pub(super) enum Verdict {
     RestUntil(Timestamp),
     /// Look again as soon as may be.
     Again,
+    /// A write lost against somebody else's: look again as soon as what they wrote is seen; if that happens again and again, after
+    /// a while that grows, whatever changes.
+    Conflicted,
     /// Look again after a while, longer after each failure.
     Failed,
 }
@@ -72,6 +75,14 @@ impl<K: Ord + Clone> Agenda<K> {
         }
     }
 
+    /// The same, although the last look asked for rest: what it knew no longer holds.
+    pub(super) fn insist(&mut self, key: K, moment: Timestamp) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.looked = entry.looked.map(|looked| looked.min(moment));
+        }
+        self.want(key, moment);
+    }
+
     /// The next moment at which something is due that nobody looks at.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.waiting.first().map(|(moment, _)| *moment)
@@ -96,7 +107,8 @@ impl<K: Ord + Clone> Agenda<K> {
         entry.is_open = false;
         // What was wanted meanwhile is not forgotten.
         let wanted = entry.due.take();
-        entry.failures = if verdict == Verdict::Failed { entry.failures.saturating_add(1) } else { 0 };
+        let has_failed = matches!(verdict, Verdict::Failed | Verdict::Conflicted);
+        entry.failures = if has_failed { entry.failures.saturating_add(1) } else { 0 };
         let next = match verdict {
             Verdict::Rest(moment) => [wanted, moment].into_iter().flatten().min(),
             Verdict::RestUntil(moment) => {
@@ -104,6 +116,13 @@ impl<K: Ord + Clone> Agenda<K> {
                 Some(moment)
             }
             Verdict::Again => Some(now),
+            Verdict::Conflicted if entry.failures <= 1 => Some(now),
+            Verdict::Conflicted => {
+                let wait = SPACING.saturating_mul(1 << (entry.failures - 1).min(9)).min(RETRY.1);
+                let moment = after(now, jittered(wait, now));
+                entry.looked = Some(moment.checked_sub(SPACING).unwrap_or(moment));
+                Some(moment)
+            }
             Verdict::Failed => {
                 let wait = RETRY.0.saturating_mul(1 << (entry.failures - 1).min(8)).min(RETRY.1);
                 Some(after(now, wait))
@@ -115,6 +134,12 @@ impl<K: Ord + Clone> Agenda<K> {
             None => drop(self.entries.remove(key)),
         }
     }
+}
+
+/// From three quarters of `wait` to five quarters of it, by the moment: what has met once need not meet again.
+fn jittered(wait: Duration, now: Timestamp) -> Duration {
+    let percent = u32::try_from(now.as_microsecond().rem_euclid(51)).unwrap_or(0);
+    wait * (75 + percent) / 100
 }
 
 #[cfg(test)]
@@ -169,6 +194,31 @@ mod tests {
     }
 
     #[test]
+    fn object_that_always_conflicts_is_tried_less_and_less() {
+        let mut agenda = Agenda::default();
+        agenda.want("a", at(0));
+        let mut now = at(0);
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            assert_eq!(agenda.take(now), Some("a"));
+            agenda.close(&"a", Verdict::Conflicted, now);
+            // It changes all the time.
+            agenda.want("a", now);
+            let next = agenda.next().unwrap();
+            waits.push(next.duration_since(now).as_millis());
+            now = next;
+        }
+        assert_eq!(waits[0], 100, "the first time it is enough to see what won");
+        let is_within = |wait: &i128, most: i128| (most * 3 / 4..=most * 5 / 4).contains(wait);
+        let expected = [200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000, 30_000];
+        assert!(waits[1..].iter().zip(expected).all(|(wait, most)| is_within(wait, most)), "{waits:?}");
+        assert_eq!(agenda.take(now), Some("a"));
+        agenda.close(&"a", Verdict::Rest(None), now);
+        agenda.want("a", now);
+        assert_eq!(agenda.next(), Some(now), "success forgets it");
+    }
+
+    #[test]
     fn some_are_not_looked_at_more_often_than_that() {
         let mut agenda = Agenda::default();
         agenda.want("a", at(0));
@@ -176,5 +226,7 @@ mod tests {
         agenda.close(&"a", Verdict::RestUntil(at(5000)), at(10));
         agenda.want("a", at(1000));
         assert_eq!(agenda.next(), Some(at(5000)));
+        agenda.insist("a", at(1000));
+        assert_eq!(agenda.next(), Some(at(1100)), "unless what they knew no longer holds");
     }
 }

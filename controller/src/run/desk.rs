@@ -21,8 +21,9 @@ use crate::provision::{self, Plan};
 use crate::snapshot;
 use crate::watch::Picture;
 
-/// How long a write of ours is waited for in the picture. Whatever was restored or lost, nobody waits longer.
-const OURS: Duration = Duration::from_secs(5);
+/// How long a version that is known to exist is waited for in the picture: one that we have written, or one that a write of ours
+/// lost against. An API server in trouble tells of it late. Whatever was restored or lost, nobody waits longer.
+const AWAITED: Duration = Duration::from_secs(30);
 
 /// What a leader has at hand.
 pub(super) struct Desk<P> {
@@ -65,8 +66,10 @@ pub(super) struct Memory {
     pub(super) ready_classes: BTreeSet<String>,
     /// When pods last came to the node of a claim or left it, until that is written down on the claim.
     pub(super) moves: BTreeMap<String, Timestamp>,
-    /// Versions that we have written and may not have seen yet, by kind and name.
-    written: BTreeMap<(&'static str, String), (u64, Timestamp)>,
+    /// Nodes that a pod has left since nodes were last decided about.
+    pub(super) left: BTreeSet<Arc<str>>,
+    /// Versions that exist and may not have been seen yet, by kind and name.
+    awaited: BTreeMap<(&'static str, String), (u64, Timestamp)>,
 }
 
 // === impl Settings ===
@@ -144,21 +147,26 @@ impl Memory {
         }
     }
 
-    /// Remembers which versions a look has left.
+    /// Remembers which versions a look has left, and which one was no longer the newest.
     pub(super) fn note_written(&mut self, held: &Held, now: Timestamp) {
-        self.written.retain(|_, (_, at)| now < after(*at, OURS));
+        self.awaited.retain(|_, (_, at)| now < after(*at, AWAITED));
         for (kind, name, version) in held.written() {
             if let Ok(version) = version.parse() {
-                self.written.insert((kind, name.to_owned()), (version, now));
+                self.awaited.insert((kind, name.to_owned()), (version, now));
             }
+        }
+        if let Some((kind, name, version)) = held.conflict()
+            && let Ok(version) = version.parse::<u64>()
+        {
+            self.awaited.insert((kind, name.to_owned()), (version.saturating_add(1), now));
         }
     }
 
-    /// Whether the picture shows an object as it was before we wrote it. Versions of one cluster can be compared since
-    /// Kubernetes 1.35 by contract, and always could.
+    /// Tells if the picture shows an object as it was before a version that is known to exist. Versions of one cluster can be
+    /// compared since Kubernetes 1.35 by contract, and always could.
     pub(super) fn is_behind(&self, kind: &'static str, name: &str, shown: Option<&str>, now: Timestamp) -> bool {
-        let Some((written, at)) = self.written.get(&(kind, name.to_owned())) else { return false };
+        let Some((awaited, at)) = self.awaited.get(&(kind, name.to_owned())) else { return false };
         let shown: Option<u64> = shown.and_then(|text| text.parse().ok());
-        now < after(*at, OURS) && shown.is_some_and(|shown| shown < *written)
+        now < after(*at, AWAITED) && shown.is_some_and(|shown| shown < *awaited)
     }
 }

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, taints};
 use muster_cloud::after;
-use muster_scheduling::disrupt::Estate;
+use muster_scheduling::disrupt::{Estate, Moments};
 use tokio::time::Instant;
 
 use super::agenda::Verdict;
@@ -48,8 +48,10 @@ pub(super) struct Deliberated {
     pub(super) deliberation: Deliberation,
     /// What is begun.
     pub(super) openings: Vec<Opening>,
-    /// When to ask again.
+    /// When to ask again, if anything has changed by then.
     pub(super) again: Timestamp,
+    /// When to ask again although nothing has changed.
+    pub(super) moments: Moments,
 }
 
 /// What is to be looked at, of all that disruption concerns.
@@ -100,7 +102,7 @@ pub(super) async fn deliberate<P: Provider>(desk: Arc<Desk<P>>, deliberation: De
     };
     tracing::error!(why, "no decision about nodes");
     let again = after(now(), desk.settings.tempo.every);
-    Deliberated { deliberation: before, openings: Vec::new(), again }
+    Deliberated { deliberation: before, openings: Vec::new(), again, moments: Moments::default() }
 }
 
 /// What a claim is to say, and the version of it that this was found for.
@@ -148,11 +150,17 @@ fn think<P: Provider>(
         let cluster = desk.picture.glance();
         if cluster.claims().len() == 0 {
             let again = after(now, desk.settings.tempo.every);
-            return Ok((Deliberated { deliberation, openings: Vec::new(), again }, Vec::new()));
+            let nothing = Deliberated { deliberation, openings: Vec::new(), again, moments: Moments::default() };
+            return Ok((nothing, Vec::new()));
         }
         (Supply::of(desk, &cluster, now), foreign::<P>(&cluster))
     };
-    desk.memory().tell_moves(&mut manifests);
+    let left = {
+        let mut memory = desk.memory();
+        memory.tell_moves(&mut manifests);
+        std::mem::take(&mut memory.left)
+    };
+    deliberation.note_left(&left);
     let Snapshot { problem, custody, .. } = assemble(desk, manifests, now)?;
     let mut estate = custody.into_estate(problem);
     for (node, member) in estate.problem.nodes.iter().zip(&mut estate.members) {
@@ -160,7 +168,7 @@ fn think<P: Provider>(
             *member = None;
         }
     }
-    let Turn { decision, again, violations } = deliberation.turn(&estate, now, &desk.settings.disruption);
+    let Turn { decision, again, moments, violations } = deliberation.turn(&mut estate, now, &desk.settings.disruption);
     for violation in &violations {
         tracing::error!(%violation, "what was decided about nodes is not valid: please report this");
     }
@@ -173,7 +181,7 @@ fn think<P: Provider>(
         Openings::new(&decision, &estate, launches).all(&desk.picture.glance(), &plan, now)
     };
     let told = untold(desk, &estate, now);
-    Ok((Deliberated { deliberation, openings, again }, told))
+    Ok((Deliberated { deliberation, openings, again, moments }, told))
 }
 
 /// Nodes of claims of another cloud's classes: they are somebody else's.
@@ -249,7 +257,7 @@ pub(super) async fn look<P: Provider>(desk: &Desk<P>, item: &Item) -> Verdict {
     desk.metrics.advanced(&step, &homes);
     match end {
         End::Done => Verdict::Rest(Some(step.again.unwrap_or_else(|| after(self::now(), LOST)))),
-        End::Stale => Verdict::Again,
+        End::Stale => Verdict::Conflicted,
         End::Failed(why) => {
             tracing::warn!(?item, why, "will be tried again");
             Verdict::Failed

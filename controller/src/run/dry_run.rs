@@ -129,11 +129,11 @@ pub(super) async fn observe<P: Provider>(desk: Arc<Desk<P>>, mut tell: impl FnMu
             decide_at = waits.then(|| after(moment, AGAIN));
         }
         if rhythm.is_due(moment) {
-            rhythm.ask();
+            rhythm.ask(moment);
             let was_open = deliberation.is_open();
             let thought = disruption::deliberate(Arc::clone(&desk), deliberation).await;
             deliberation = thought.deliberation;
-            rhythm.answer(thought.again, deliberation.is_open(), &desk.picture.glance(), now());
+            rhythm.answer(thought.again, deliberation.is_open(), thought.moments, now());
             // What is proposed is told when it has been confirmed, what cannot wait at once.
             let is_confirmed = was_open && !deliberation.is_open();
             if let Some(report) = told.about_nodes(&thought.openings, is_confirmed, moment) {

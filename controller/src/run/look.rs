@@ -436,7 +436,7 @@ fn conclude<P: Provider>(desk: &Desk<P>, kind: &'static str, name: &str, held: &
     match &looked.end {
         End::Done if looked.has_written => Verdict::Rest(Some(looked.again.unwrap_or_else(|| after(now, LOST)))),
         End::Done => Verdict::Rest(looked.again),
-        End::Stale => Verdict::Again,
+        End::Stale => Verdict::Conflicted,
         End::Failed(why) => {
             tracing::warn!(kind, name, why, "will be tried again");
             Verdict::Failed

@@ -42,6 +42,7 @@ pub(super) struct Metrics {
     queue: Gauge,
     unschedulable: Gauge,
     ignored: Gauge,
+    held: Gauge,
     cloud: Family<Labels<2>, Counter>,
     leads: Gauge,
     disruption: Disruption,
@@ -62,6 +63,7 @@ impl Metrics {
         let writes = Family::default();
         let rounds = Histogram::new(exponential_buckets(0.001, 2.0, 18));
         let (queue, unschedulable, ignored) = (Gauge::default(), Gauge::default(), Gauge::default());
+        let held = Gauge::default();
         let cloud = Family::default();
         let leads = Gauge::default();
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -90,6 +92,11 @@ impl Metrics {
             "Pods that ask for nodes of no pool",
             ignored.clone(),
         );
+        registry.register(
+            "muster_launches_held",
+            "Sets of pods for which launches are held, because those before brought nothing",
+            held.clone(),
+        );
         registry.register("muster_writes", "Writes, and what became of them", writes.clone());
         registry.register("muster_cloud_refusals", "Offerings that could not be had, and why", cloud.clone());
         registry.register("muster_leading", "1 while this replica writes", leads.clone());
@@ -114,6 +121,7 @@ impl Metrics {
             queue,
             unschedulable,
             ignored,
+            held,
             cloud,
             leads,
             disruption,
@@ -150,6 +158,7 @@ impl Metrics {
         self.queue.set(gauge(figures.pods));
         self.unschedulable.set(gauge(figures.unplaced));
         self.ignored.set(gauge(figures.ignored));
+        self.held.set(gauge(figures.held));
     }
 
     /// A decision about what is to go.

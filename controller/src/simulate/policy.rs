@@ -1,5 +1,6 @@
 //! Who decides: Muster, or something like Karpenter, so that a day can be paid for twice and compared.
 
+use jiff::SignedDuration;
 use muster_scheduling::disrupt;
 use muster_scheduling::model::{Options, Packing};
 
@@ -25,6 +26,11 @@ impl Policy {
     /// The operator's choices about disruption, as this policy takes them.
     pub(crate) fn disruption(self, chosen: &disrupt::Settings) -> disrupt::Settings {
         let first = self == Self::KarpenterLike || chosen.first;
-        disrupt::Settings { first, options: self.packing(&chosen.options), ..*chosen }
+        // Karpenter takes nodes of any age, and does not ask where kube-scheduler will put their pods.
+        let (payback, replayed) = match self {
+            Self::Muster => (chosen.payback, chosen.replayed),
+            Self::KarpenterLike => (SignedDuration::ZERO, false),
+        };
+        disrupt::Settings { first, options: self.packing(&chosen.options), payback, replayed, ..*chosen }
     }
 }

@@ -14,7 +14,7 @@ use muster_scheduling::disrupt::{
     Share, Window,
 };
 use muster_scheduling::labels::{INSTANCE_TYPE, NODE_POOL};
-use muster_scheduling::model::{Labels, Problem, Requirements};
+use muster_scheduling::model::{Labels, Problem, Requirements, Resource};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
@@ -184,6 +184,8 @@ pub(super) fn custody(
                 .iter()
                 .any(|meta| meta.annotations.get(DO_NOT_DISRUPT).is_some_and(|value| &**value == "true")),
             nominated_by: pods.iter().find(|pod| pod.nominated).map(|pod| Arc::clone(&pod.pod.name)),
+            launched_for: launched_for(claim, node),
+            keeps_until: None,
             occupants: pods.into_iter().map(|pod| pod.occupant).collect(),
         }));
     }
@@ -192,6 +194,13 @@ pub(super) fn custody(
     let policy = |pool: &str| manifest_of.get(pool).map(|manifest| policy(manifest, warnings)).unwrap_or_default();
     let policies = problem.pools.iter().map(|pool| &*pool.name).map(policy).collect();
     Custody { members, policies, pod_budgets: guards.budgets }
+}
+
+/// The share of the node that the pods and daemons request for which it was launched.
+fn launched_for(claim: &NodeClaim, node: &Node) -> f64 {
+    let share =
+        |resource: &Resource| claim.requests.get(resource) as f64 / node.allocatable.get(resource).max(1) as f64;
+    share(&Resource::Cpu).max(share(&Resource::Memory))
 }
 
 /// Whether the condition says so; one that was written before a pod came or left says nothing any more.

@@ -85,16 +85,20 @@ impl<'m> Roots<'m> {
 
     /// The template of the pods that `workload` makes, with the defaults of the LimitRanges of its namespace.
     pub(super) fn admitted_template(&self, workload: &Workload) -> Arc<PodTemplate> {
-        let ranges = self.limit_ranges.iter().filter(|range| range.meta.namespace == workload.meta.namespace);
-        let mut template = Arc::clone(&workload.template);
-        for range in ranges {
-            for container in &mut Arc::make_mut(&mut template).containers {
-                fill(&mut container.limits, &range.default_limits);
-                fill(&mut container.requests, &range.default_requests);
-            }
-        }
-        template
+        admitted(&workload.template, &workload.meta.namespace, self.limit_ranges)
     }
+}
+
+/// `template` with the defaults that admission gives pods in `namespace`.
+pub(super) fn admitted(template: &Arc<PodTemplate>, namespace: &str, ranges: &[LimitRange]) -> Arc<PodTemplate> {
+    let mut template = Arc::clone(template);
+    for range in ranges.iter().filter(|range| *range.meta.namespace == *namespace) {
+        for container in &mut Arc::make_mut(&mut template).containers {
+            fill(&mut container.limits, &range.default_limits);
+            fill(&mut container.requests, &range.default_requests);
+        }
+    }
+    template
 }
 
 /// Whether the workload that owns the pod counts it as one of its replicas.

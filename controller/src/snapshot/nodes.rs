@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use muster_api::annotations;
 use muster_scheduling::labels::HOSTNAME;
 use muster_scheduling::model::{
@@ -10,10 +11,11 @@ use muster_scheduling::model::{
 };
 use rustc_hash::FxHashMap;
 
+use super::expand::admitted;
 use super::resolve::{PodIdentity, Resolver};
 use super::sort::Bound;
 use crate::disruption::Mark;
-use crate::manifest::{Condition, CsiNode, Manifests, Node, NodeClaim};
+use crate::manifest::{Condition, CsiNode, Manifests, Node, NodeClaim, Pod};
 
 const REGISTERED: &str = "karpenter.sh/registered";
 const INITIALIZED: &str = "karpenter.sh/initialized";
@@ -34,18 +36,33 @@ pub(super) struct Daemon {
 }
 
 /// The DaemonSets of the input. Their pods tolerate taints that only ask, and go wherever one of their terms allows.
+///
+/// A pod of a DaemonSet requests what admission makes of the template: the newest one that is there says what that is, as for
+/// Karpenter; where there is none, the defaults of LimitRanges count.
 pub(super) fn daemons(manifests: &Manifests, resolver: &mut Resolver<'_>) -> Vec<Daemon> {
+    let newest = newest_daemon_pods(manifests);
     let mut daemons = Vec::new();
     for daemon_set in manifests.daemon_sets.iter().filter(|daemon_set| !daemon_set.meta.deleting) {
         let id = resolver.spec_id(&PodIdentity {
             namespace: &daemon_set.meta.namespace,
             name: &daemon_set.meta.name,
-            template: &daemon_set.template,
+            template: &admitted(&daemon_set.template, &daemon_set.meta.namespace, &manifests.limit_ranges),
             owner: None,
             claim_templates: &[],
             granted: None,
         });
         let mut spec = resolver.spec(id).clone();
+        if let Some(pod) = newest.get(&(&*daemon_set.meta.namespace, &*daemon_set.meta.name)) {
+            let id = resolver.spec_id(&PodIdentity {
+                namespace: &pod.namespace,
+                name: &pod.name,
+                template: &pod.template,
+                owner: None,
+                claim_templates: &[],
+                granted: pod.granted.as_ref(),
+            });
+            spec.requests = resolver.spec(id).requests.clone();
+        }
         // The controller pins each pod to its node by name; that says nothing of nodes to come.
         spec.node_terms.iter_mut().for_each(|term| term.remove(HOSTNAME));
         if spec.node_terms.iter().any(Requirements::is_empty) {
@@ -63,6 +80,24 @@ pub(super) fn daemons(manifests: &Manifests, resolver: &mut Resolver<'_>) -> Vec
         daemons.push(Daemon { model: model::DaemonSet { name: daemon_set.meta.path(), spec: id }, spec });
     }
     daemons
+}
+
+/// The pod of each DaemonSet, by its namespace and name, that was started last; one that has not been started yet is newer than
+/// all others.
+fn newest_daemon_pods(manifests: &Manifests) -> BTreeMap<(&str, &str), &Pod> {
+    let started = |pod: &Pod| {
+        let started = pod.started.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
+        started.unwrap_or(Timestamp::MAX)
+    };
+    let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
+    for pod in manifests.pods.iter().filter(|pod| !pod.terminal && !pod.deleting) {
+        let Some(owner) = pod.owner.as_ref().filter(|owner| &*owner.kind == "DaemonSet") else { continue };
+        let known = newest.entry((&pod.namespace, &owner.name)).or_insert(pod);
+        if started(pod) > started(known) {
+            *known = pod;
+        }
+    }
+    newest
 }
 
 /// The claim of each node, and for each claim whether a node has it.

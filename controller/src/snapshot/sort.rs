@@ -1,10 +1,11 @@
 //! Which pods are to be placed, which hold their place, and which do not matter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_scheduling::disrupt::Occupant;
 use muster_scheduling::model::{self, BoundPod, Problem};
+use muster_scheduling::{Nominated, nominations_that_hold};
 use rustc_hash::FxHashMap;
 
 use super::disruption::Guards;
@@ -111,7 +112,9 @@ impl Sorted {
                 let daemon_set = owner.map(|owner| format!("{}/{}", pod.namespace, owner.name).into());
                 let occupant = guards.occupant(pod, resolver.spec(spec).priority);
                 let nominated = pod.node.is_none();
-                let pod = BoundPod { name, spec, counts: !pod.deleting, planned: false };
+                // The kubelet makes static pods, and has their Node own them.
+                let daemon = pod.owner.as_ref().is_some_and(|owner| matches!(&*owner.kind, "DaemonSet" | "Node"));
+                let pod = BoundPod { name, spec, counts: !pod.deleting, planned: false, daemon };
                 let bound = Bound { pod, daemon_set, occupant, nominated };
                 self.bound.entry(Arc::clone(node)).or_default().push(bound);
             }
@@ -120,34 +123,38 @@ impl Sorted {
     }
 }
 
-/// Has pods that hold room by a nomination alone have it as far as there is some. Where others were bound first, those for whom nothing
-/// is left are to be placed anew: kube-scheduler will put them elsewhere, into room that would seem free until it has done so. Daemons
-/// that are still to come have their room first: they can go nowhere else.
+/// Has pods that hold room by a nomination alone have it as far as they can still be bound there. Where others were bound first, those
+/// for whom no room is left, or whom a spread or an anti-affinity keeps away now, are to be placed anew: kube-scheduler will put them
+/// elsewhere, into room that would seem free until it has done so. Daemons that are still to come have their room first: they can go
+/// nowhere else.
 ///
 /// Where a pod is ending it may end for them, as in a preemption, and a node that is starting may not say yet what it has: there all
 /// keep their room.
 pub(super) fn release(bound: &mut BTreeMap<Arc<str>, Vec<Bound>>, problem: &mut Problem) {
-    let Problem { nodes, specs, pods, .. } = problem;
-    for node in nodes.iter_mut().filter(|node| node.initialized) {
-        let Some(here) = bound.get_mut(&node.name) else { continue };
+    let mut nominated = Vec::new();
+    for (number, node) in problem.nodes.iter_mut().enumerate().filter(|(_, node)| node.initialized) {
+        let Some(here) = bound.get(&node.name) else { continue };
         let is_leaving = here.iter().any(|one| !one.pod.counts);
         if is_leaving || !here.iter().any(|one| one.nominated) {
             continue;
         }
-        let mut room = node.allocatable.clone();
-        room.subtract(&node.daemon_requests);
-        here.iter().filter(|one| !one.nominated).for_each(|one| room.subtract(&specs[one.pod.spec].requests));
+        let coming = here.iter().filter(|one| one.nominated);
+        nominated.extend(coming.map(|one| Nominated { spec: one.pod.spec, node: number }));
+        node.bound = here.iter().filter(|one| !one.nominated).map(|one| one.pod.clone()).collect();
+    }
+    let mut holds = nominations_that_hold(problem, &nominated).into_iter();
+    let nodes: BTreeSet<usize> = nominated.iter().map(|one| one.node).collect();
+    let Problem { nodes: all, pods, .. } = problem;
+    for node in nodes {
+        let Some(here) = bound.get_mut(&all[node].name) else { continue };
         here.retain(|one| {
-            let requests = &specs[one.pod.spec].requests;
-            let stays = !one.nominated || requests.first_shortage(&room).is_none();
-            if one.nominated && stays {
-                room.subtract(requests);
-            } else if !stays {
+            let stays = !one.nominated || holds.next().unwrap_or(true);
+            if !stays {
                 pods.push(model::Pod { name: Arc::clone(&one.pod.name), spec: one.pod.spec });
             }
             stays
         });
-        node.bound = here.iter().map(|one| one.pod.clone()).collect();
+        all[node].bound = here.iter().map(|one| one.pod.clone()).collect();
     }
 }
 

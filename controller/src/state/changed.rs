@@ -20,10 +20,14 @@ pub struct Changed {
     /// Nodes that a pod came to, ended on, or began to leave: what Karpenter counts. Daemons and mirror pods come and go
     /// with their node. The first look at a pod is among it, so whoever begins to look forgets what is in here.
     pub moved: BTreeSet<Arc<str>>,
+    /// Nodes of these that a pod has left, or begins to leave.
+    pub left: BTreeSet<Arc<str>>,
     /// Whether a pod was bound elsewhere than where it had been told to go.
     pub has_strayed: bool,
     /// Whether a pod without a node has lost what it had been told: nobody keeps its room.
     pub has_forgotten: bool,
+    /// Tells if a NodePool or a NodeClass says something else, beside what we write into its status.
+    pub has_new_policy: bool,
     /// Kinds of which an object came, changed or went.
     pub kinds: Kinds,
 }
@@ -43,15 +47,27 @@ impl Changed {
 
     /// Adds what `other` touches.
     pub fn merge(&mut self, other: Self) {
-        let Self { mut claims, mut pools, mut classes, mut waiting, mut moved, has_strayed, has_forgotten, kinds } =
-            other;
+        let Self {
+            mut claims,
+            mut pools,
+            mut classes,
+            mut waiting,
+            mut moved,
+            mut left,
+            has_strayed,
+            has_forgotten,
+            has_new_policy,
+            kinds,
+        } = other;
         self.claims.append(&mut claims);
         self.pools.append(&mut pools);
         self.classes.append(&mut classes);
         self.waiting.append(&mut waiting);
         self.moved.append(&mut moved);
+        self.left.append(&mut left);
         self.has_strayed |= has_strayed;
         self.has_forgotten |= has_forgotten;
+        self.has_new_policy |= has_new_policy;
         self.kinds.0 |= kinds.0;
     }
 }

@@ -16,7 +16,7 @@ use super::pod::LivePod;
 use super::read::{self, Reading};
 use crate::lifecycle::pause::Pause;
 use crate::manifest::{
-    self, CapacityBuffer, Claim, CsiNode, DaemonSet, DisruptionBudget, Meta, NodeOverlay, PersistentVolume,
+    self, CapacityBuffer, Claim, CsiNode, DaemonSet, DisruptionBudget, LimitRange, Meta, NodeOverlay, PersistentVolume,
     PriorityClass, RuntimeClass, Service, StorageClass, VolumeAttachment,
 };
 use crate::node::Node;
@@ -61,6 +61,7 @@ pub struct Cluster {
 
     pub(super) namespaces: BTreeMap<Arc<str>, Meta>,
     pub(super) daemon_sets: BTreeMap<Arc<str>, DaemonSet>,
+    pub(super) limit_ranges: BTreeMap<Arc<str>, LimitRange>,
     pub(super) overlays: BTreeMap<Arc<str>, NodeOverlay>,
     pub(super) buffers: BTreeMap<Arc<str>, CapacityBuffer>,
     pub(super) volume_claims: BTreeMap<Arc<str>, Claim>,
@@ -330,6 +331,7 @@ impl Cluster {
             Kind::PersistentVolumeClaim => keys(&self.volume_claims),
             Kind::PersistentVolume => keys(&self.volumes),
             Kind::DaemonSet => keys(&self.daemon_sets),
+            Kind::LimitRange => keys(&self.limit_ranges),
             Kind::RuntimeClass => keys(&self.runtime_classes),
             Kind::PodDisruptionBudget => keys(&self.budgets),
             Kind::PriorityClass => keys(&self.priority_classes),

@@ -58,6 +58,7 @@ impl Cluster {
             Kind::PersistentVolumeClaim => self.volume_claims.remove(path).is_some(),
             Kind::PersistentVolume => self.volumes.remove(path).is_some(),
             Kind::DaemonSet => self.daemon_sets.remove(path).is_some(),
+            Kind::LimitRange => self.limit_ranges.remove(path).is_some(),
             Kind::RuntimeClass => self.runtime_classes.remove(path).is_some(),
             Kind::PodDisruptionBudget => self.budgets.remove(path).is_some(),
             Kind::PriorityClass => self.priority_classes.remove(path).is_some(),
@@ -248,6 +249,8 @@ impl Cluster {
         let concerns_claims = old.is_none_or(|old| {
             !is_same(&old.metadata, &typed.metadata) || old.spec != typed.spec || judged(old) != judged(&typed)
         });
+        let is_other_policy = old.is_none_or(|old| !is_same(&old.metadata, &typed.metadata) || old.spec != typed.spec);
+        changed.has_new_policy |= is_other_policy;
         self.pools.insert(Arc::clone(&name), LivePool { typed, compact });
         if is_news {
             changed.kinds.insert(Kind::NodePool);
@@ -271,6 +274,9 @@ impl Cluster {
                 || old.conditions != class.conditions
                 || ["spec", "status"].into_iter().any(|part| old.object.get(part) != class.object.get(part))
         });
+        let is_other_policy = old
+            .is_none_or(|old| !is_same(&old.meta, &class.meta) || old.object.get("spec") != class.object.get("spec"));
+        changed.has_new_policy |= is_other_policy;
         if is_news {
             changed.kinds.insert(kind);
             self.touch_class(kind, &key.1, changed);
@@ -353,6 +359,7 @@ impl Cluster {
             Object::RuntimeClass(class) => put(&mut self.runtime_classes, path, *class),
             Object::PriorityClass(class) => put(&mut self.priority_classes, path, *class),
             Object::DisruptionBudget(budget) => put(&mut self.budgets, path, *budget),
+            Object::LimitRange(range) => put(&mut self.limit_ranges, path, *range),
             Object::Service(service) => put(&mut self.services, path, *service),
             Object::NodeOverlay(overlay) => put(&mut self.overlays, path, *overlay),
             Object::CapacityBuffer(buffer) => put(&mut self.buffers, path, *buffer),
@@ -363,8 +370,7 @@ impl Cluster {
             | Object::NodePool(_)
             | Object::NodeClass(_)
             | Object::Workload(..)
-            | Object::PodTemplate(..)
-            | Object::LimitRange(_) => false,
+            | Object::PodTemplate(..) => false,
         };
         if is_news {
             changed.kinds.insert(kind);

@@ -13,6 +13,7 @@ pub enum Kind {
     RuntimeClass,
     PodDisruptionBudget,
     PriorityClass,
+    LimitRange,
     CsiNode,
     StorageClass,
     VolumeAttachment,
@@ -28,7 +29,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
@@ -38,6 +39,7 @@ impl Kind {
         Self::RuntimeClass,
         Self::PodDisruptionBudget,
         Self::PriorityClass,
+        Self::LimitRange,
         Self::CsiNode,
         Self::StorageClass,
         Self::VolumeAttachment,
@@ -64,6 +66,7 @@ impl Kind {
             Self::RuntimeClass => "RuntimeClass",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::PriorityClass => "PriorityClass",
+            Self::LimitRange => "LimitRange",
             Self::CsiNode => "CSINode",
             Self::StorageClass => "StorageClass",
             Self::VolumeAttachment => "VolumeAttachment",
@@ -93,6 +96,7 @@ impl Kind {
             | Self::Pod
             | Self::PersistentVolumeClaim
             | Self::PersistentVolume
+            | Self::LimitRange
             | Self::Service => "v1",
             Self::DaemonSet => "apps/v1",
             Self::RuntimeClass => "node.k8s.io/v1",
@@ -116,6 +120,7 @@ impl Kind {
                 | Self::PersistentVolumeClaim
                 | Self::DaemonSet
                 | Self::PodDisruptionBudget
+                | Self::LimitRange
                 | Self::Service
                 | Self::CapacityBuffer
         )

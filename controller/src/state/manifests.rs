@@ -28,6 +28,7 @@ impl Cluster {
             node_overlays: self.overlays.values().cloned().collect(),
             capacity_buffers: self.buffers.values().cloned().collect(),
             daemon_sets: self.daemon_sets.values().cloned().collect(),
+            limit_ranges: self.limit_ranges.values().cloned().collect(),
             claims: self.volume_claims.clone(),
             volumes: self.volumes.clone(),
             storage_classes: self.storage_classes.clone(),

@@ -13,6 +13,7 @@ pub(super) fn note_move(before: Option<&LivePod>, after: Option<&LivePod>, chang
     }
     // Who has begun to leave before is no news when it is gone.
     let left = before.filter(|(_, _, stays)| *stays || after.is_some());
+    changed.left.extend(left.filter(|(_, _, stays)| *stays).map(|(_, node, _)| Arc::clone(node)));
     changed.moved.extend(left.into_iter().chain(after).map(|(_, node, _)| Arc::clone(node)));
 }
 

@@ -11,7 +11,7 @@ use muster_scheduling::model::{Effect, Labels};
 use super::read::in_words;
 use crate::lifecycle::{Hold, Resident};
 use crate::manifest::{self, Field, Object, Pod, PodTemplate, Tree, Unknown, Volume};
-use crate::provision::Applicant;
+use crate::provision::{Applicant, set_named};
 use crate::step::Subject;
 
 /// A pod, without what no decision asks for.
@@ -100,6 +100,10 @@ impl LivePod {
             is_of_default_scheduler: self.is_of_default_scheduler(),
             is_marked: self.is_marked,
             is_provided_for: false,
+            set: match &self.pod.owner {
+                Some(owner) => set_named(&self.pod.namespace, &owner.kind, &owner.name),
+                None => set_named(&self.pod.namespace, "Pod", &self.pod.name),
+            },
             priority: self.pod.template.priority.unwrap_or_default(),
             node: self.pod.node.clone(),
             nominated: self.pod.nominated_node.clone(),

@@ -31,6 +31,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
     always(Kind::RuntimeClass, "runtimeclasses"),
     always(Kind::PodDisruptionBudget, "poddisruptionbudgets"),
     always(Kind::PriorityClass, "priorityclasses"),
+    always(Kind::LimitRange, "limitranges"),
     always(Kind::CsiNode, "csinodes"),
     always(Kind::StorageClass, "storageclasses"),
     always(Kind::VolumeAttachment, "volumeattachments"),

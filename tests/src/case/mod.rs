@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::error::Result;
@@ -30,6 +31,10 @@ use crate::world::Part;
 
 /// How long a test may take. The slowest of them takes a tenth of it on an idle machine.
 const MOST: Duration = Duration::from_secs(180);
+
+/// Worlds with machines that one process has at once. Each system that boots takes some inotify instances, of which Linux gives
+/// a user 128; without them it stands still and says nothing.
+static SITES: Semaphore = Semaphore::const_new(2);
 
 /// Runs `body` with `parts` of the shared world. Whatever it makes must carry [`Case::id`] in its name, a label or a tag,
 /// and must be gone when it ends; its namespace is removed for it.
@@ -39,7 +44,7 @@ const MOST: Duration = Duration::from_secs(180);
 /// of a folder with all logs is printed first.
 pub fn case(name: &str, parts: &[Part], body: impl AsyncFnOnce(&Case)) {
     let runtime = Builder::new_current_thread().enable_all().build();
-    play(runtime, name, MOST, Case::begin(name, parts), body);
+    play(runtime, name, MOST, None, Case::begin(name, parts), body);
 }
 
 /// Runs `body` in a world of its own, in which machines boot. Machines, what stands in EC2, Nodes and whatever else it
@@ -57,7 +62,7 @@ pub fn on_site(name: &str, ground: Ground, body: impl AsyncFnOnce(&OnSite)) {
 /// As [`case`].
 pub fn on_site_for(most: Duration, name: &str, ground: Ground, body: impl AsyncFnOnce(&OnSite)) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    play(runtime, name, most, OnSite::begin(name, ground), body);
+    play(runtime, name, most, Some(&SITES), OnSite::begin(name, ground), body);
 }
 
 /// What a test stands on.
@@ -75,18 +80,23 @@ trait Stage: Sized {
     async fn close(self) -> Result<()>;
 }
 
-/// Begins, plays, ends.
+/// Begins when it is its turn, plays, ends.
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 #[expect(clippy::print_stderr, reason = "cargo shows it with the failure")]
 fn play<S: Stage>(
     runtime: std::io::Result<Runtime>,
     name: &str,
     most: Duration,
+    turns: Option<&Semaphore>,
     begin: impl Future<Output = Result<S>>,
     body: impl AsyncFnOnce(&S),
 ) {
     let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
     runtime.block_on(async {
+        let _turn = match turns {
+            Some(turns) => turns.acquire().await.ok(),
+            None => None,
+        };
         let stage = match begin.await {
             Ok(stage) => stage,
             Err(error) => panic!("{error}"),

@@ -19,11 +19,12 @@ use super::meddler::Meddler;
 const SOON: Duration = Duration::from_secs(60);
 
 /// What is compared, and where a list of it is.
-const COMPARED: [(Kind, &str); 6] = [
+const COMPARED: [(Kind, &str); 7] = [
     (Kind::Namespace, "/api/v1/namespaces"),
     (Kind::Node, "/api/v1/nodes"),
     (Kind::Pod, "/api/v1/pods?fieldSelector=status.phase!%3DSucceeded,status.phase!%3DFailed"),
     (Kind::PriorityClass, "/apis/scheduling.k8s.io/v1/priorityclasses"),
+    (Kind::LimitRange, "/api/v1/limitranges"),
     (Kind::NodePool, "/apis/karpenter.sh/v1/nodepools"),
     (Kind::Ec2NodeClass, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"),
 ];

@@ -11,8 +11,11 @@ mod columns;
 pub(crate) mod flexible;
 mod prices;
 mod rules;
+mod selection;
 mod shapes;
 mod signatures;
+#[cfg(test)]
+mod tests;
 mod topology;
 
 use std::cell::OnceCell;
@@ -22,9 +25,10 @@ use fixedbitset::FixedBitSet;
 pub(crate) use cells::Cells;
 pub(crate) use columns::{CPU, Columns, MEMORY, Rounding, Vectors, fits};
 pub(crate) use rules::{Demand, DomainRule, Filter, HostRule, Part, Rules, Softness, Subject};
+pub(crate) use selection::Selection;
 pub(crate) use shapes::{FREE, PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};
-pub(crate) use topology::TopologyKeys;
+pub(crate) use topology::{TopologyKeys, is_wide, topology_values};
 
 use crate::model::{Options, Problem, SpecId};
 
@@ -113,7 +117,10 @@ impl<'a> Compiled<'a> {
             .collect();
         let pools: Vec<PoolUse> =
             problem.pools.iter().map(|pool| PoolUse::new(pool, problem.catalogues.get(pool.catalogue))).collect();
-        let topology_keys = TopologyKeys::new(problem, &pools, &used_specs);
+        let mut topology_keys = TopologyKeys::new(problem, &pools, &used_specs);
+        if rounding == Rounding::Down {
+            topology_keys = topology_keys.narrow(problem, &pools);
+        }
         let cells = Cells::new(problem, &pools, &signatures, &topology_keys.all());
         let mut shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);
         let mut admits = shapes::admissions(problem, &cells, &pools, &shapes, &signatures, &daemons);

@@ -5,11 +5,13 @@
 //! owners may also ask for balance (spread) or for company (affinity).
 
 use std::collections::BTreeSet;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
+use super::selection::Selection;
 use crate::labels;
 use crate::model::{
     AffinityTerm, HostPort, LabelSelector, Labels, NamespaceScope, Node, PodSpec, Requirements, SpreadConstraint,
@@ -114,7 +116,11 @@ pub(crate) struct Rules {
     pub(crate) subjects: Vec<Subject>,
     pub(crate) host: Vec<HostRule>,
     pub(crate) domain: Vec<DomainRule>,
-    subject_ids: FxHashMap<Subject, u32>,
+    /// Subjects by their hash, so that none is stored twice.
+    subject_ids: FxHashMap<u64, SmallVec<[u32; 1]>>,
+    selection: Selection,
+    /// Subjects that are ports.
+    ports: Vec<u32>,
     host_ids: FxHashMap<HostRule, u32>,
     domain_ids: FxHashMap<DomainRule, u32>,
     /// Which subjects select a set of labels in a namespace, by namespace and labels.
@@ -146,7 +152,7 @@ impl Rules {
             self.learn_pending(spec, softness, &mut part);
         }
         for port in &spec.host_ports {
-            let subject = self.intern(Subject::Port(*port));
+            let subject = self.port(*port);
             part.owns_host.push(self.host_rule(HostRule { subject, limit: 1, symmetric: true }));
         }
         part.owns_host.sort_unstable();
@@ -167,10 +173,8 @@ impl Rules {
             }
         }
         for spread in &spec.spread {
-            let subject = self.intern(Subject::Term {
-                selector: spread.selector.clone(),
-                namespaces: NamespaceScope::Only(BTreeSet::from([Arc::clone(&spec.namespace)])),
-            });
+            let own = NamespaceScope::Only(BTreeSet::from([Arc::clone(&spec.namespace)]));
+            let subject = self.term(&spread.selector, &own);
             if &*spread.topology_key == labels::HOSTNAME {
                 if spread.required {
                     let limit = spread.max_skew.max(1);
@@ -204,27 +208,19 @@ impl Rules {
     /// Subjects that select `spec`.
     pub(crate) fn subjects_of(&mut self, spec: &PodSpec) -> SmallVec<[u32; 4]> {
         let key = (Arc::clone(&spec.namespace), spec.labels.clone());
-        let by_labels = match self.selected.get(&key) {
+        let mut found = match self.selected.get(&key) {
             Some(found) => found.clone(),
             None => {
-                let found: SmallVec<[u32; 4]> = (0..self.subjects.len() as u32)
-                    .filter(|&subject| matches!(self.subjects[subject as usize], Subject::Term { .. }))
-                    .filter(|&subject| self.selects(subject, spec))
-                    .collect();
+                let selects = |subject: u32| self.selects(subject, spec);
+                let found = self.selection.of(&spec.namespace, &spec.labels, selects);
                 self.selected.insert(key, found.clone());
                 found
             }
         };
-        if spec.host_ports.is_empty() {
-            return by_labels;
+        if !spec.host_ports.is_empty() {
+            found.extend(self.ports.iter().copied().filter(|&subject| self.selects(subject, spec)));
         }
-        let mut all = by_labels;
-        all.extend(
-            (0..self.subjects.len() as u32)
-                .filter(|&subject| matches!(self.subjects[subject as usize], Subject::Port(_)))
-                .filter(|&subject| self.selects(subject, spec)),
-        );
-        all
+        found
     }
 
     /// Whether `subject` is about pods like `spec`.
@@ -251,17 +247,43 @@ impl Rules {
     }
 
     fn subject_of(&mut self, term: &AffinityTerm) -> u32 {
-        self.intern(Subject::Term { selector: term.selector.clone(), namespaces: term.namespaces.clone() })
+        self.term(&term.selector, &term.namespaces)
     }
 
-    fn intern(&mut self, subject: Subject) -> u32 {
-        if let Some(&id) = self.subject_ids.get(&subject) {
-            return id;
+    /// The subject of these pods; what it is made of is copied only the first time.
+    fn term(&mut self, selector: &LabelSelector, namespaces: &NamespaceScope) -> u32 {
+        let is_it = |subject: &Subject| match subject {
+            Subject::Term { selector: other, namespaces: others } => selector == other && namespaces == others,
+            Subject::Port(_) => false,
+        };
+        let hash = FxBuildHasher.hash_one((selector, namespaces));
+        let (id, is_new) =
+            self.intern(hash, is_it, || Subject::Term { selector: selector.clone(), namespaces: namespaces.clone() });
+        if is_new {
+            self.selection.add(id, selector, namespaces);
+        }
+        id
+    }
+
+    fn port(&mut self, port: HostPort) -> u32 {
+        let is_it = |subject: &Subject| *subject == Subject::Port(port);
+        let (id, is_new) = self.intern(FxBuildHasher.hash_one(port), is_it, || Subject::Port(port));
+        if is_new {
+            self.ports.push(id);
+        }
+        id
+    }
+
+    /// The id of a subject, and whether it is a new one.
+    fn intern(&mut self, hash: u64, is_it: impl Fn(&Subject) -> bool, make: impl FnOnce() -> Subject) -> (u32, bool) {
+        let alike = self.subject_ids.entry(hash).or_default();
+        if let Some(&id) = alike.iter().find(|&&id| is_it(&self.subjects[id as usize])) {
+            return (id, false);
         }
         let id = self.subjects.len() as u32;
-        self.subjects.push(subject.clone());
-        self.subject_ids.insert(subject, id);
-        id
+        alike.push(id);
+        self.subjects.push(make());
+        (id, true)
     }
 
     fn host_rule(&mut self, rule: HostRule) -> u32 {

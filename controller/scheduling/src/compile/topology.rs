@@ -1,11 +1,14 @@
 //! Which labels cells must tell apart for the sake of rules between pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fixedbitset::FixedBitSet;
+
+use super::selection::Selection;
 use super::shapes::PoolUse;
 use crate::labels;
-use crate::model::{Problem, Requirement, SpecId};
+use crate::model::{AffinityTerm, PodSpec, Problem, Requirement, SpecId};
 
 /// Labels that rules are about, hostnames aside.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +24,16 @@ pub(crate) struct TopologyKeys {
 /// looked at however many there are.
 const MOST_PREFERRED_VALUES: usize = 20;
 
+/// A label of more values makes kinds of nodes by the hundred: the generations of EC2 are eight, its categories
+/// seventeen.
+const MOST_NARROW_VALUES: usize = 8;
+
+/// Whether each value of `key`, of which there are `values`, is a domain of its own that costs more than it is worth to
+/// those whom no rule about it concerns.
+pub(crate) fn is_wide(key: &Arc<str>, values: usize) -> bool {
+    &**key != labels::HOSTNAME && !decided(key) && values > MOST_NARROW_VALUES
+}
+
 impl TopologyKeys {
     pub(crate) fn new(problem: &Problem, pools: &[PoolUse], pending: &[SpecId]) -> Self {
         let mut keys = Self::default();
@@ -35,14 +48,51 @@ impl TopologyKeys {
                 keys.preferred.extend(preferred.term.iter().map(|(key, _)| key).filter(|key| decided(key)).cloned());
             }
         }
-        for bound in problem.nodes.iter().flat_map(|node| &node.bound) {
-            keys.required
-                .extend(problem.specs[bound.spec].anti_affinity.iter().map(|term| &term.topology_key).cloned());
-        }
+        keys.add_bound(problem, pools, pending);
         keys.required.remove(labels::HOSTNAME);
         keys.preferred.remove(labels::HOSTNAME);
-        keys.preferred.retain(|key| decided(key) || (1..=MOST_PREFERRED_VALUES).contains(&values(problem, pools, key)));
+        keys.preferred
+            .retain(|key| decided(key) || (1..=MOST_PREFERRED_VALUES).contains(&topology_values(problem, pools, key)));
         keys
+    }
+
+    /// Adds the labels of anti-affinity of bound pods; of many values only those that hold some pending pod off.
+    fn add_bound(&mut self, problem: &Problem, pools: &[PoolUse], pending: &[SpecId]) {
+        let mut is_bound = FixedBitSet::with_capacity(problem.specs.len());
+        problem.nodes.iter().flat_map(|node| &node.bound).for_each(|bound| is_bound.insert(bound.spec));
+        let mut wide: BTreeMap<&Arc<str>, Selection> = BTreeMap::new();
+        let mut terms: Vec<&AffinityTerm> = Vec::new();
+        for term in is_bound.ones().flat_map(|spec| &problem.specs[spec].anti_affinity) {
+            let key = &term.topology_key;
+            if self.required.contains(key) || &**key == labels::HOSTNAME {
+                continue;
+            }
+            if !wide.contains_key(key) && !is_wide(key, topology_values(problem, pools, key)) {
+                self.required.insert(Arc::clone(key));
+                continue;
+            }
+            wide.entry(key).or_default().add(terms.len() as u32, &term.selector, &term.namespaces);
+            terms.push(term);
+        }
+        for (key, selection) in wide {
+            let mut specs = pending.iter().map(|&spec| &problem.specs[spec]);
+            let holds_off = |spec: &PodSpec| {
+                let selects = |term: u32| {
+                    let AffinityTerm { selector, namespaces, .. } = terms[term as usize];
+                    namespaces.contains(&spec.namespace) && selector.matches(&spec.labels)
+                };
+                !selection.of(&spec.namespace, &spec.labels, selects).is_empty()
+            };
+            if specs.any(holds_off) {
+                self.required.insert(Arc::clone(key));
+            }
+        }
+    }
+
+    /// The same without labels of many values, for those who do not look at rules about them.
+    pub(crate) fn narrow(mut self, problem: &Problem, pools: &[PoolUse]) -> Self {
+        self.required.retain(|key| !is_wide(key, topology_values(problem, pools, key)));
+        self
     }
 
     /// All of them.
@@ -57,7 +107,7 @@ fn decided(key: &Arc<str>) -> bool {
 }
 
 /// How many values of `key` pools and nodes offer.
-fn values(problem: &Problem, pools: &[PoolUse], key: &str) -> usize {
+pub(crate) fn topology_values(problem: &Problem, pools: &[PoolUse], key: &str) -> usize {
     let mut values: BTreeSet<&Arc<str>> = problem.nodes.iter().filter_map(|node| node.labels.get(key)).collect();
     for (pool, used) in problem.pools.iter().zip(pools).filter(|(_, used)| used.open) {
         let of_pool = used.requirements.get(key);

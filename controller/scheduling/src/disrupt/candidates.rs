@@ -108,6 +108,10 @@ pub(super) fn consolidation_block(
         let message = format!("NodePool `{name}` consolidates empty nodes only (`consolidationPolicy: WhenEmpty`)");
         return block(Block::ConsolidationPolicy, member.known_since(), message);
     }
+    if let Some(until) = member.keeps_until.filter(|until| !empty && now < *until) {
+        let message = format!("it was launched lately, and its load has not fallen since: it is kept until {until}");
+        return block(Block::LaunchedLately, member.known_since(), message);
+    }
     if member.is_consolidatable(Some(after), now) {
         return None;
     }

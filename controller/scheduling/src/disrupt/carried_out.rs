@@ -92,6 +92,8 @@ pub(crate) fn join(
         ailment: None,
         do_not_disrupt: false,
         nominated_by: None,
+        launched_for: 0.0,
+        keeps_until: None,
         occupants,
     };
     problem.nodes.push(up);
@@ -126,7 +128,7 @@ pub fn populated(
     let mut settle = |pods: &[usize]| -> Vec<(BoundPod, Occupant)> {
         let bound = |pod: usize| {
             let Pod { name, spec } = &pending[pod];
-            BoundPod { name: Arc::clone(name), spec: *spec, counts: true, planned: false }
+            BoundPod { name: Arc::clone(name), spec: *spec, counts: true, planned: false, daemon: false }
         };
         pods.iter().map(|&pod| (bound(pod), occupant(pod))).collect()
     };

@@ -29,9 +29,9 @@ const SINGLES: usize = 200;
 pub(super) const MOST_TOGETHER: usize = 100;
 
 /// A trial that can be carried out: its parts, and what they save less what the moves must save.
-struct Proposal {
-    parts: Vec<(Trial, Offer)>,
-    gain: f64,
+pub(super) struct Proposal {
+    pub(super) parts: Vec<(Trial, Offer)>,
+    pub(super) gain: f64,
 }
 
 impl Pass<'_> {
@@ -86,6 +86,7 @@ impl Pass<'_> {
         if list.len() <= FEW {
             best = self.without_needless(best);
         }
+        let best = self.deliverable(best);
         self.carry_out(best);
     }
 
@@ -236,6 +237,13 @@ impl Pass<'_> {
             let trial = self.world.attempt(&[node]);
             match self.offer(&trial) {
                 Ok(offer) => {
+                    let proposal = self.deliverable(Proposal { parts: vec![(trial, offer)], gain: 0.0 });
+                    let Some((trial, offer)) = proposal.parts.into_iter().next() else {
+                        let message =
+                            "kube-scheduler would put its pods elsewhere than planned, and nothing would be saved";
+                        self.keep(node, Block::NothingToGain, message.to_owned());
+                        continue;
+                    };
                     self.accept((Cause::Underutilized, Method::SingleNode), &trial, offer.launches);
                     if self.world.settings.first {
                         return;

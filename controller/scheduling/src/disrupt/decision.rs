@@ -124,6 +124,8 @@ pub enum Block {
     Budget,
     /// Its pods have changed too lately, or its pool never consolidates.
     ConsolidateAfter,
+    /// It was launched lately, and its load has not fallen since.
+    LaunchedLately,
     /// Its pool consolidates empty nodes only.
     ConsolidationPolicy,
     /// Its pool does not exist.
@@ -155,6 +157,7 @@ impl Block {
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::Budget => "Budget",
             Self::ConsolidateAfter => "ConsolidateAfter",
+            Self::LaunchedLately => "LaunchedLately",
             Self::ConsolidationPolicy => "ConsolidationPolicy",
             Self::NodePoolMissing => "NodePoolMissing",
             Self::UnknownInstanceType => "UnknownInstanceType",

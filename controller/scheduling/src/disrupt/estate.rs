@@ -52,6 +52,11 @@ pub struct Member {
     pub do_not_disrupt: bool,
     /// A pod that was promised room on it.
     pub nominated_by: Option<Arc<str>>,
+    /// The share of the node for which it was launched, daemons included: that of cpu or memory, whichever is larger.
+    pub launched_for: f64,
+    /// Consolidation leaves it alone until then: it was launched lately, and its load has not fallen since. `None`: that is not
+    /// known, as on files, or is no reason.
+    pub keeps_until: Option<Timestamp>,
     /// By pod of [`crate::model::Node::bound`].
     pub occupants: Vec<Occupant>,
 }

@@ -14,6 +14,9 @@
 //! Before any of them, pods that wait for a place are taken to go where a plan would put them, but onto none of the nodes that
 //! cannot wait ([`Arrivals`]): rules between pods are counted with them.
 //!
+//! What consolidation proposes is replayed as kube-scheduler would place the pods (`delivery`), and only what still saves is kept. When
+//! time alone may change the answer, `moments` says.
+//!
 //! A pass is a total function of a snapshot and a moment. Nodes that get pods never give any in the same pass, so commands
 //! may be carried out in any order. What is bought for a command is full: its room is for the next pass, when it is up.
 
@@ -22,10 +25,12 @@ mod candidates;
 mod carried_out;
 mod consolidate;
 mod decision;
+mod delivery;
 mod drift;
 mod estate;
 mod forceful;
 mod launch;
+mod moments;
 mod offer;
 mod pass;
 mod removal;
@@ -42,12 +47,13 @@ pub use estate::{
     Share, Window,
 };
 pub(crate) use forceful::LATE;
+pub use moments::{Moments, next_moments};
 pub use removal::{Removal, if_removed};
 pub use schedule::Schedule;
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::model::{Options, PodSpec};
 use crate::validate::places_hold;
@@ -66,6 +72,10 @@ pub struct Settings {
     pub first: bool,
     /// USD per hour that moving one pod must save.
     pub move_price: f64,
+    /// Consolidation is begun only if it saves once kube-scheduler, and not the plan, has placed the pods that come back.
+    pub replayed: bool,
+    /// Time in which a launch pays back: see [`Member::keeps_until`], which the live controller and the simulator set.
+    pub payback: SignedDuration,
 }
 
 impl Default for Settings {
@@ -76,6 +86,8 @@ impl Default for Settings {
             spot_to_spot: false,
             first: false,
             move_price: MOVE_PRICE,
+            payback: PAYBACK,
+            replayed: true,
         }
     }
 }
@@ -83,6 +95,9 @@ impl Default for Settings {
 /// A pod that moves is away for a minute or so, and its images are pulled again. At half a thousandth of a dollar per hour,
 /// a saving that is kept for an hour pays for two minutes of a quarter of a core.
 const MOVE_PRICE: f64 = 0.0005;
+
+/// The time in which a saving pays for its moves, and a launch for itself.
+const PAYBACK: SignedDuration = SignedDuration::from_hours(1);
 
 /// What is disrupted at `now`, and why every other managed node is not.
 ///

@@ -43,6 +43,16 @@ impl Schedule {
     }
 }
 
+impl Schedule {
+    /// The next hit after `now`, and the end of the window that is open at `now`, as far as there are such.
+    pub fn turns(&self, now: Timestamp, duration: SignedDuration) -> [Option<Timestamp>; 2] {
+        let next = self.cron.find_next_occurrence(&now.to_zoned(TimeZone::UTC), false);
+        let opens = next.ok().map(|next| next.timestamp());
+        let closes = self.open_since(now, duration).and_then(|since| since.checked_add(duration).ok());
+        [opens, closes]
+    }
+}
+
 /// A field of a schedule.
 struct Field {
     name: &'static str,

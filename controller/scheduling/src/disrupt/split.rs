@@ -82,6 +82,23 @@ impl Trial {
         joined
     }
 
+    /// The same with its pods in another order: `order` has their numbers, each once.
+    pub(super) fn in_order(&self, order: &[usize]) -> Self {
+        let mut number = vec![0; self.pods.len()];
+        order.iter().enumerate().for_each(|(new, &old)| number[old] = new);
+        let renumber = |pods: &mut Vec<usize>| {
+            pods.iter_mut().for_each(|pod| *pod = number[*pod]);
+            pods.sort_unstable();
+        };
+        let mut other = self.clone();
+        other.pods = order.iter().map(|&old| self.pods[old]).collect();
+        other.solution.new_nodes.iter_mut().for_each(|node| renumber(&mut node.pods));
+        other.solution.existing.iter_mut().for_each(|(_, pods)| renumber(pods));
+        other.solution.unschedulable.iter_mut().for_each(|one| one.pod = number[one.pod]);
+        other.solution.unschedulable.sort_by_key(|one| one.pod);
+        other
+    }
+
     fn grouped(&self, owner: &[usize], group: &[usize]) -> Vec<Self> {
         let mut part_of = vec![usize::MAX; self.nodes.len()];
         let mut parts: Vec<Self> = Vec::new();

@@ -83,6 +83,17 @@ impl<'a> World<'a> {
         self.problem.nodes.iter_mut().zip(rooms).for_each(|(node, room)| node.allocatable = room);
     }
 
+    /// Returns the answer of `ask` about the cluster as kube-scheduler sees it: nodes that take no pods that are moved for money take them all the
+    /// same.
+    pub(super) fn as_scheduled<T>(&mut self, ask: impl FnOnce(&mut Self) -> T) -> T {
+        let rooms = self.rooms();
+        let there = self.estate.problem.nodes.iter().zip(&mut self.problem.nodes);
+        there.for_each(|(was, node)| node.allocatable.clone_from(&was.allocatable));
+        let found = ask(self);
+        self.reopen(rooms);
+        found
+    }
+
     /// USD per hour of a node, if it is known.
     pub(super) fn price(&self, node: usize) -> Option<f64> {
         self.prices[node]
@@ -116,12 +127,20 @@ impl<'a> World<'a> {
 
     fn attempt_with(&mut self, nodes: &[usize], options: &Options) -> Trial {
         let pods: Vec<(usize, usize)> = nodes.iter().flat_map(|&node| self.leavers(node)).collect();
+        let solution = self.without(nodes, &pods, |world| {
+            if pods.is_empty() { Solution::default() } else { pack::plan(&world.problem, options) }
+        });
+        Trial { nodes: nodes.to_vec(), pods, solution }
+    }
+
+    /// Returns the answer of `ask` while `nodes` are gone and `pods` are pending.
+    pub(super) fn without<T>(&mut self, nodes: &[usize], pods: &[(usize, usize)], ask: impl FnOnce(&Self) -> T) -> T {
         nodes.iter().for_each(|&node| self.problem.nodes[node].deleting = true);
         self.problem.pods = pods.iter().map(|&place| self.pod(place)).collect();
-        let solution = if pods.is_empty() { Solution::default() } else { pack::plan(&self.problem, options) };
+        let found = ask(self);
         self.problem.pods.clear();
         nodes.iter().for_each(|&node| self.problem.nodes[node].deleting = false);
-        Trial { nodes: nodes.to_vec(), pods, solution }
+        found
     }
 
     /// The pods of a node that have to move.
@@ -178,6 +197,7 @@ impl<'a> World<'a> {
             spec: pods[*pod].spec,
             counts: true,
             planned: true,
+            daemon: false,
         };
         for (node, placed) in existing {
             self.problem.nodes[*node].bound.extend(placed.iter().map(bound));

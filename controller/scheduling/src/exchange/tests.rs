@@ -38,7 +38,8 @@ fn cluster(nodes: &[(&str, i64, i64, Vec<PodSpec>)]) -> (Problem, Vec<(usize, Ve
         let mut labels = Labels::default();
         labels.set(ZONE, *zone);
         let spec = problem.intern(plain(*taken));
-        let bound = BoundPod { name: format!("bound-{number}").into(), spec, counts: true, planned: false };
+        let bound =
+            BoundPod { name: format!("bound-{number}").into(), spec, counts: true, planned: false, daemon: false };
         problem.nodes.push(Node {
             name: format!("node-{number}").into(),
             labels,

@@ -29,10 +29,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 pub use placement::{Narrowing, PlacedOn, Placement, SharedRule};
 pub use story::{DaemonCharge, Fill, NodeStory, PodShare, RequirementOrigin, RuledOut};
 
-use crate::model::{Options, PodSpec, Problem, Refusal};
+use crate::model::{Options, PodSpec, PoolState, Problem, Refusal, SpecId};
+use crate::pack::Costly;
 use crate::solution::{PoolVerdict, Reason, Solution, Unschedulable};
 use census::Census;
 use finding::{Finding, Stage};
@@ -46,7 +49,15 @@ pub struct Explainer<'a> {
     /// Pools in the order of trial.
     order: Vec<usize>,
     answers: Vec<Option<Unschedulable>>,
+    /// By spec: what was not looked at in full when its pods were placed.
+    costly: FxHashMap<SpecId, Costly>,
+    /// Number of these that were explained.
+    costly_answers: usize,
 }
+
+/// Specs of costly rules that are explained. Each domain is judged for that, which takes as long as to place the pod;
+/// the others are told what they have in common.
+const MOST_COSTLY: usize = 8;
 
 /// Why `pod` cannot be placed, given the nodes decided so far. For many pods, keep an [`Explainer`].
 pub fn unschedulable(problem: &Problem, options: &Options, solution_so_far: &Solution, pod: usize) -> Unschedulable {
@@ -68,7 +79,21 @@ impl<'a> Explainer<'a> {
     pub fn new(problem: &'a Problem, options: &'a Options, solution: &'a Solution) -> Self {
         let mut order: Vec<usize> = (0..problem.pools.len()).collect();
         order.sort_by_key(|pool| (Reverse(problem.pools[*pool].weight), &problem.pools[*pool].name));
-        Self { census: Census::new(problem, options, solution), order, answers: vec![None; problem.specs.len()] }
+        let answers = vec![None; problem.specs.len()];
+        Self {
+            census: Census::new(problem, options, solution),
+            order,
+            answers,
+            costly: FxHashMap::default(),
+            costly_answers: 0,
+        }
+    }
+
+    /// The same where pods of some specs were not looked at in full.
+    #[must_use]
+    pub(crate) fn with_costly(mut self, costly: Vec<Costly>) -> Self {
+        self.costly = costly.into_iter().map(|one| (one.spec, one)).collect();
+        self
     }
 
     /// Why `pod` cannot be placed.
@@ -82,7 +107,20 @@ impl<'a> Explainer<'a> {
         if let Some(answer) = &self.answers[spec] {
             return Unschedulable { pod, ..answer.clone() };
         }
-        let answer = self.answer(pod, &problem.specs[spec]);
+        let known = &self.census.solution.unschedulable;
+        if let Ok(at) = known.binary_search_by_key(&pod, |one| one.pod)
+            && known[at].reason == Reason::TooComplex
+        {
+            // That follows from all pods of the namespace, and not from this one.
+            return known[at].clone();
+        }
+        let answer = match self.costly.get(&spec) {
+            Some(costly) if self.costly_answers >= MOST_COSTLY => costly.told(problem, pod),
+            costly => {
+                self.costly_answers += usize::from(costly.is_some());
+                self.answer(pod, spec)
+            }
+        };
         self.answers[spec] = Some(answer.clone());
         answer
     }
@@ -97,8 +135,16 @@ impl<'a> Explainer<'a> {
         story::tell(&self.census, node)
     }
 
-    fn answer(&self, pod: usize, spec: &'a PodSpec) -> Unschedulable {
+    /// Returns the reason for which the existing node does not take a pod of `spec`, in one clause; `None` if nothing speaks against it, or if there is no
+    /// such node or spec.
+    pub fn refused_by(&self, node: usize, spec: usize) -> Option<String> {
+        let spec = self.census.problem.specs.get(spec)?;
+        existing::refusal(&self.census, node, &Rules::new(spec)).map(|finding| finding.message)
+    }
+
+    fn answer(&self, pod: usize, id: SpecId) -> Unschedulable {
         let pools = &self.census.problem.pools;
+        let spec: &'a PodSpec = &self.census.problem.specs[id];
         if let Some(finding) = spec.refusal.as_ref().map(refused) {
             let (reason, message) = (finding.reason, finding.message.clone());
             let verdicts = self.order.iter().map(|pool| finding.clone().verdict(&pools[*pool].name)).collect();
@@ -106,7 +152,7 @@ impl<'a> Explainer<'a> {
         }
         let rules = Rules::new(spec);
         let findings: Vec<(usize, Finding)> =
-            self.order.iter().map(|pool| (*pool, self.against(*pool, &rules))).collect();
+            self.order.iter().map(|pool| (*pool, self.against(*pool, &rules, id))).collect();
         let nearest = findings.iter().max_by_key(|(pool, finding)| {
             let rank = self.order.iter().position(|it| it == pool);
             (finding.stage, Reverse(rank))
@@ -114,9 +160,17 @@ impl<'a> Explainer<'a> {
         let (reason, message) = match (existing::named_hosts(spec), nearest) {
             (Some(hosts), _) => self.on_named(&rules, hosts.into_iter().collect()),
             (None, None) => (Reason::NoNodePool, format!("there is no nodepool{}", self.on_existing(&rules))),
-            (None, Some((_, finding))) if findings.iter().all(|(_, it)| it.reason == Reason::NoNodePool) => {
+            (None, Some((pool, finding))) if findings.iter().all(|(_, it)| it.reason == Reason::NoNodePool) => {
                 let existing = self.on_existing(&rules);
-                (finding.reason, format!("no nodepool may launch, {}{existing}", finding.message))
+                let nearest = &pools[*pool];
+                // One that is open sells nothing: its requirements leave no type.
+                let is_open = nearest.state == PoolState::Ready && nearest.missing_replicas.is_none();
+                let message = if is_open {
+                    format!("incompatible with nodepool {:?}, {}", nearest.name, finding.message)
+                } else {
+                    format!("no nodepool may launch, {}", finding.message)
+                };
+                (finding.reason, message + &existing)
             }
             (None, Some((pool, finding))) => {
                 let others =
@@ -130,10 +184,14 @@ impl<'a> Explainer<'a> {
         Unschedulable { pod, reason, message, pools: verdicts }
     }
 
-    fn against(&self, pool: usize, rules: &Rules<'_>) -> Finding {
-        match judge::judge(&self.census, pool, rules) {
-            Err(finding) => finding,
-            Ok(_) => together(rules.spec),
+    fn against(&self, pool: usize, rules: &Rules<'_>, spec: SpecId) -> Finding {
+        match (judge::judge(&self.census, pool, rules), self.costly.get(&spec)) {
+            (Err(finding), _) => finding,
+            (Ok(_), Some(costly)) => {
+                let (message, hint) = costly.words();
+                Finding::new(Stage::Together, Reason::TooComplex, message).hint(hint)
+            }
+            (Ok(_), None) => together(rules.spec),
         }
     }
 

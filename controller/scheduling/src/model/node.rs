@@ -38,4 +38,6 @@ pub struct BoundPod {
     pub counts: bool,
     /// It is of the plan at hand and not there yet: the spreads that it asks for must hold when all are.
     pub planned: bool,
+    /// It never waits for a node: a DaemonSet's, or a static pod of the kubelet.
+    pub daemon: bool,
 }

@@ -75,6 +75,9 @@ pub struct SelectorTerm {
     pub values: Vec<Arc<str>>,
 }
 
+/// So many values are compared one by one, which is as fast.
+const FEW_VALUES: usize = 8;
+
 /// Operators of label selectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SelectorOperator {
@@ -102,10 +105,19 @@ impl SelectorTerm {
     fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match self.operator {
-            SelectorOperator::In => value.is_some_and(|value| self.values.contains(value)),
-            SelectorOperator::NotIn => value.is_none_or(|value| !self.values.contains(value)),
+            SelectorOperator::In => value.is_some_and(|value| self.lists(value)),
+            SelectorOperator::NotIn => value.is_none_or(|value| !self.lists(value)),
             SelectorOperator::Exists => value.is_some(),
             SelectorOperator::DoesNotExist => value.is_none(),
+        }
+    }
+
+    /// Whether `value` is one of the values.
+    fn lists(&self, value: &Arc<str>) -> bool {
+        if self.values.len() <= FEW_VALUES {
+            self.values.contains(value)
+        } else {
+            self.values.binary_search(value).is_ok()
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Which shapes to fill: those that promise most per dollar, and one for every kind that none of them holds.
 
+use smallvec::SmallVec;
+
 use super::construct::Yard;
 use super::fill::{Content, FIRST, LATER, NEVER, TOPS_UP};
 use super::pricing::Round;
@@ -83,7 +85,7 @@ pub(crate) fn view(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool
     let shelf = Shelf::new(yard.stock, &yard.classes, cell, width);
     let shapes = chosen(yard, round, cell, exhaustive);
     let candidates = shapes.into_iter().map(|shape| candidate(yard, round, shape, cell)).collect();
-    let critical = round.critical.iter().map(|&rule| owners(yard, round, rule, cell)).collect();
+    let critical = critical(yard, round, cell);
     View { shelf, candidates, critical, exhaustive, stale: false }
 }
 
@@ -96,23 +98,31 @@ pub(crate) fn refreshed(yard: &Yard<'_>, round: &Round, cell: usize, mut view: V
         return self::view(yard, round, cell, view.exhaustive);
     }
     view.shelf = Shelf::new(yard.stock, &yard.classes, cell, yard.ground.compiled.columns.width());
-    view.critical = round.critical.iter().map(|&rule| owners(yard, round, rule, cell)).collect();
+    view.critical = critical(yard, round, cell);
     view.stale = false;
     view
 }
 
-fn owners(yard: &Yard<'_>, round: &Round, rule: u32, cell: usize) -> Vec<(u32, u16)> {
+/// For each critical rule its owners' lots in `cell`, the dearest first.
+fn critical(yard: &Yard<'_>, round: &Round, cell: usize) -> Vec<Vec<(u32, u16)>> {
+    if round.critical.is_empty() {
+        return Vec::new();
+    }
+    let stock = &*yard.stock;
+    let mut of_ruleset: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); stock.rulesets.len()];
+    for &lot in &stock.open {
+        let one = &stock.lots[lot as usize];
+        if stock.masks[one.mask as usize].contains(cell) {
+            of_ruleset[one.ruleset as usize].push(lot);
+        }
+    }
+    let lots = |rule: u32| stock.rulesets.owning(rule).flat_map(|ruleset| of_ruleset[ruleset as usize].iter().copied());
+    round.critical.iter().map(|&rule| dearest_first(yard, round, lots(rule).collect())).collect()
+}
+
+fn dearest_first(yard: &Yard<'_>, round: &Round, mut lots: Vec<u32>) -> Vec<(u32, u16)> {
     let stock = &*yard.stock;
     let value = |lot: u32| round.values[stock.lots[lot as usize].kind as usize];
-    let mut lots: Vec<u32> = stock
-        .open
-        .iter()
-        .copied()
-        .filter(|&lot| {
-            let one = &stock.lots[lot as usize];
-            stock.rulesets[one.ruleset as usize].owns.contains(&rule) && stock.masks[one.mask as usize].contains(cell)
-        })
-        .collect();
     let bulk = |lot: u32| {
         let sizes = &yard.stock.kinds[stock.lots[lot as usize].kind as usize].sizes;
         sizes.iter().zip(&round.demand).map(|(&size, all)| f64::from(size) / all.max(1.0)).sum::<f64>()

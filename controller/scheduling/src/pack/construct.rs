@@ -309,6 +309,8 @@ impl Yard<'_> {
         let (shape, cell, content) = node;
         let compiled = self.ground.compiled;
         let stock = &mut *self.stock;
+        // A cell is chosen for all that waits there, and some of that may be elsewhere for less.
+        let cell = self.ground.cheapest_cell(self.grouped, stock, (shape, cell), content);
         let lasts =
             content.iter().map(|&(lot, count)| stock.lots[lot as usize].left() / count as usize).min().unwrap_or(0);
         let times = lasts.min(self.headroom.times(compiled, shape)).max(1);

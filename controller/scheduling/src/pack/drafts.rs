@@ -10,7 +10,8 @@ use super::recombine::{CHOICES, Choice, Patterns};
 use super::reserved::Reservations;
 use super::stock::Stock;
 use super::zones::Taste;
-use super::{Draft, exact, existing, terrain, zones};
+use super::{Draft, exact, existing, patterns, terrain, zones};
+use crate::bound::fluid;
 use crate::compile::Compiled;
 use crate::solution::Reason;
 
@@ -30,8 +31,34 @@ const FEW_NODES: usize = 20;
 /// each group weigh too little.
 const SECOND_PASS_NODES: usize = 150;
 
+/// Shapes at most for which whole contents are looked for: every one of them takes its own search.
+const PATTERN_SHAPES: usize = 128;
+
+/// Units at least: fewer are searched through otherwise.
+const PATTERN_UNITS: usize = 24;
+
+/// Drafts within this factor of the fluid prices leave patterns nothing to gain.
+const GOOD_ENOUGH: f64 = 1.002;
+
 /// The cheapest draft under one reading, without some units.
 pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>, taste: Taste) -> Draft {
+    drafting(compiled, grouped, without, taste, |drafting| drafting.best())
+}
+
+/// Drafts of a small plan beside the one that [`draft`] chooses: what is cheapest before a plan is taken apart need not be
+/// so afterwards.
+pub(super) fn others(compiled: &Compiled<'_>, grouped: &Grouped, taste: Taste) -> Vec<Draft> {
+    drafting(compiled, grouped, &FxHashSet::default(), taste, |drafting| drafting.others())
+}
+
+/// Decides domains, fills existing nodes, and has `make` do the rest.
+fn drafting<D>(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    without: &FxHashSet<u32>,
+    taste: Taste,
+    make: impl FnOnce(&Drafting<'_>) -> D,
+) -> D {
     let standing = terrain::standing(compiled);
     let standing_admits = terrain::standing_admits(compiled, &standing);
     let zoned = zones::assign(compiled, grouped, &standing, &standing_admits, without, taste);
@@ -42,7 +69,7 @@ pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHash
     let units = grouped.groups.iter().flat_map(|group| &group.units);
     let set_aside = units.filter(|unit| without.contains(unit)).map(|&unit| (unit, None));
     let rejected = zoned.rejected.iter().map(|&(unit, reason)| (unit, Some(reason)));
-    let drafting = Drafting {
+    make(&Drafting {
         compiled,
         grouped,
         ground: &Ground::new(compiled, grouped, &stock, true),
@@ -50,8 +77,8 @@ pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHash
         reservations: &Reservations::new(compiled),
         existing: existing.map(|(one, units)| (one.node, units)).collect(),
         waiting: rejected.chain(set_aside).collect(),
-    };
-    Draft { tasted: zoned.tasted, ..drafting.best() }
+        tasted: zoned.tasted,
+    })
 }
 
 /// What the drafts have in common.
@@ -66,6 +93,8 @@ struct Drafting<'a> {
     existing: Vec<(usize, Vec<u32>)>,
     /// Units that no node is looked for.
     waiting: Vec<(u32, Option<Reason>)>,
+    /// Domains might have been decided otherwise.
+    tasted: bool,
 }
 
 /// A draft under way: reserved capacity is used up.
@@ -80,6 +109,15 @@ struct Begun {
 impl<'a> Drafting<'a> {
     fn best(&self) -> Draft {
         let begun = self.begin();
+        let best = self.constructed(&begun);
+        match self.by_patterns(&begun, &best) {
+            Some(other) if other.saves(&best, patterns::SAVES) => other,
+            _ => best,
+        }
+    }
+
+    /// The best draft of those that fill one node after the other.
+    fn constructed(&self, begun: &Begun) -> Draft {
         let optimal = exact::applies(self.ground, &begun.rest, &begun.headroom);
         let mut best: Option<Draft> = None;
         let mut regime = Regime::Unknown;
@@ -92,7 +130,7 @@ impl<'a> Drafting<'a> {
             if !self.construct(&mut pass, *settings, &regime, None) {
                 regime = Regime::sharper(self.ground, &begun.rest, &self.grouped.rules.host);
                 if matches!(regime, Regime::Split(_)) {
-                    return self.best_by_splits(&begun, *settings, &regime);
+                    return self.best_by_splits(begun, *settings, &regime);
                 }
                 pass = begun.clone();
                 self.construct(&mut pass, *settings, &regime, None);
@@ -107,6 +145,48 @@ impl<'a> Drafting<'a> {
             regime = Regime::Fluid;
         }
         best.unwrap_or_default()
+    }
+
+    /// A draft of whole contents, where few shapes are for sale and the best draft so far is not known to be good.
+    fn by_patterns(&self, begun: &Begun, known: &Draft) -> Option<Draft> {
+        let few = self.ground.basic.len() <= PATTERN_SHAPES && begun.rest.left >= PATTERN_UNITS;
+        let limited = !known.left.is_empty() && begun.headroom.binds();
+        if !few || limited || self.compiled.options.passes <= 1 || known.opened.is_empty() {
+            return None;
+        }
+        let demands = self.ground.demands(&begun.rest, begun.rest.least_nodes(&self.grouped.rules.host));
+        let duals = fluid::solve(&self.ground.sources(self.ground.basic), &demands);
+        let bought: f64 = known.opened.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum();
+        if bought <= GOOD_ENOUGH * fluid::value(&duals, &demands) {
+            return None;
+        }
+        let mut pass = begun.clone();
+        let (rest, headroom) = (&mut pass.rest, &mut pass.headroom);
+        pass.opened.extend(patterns::open(self.ground, self.grouped, rest, headroom, &known.opened)?);
+        let tails = PORTFOLIO.iter().take(2).map(|settings| {
+            let mut pass = pass.clone();
+            self.construct(&mut pass, *settings, &Regime::Fluid, None);
+            self.end(pass)
+        });
+        tails.reduce(|best, other| if other.saves(&best, 0.0) { other } else { best })
+    }
+
+    /// One draft for each way to fill and each price system.
+    fn others(&self) -> Vec<Draft> {
+        let begun = self.begin();
+        if exact::applies(self.ground, &begun.rest, &begun.headroom) {
+            return Vec::new();
+        }
+        let mut drafts = Vec::new();
+        if let Some(splits) = Regime::split(self.ground, &begun.rest, &self.grouped.rules.host) {
+            drafts.push(self.best_by_splits(&begun, PORTFOLIO[0], &splits));
+        }
+        for settings in PORTFOLIO {
+            let mut pass = begun.clone();
+            self.construct(&mut pass, settings, &Regime::Fluid, None);
+            drafts.push(self.end(pass));
+        }
+        drafts
     }
 
     /// Where fluid prices mislead, what was looked at once is chosen from again.
@@ -155,6 +235,6 @@ impl<'a> Drafting<'a> {
         let mut left = self.waiting.clone();
         let lots = begun.rest.lots.iter();
         left.extend(lots.flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
-        Draft { opened: begun.opened, existing: self.existing.clone(), left, tasted: false }
+        Draft { opened: begun.opened, existing: self.existing.clone(), left, tasted: self.tasted }
     }
 }

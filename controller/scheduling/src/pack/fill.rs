@@ -6,6 +6,7 @@
 
 use crate::compile::{HostRule, fits};
 
+use super::rulesets::Bars;
 use super::shelf::{LANES, Shelf};
 use super::stock::Stock;
 
@@ -35,10 +36,7 @@ pub(crate) type Content = Vec<(u32, u32)>;
 
 /// Buffers that are reused from fill to fill.
 pub(crate) struct Filler<'a> {
-    rules: &'a [HostRule],
-    owners: Vec<i32>,
-    targets: Vec<i32>,
-    touched: Vec<u32>,
+    bars: Bars<'a>,
     room: Vec<i32>,
     /// Weight by squared capacity, by column.
     scale: Vec<f32>,
@@ -55,10 +53,7 @@ pub(crate) struct Filler<'a> {
 impl<'a> Filler<'a> {
     pub(crate) fn new(rules: &'a [HostRule], stock: &Stock) -> Self {
         Self {
-            rules,
-            owners: vec![0; rules.len()],
-            targets: vec![0; rules.len()],
-            touched: Vec::new(),
+            bars: Bars::new(rules, &stock.rulesets),
             room: Vec::new(),
             scale: Vec::new(),
             alive: Vec::new(),
@@ -72,14 +67,7 @@ impl<'a> Filler<'a> {
 
     /// Counts a pod that is on the node already.
     pub(crate) fn preload(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
-        for &rule in owns {
-            self.touched.push(rule);
-            self.owners[rule as usize] += 1;
-        }
-        for &(rule, count) in targets {
-            self.touched.push(rule);
-            self.targets[rule as usize] += count;
-        }
+        self.bars.add(owns, targets);
     }
 
     /// Fills `site` from `stock`, which is not changed, with kinds of `shelf`, from which those that are used up are
@@ -121,11 +109,29 @@ impl<'a> Filler<'a> {
         complete.then_some(content)
     }
 
-    fn reset(&mut self) {
-        for rule in self.touched.drain(..) {
-            self.owners[rule as usize] = 0;
-            self.targets[rule as usize] = 0;
+    /// As many units as rules let be together on a node, of the lots that each entry lists and at most as many as it says.
+    /// Their room is the caller's concern.
+    pub(crate) fn gather<'l>(&mut self, stock: &Stock, wanted: impl Iterator<Item = (&'l [u32], u32)>) -> Content {
+        self.room.clear();
+        for (lots, count) in wanted {
+            let mut left = count;
+            for &lot in lots {
+                while left > 0 && self.available(stock, lot) {
+                    self.place(stock, lot);
+                    left -= 1;
+                }
+                if left == 0 {
+                    break;
+                }
+            }
         }
+        let content = self.used_lots.iter().map(|&lot| (lot, self.used[lot as usize])).collect();
+        self.reset();
+        content
+    }
+
+    fn reset(&mut self) {
+        self.bars.reset();
         for lot in self.used_lots.drain(..) {
             self.used[lot as usize] = 0;
         }
@@ -149,32 +155,14 @@ impl<'a> Filler<'a> {
 
     fn available(&self, stock: &Stock, lot: u32) -> bool {
         let one = &stock.lots[lot as usize];
-        one.left() > self.used[lot as usize] as usize && !self.blocked(stock, lot)
-    }
-
-    /// Whether a rule keeps the lot off. Adding pods only tightens rules, so this stays true while the node is filled.
-    fn blocked(&self, stock: &Stock, lot: u32) -> bool {
-        let rules = &stock.rulesets[stock.lots[lot as usize].ruleset as usize];
-        let own = |rule: u32| rules.targets.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
-        rules.owns.iter().any(|&rule| self.targets[rule as usize] + own(rule) > self.rules[rule as usize].limit)
-            || rules.targets.iter().any(|&(rule, count)| {
-                self.owners[rule as usize] > 0 && self.targets[rule as usize] + count > self.rules[rule as usize].limit
-            })
+        one.left() > self.used[lot as usize] as usize && !self.bars.bar(one.ruleset)
     }
 
     fn place(&mut self, stock: &Stock, lot: u32) {
         let one = &stock.lots[lot as usize];
         let kind = &stock.kinds[one.kind as usize];
         self.room.iter_mut().zip(&*kind.sizes).for_each(|(room, &size)| *room -= size);
-        let rules = &stock.rulesets[one.ruleset as usize];
-        for &rule in &rules.owns {
-            self.touched.push(rule);
-            self.owners[rule as usize] += 1;
-        }
-        for &(rule, count) in &rules.targets {
-            self.touched.push(rule);
-            self.targets[rule as usize] += count;
-        }
+        self.bars.place(one.ruleset);
         if self.used[lot as usize] == 0 {
             self.used_lots.push(lot);
         }

@@ -1,4 +1,5 @@
-//! First fit, as Karpenter packs: not what anybody should launch, but what a plan is compared with.
+//! First fit, as Karpenter packs: what a plan is compared with, and one more draft of a plan of some hundred units, so that
+//! none of these is dearer.
 //!
 //! The large pods first, by cores and then memory. Each goes to the first existing node that takes it, else to the first
 //! planned one, those with the fewest pods first, else to a new one of the heaviest pool that allows it, whatever that
@@ -9,6 +10,7 @@
 //! preferred terms all give way at once where a pod would stay pending.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
 
@@ -30,16 +32,24 @@ pub(super) fn plan(compiled: &Compiled<'_>) -> Solution {
     let asked = || Reading { spreads: groups::prefers_spread(compiled), hosts: EACH, ..Reading::PLAIN };
     let first = if asks { asked() } else { Reading::PLAIN };
     let mut grouped = Grouped::new(compiled, &first, true);
-    let mut draft = Fitting::new(compiled, &grouped).run();
+    let unbounded = |grouped| Fitting::new(compiled, grouped, usize::MAX).run().unwrap_or_default();
+    let mut draft = unbounded(&grouped);
     if asks && !draft.left.is_empty() {
         let plain = Grouped::new(compiled, &Reading::PLAIN, true);
-        let other = Fitting::new(compiled, &plain).run();
+        let other = unbounded(&plain);
         if other.pods_left(&plain) < draft.pods_left(&grouped) {
             (grouped, draft) = (plain, other);
         }
     }
     Reservations::reclaim(compiled, &grouped, &mut draft.opened);
     finish::write(compiled, &grouped, &mut draft)
+}
+
+/// First fit as a draft under one reading. `None` if it would take more than `steps` looks at claims and shapes.
+pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, steps: usize) -> Option<Draft> {
+    let mut draft = Fitting::new(compiled, grouped, steps).run()?;
+    Reservations::reclaim(compiled, grouped, &mut draft.opened);
+    Some(draft)
 }
 
 /// What a node holds, as far as others have to know.
@@ -59,7 +69,16 @@ struct Claim {
     content: Content,
     /// By cell: what it may still become.
     options: Vec<FixedBitSet>,
+    /// By column: the most that any of these holds.
+    most: Vec<i32>,
     /// By dimension: the value that was decided.
+    decided: Vec<Option<usize>>,
+}
+
+/// What a claim becomes with one more unit.
+struct Narrowed {
+    options: Vec<FixedBitSet>,
+    most: Vec<i32>,
     decided: Vec<Option<usize>>,
 }
 
@@ -71,6 +90,10 @@ struct Fitting<'a> {
     /// By position among the standing nodes.
     on_standing: Vec<Content>,
     claims: Vec<Claim>,
+    /// Claims by the number of their units.
+    order: BTreeSet<(usize, usize)>,
+    /// Claims and shapes that may still be looked at.
+    steps: usize,
     headroom: Headroom,
     counts: Counts,
     counting: Vec<FixedBitSet>,
@@ -108,7 +131,7 @@ impl Content {
 // === impl Fitting ===
 
 impl<'a> Fitting<'a> {
-    fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped) -> Self {
+    fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped, steps: usize) -> Self {
         let standing = terrain::standing(compiled);
         let standing_admits = terrain::standing_admits(compiled, &standing);
         let (width, rules) = (compiled.columns.width(), grouped.rules.host.len());
@@ -136,14 +159,16 @@ impl<'a> Fitting<'a> {
             standing,
             standing_admits,
             claims: Vec::new(),
+            order: BTreeSet::new(),
+            steps,
             headroom: Headroom::new(compiled),
             dimension_of: zones::dimensions(compiled, grouped),
             pools,
         }
     }
 
-    /// Places everything; what found no place is tried again as long as others find one.
-    fn run(mut self) -> Draft {
+    /// Places everything; what found no place is tried again as long as others find one. `None` if the steps are used up.
+    fn run(mut self) -> Option<Draft> {
         let groups = self.grouped.groups.iter().enumerate();
         let units = groups.flat_map(|(number, group)| group.units.iter().map(move |&unit| (unit, number as u32)));
         let mut queue: Vec<(u32, u32)> = units.collect();
@@ -154,6 +179,9 @@ impl<'a> Fitting<'a> {
         loop {
             let waiting = queue.len();
             queue.retain(|&(unit, group)| !self.place(unit, group));
+            if self.steps == 0 {
+                return None;
+            }
             if queue.is_empty() || queue.len() == waiting {
                 break;
             }
@@ -162,7 +190,7 @@ impl<'a> Fitting<'a> {
         let existing = existing.map(|(one, content)| (one.node, content.units.clone())).collect();
         let left = queue.iter().map(|&(unit, _)| (unit, None::<Reason>)).collect();
         let opened = self.claims.iter().filter_map(|claim| self.launched(claim)).collect();
-        Draft { opened, existing, left, tasted: false }
+        Some(Draft { opened, existing, left, tasted: false })
     }
 
     fn place(&mut self, unit: u32, group: u32) -> bool {
@@ -176,19 +204,25 @@ impl<'a> Fitting<'a> {
             self.count(&of.part, |dimension| self.compiled.cells.value_index(cell, dimension));
             return true;
         }
-        let mut order: Vec<usize> = (0..self.claims.len()).collect();
-        order.sort_by_key(|&claim| self.claims[claim].content.units.len());
-        for claim in order {
-            if let Some(narrowed) = self.narrowed(&self.claims[claim], group) {
-                self.put(claim, narrowed, unit, group);
-                return true;
-            }
+        let mut looks = 0;
+        let found = self.order.iter().find_map(|&(_, claim)| {
+            looks += 1;
+            Some((claim, self.narrowed(&self.claims[claim], group, &mut looks)?))
+        });
+        self.steps = self.steps.saturating_sub(looks);
+        if let Some((claim, narrowed)) = found {
+            self.put(claim, narrowed, unit, group);
+            return true;
         }
+        looks = 0;
         for number in 0..self.pools.len() {
             let claim = self.fresh(self.pools[number]);
-            if let Some(narrowed) = self.narrowed(&claim, group) {
+            let narrowed = self.narrowed(&claim, group, &mut looks);
+            self.steps = self.steps.saturating_sub(std::mem::take(&mut looks));
+            if let Some(narrowed) = narrowed {
                 self.claims.push(claim);
                 let last = self.claims.len() - 1;
+                self.order.insert((0, last));
                 self.put(last, narrowed, unit, group);
                 // Karpenter counts the largest of what the node may become.
                 let mut shapes = FixedBitSet::with_capacity(self.compiled.shapes.len());
@@ -229,25 +263,33 @@ impl<'a> Fitting<'a> {
         Claim {
             content: Content::new(compiled.columns.width(), self.grouped.rules.host.len()),
             options: compiled.bought().iter().map(at).collect(),
+            most: vec![i32::MAX; compiled.columns.width()],
             decided: vec![None; compiled.cells.dimensions.len()],
         }
     }
 
     /// What a claim may become with a unit of `group` on it, and what that decides; `None` if nothing.
-    fn narrowed(&self, claim: &Claim, group: u32) -> Option<(Vec<FixedBitSet>, Vec<Option<usize>>)> {
+    fn narrowed(&self, claim: &Claim, group: u32, looks: &mut usize) -> Option<Narrowed> {
         let of = &self.grouped.groups[group as usize];
-        if self.is_blocked(&of.part, &claim.content) {
+        let sums = claim.content.sizes.iter().zip(&*of.sizes).zip(&claim.most);
+        let mut sums = sums.map(|((&held, &size), &most)| (held.saturating_add(size), most));
+        if sums.any(|(sum, most)| sum > most && sum > 0) || self.is_blocked(&of.part, &claim.content) {
             return None;
         }
         let sizes = claim.content.with(&of.sizes);
         let compiled = self.compiled;
         let admits = &self.grouped.admits[of.signature as usize];
         let mut options: Vec<FixedBitSet> = claim.options.clone();
+        let mut all = FixedBitSet::with_capacity(compiled.shapes.len());
         for (set, admitted) in options.iter_mut().zip(&**admits) {
             set.intersect_with(admitted);
-            let small: Vec<usize> = set.ones().filter(|&shape| !fits(&sizes, &compiled.shapes[shape].room)).collect();
-            small.into_iter().for_each(|shape| set.remove(shape));
+            all.union_with(set);
         }
+        *looks += all.count_ones(..);
+        let holds = |shape: &usize| fits(&sizes, &compiled.shapes[*shape].room);
+        let mut holding = FixedBitSet::with_capacity(compiled.shapes.len());
+        holding.extend(all.ones().filter(holds));
+        options.iter_mut().for_each(|set| set.intersect_with(&holding));
         let mut decided = claim.decided.clone();
         for dimension in self.ruled(&of.part) {
             let values = compiled.cells.dimensions[dimension].values.len();
@@ -260,13 +302,21 @@ impl<'a> Fitting<'a> {
             let outside = options.iter_mut().enumerate().filter(|(cell, _)| !inside.contains(*cell));
             outside.for_each(|(_, set)| set.clear());
         }
-        options.iter().any(|set| !set.is_clear()).then_some((options, decided))
+        let mut most = vec![0; sizes.len()];
+        for shape in holding.ones() {
+            most.iter_mut().zip(&compiled.shapes[shape].room).for_each(|(most, &room)| *most = room.max(*most));
+        }
+        options.iter().any(|set| !set.is_clear()).then_some(Narrowed { options, most, decided })
     }
 
-    fn put(&mut self, claim: usize, narrowed: (Vec<FixedBitSet>, Vec<Option<usize>>), unit: u32, group: u32) {
+    fn put(&mut self, claim: usize, narrowed: Narrowed, unit: u32, group: u32) {
         let grouped = self.grouped;
-        let before = std::mem::replace(&mut self.claims[claim].decided, narrowed.1);
-        self.claims[claim].options = narrowed.0;
+        let held = self.claims[claim].content.units.len();
+        self.order.remove(&(held, claim));
+        self.order.insert((held + 1, claim));
+        let before = std::mem::replace(&mut self.claims[claim].decided, narrowed.decided);
+        self.claims[claim].options = narrowed.options;
+        self.claims[claim].most = narrowed.most;
         let decided = self.claims[claim].decided.clone();
         // Those that came before count from the moment on in which the domain is known.
         for other in self.claims[claim].content.groups.clone() {

@@ -40,7 +40,7 @@ fn has_bound_target(compiled: &Compiled<'_>, grouped: &Grouped, subject: u32) ->
 fn selects_group(compiled: &Compiled<'_>, grouped: &Grouped, subject: u32, group: usize) -> bool {
     grouped.groups[group].units.first().is_some_and(|unit| {
         let mut pods = grouped.pods(unit).iter();
-        pods.any(|&pod| grouped.rules.selects(subject, compiled.problem.spec_of(pod as usize)))
+        pods.any(|&pod| grouped.selected_by[compiled.class_of(pod as usize)].contains(subject as usize))
     })
 }
 

@@ -3,6 +3,7 @@
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
+use super::fill::Content;
 use super::groups::Grouped;
 pub(crate) use super::headroom::Headroom;
 use super::shelf::Classes;
@@ -143,6 +144,28 @@ impl<'a> Ground<'a> {
 
     pub(crate) fn weight_of(&self, shape: usize) -> i32 {
         self.compiled.problem.pools[self.compiled.shapes[shape].pool].weight
+    }
+
+    /// The cell in which a node of `shape` with this content costs least, `cell` being one where it may be.
+    pub(crate) fn cheapest_cell(
+        &self,
+        grouped: &Grouped,
+        stock: &Stock,
+        (shape, cell): (usize, usize),
+        content: &Content,
+    ) -> usize {
+        let one = &self.compiled.shapes[shape];
+        let lots = || content.iter().map(|&(lot, _)| &stock.lots[lot as usize]);
+        let tightest = lots().map(|lot| &stock.cells_of[lot.mask as usize]).min_by_key(|cells| cells.len());
+        let Some(tightest) = tightest.filter(|_| one.cheapest < one.price[cell]) else { return cell };
+        let goes = |cell: &usize| {
+            lots().all(|lot| {
+                let signature = stock.kinds[lot.kind as usize].signature as usize;
+                stock.masks[lot.mask as usize].contains(*cell) && grouped.admits[signature][*cell].contains(shape)
+            })
+        };
+        let cheaper = tightest.iter().map(|&other| other as usize).filter(|&other| one.price[other] < one.price[cell]);
+        cheaper.filter(goes).min_by(|&a, &b| one.price[a].total_cmp(&one.price[b])).unwrap_or(cell)
     }
 
     /// The demands of what is left.

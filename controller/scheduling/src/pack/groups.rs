@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
-use crate::compile::{Compiled, Part, Rules, Softness, Subject};
+use crate::compile::{Class, Compiled, Part, Rules, Softness, Subject};
 use crate::labels;
 use crate::model::{AffinityTerm, BoundPod, NamespaceScope, PodSpec, SpecId, SpreadConstraint};
 
@@ -39,6 +40,8 @@ pub(crate) struct Grouped {
     pub(crate) first_bundle: u32,
     /// What a bound pod has to do with rules, by spec; `None` where no pod of that spec is bound.
     pub(crate) bound_parts: Vec<Option<Part>>,
+    /// By class: the subjects that select its pods; nothing if no pod must share a node.
+    pub(crate) selected_by: Vec<FixedBitSet>,
     /// By spec: dimensions of the cells that some domain rule of it is about.
     pub(crate) pinned_of_spec: Vec<FixedBitSet>,
     /// By signature: shapes that can be bought for it in some cell, once somebody asked.
@@ -100,6 +103,13 @@ impl Grouped {
                 rules.aim(&problem.specs[spec], part, &by_subject);
             }
         }
+        let selected_by = if glued && parts.iter().any(|part| !part.joins.is_empty()) {
+            let subjects = |class: &Class| rules.subjects_of(&problem.specs[class.spec]);
+            let set = |subjects: SmallVec<[u32; 4]>| subjects.into_iter().map(|subject| subject as usize).collect();
+            compiled.classes.iter().map(subjects).map(set).collect()
+        } else {
+            Vec::new()
+        };
         let pinned_of_spec = pinned_dimensions(compiled, &rules, &parts);
         let groups = compiled
             .classes
@@ -126,6 +136,7 @@ impl Grouped {
             bundles: Vec::new(),
             first_bundle,
             bound_parts,
+            selected_by,
             pinned_of_spec,
             offered: OnceCell::new(),
             reaches: OnceCell::new(),

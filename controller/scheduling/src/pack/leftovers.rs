@@ -5,7 +5,7 @@
 
 use super::groups::Grouped;
 use super::zones::Taste;
-use super::{Draft, finish, plan, terrain};
+use super::{Draft, finish, plan_at_once, terrain};
 use crate::compile::{Compiled, Shape, fits};
 use crate::model::{Problem, Resources};
 use crate::second_round;
@@ -41,7 +41,7 @@ pub(crate) fn place(
             break;
         }
         again.pods = left.iter().map(|&pod| problem.pods[pod].clone()).collect();
-        let found = plan(&again, compiled.options);
+        let found = plan_at_once(&again, compiled.options);
         if found.existing.is_empty() && found.new_nodes.is_empty() {
             break;
         }
@@ -148,7 +148,7 @@ fn find_room(compiled: &Compiled<'_>, again: &Problem, left: &mut Vec<usize>) {
 }
 
 /// Every placed pod and its node, as [`second_round::nodes_when_up`] numbers them.
-fn places(problem: &Problem, solution: &Solution) -> Vec<(usize, usize)> {
+pub(super) fn places(problem: &Problem, solution: &Solution) -> Vec<(usize, usize)> {
     let standing = second_round::staying(problem);
     let position = |node: usize| standing.binary_search(&node).unwrap_or(usize::MAX);
     let on_existing = solution.existing.iter().flat_map(|(node, pods)| {

@@ -8,9 +8,11 @@
 //!              local_search (few nodes: some are emptied, and their pods choose anew, zones too) ◄──┤
 //!                                                        search (a few pods: every placement) ◄─────┘
 //!   (where prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
+//!   (where few shapes are for sale: construct ─► patterns ─► construct the rest)
+//! before all (where rules are about labels of many values): shares ─► who is planned first, and who last
 //! then:
 //!   draft ─► finish (launches, limits) ─► scarce (pods left: leftovers, other ways, priorities) ─► replicas ─► Solution
-//! and as Karpenter packs, for comparison only: first_fit ─► Solution
+//! and as Karpenter packs: first_fit ─► one more draft of a small plan, or a Solution to compare with
 //! ```
 
 mod balance;
@@ -28,12 +30,15 @@ pub(crate) mod groups;
 mod headroom;
 mod leftovers;
 mod local_search;
+mod patterns;
 pub(crate) mod pricing;
 mod recombine;
 pub(crate) mod replicas;
 mod reserved;
+mod rulesets;
 mod scarce;
 mod search;
+mod shares;
 mod shelf;
 pub(crate) mod stock;
 mod terrain;
@@ -43,10 +48,10 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashSet;
 
-use crate::compile::{Compiled, DomainRule};
+use crate::compile::{Compiled, DomainRule, flexible};
 use crate::explain::Explainer;
-use crate::model::{Options, Packing, PreferencePolicy, Problem};
-use crate::solution::{Reason, Solution};
+use crate::model::{MinValuesPolicy, Options, Packing, PreferencePolicy, Problem};
+use crate::solution::{Reason, Solution, Unschedulable};
 
 use construct::Opened;
 use drafts::draft;
@@ -54,6 +59,7 @@ use ground::{Ground, Headroom};
 use groups::{EACH, Grouped, Reading};
 use local_search::Effort;
 use reserved::Reservations;
+pub(crate) use shares::Costly;
 use stock::Stock;
 use zones::Taste;
 
@@ -84,6 +90,18 @@ impl Draft {
             Ordering::Equal => (known.opened.len(), price) < (self.opened.len(), least),
             fewer => fewer == Ordering::Less,
         }
+    }
+
+    /// Whether this draft of the same units leaves fewer of them, or as many and costs less by this share of `known`.
+    fn saves(&self, known: &Self, share: f64) -> bool {
+        let cheaper = self.price() < (1.0 - share) * known.price() - 1e-9;
+        self.left.len() < known.left.len() || self.left.len() == known.left.len() && cheaper
+    }
+
+    /// The weights of the pools of new nodes, for each unit there.
+    fn weight(&self, compiled: &Compiled<'_>) -> i64 {
+        let weight = |node: &Opened| i64::from(compiled.problem.pools[compiled.shapes[node.shape].pool].weight);
+        self.opened.iter().map(|node| weight(node) * node.units.len() as i64).sum()
     }
 
     /// Takes out what rules about domains no longer allow.
@@ -119,19 +137,28 @@ const COMPARED_NODES: usize = 60;
 /// of nodes: of more, hence smaller ones, losing one hurts less, and kube-scheduler finds more places to choose from.
 const ALIKE: f64 = 1.005;
 
+/// Drafts that cost more than this factor of the one that was chosen are not taken apart: that takes as long for each, and
+/// saves a tenth at most.
+const NEAR: f64 = 1.1;
+
+/// Units at most of which more drafts are made: the more there are, the less the last, wasteful nodes of a plan weigh.
+const SMALL: usize = 500;
+
 /// What it may cost that replicas of a spread do not get into each other's way, of the price. Without it four in ten of a
 /// thousand pods did not go where they were told, and 3-4 % of the price was bought again.
 const TELLING: f64 = 1.02;
 
 /// Packs the pending pods of `problem`.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
-    let compiled = Compiled::new(problem, options);
-    let mut solution = match options.packing {
-        Packing::Priced => packed(&compiled),
-        Packing::FirstFit => first_fit::plan(&compiled),
-    };
+    let (mut solution, costly) = shares::in_turn(problem, options, |part| {
+        let compiled = Compiled::new(part, options);
+        match options.packing {
+            Packing::Priced => packed(&compiled),
+            Packing::FirstFit => first_fit::plan(&compiled),
+        }
+    });
     if !solution.unschedulable.is_empty() {
-        explain_left(problem, options, &mut solution);
+        explain_left(problem, options, &mut solution, costly);
     }
     let replicas = replicas::missing(problem, options, &solution.new_nodes);
     solution.new_nodes.extend(replicas);
@@ -144,8 +171,13 @@ fn packed(compiled: &Compiled<'_>) -> Solution {
     if solution.unschedulable.is_empty() { solution } else { scarce::place(compiled, grouped, draft, solution) }
 }
 
-/// The same in one go and without explanations.
+/// The same without second looks and explanations.
 pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
+    shares::in_turn(problem, options, |part| plan_at_once(part, options)).0
+}
+
+/// The same, all pods at a time.
+fn plan_at_once(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
     if options.packing == Packing::FirstFit {
         return first_fit::plan(&compiled);
@@ -209,8 +241,8 @@ fn apart(
 
 fn read(compiled: &Compiled<'_>, reading: &Reading, taste: Taste, effort: Effort) -> (Grouped, Draft) {
     let grouped = Grouped::new(compiled, reading, true);
-    let mut draft = settled(compiled, &grouped, taste);
-    local_search::improve(compiled, &grouped, &mut draft, effort);
+    let draft = settled(compiled, &grouped, taste);
+    let draft = improved(compiled, &grouped, draft, taste, effort);
     if compiled.problem.pods.len() <= search::MOST_PODS
         && let Some(found) = search_small(compiled, reading, &grouped, &draft)
     {
@@ -219,11 +251,53 @@ fn read(compiled: &Compiled<'_>, reading: &Reading, taste: Taste, effort: Effort
     (grouped, draft)
 }
 
+/// The cheapest of `known` and other drafts of a small plan, each of them taken apart and put together again.
+fn improved(compiled: &Compiled<'_>, grouped: &Grouped, known: Draft, taste: Taste, effort: Effort) -> Draft {
+    // Plans of pools that ask for choice are made around more than the price.
+    let strict = compiled.options.min_values == MinValuesPolicy::Strict;
+    let choosy = strict && compiled.problem.pools.iter().any(|pool| !flexible::asked(pool).is_empty());
+    let units: usize = grouped.groups.iter().map(|group| group.units.len()).sum();
+    let mut others = Vec::new();
+    // Where limits may leave pods pending, plans are made around more than the price, too.
+    let limited = Headroom::new(compiled).binds();
+    if !choosy && !limited && !known.opened.is_empty() && units <= SMALL {
+        others.extend(first_fit::draft(compiled, grouped, effort.first_fit()));
+        if known.opened.len() <= local_search::MOST_NODES && effort.tries_others() && known.left.is_empty() {
+            others.extend(drafts::others(compiled, grouped, taste));
+        }
+    }
+    let tasted = known.tasted;
+    let mut best = known;
+    let known = best.price();
+    local_search::improve(compiled, grouped, &mut best, effort);
+    for mut other in others {
+        let is_near = other.left.len() <= best.left.len() && other.price() <= NEAR * known;
+        if !is_near || other.price() <= known && other.price() >= known - 1e-9 {
+            continue;
+        }
+        other.settle(compiled, grouped);
+        if effort.tries_others() {
+            local_search::improve(compiled, grouped, &mut other, effort);
+        }
+        // Heavier pools are used first, even where they are dearer.
+        if other.saves(&best, 0.0)
+            && (other.left.len() < best.left.len() || other.weight(compiled) >= best.weight(compiled))
+        {
+            best = other;
+        }
+    }
+    Draft { tasted, ..best }
+}
+
 /// Says of every pod that was left over why no pool takes it.
-fn explain_left(problem: &Problem, options: &Options, solution: &mut Solution) {
+fn explain_left(problem: &Problem, options: &Options, solution: &mut Solution, costly: Vec<Costly>) {
     let left = std::mem::take(&mut solution.unschedulable);
-    let mut explainer = Explainer::new(problem, options, solution);
-    let explained = left.iter().map(|one| explainer.unschedulable(one.pod)).collect();
+    let mut explainer = Explainer::new(problem, options, solution).with_costly(costly);
+    let explain = |one: Unschedulable| match one.reason {
+        Reason::TooComplex => one,
+        _ => explainer.unschedulable(one.pod),
+    };
+    let explained = left.into_iter().map(explain).collect();
     solution.unschedulable = explained;
 }
 

@@ -57,6 +57,13 @@ impl Regime {
         }
     }
 
+    /// Split prices, whatever fluid ones tell.
+    pub(crate) fn split(ground: &Ground<'_>, stock: &Stock, rules: &[HostRule]) -> Option<Self> {
+        let demands = ground.demands(stock, stock.least_nodes(rules));
+        let duals = fluid::solve(&ground.sources(ground.basic), &demands);
+        asks(ground, stock, Start::Fluid(&duals)).map(|asks| Self::Split(Rc::new(asks)))
+    }
+
     /// Split prices of what is left, close to `known` ones of more.
     pub(crate) fn again(known: &Asks, ground: &Ground<'_>, stock: &Stock) -> Option<Self> {
         asks(ground, stock, Start::Near(&known.split)).map(|asks| Self::Split(Rc::new(asks)))

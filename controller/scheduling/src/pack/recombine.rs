@@ -130,6 +130,7 @@ impl<'a> Choice<'a> {
                 let times = if rounded_up { usize::from(copies - whole >= LEAST_PART) } else { whole as usize };
                 for _ in 0..times {
                     let Some((cell, content)) = self.place(stock, &mut filler, pattern, *price) else { break };
+                    let cell = self.ground.cheapest_cell(self.grouped, stock, (pattern.shape, cell), &content);
                     let units = stock.take_all(&content);
                     let price = self.ground.compiled.shapes[pattern.shape].price[cell];
                     opened.push(Opened { shape: pattern.shape, cell, price, units, reserved: None });

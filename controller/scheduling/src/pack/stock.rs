@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 use super::fill::Content;
 use super::groups::{Group, Grouped};
+use super::rulesets::{Ruleset, Rulesets};
 use super::zones::{Placed, Zoned};
 use crate::compile::HostRule;
 
@@ -19,13 +19,6 @@ use crate::compile::HostRule;
 pub(crate) struct Kind {
     pub(crate) signature: u32,
     pub(crate) sizes: Rc<[i32]>,
-}
-
-/// Host rules that a unit takes part in.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(crate) struct Ruleset {
-    pub(crate) owns: SmallVec<[u32; 2]>,
-    pub(crate) targets: SmallVec<[(u32, i32); 2]>,
 }
 
 /// Units that packing cannot tell apart.
@@ -51,7 +44,7 @@ impl Lot {
 pub(crate) struct Stock {
     pub(crate) kinds: Vec<Kind>,
     pub(crate) lots: Vec<Lot>,
-    pub(crate) rulesets: Vec<Ruleset>,
+    pub(crate) rulesets: Rc<Rulesets>,
     pub(crate) masks: Vec<FixedBitSet>,
     /// Cells of each mask, ascending.
     pub(crate) cells_of: Rc<[Vec<u32>]>,
@@ -60,8 +53,6 @@ pub(crate) struct Stock {
     /// Behind [`Stock::lots_at`]: lots one list after the other, and where each list starts and ends.
     listed: Vec<u32>,
     lists: Vec<(u32, u32)>,
-    /// Rules that a ruleset owns and is a target of.
-    on_itself: Rc<[SmallVec<[u32; 2]>]>,
     /// Units left that own a host rule and are targets of it.
     apart_left: Vec<usize>,
     /// Units left, by kind.
@@ -74,9 +65,9 @@ pub(crate) struct Stock {
 impl Stock {
     pub(crate) fn new(grouped: &Grouped, zoned: &Zoned, cells: usize) -> Self {
         let mut kind_ids: FxHashMap<(u32, Rc<[i32]>), u32> = FxHashMap::default();
-        let mut ruleset_ids: FxHashMap<Ruleset, u32> = FxHashMap::default();
+        let mut ruleset_ids: FxHashMap<Rc<Ruleset>, u32> = FxHashMap::default();
         let mut lot_ids: FxHashMap<(u32, u32, u32), u32> = FxHashMap::default();
-        let (mut kinds, mut rulesets, mut lots) = (Vec::new(), Vec::<Ruleset>::new(), Vec::<Lot>::new());
+        let (mut kinds, mut rulesets, mut lots) = (Vec::new(), Vec::<Rc<Ruleset>>::new(), Vec::<Lot>::new());
         let mut units: Vec<Vec<u32>> = Vec::new();
         // Rules without owners among the pending pods bind nothing on new nodes; on existing ones, bound owners count.
         for placed in &zoned.placed {
@@ -86,10 +77,15 @@ impl Stock {
                 kinds.len() as u32 - 1
             });
             let rules = Ruleset { owns: group.part.owns_host.clone(), targets: group.part.targets_host.clone() };
-            let ruleset = *ruleset_ids.entry(rules.clone()).or_insert_with(|| {
-                rulesets.push(rules);
-                rulesets.len() as u32 - 1
-            });
+            let ruleset = match ruleset_ids.get(&rules) {
+                Some(&known) => known,
+                None => {
+                    let rules = Rc::new(rules);
+                    rulesets.push(Rc::clone(&rules));
+                    ruleset_ids.insert(rules, rulesets.len() as u32 - 1);
+                    rulesets.len() as u32 - 1
+                }
+            };
             let lot = *lot_ids.entry((kind, ruleset, placed.mask)).or_insert_with(|| {
                 lots.push(Lot { kind, ruleset, mask: placed.mask, units: Rc::from([]), taken: 0 });
                 units.push(Vec::new());
@@ -100,18 +96,13 @@ impl Stock {
         let mut left_of_kind = vec![0; kinds.len()];
         let mut owners_left = vec![0; grouped.rules.host.len()];
         let mut apart_left = vec![0; grouped.rules.host.len()];
-        let on_itself: Rc<[SmallVec<[u32; 2]>]> = rulesets
-            .iter()
-            .map(|one| {
-                let is_target = |rule: &u32| one.targets.iter().any(|(target, _)| target == rule);
-                one.owns.iter().copied().filter(is_target).collect()
-            })
-            .collect();
+        drop(ruleset_ids);
+        let rulesets = Rc::new(Rulesets::new(rulesets, &grouped.rules.host));
         let mut left = 0;
         for (lot, mut units) in lots.iter_mut().zip(units) {
             units.sort_unstable();
             lot.units = units.into();
-            for &rule in &on_itself[lot.ruleset as usize] {
+            for &(rule, _) in &rulesets.on_itself[lot.ruleset as usize] {
                 apart_left[rule as usize] += lot.units.len();
             }
             left_of_kind[lot.kind as usize] += lot.units.len();
@@ -138,7 +129,6 @@ impl Stock {
             cells_of,
             listed,
             lists,
-            on_itself,
             apart_left,
             left_of_kind,
             owners_left,
@@ -164,10 +154,21 @@ impl Stock {
         most.filter(|&(_, nodes)| nodes > 0)
     }
 
+    /// Rules that units of a lot own and are targets of.
+    pub(crate) fn rules_on_itself(&self, lot: u32) -> impl Iterator<Item = u32> {
+        self.rulesets.on_itself[self.lots[lot as usize].ruleset as usize].iter().map(|&(rule, _)| rule)
+    }
+
+    /// Units left that own a host rule and are targets of it.
+    pub(crate) fn apart_left(&self, rule: u32) -> usize {
+        self.apart_left[rule as usize]
+    }
+
     /// Units left, by kind, that own `rule` and are targets of it.
     pub(crate) fn apart_of_kind(&self, rule: u32) -> Vec<usize> {
         let mut apart = vec![0; self.kinds.len()];
-        for lot in self.lots.iter().filter(|lot| self.on_itself[lot.ruleset as usize].contains(&rule)) {
+        let is_apart = |lot: &&Lot| self.rulesets.on_itself[lot.ruleset as usize].iter().any(|&(own, _)| own == rule);
+        for lot in self.lots.iter().filter(is_apart) {
             apart[lot.kind as usize] += lot.left();
         }
         apart
@@ -196,7 +197,7 @@ impl Stock {
         one.taken += count;
         self.left -= count;
         self.left_of_kind[one.kind as usize] -= count;
-        for &rule in &self.on_itself[one.ruleset as usize] {
+        for &(rule, _) in &self.rulesets.on_itself[one.ruleset as usize] {
             self.apart_left[rule as usize] -= count;
         }
         for &rule in &self.rulesets[one.ruleset as usize].owns {

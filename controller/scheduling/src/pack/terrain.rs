@@ -1,6 +1,7 @@
 //! Where pods may go, apart from other pods: shapes worth looking at, and existing nodes with what is left of them.
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
 
 use super::groups::Grouped;
 use crate::compile::{Compiled, Demand, Filter, fits};
@@ -68,12 +69,15 @@ pub(crate) fn standing_admits(compiled: &Compiled<'_>, standing: &[Standing]) ->
 /// selector and affinity allow it.
 pub(crate) fn counting_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Vec<FixedBitSet> {
     let rules = &grouped.rules.domain;
+    // Rules differ more in whom they count than in where.
+    let mut known: FxHashMap<(usize, Option<&Filter>), FixedBitSet> = FxHashMap::default();
     rules
         .iter()
         .map(|rule| {
             let Some(dimension) = compiled.cells.dimension(&rule.key) else { return FixedBitSet::new() };
             let Demand::Spread { filter, .. } = &rule.demand else { return FixedBitSet::new() };
-            counting(compiled, dimension, filter.as_ref(), standing)
+            let filter = filter.as_ref();
+            known.entry((dimension, filter)).or_insert_with(|| counting(compiled, dimension, filter, standing)).clone()
         })
         .collect()
 }
@@ -102,24 +106,27 @@ fn counting(compiled: &Compiled<'_>, dimension: usize, filter: Option<&Filter>, 
 /// selector and affinity say no. A node that labels beside those of cells rule out may still be among the rest.
 pub(crate) fn deaf_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Vec<FixedBitSet> {
     let rules = grouped.rules.domain.iter();
+    let mut known: FxHashMap<(usize, &Filter), FixedBitSet> = FxHashMap::default();
     rules
         .map(|rule| {
-            let mut deaf = FixedBitSet::new();
             let (Some(dimension), Some(filter)) = (compiled.cells.dimension(&rule.key), narrow_filter(&rule.demand))
             else {
-                return deaf;
+                return FixedBitSet::new();
             };
-            let values = compiled.cells.dimensions[dimension].values.len();
-            deaf.grow(values);
-            deaf.insert_range(..);
-            let heard = (0..compiled.cells.len()).filter(|&cell| hears(compiled, filter, cell));
-            heard.filter_map(|cell| compiled.cells.value_index(cell, dimension)).for_each(|value| deaf.remove(value));
-            for one in standing.iter().filter(|one| filter.counts_on(&compiled.problem.nodes[one.node])) {
-                compiled.cells.value_index(one.cell, dimension).into_iter().for_each(|value| deaf.remove(value));
-            }
-            deaf
+            known.entry((dimension, filter)).or_insert_with(|| deaf(compiled, dimension, filter, standing)).clone()
         })
         .collect()
+}
+
+fn deaf(compiled: &Compiled<'_>, dimension: usize, filter: &Filter, standing: &[Standing]) -> FixedBitSet {
+    let mut deaf = FixedBitSet::with_capacity(compiled.cells.dimensions[dimension].values.len());
+    deaf.insert_range(..);
+    let heard = (0..compiled.cells.len()).filter(|&cell| hears(compiled, filter, cell));
+    heard.filter_map(|cell| compiled.cells.value_index(cell, dimension)).for_each(|value| deaf.remove(value));
+    for one in standing.iter().filter(|one| filter.counts_on(&compiled.problem.nodes[one.node])) {
+        compiled.cells.value_index(one.cell, dimension).into_iter().for_each(|value| deaf.remove(value));
+    }
+    deaf
 }
 
 /// Which nodes count for a spread, if not all do.

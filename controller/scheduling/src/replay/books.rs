@@ -132,6 +132,29 @@ impl<'a> Books<'a> {
         gates
     }
 
+    /// Returns true if pods on `node` or in its domain keep a pod of `spec` away, and no pod that is still to come can change
+    /// that: by an anti-affinity of either, or by a spread over hosts, of which an empty one can always be made.
+    pub(super) fn is_closed(&self, spec: usize, node: usize) -> bool {
+        let counted = self.rules.counted(spec);
+        let number = |counts: &[u32], rule: u32| {
+            let domain = self.domain[self.rules.all[rule as usize].key][node];
+            counts.get(domain as usize).map_or(0, |count| i64::from(*count))
+        };
+        let by_own = self.rules.owned(spec).iter().any(|&rule| {
+            let about = self.rules.all[rule as usize];
+            let there = number(&self.accounts[rule as usize].counted, rule);
+            match about.demand {
+                Demand::AntiAffinity => there > 0,
+                Demand::Spread { required: true, max_skew, .. } if about.key == BY_HOST => {
+                    there + i64::from(counted.contains(&rule)) > max_skew
+                }
+                Demand::Spread { .. } | Demand::Affinity => false,
+            }
+        });
+        let repels = |rule: &u32| self.rules.all[*rule as usize].demand == Demand::AntiAffinity;
+        by_own || counted.iter().any(|rule| repels(rule) && number(&self.accounts[*rule as usize].owners, *rule) > 0)
+    }
+
     fn gate<'s>(&'s self, rule: u32, counts: &'s [u32], least: u32, most: i64) -> Gate<'s> {
         let rule = &self.rules.all[rule as usize];
         // Below zero nothing is allowed: an empty range says so.
@@ -199,15 +222,11 @@ pub(super) enum Gate<'s> {
     },
 }
 
-/// Which specs the rules must know: of pods to place, and of bound pods that count.
-pub(super) fn rules_of<'a>(specs: &Specs<'a>, problem: &'a Problem, nodes: &[Node], pods: &[usize]) -> Rules<'a> {
-    let mut placed = vec![false; problem.specs.len()];
-    let mut bound = placed.clone();
-    for &pod in pods {
-        placed[problem.pods[pod].spec] = true;
-    }
+/// The rules of specs: `placed` has those of pods to place, by spec; the others are those of bound pods that count.
+pub(super) fn rules_of<'a>(specs: &Specs<'a>, problem: &'a Problem, nodes: &[Node], placed: &[bool]) -> Rules<'a> {
+    let mut bound = vec![false; problem.specs.len()];
     for pod in nodes.iter().flat_map(|node| &node.bound).filter(|pod| pod.counts) {
         bound[pod.spec] = true;
     }
-    Rules::new(specs, &placed, &bound, true)
+    Rules::new(specs, placed, &bound, true)
 }

@@ -247,14 +247,21 @@ impl Line<'_> {
         }
     }
 
-    /// LeastAllocated and BalancedAllocation together, 0 to 200.
-    fn points(&self, [cpu, memory]: [(f64, f64); 2]) -> u8 {
-        let fraction = |(used, inverse): (f64, f64), more: f64| ((used + more) * inverse).min(1.0);
-        let (cpu, memory) = (fraction(cpu, self.load[0]), fraction(memory, self.load[1]));
+    /// LeastAllocated and BalancedAllocation together, 0 to 200. Since Kubernetes 1.36 the second is about what the pod changes:
+    /// 75 if it leaves the node as balanced as it was.
+    fn points(&self, load: [(f64, f64); 2]) -> u8 {
+        let [cpu, memory] = load.map(|(used, _)| used);
+        let [most_cpu, most_memory] = load.map(|(_, allocatable)| allocatable);
         // Nothing here is below zero, so that the conversion rounds down as kube-scheduler does.
-        let free = |used: f64| (100.0 * (1.0 - used)) as u32;
-        let balanced = (100.0 * (1.0 - (cpu - memory).abs() / 2.0)) as u32;
-        ((free(cpu) + free(memory)) / 2 + balanced) as u8
+        let free = |used: f64, most: f64| (100.0 * (most - used).max(0.0) / most) as u32;
+        let balance = |cpu: f64, memory: f64| {
+            let uneven = ((cpu / most_cpu).min(1.0) - (memory / most_memory).min(1.0)).abs();
+            (100.0 * (1.0 - uneven / 2.0)) as u32
+        };
+        let (with_cpu, with_memory) = (cpu + self.load[0], memory + self.load[1]);
+        let least = (free(with_cpu, most_cpu) + free(with_memory, most_memory)) / 2;
+        let balanced = 50 + (50 + balance(with_cpu, with_memory) - balance(cpu, memory)) / 2;
+        (least + balanced) as u8
     }
 }
 

@@ -7,9 +7,12 @@
 //!    (the minimum over the domains of the nodes that are up; of hostnames: zero).
 //! 2. **Sample**: like kube-scheduler by default, scoring stops at `max(100, n · (50 − n/125) %)` feasible nodes (at least 5 %),
 //!    and the next pod starts looking where this one stopped.
-//! 3. **Scores**: NodeResourcesFit (LeastAllocated over cpu and memory, weight 1), NodeResourcesBalancedAllocation (weight 1),
-//!    both in whole points as kube-scheduler has them, and PodTopologySpread over the spreads that only ask (weight 2,
+//! 3. **Scores**: NodeResourcesFit (LeastAllocated over cpu and memory, weight 1), NodeResourcesBalancedAllocation (weight 1; as
+//!    of Kubernetes 1.36, whose points are for what the pod changes), both in whole points as kube-scheduler has them, and PodTopologySpread over the spreads that only ask (weight 2,
 //!    normalised over the sample). The first of equal nodes wins.
+//!
+//! Compared with kube-scheduler 1.37 itself, pod by pod, in `tests/tests/run/scheduler.rs`: each pod is bound to a node that is
+//! among the best here.
 //!
 //! Not modelled: preferred node and pod affinity, `PreferNoSchedule`, image locality (all nodes are new), preemption, and
 //! nodes that become ready one after another. Pods that find no node go through a second solve, in which the planned nodes
@@ -17,11 +20,13 @@
 
 mod books;
 mod lines;
+mod nominations;
 mod scheduler;
 
 use crate::model::{Options, Problem};
 use crate::second_round;
 use crate::solution::Solution;
+pub use nominations::{Nominated, nominations_that_hold};
 pub use scheduler::Waiting;
 
 /// What a plan costs in the end.

@@ -15,7 +15,7 @@ pub(super) struct Floor<'a> {
     specs: &'a Specs<'a>,
     /// By node, what is left in the order of the requests.
     pub(super) room: Vec<i64>,
-    /// Cpu and memory: in use, and one over the allocatable amount.
+    /// Cpu and memory: in use, and the allocatable amount.
     pub(super) load: Vec<[(f64, f64); 2]>,
     /// How many pods were put there.
     pub(super) pods: Vec<u32>,
@@ -75,9 +75,10 @@ impl Held {
 
 /// The node of each pod of the queue, which is taken in its order.
 pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) -> Vec<Option<usize>> {
-    let pods: Vec<usize> = queue.iter().map(|waiting| waiting.pod).collect();
     let specs = Specs::new(problem);
-    let rules = rules_of(&specs, problem, nodes, &pods);
+    let mut placed = vec![false; problem.specs.len()];
+    queue.iter().for_each(|waiting| placed[problem.pods[waiting.pod].spec] = true);
+    let rules = rules_of(&specs, problem, nodes, &placed);
     let mut books = Books::new(&specs, &rules, nodes);
     let mut floor = Floor::new(&specs, nodes);
     let mut lines = Lines::new(&specs, nodes);
@@ -171,7 +172,7 @@ impl<'a> Floor<'a> {
             room.extend(memo.2[known].iter().zip(&used).map(|(all, used)| all.saturating_sub(*used).max(0)));
             load.push([Resource::Cpu, Resource::Memory].map(|resource| {
                 let used = specs.resources.binary_search(&&resource).map_or(0, |at| used[at]);
-                (used as f64, 1.0 / (node.allocatable.get(&resource).max(1) as f64))
+                (used as f64, node.allocatable.get(&resource).max(1) as f64)
             }));
             let bound = || node.bound.iter().map(|bound| &specs.problem.specs[bound.spec]);
             ports.push(bound().flat_map(|spec| spec.host_ports.iter().copied()).collect());
@@ -192,6 +193,14 @@ impl<'a> Floor<'a> {
         }
     }
 
+    /// Returns true if the node has room for what a pod requests.
+    pub(super) fn has_room(&self, spec: usize, node: usize) -> bool {
+        let request = self.specs.request(spec);
+        let width = request.len();
+        let room = &self.room[node * width..(node + 1) * width];
+        room.iter().zip(request).all(|(room, wanted)| *wanted == 0 || room >= wanted)
+    }
+
     /// Whether the node has room for a pod beside what is held there for others; `hint` is the node on which the pod holds
     /// room itself.
     fn has_room_beside(&self, held: &Held, spec: usize, node: usize, hint: Option<usize>) -> bool {
@@ -203,7 +212,7 @@ impl<'a> Floor<'a> {
     }
 
     /// Host ports and attach limits.
-    fn takes(&self, about: &Node, spec: usize, node: usize) -> bool {
+    pub(super) fn takes(&self, about: &Node, spec: usize, node: usize) -> bool {
         let spec = &self.specs.problem.specs[spec];
         let free = |port: &HostPort| self.ports[node].iter().all(|taken| !port.conflicts(taken));
         spec.host_ports.iter().all(free)
@@ -213,7 +222,7 @@ impl<'a> Floor<'a> {
                 }))
     }
 
-    fn put(&mut self, about: &Node, spec: usize, node: usize) {
+    pub(super) fn put(&mut self, about: &Node, spec: usize, node: usize) {
         let request = self.specs.request(spec);
         let width = request.len();
         for (room, taken) in self.room[node * width..(node + 1) * width].iter_mut().zip(request) {

@@ -201,6 +201,7 @@ fn not_consolidatable(estate: &Estate, now: Timestamp, member: &Member, cause: C
         () if estate.problem.pools[pool].missing_replicas.is_some() => Some("its pool has a fixed number of nodes"),
         () if !is_quiet => Some("its pods have changed too lately"),
         () if cause == Cause::Empty => moves.then_some("it is not empty"),
+        () if member.keeps_until.is_some_and(|until| now < until) => Some("it was launched lately"),
         () if policy.consolidation == Consolidation::WhenEmpty => Some("its pool consolidates empty nodes only"),
         () => None,
     }

@@ -104,7 +104,7 @@ impl<'a> Rules<'a> {
         &self.owned[spec]
     }
 
-    /// Rules that count pods of `spec`.
+    /// Rules that count pods of `spec`, ascending.
     pub(crate) fn counted(&self, spec: usize) -> &[u32] {
         self.counted.get(self.group[spec] as usize).map_or(&[], |list| list)
     }
@@ -177,8 +177,10 @@ impl<'a> Rules<'a> {
                     Scope::One(name) => name == namespace,
                     Scope::These(names) => names.contains(namespace),
                 };
-                if meant && rule.selector.matches(labels) && !counted[group as usize].contains(&id) {
-                    counted[group as usize].push(id);
+                // Rules come in ascending order, so one that is known is the last.
+                let counted = &mut counted[group as usize];
+                if meant && counted.last() != Some(&id) && rule.selector.matches(labels) {
+                    counted.push(id);
                 }
             };
             match anchor(rule.selector) {

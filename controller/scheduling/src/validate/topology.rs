@@ -99,7 +99,7 @@ impl<'a> Count<'a> {
             }
             for &rule in rules.owned(spec) {
                 let tally = self.touch(rule);
-                if counted.contains(&rule) {
+                if counted.binary_search(&rule).is_ok() {
                     tally.self_owners += 1;
                 } else {
                     tally.other_owners += 1;

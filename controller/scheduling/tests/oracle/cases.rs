@@ -312,6 +312,7 @@ fn node(random: &mut Random, number: usize, size: Size, workloads: &[SpecId]) ->
         spec: *random.pick(workloads),
         counts: !random.chance(15),
         planned: false,
+        daemon: false,
     });
     let bound = bound.collect();
     Node {

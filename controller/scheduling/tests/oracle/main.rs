@@ -8,6 +8,7 @@ mod cases;
 mod crowds;
 mod disruption;
 mod first_fit;
+mod hostile;
 mod many_domains;
 mod mutations;
 mod order;

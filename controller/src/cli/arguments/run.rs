@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{MinValuesPolicy, PreferencePolicy};
+use super::{MinValuesPolicy, PaybackArguments, PreferencePolicy};
 
 /// Clouds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,6 +75,9 @@ pub(crate) struct RunArguments {
     /// until they are gone, and those without a known price as the dearest that they may be
     #[arg(long, env = "MAX_HOURLY_PRICE", value_name = "USD")]
     pub(crate) max_hourly_price: Option<f64>,
+    /// What consolidation must save
+    #[command(flatten)]
+    pub(crate) payback: PaybackArguments,
     /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at all
     #[arg(
         long,

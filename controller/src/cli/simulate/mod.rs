@@ -6,6 +6,8 @@ mod text;
 
 use std::io::{Write, stdin};
 
+use muster_scheduling::disrupt;
+
 use self::document::SimulationDocument;
 use self::story::Story;
 use super::failure::Failure;
@@ -31,7 +33,18 @@ pub(crate) fn print(
     stdout: Palette,
     stderr: Palette,
 ) -> Result<Result<(), Failure>, Failure> {
-    let SimulateSettings { files, catalogue, packing, script, seed, prints_script, compares, format } = settings;
+    let SimulateSettings {
+        files,
+        catalogue,
+        packing,
+        script,
+        seed,
+        prints_script,
+        compares,
+        move_price,
+        payback,
+        format,
+    } = settings;
     let supply = Supply::open(catalogue)?;
     progress.stage("reading manifests");
     let (manifests, mut objects) = manifest::read_with_raw(files, &mut stdin().lock(), &check)?;
@@ -62,7 +75,7 @@ pub(crate) fn print(
         classes: &manifests.node_classes,
         snapshot: snapshot.clone(),
         provision: provision::Settings { packing: *options, ..provision::Settings::default() },
-        disruption: packing.disruption(false),
+        disruption: disrupt::Settings { move_price: *move_price, payback: *payback, ..packing.disruption(false) },
         policy,
         script,
         seed: *seed,

@@ -39,7 +39,8 @@ fn what_is_still_right_after_a_while_is_begun() {
     let (estate, settings) = (estate(), Settings::default());
     let mut deliberation = Deliberation::default();
     for (seconds, expected, again) in [(0, 0, 10), (10, 0, 15), (15, 1, 25), (25, 0, 35)] {
-        let Turn { decision, again: next, violations } = deliberation.turn(&estate, at(seconds), &settings);
+        let Turn { decision, again: next, violations, .. } =
+            deliberation.turn(&mut estate.clone(), at(seconds), &settings);
         assert_eq!(violations, []);
         assert_eq!((going(&estate, &decision).len(), next), (expected, at(again)), "at {seconds} s");
     }
@@ -51,15 +52,15 @@ fn what_is_still_right_after_a_while_is_begun() {
 fn what_somebody_objects_to_meanwhile_is_not() {
     let (before, settings) = (estate(), Settings::default());
     let mut deliberation = Deliberation::default();
-    let _ = deliberation.turn(&before, at(0), &settings);
+    let _ = deliberation.turn(&mut before.clone(), at(0), &settings);
     let mut after = before.clone();
     after.members.iter_mut().flatten().for_each(|member| member.do_not_disrupt = true);
-    let Turn { decision, .. } = deliberation.turn(&after, at(15), &settings);
+    let Turn { decision, .. } = deliberation.turn(&mut after.clone(), at(15), &settings);
     assert_eq!(going(&after, &decision), [""; 0]);
     // Nor what is wanted for the first time.
     let mut deliberation = Deliberation::default();
-    let _ = deliberation.turn(&after, at(0), &settings);
-    assert_eq!(going(&before, &deliberation.turn(&before, at(15), &settings).decision), [""; 0]);
+    let _ = deliberation.turn(&mut after.clone(), at(0), &settings);
+    assert_eq!(going(&before, &deliberation.turn(&mut before.clone(), at(15), &settings).decision), [""; 0]);
 }
 
 #[test]
@@ -70,9 +71,9 @@ fn what_cannot_wait_does_not() {
         member.interrupted = Some(Interruption { since: None, notice: "SpotInterrupted".into() });
     };
     let mut deliberation = Deliberation::default();
-    let _ = deliberation.turn(&estate, at(0), &settings);
+    let _ = deliberation.turn(&mut estate.clone(), at(0), &settings);
     interrupt(&mut estate);
-    let Turn { decision, .. } = deliberation.turn(&estate, at(10), &settings);
+    let Turn { decision, .. } = deliberation.turn(&mut estate.clone(), at(10), &settings);
     assert_eq!(decision.commands.len(), 1);
     assert_eq!(decision.commands[0].cause, Cause::Interrupted);
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use muster_api::conditions::{nodeclaim, reason};
 use muster_api::events;
 use muster_cloud::after;
+use muster_scheduling::disrupt::Cause;
 
 use crate::lifecycle::conditions::{Draft, Status};
 use crate::lifecycle::register::name;
@@ -23,6 +24,8 @@ const STUCK: Duration = Duration::from_secs(60);
 /// Shortest and longest wait before evictions are tried again. In between it is as long as the drain has lasted, so that
 /// it doubles without anything to remember.
 const WAIT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How long pods with volumes have the start of others on a node that is consolidated, at most.
+const VOLUMES_FIRST: Duration = Duration::from_secs(60);
 /// Pods that a message names before it counts the rest.
 const NAMED: usize = 3;
 
@@ -44,7 +47,8 @@ pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Ti
         draft.set(nodeclaim::DRAINED, Status::Unknown, reason::DRAINING, "Draining");
         return Some(Step::until(earliest));
     };
-    let ours: Vec<&&Resident> = waiting.iter().filter(|one| self::tier(one) == tier).collect();
+    let mut ours: Vec<&&Resident> = waiting.iter().filter(|one| self::tier(one) == tier).collect();
+    let settled = volumes_first(seen, &mut ours, started, now);
     let evictions = &seen.answers.evictions;
     let is_free = |one: &&&Resident| one.deleted_at.is_none() && !one.hold.is_on(now);
     let unasked: Vec<Write> = ours
@@ -58,11 +62,25 @@ pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Ti
     let message = blocked(&ours, seen, now).map_or_else(|| "Draining".to_owned(), |why| format!("Draining: {why}"));
     let is_news = seen_message(seen) != Some(message.as_str()) && message != "Draining";
     draft.set(nodeclaim::DRAINED, Status::Unknown, reason::DRAINING, &message);
-    let mut step = Step::until(next_look(&ours, seen, started, now));
+    let mut step = Step::until(next_look(&ours, seen, started, now)).or_sooner(settled);
     if is_news {
         step.writes.push(seen.event(EventType::Warning, events::FAILED_DRAINING, message));
     }
     Some(step)
+}
+
+/// Of a node that consolidation takes away, pods with volumes leave before others of their tier: their successors come back only when
+/// they are gone, and would find the room that was planned for them taken by pods that fit elsewhere too. Returns until when the
+/// others wait for that, if they do.
+fn volumes_first(seen: &Seen<'_>, tier: &mut Vec<&&Resident>, started: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    let end = after(started, VOLUMES_FIRST);
+    let cause = crate::lifecycle::condition(seen.claim, nodeclaim::DISRUPTION_REASON);
+    let is_consolidated = cause.is_some_and(|cause| cause.reason == Cause::Underutilized.name());
+    if !is_consolidated || now >= end || tier.iter().all(|pod| pod.volumes.is_empty()) {
+        return None;
+    }
+    tier.retain(|pod| !pod.volumes.is_empty());
+    Some(end)
 }
 
 fn seen_message<'s>(seen: &'s Seen<'_>) -> Option<&'s str> {

@@ -50,10 +50,27 @@ impl<P: Provider> Leader<P> {
 
     pub(super) fn take_in(&mut self, changed: &Changed) {
         let now = now();
-        self.rhythm.stir();
+        if changed.has_new_policy {
+            self.rhythm.hurry();
+        } else {
+            self.rhythm.stir();
+        }
         let cluster = self.desk.picture.glance();
+        let of_daemons = [Kind::DaemonSet, Kind::LimitRange, Kind::RuntimeClass];
+        if changed.has_new_policy || of_daemons.iter().any(|kind| changed.kinds.contains(*kind)) {
+            self.desk.memory().plan.forget_fruitless();
+        }
+        for claim in changed.claims.iter().filter_map(|name| cluster.claim(name)) {
+            self.desk.memory().plan.observe(claim, now);
+        }
+        let is_of_class = Kind::named(P::CLASS).is_some_and(|kind| changed.kinds.contains(kind));
         for (item, moment) in of_pools_and_classes(changed, &cluster, P::CLASS, now) {
-            self.agenda.want(item, moment);
+            // A pool that has just been looked at is looked at again when its class turns out ready.
+            if moment <= now && (changed.has_new_policy || is_of_class) {
+                self.agenda.insist(item, moment);
+            } else {
+                self.agenda.want(item, moment);
+            }
         }
         let is_of_pods = changed.kinds.is_only(Kind::Pod);
         for name in &changed.claims {
@@ -64,6 +81,7 @@ impl<P: Provider> Leader<P> {
         for item in changed.claims.iter().flat_map(|claim| disruption::concern(&cluster, claim)) {
             self.commands.want(item, now);
         }
+        self.desk.memory().left.extend(changed.left.iter().cloned());
         look::remember_moves(&self.desk, &cluster, &changed.moved, now);
         for path in &changed.waiting {
             if let Some(pod) = cluster.pod(path) {

@@ -183,11 +183,11 @@ impl<P: Provider> Leader<P> {
                 self.open = self.open.saturating_sub(1);
                 self.commands.close(&item, verdict, now);
             }
-            Done::Deliberated(disruption::Deliberated { deliberation, openings, again }) => {
+            Done::Deliberated(disruption::Deliberated { deliberation, openings, again, moments }) => {
                 self.is_deliberating = false;
                 self.deliberation = deliberation;
                 let is_open = self.deliberation.is_open();
-                self.rhythm.answer(again, is_open, &self.desk.picture.glance(), now);
+                self.rhythm.answer(again, is_open, moments, now);
                 self.begin(openings);
             }
             Done::Opened => self.is_opening = false,
@@ -356,7 +356,7 @@ impl<P: Provider> Leader<P> {
 
     /// Decides about what goes.
     fn deliberate(&mut self) {
-        self.rhythm.ask();
+        self.rhythm.ask(now());
         self.is_deliberating = true;
         let (desk, deliberation) = (Arc::clone(&self.desk), self.deliberation.clone());
         self.tasks.spawn(async move { Done::Deliberated(disruption::deliberate(desk, deliberation).await) });

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use muster_api::NodeClaim;
 use muster_cloud::after;
+use muster_scheduling::disrupt::Moments;
 
 use super::edge::Carriage;
 use super::{Controller, Stop};
@@ -20,19 +21,20 @@ impl Controller {
     /// Decides what goes, and begins it.
     pub(super) fn deliberate(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        self.rhythm.ask();
+        self.rhythm.ask(now);
         if self.cluster.claims().len() == 0 {
-            self.rhythm.answer(after(now, Tempo::default().every), false, &self.cluster, now);
+            self.rhythm.answer(after(now, Tempo::default().every), false, Moments::default(), now);
             return Ok(());
         }
         let snapshot = self.snapshot(&self.cluster.manifests(), world).map_err(Stop::Failed)?;
-        let estate = snapshot.custody.estate(&snapshot.problem);
+        let mut estate = snapshot.custody.estate(&snapshot.problem);
         let settings = self.choices.policy.disruption(&self.choices.disruption);
-        let Turn { decision, again, violations } = self.deliberation.turn(&estate, now, &settings);
+        self.deliberation.note_left(&std::mem::take(&mut self.left));
+        let Turn { decision, again, moments, violations } = self.deliberation.turn(&mut estate, now, &settings);
         for violation in violations {
             world.trace.add(now, Event::Broken { what: format!("a disruption is not valid: {violation}") });
         }
-        self.rhythm.answer(again, self.deliberation.is_open(), &self.cluster, now);
+        self.rhythm.answer(again, self.deliberation.is_open(), moments, now);
         let pause = self.pause();
         if pause.disruption {
             return Ok(());

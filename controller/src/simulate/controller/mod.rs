@@ -69,6 +69,8 @@ pub(crate) struct Controller {
     /// Claims whose Nodes wait for pods, or for others.
     held: BTreeSet<String>,
     deliberation: Deliberation,
+    /// Nodes that a pod has left since nodes were last decided about.
+    left: BTreeSet<Arc<str>>,
     /// When disruption is decided again.
     rhythm: Rhythm,
     /// When commands under way are looked at again.
@@ -102,6 +104,7 @@ impl Controller {
             nominate_again: None,
             held: BTreeSet::new(),
             deliberation: Deliberation::default(),
+            left: BTreeSet::new(),
             rhythm: Rhythm::from(now),
             advance_at: None,
             collect_at: now,
@@ -136,9 +139,16 @@ impl Controller {
             for pool in &changed.pools {
                 self.window.arrive(&format!("pool {pool}"), now);
             }
-            if !changed.is_empty() {
+            let of_daemons = [state::Kind::DaemonSet, state::Kind::LimitRange, state::Kind::RuntimeClass];
+            if changed.has_new_policy || of_daemons.contains(&kind) && !changed.is_empty() {
+                self.plan.forget_fruitless();
+            }
+            if changed.has_new_policy {
+                self.rhythm.hurry();
+            } else if !changed.is_empty() {
                 self.rhythm.stir();
             }
+            self.left.extend(changed.left.iter().cloned());
             self.changed.merge(changed);
         }
     }

@@ -6,19 +6,26 @@ use std::time::Duration;
 
 use muster_api::nodepool::DisruptionReason;
 use muster_api::{annotations, labels};
-use muster_cloud::CapacityType;
+use muster_cloud::{CapacityType, after};
 use serde_json::{Value, json};
 
 use super::super::api::Path;
 use super::super::dice::Dice;
 use super::super::script::{Deed, Reference, Script};
+use super::super::trace::Event;
 use super::super::world::Meant;
-use super::{CLUSTER, day};
+use super::super::{Outcome, Policy};
+use super::{CLUSTER, day_of};
 
 const MINUTE: u64 = 60;
 /// What happens on a day happens within so many minutes; then everything is deleted, and has so long to go.
 const BUSY: u64 = 150;
 const REST: u64 = 60;
+/// After so long without a change the controller is at rest: nodes are an hour old before they go for consolidation, budgets open
+/// and close, `consolidateAfter` passes, and each of these may allow a command that allows another one.
+const CALMED: Duration = Duration::from_secs(4 * 3600);
+/// For so long it has to stay there.
+const CALM: Duration = Duration::from_secs(3 * 3600);
 
 fn span(minutes: u64) -> Duration {
     Duration::from_secs(minutes * MINUTE)
@@ -121,8 +128,27 @@ fn lot(seed: u64) -> Script {
     script
 }
 
-fn broken(script: &Script, seed: u64) -> Vec<String> {
-    let outcome = day(script.clone(), seed);
+/// The same deeds, after which nothing happens any more for the hours of a long day.
+fn calm_lot(seed: u64) -> Script {
+    let busy = lot(seed);
+    let mut script = Script::quiet(busy.start, span(BUSY) + CALMED + CALM);
+    script.deeds = busy.deeds.into_iter().filter(|(_, deed)| *deed != Deed::DeleteAll).collect();
+    script
+}
+
+/// Commands and launches after nothing had happened for so long that the controller had to be at rest.
+fn restless(outcome: &Outcome) -> Vec<String> {
+    let at_rest = after(outcome.start, span(BUSY) + CALMED);
+    let late = outcome.trace.iter().filter(|entry| entry.at > at_rest);
+    let deeds = late.filter_map(|entry| match &entry.event {
+        Event::Disrupting { .. } | Event::Claimed { .. } => Some(format!("{}: {:?}", entry.at, entry.event)),
+        _ => None,
+    });
+    deeds.collect()
+}
+
+/// The rules that a day has broken.
+fn broken(outcome: &Outcome) -> Vec<String> {
     let mut broken: Vec<String> = outcome.broken().map(str::to_owned).collect();
     if outcome.bound > outcome.paid + 1e-9 {
         broken.push(format!("${} were paid, and nobody could have paid less than ${}", outcome.paid, outcome.bound));
@@ -130,67 +156,111 @@ fn broken(script: &Script, seed: u64) -> Vec<String> {
     broken
 }
 
-/// The fewest deeds that still break a rule: each is left out once, for as long as that helps.
-fn shrink(mut script: Script, seed: u64) -> Script {
-    let mut at = 0;
-    while at < script.deeds.len() {
-        let mut fewer = script.clone();
-        let (_, left_out) = fewer.deeds.remove(at);
-        if left_out != Deed::DeleteAll && !broken(&fewer, seed).is_empty() {
-            script = fewer;
-        } else {
-            at += 1;
-        }
-    }
-    script
+/// Days of one kind.
+struct Days {
+    cluster: String,
+    /// The day of a seed.
+    draw: fn(u64) -> Script,
+    /// The faults of a day that was played.
+    wrong: fn(&Outcome) -> Vec<String>,
 }
 
-/// Plays the days of these seeds on all cores; each core's first that breaks a rule fails the test, as small as it can be made.
-fn play_all(seeds: Range<u64>) {
-    let next = AtomicU64::new(seeds.start);
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if !seeds.contains(&seed) {
-                        break;
+// === impl Days ===
+
+impl Days {
+    /// Days on which everything must hold that must.
+    fn of_rules() -> Self {
+        Self { cluster: CLUSTER.to_owned(), draw: lot, wrong: broken }
+    }
+
+    /// Days after which nothing may happen any more: nodes do not expire.
+    fn of_rest() -> Self {
+        Self { cluster: CLUSTER.replace("expireAfter: 2h", "expireAfter: Never"), draw: calm_lot, wrong: restless }
+    }
+
+    fn wrong(&self, script: &Script, seed: u64) -> Vec<String> {
+        (self.wrong)(&day_of(&self.cluster, script.clone(), seed, Policy::Muster))
+    }
+
+    /// The fewest deeds with which something is still wrong: each is left out once, for as long as that helps.
+    fn shrink(&self, mut script: Script, seed: u64) -> Script {
+        let mut at = 0;
+        while at < script.deeds.len() {
+            let mut fewer = script.clone();
+            let (_, left_out) = fewer.deeds.remove(at);
+            if left_out != Deed::DeleteAll && !self.wrong(&fewer, seed).is_empty() {
+                script = fewer;
+            } else {
+                at += 1;
+            }
+        }
+        script
+    }
+
+    /// Plays the days of these seeds on all cores; each core's first with which something is wrong fails the test, as small as it can
+    /// be made.
+    fn play_all(&self, seeds: Range<u64>) {
+        let next = AtomicU64::new(seeds.start);
+        std::thread::scope(|scope| {
+            for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if !seeds.contains(&seed) {
+                            break;
+                        }
+                        self.play(seed);
                     }
-                    play(seed);
-                }
-            });
+                });
+            }
+        });
+    }
+
+    fn play(&self, seed: u64) {
+        let script = (self.draw)(seed);
+        if self.wrong(&script, seed).is_empty() {
+            return;
         }
-    });
+        let small = self.shrink(script, seed);
+        let text = serde_saphyr::to_string(&small.document()).unwrap();
+        let folder = std::env::temp_dir().join("muster-simulation");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(format!("{seed}.yaml")), &text).unwrap();
+        std::fs::write(folder.join("cluster.yaml"), &self.cluster).unwrap();
+        std::fs::write(folder.join("catalogue.yaml"), super::CATALOGUE).unwrap();
+        panic!(
+            "seed {seed} breaks:\n{}\n\nPlay it again: muster simulate -f {folder}/cluster.yaml --catalog \
+             {folder}/catalogue.yaml --script {folder}/{seed}.yaml --seed {seed}\n\n{text}",
+            self.wrong(&small, seed).join("\n"),
+            folder = folder.display()
+        );
+    }
 }
 
-fn play(seed: u64) {
-    let script = lot(seed);
-    if broken(&script, seed).is_empty() {
-        return;
-    }
-    let small = shrink(script, seed);
-    let text = serde_saphyr::to_string(&small.document()).unwrap();
-    let folder = std::env::temp_dir().join("muster-simulation");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join(format!("{seed}.yaml")), &text).unwrap();
-    std::fs::write(folder.join("cluster.yaml"), CLUSTER).unwrap();
-    std::fs::write(folder.join("catalogue.yaml"), super::CATALOGUE).unwrap();
-    panic!(
-        "seed {seed} breaks:\n{}\n\nPlay it again: muster simulate -f {folder}/cluster.yaml --catalog \
-         {folder}/catalogue.yaml --script {folder}/{seed}.yaml --seed {seed}\n\n{text}",
-        broken(&small, seed).join("\n"),
-        folder = folder.display()
-    );
+fn first_seed() -> u64 {
+    std::env::var("MUSTER_FIRST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 #[test]
 fn fifty_days_break_no_rule() {
-    play_all(0..50);
+    Days::of_rules().play_all(0..50);
+}
+
+#[test]
+fn ten_days_come_to_rest() {
+    Days::of_rest().play_all(0..10);
 }
 
 #[test]
 #[ignore = "scale: minutes, in an optimised build"]
 fn two_thousand_days_break_no_rule() {
-    let first = std::env::var("MUSTER_FIRST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    play_all(first..first + 2000);
+    let first = first_seed();
+    Days::of_rules().play_all(first..first + 2000);
+}
+
+#[test]
+#[ignore = "scale: minutes, in an optimised build"]
+fn two_thousand_days_come_to_rest() {
+    let first = first_seed();
+    Days::of_rest().play_all(first..first + 2000);
 }

@@ -216,6 +216,53 @@ fn a_nomination_holds_room_as_far_as_there_is_some() {
 }
 
 #[test]
+fn a_nomination_ends_where_a_rule_between_pods_forbids_it() {
+    let pod = |name: &str, rule: &str, at: &str| {
+        let (spec, status) = match at.strip_prefix('~') {
+            Some(node) => (String::new(), format!("nominatedNodeName: {node}")),
+            None => (format!("nodeName: {at}, "), String::new()),
+        };
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, labels: {{app: {rule}}}}}, spec: {{{spec}containers: [{{name: c}}], {}}}, \
+             status: {{{status}}}}}\n---\n",
+            match rule {
+                "spread" =>
+                    "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, \
+                     labelSelector: {matchLabels: {app: spread}}}]",
+                "zones" =>
+                    "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, \
+                     labelSelector: {matchLabels: {app: zones}}}]",
+                "apart" =>
+                    "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, \
+                     labelSelector: {matchLabels: {app: apart}}}]}}",
+                _ => "",
+            }
+        )
+    };
+    let nodes = |count: usize| -> String {
+        let node = |number| {
+            format!(
+                "{{apiVersion: v1, kind: Node, metadata: {{name: n{number}, labels: {{kubernetes.io/hostname: n{number}, \
+                 topology.kubernetes.io/zone: z{number}}}}}, status: {{allocatable: {{cpu: 4, pods: 10}}}}}}\n---\n"
+            )
+        };
+        (0..count).map(node).collect()
+    };
+    for rule in ["spread", "apart"] {
+        // `a` was bound where `b` is expected; nobody is on n1.
+        let text = [nodes(2), pod("a", rule, "n0"), pod("b", rule, "~n0"), pod("c", "free", "~n0")].concat();
+        let snapshot = snapshot(&text);
+        assert_eq!(pending(&snapshot), ["default/b"], "{rule}");
+        let bound: Vec<&str> = snapshot.problem.nodes[0].bound.iter().map(|pod| &*pod.name).collect();
+        assert_eq!(bound, ["default/a", "default/c"], "{rule}");
+    }
+    // Two in one zone are what a spread will allow once the others are in theirs.
+    let each = ["~n0", "~n0"].iter().enumerate();
+    let text: String = each.map(|(number, node)| pod(&format!("p{number}"), "zones", node)).collect();
+    assert_eq!(pending(&snapshot(&[nodes(2), text].concat())), [""; 0]);
+}
+
+#[test]
 fn selectors_and_affinities_become_requirements() {
     let spec = spec_of(
         "nodeSelector: {failure-domain.beta.kubernetes.io/zone: a}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \

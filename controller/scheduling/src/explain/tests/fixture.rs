@@ -149,7 +149,13 @@ impl World {
     pub(super) fn node(&mut self, mut node: Node, bound: impl IntoIterator<Item = PodSpec>) -> usize {
         for (number, spec) in bound.into_iter().enumerate() {
             let name = format!("default/bound-{number}").into();
-            node.bound.push(BoundPod { name, spec: self.problem.intern(spec), counts: true, planned: false });
+            node.bound.push(BoundPod {
+                name,
+                spec: self.problem.intern(spec),
+                counts: true,
+                planned: false,
+                daemon: false,
+            });
         }
         self.problem.nodes.push(node);
         self.problem.nodes.len() - 1

@@ -36,7 +36,7 @@ use seats::{Kind, Member, Seat, Table};
 use tally::Tally;
 
 /// Plans of more new nodes than this are left as they are: what the last node of each zone wastes is a small part of them.
-const MOST_NODES: usize = 20;
+pub(super) const MOST_NODES: usize = 40;
 
 /// Units that are lifted at a time, at most: of more, depth first search sees hardly more than its first way down.
 const MOST_LIFTED: usize = 24;
@@ -51,13 +51,27 @@ pub(super) struct Effort {
     each: &'static [usize],
     /// By all searches together.
     all: usize,
+    /// Claims and shapes that first fit may look at.
+    first_fit: usize,
+    /// More drafts than the chosen one are taken apart.
+    others: bool,
 }
 
 impl Effort {
     /// For a plan that is carried out.
-    pub(super) const FULL: Self = Self { each: &[500, 2_000, 8_000], all: 60_000 };
+    pub(super) const FULL: Self = Self { each: &[500, 2_000, 8_000], all: 60_000, first_fit: 1_500_000, others: true };
     /// For one of many that are compared.
-    pub(super) const LITTLE: Self = Self { each: &[300], all: 8_000 };
+    pub(super) const LITTLE: Self = Self { each: &[300], all: 8_000, first_fit: 50_000, others: false };
+
+    /// Claims and shapes that first fit may look at.
+    pub(super) fn first_fit(self) -> usize {
+        self.first_fit
+    }
+
+    /// Whether more drafts than the chosen one are taken apart.
+    pub(super) fn tries_others(self) -> bool {
+        self.others
+    }
 }
 
 /// What a node less must save, as a share of the nodes that were taken apart: of more and smaller nodes, losing one hurts
@@ -69,7 +83,8 @@ const FEW_NODES: usize = 10;
 
 /// Makes `draft` cheaper where that is possible.
 pub(super) fn improve(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft, effort: Effort) {
-    if draft.opened.is_empty() || draft.opened.len() > MOST_NODES {
+    let can_be_lifted = |node: &Opened| node.units.len() <= MOST_LIFTED;
+    if draft.opened.len() > MOST_NODES || !draft.opened.iter().any(can_be_lifted) {
         return;
     }
     let (stock, _) = Stock::of_groups(grouped, compiled.cells.len());

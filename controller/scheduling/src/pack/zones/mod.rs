@@ -270,7 +270,8 @@ impl Zoning<'_> {
         self.tasted |= dimensions.iter().any(|(_, costs)| differ(costs));
         let share = self.share(group, totals);
         let first = zoned.placed.len();
-        for &unit in of.units.iter().filter(|unit| !without.contains(unit)) {
+        let mut units = of.units.iter().copied().filter(|unit| !without.contains(unit));
+        while let Some(unit) = units.next() {
             match self.choose(unit, group, reach, &dimensions, share) {
                 Some(mask) => {
                     let id = self.mask_id(mask);
@@ -279,7 +280,11 @@ impl Zoning<'_> {
                         None => zoned.placed.push(Placed { group, mask: id, units: vec![unit] }),
                     }
                 }
-                None => zoned.rejected.push((unit, self.reason_of(group))),
+                // Nothing has changed for those that are alike.
+                None => {
+                    let reason = self.reason_of(group);
+                    zoned.rejected.extend(std::iter::once(unit).chain(units.by_ref()).map(|unit| (unit, reason)));
+                }
             }
         }
     }

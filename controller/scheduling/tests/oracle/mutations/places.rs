@@ -54,7 +54,7 @@ fn existing_nodes() {
         spoil(&mut problem.nodes[0]);
         problem
     };
-    let bound = BoundPod { name: "default/b".into(), spec: 0, counts: true, planned: false };
+    let bound = BoundPod { name: "default/b".into(), spec: 0, counts: true, planned: false, daemon: false };
     let taint = Taint { key: "t".into(), value: "".into(), effect: Effect::NoExecute };
     breaks(&spoilt(&|node| node.deleting = true), &plan, Promise::Deleting);
     breaks(&spoilt(&|node| node.taints.push(taint.clone())), &plan, Promise::Taints);

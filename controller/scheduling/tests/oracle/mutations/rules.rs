@@ -39,7 +39,7 @@ fn bound_pods_repel_too() {
     let repelling = good.intern(PodSpec { anti_affinity: vec![term(HOSTNAME)], ..plain(1, amounts(100, 1)) });
     good.nodes.push(node("n0"));
     let plan = plan(&good);
-    let bound = |counts| BoundPod { name: "default/b".into(), spec: repelling, counts, planned: false };
+    let bound = |counts| BoundPod { name: "default/b".into(), spec: repelling, counts, planned: false, daemon: false };
     good.nodes[0].bound = vec![bound(false)];
     assert_eq!(validate(&good, &Options::default(), &plan), [], "a pod that ends repels nobody");
     good.nodes[0].bound = vec![bound(true)];

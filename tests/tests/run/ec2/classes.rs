@@ -66,9 +66,11 @@ async fn an_image_of_another_architecture_launches_nothing() {
     let _controller = ground.controller().await;
     let class = json!({"amiSelectorTerms": [{"id": image}], "amiFamily": "AL2023"});
     ground.apply(&[ground.class(class), pool(&json!({}))]).await;
-    ground.of_class("Ready", "True", "Ready").await;
+    ground.pool_is_ready().await;
     ground.deploy(1, json!({})).await;
-    ground.event("Pod", "FailedScheduling", "general").await;
+    let refused =
+        "incompatible with nodepool \"general\", nodepool requirements filtered out all available instance types";
+    ground.event("Pod", "FailedScheduling", refused).await;
     assert!(ground.claims().list(&ListParams::default()).await.unwrap().items.is_empty());
     // Types that it suits are launched with it.
     let arm = json!({"requirements": requirements(&["m6g.large"], &["us-east-1a"], &["on-demand"])});

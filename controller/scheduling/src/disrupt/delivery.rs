@@ -1,0 +1,79 @@
+//! The part of a promised saving that comes true. Evicted pods come back under new names, and kube-scheduler scores nodes for them
+//! in its own way: what it leaves without a place is bought again.
+//!
+//! ```text
+//!   parts of a proposal ──► replay of kube-scheduler's default profile ──► pods left over ──► second solve ──► their price
+//!                                                                                                │
+//!        most of it that still saves ◄── as much of it as delivers best ◄── savings, less price ◄┘
+//! ```
+
+use super::consolidate::Proposal;
+use super::offer::Offer;
+use super::pass::Pass;
+use super::world::Trial;
+use crate::replay::replay;
+
+impl Pass<'_> {
+    /// As much of `proposal` as delivers most once kube-scheduler has placed the pods; nothing, if that saves nothing. Parts that
+    /// save most for each pod that they move come first.
+    pub(super) fn deliverable(&mut self, mut proposal: Proposal) -> Proposal {
+        if !self.world.settings.replayed || proposal.parts.is_empty() {
+            return proposal;
+        }
+        let worth = |(part, offer): &(Trial, Offer)| offer.savings / part.pods.len().max(1) as f64;
+        let by_worth = |a: &(Trial, Offer), b: &(Trial, Offer)| worth(b).total_cmp(&worth(a));
+        proposal.parts.sort_by(|a, b| by_worth(a, b).then_with(|| a.0.nodes.cmp(&b.0.nodes)));
+        let mut best = (0, 0.0);
+        let mut count = proposal.parts.len();
+        while count > 0 {
+            let gain = self.delivered(&proposal.parts[..count]);
+            if gain > best.1 {
+                best = (count, gain);
+            }
+            // Half of what fails may deliver; less than what delivers delivers less.
+            if best.0 > 0 && gain < best.1 {
+                break;
+            }
+            count /= 2;
+        }
+        proposal.parts.truncate(best.0);
+        proposal.gain = best.1;
+        proposal
+    }
+
+    /// USD per hour that carrying out `parts` together saves, less what the moves must save, in the worse of two orders in which
+    /// pods come back: which it will be is not known. Pods that are bought for again have moved twice. Negative infinity if some would
+    /// have no place at all.
+    fn delivered(&mut self, parts: &[(Trial, Offer)]) -> f64 {
+        let joined = Trial::joined(parts.iter().map(|(part, _)| part.clone()).collect());
+        let savings: f64 = parts.iter().map(|(_, offer)| offer.savings).sum();
+        let move_price = self.world.settings.move_price;
+        let gain = self.orders(&joined).map(|order| {
+            let trial = joined.in_order(&order);
+            let replayed = self.world.as_scheduled(|world| {
+                world.without(&trial.nodes, &trial.pods, |world| {
+                    replay(&world.problem, &world.settings.options, &trial.solution)
+                })
+            });
+            if replayed.unplaced > 0 {
+                return f64::NEG_INFINITY;
+            }
+            let moves = trial.pods.len() + replayed.left_over;
+            savings - (replayed.expected_price - trial.price()) - moves as f64 * move_price
+        });
+        gain.into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Two orders in which the pods of `trial` may come back: as they stand, and the other way round. Pods with volumes come first: a
+    /// node that is consolidated is drained of them before others.
+    fn orders(&self, trial: &Trial) -> [Vec<usize>; 2] {
+        let has_volumes = |&pod: &usize| {
+            let spec = &self.world.problem.specs[self.world.pod(trial.pods[pod]).spec];
+            !spec.attachments.is_empty() || !spec.volume_terms.is_empty()
+        };
+        let (first, last): (Vec<usize>, Vec<usize>) = (0..trial.pods.len()).partition(has_volumes);
+        let forth = first.iter().chain(&last).copied().collect();
+        let back = first.iter().chain(last.iter().rev()).copied().collect();
+        [forth, back]
+    }
+}

@@ -1,0 +1,149 @@
+//! Moments at which time alone changes what is disrupted: until the next one, a cluster in which nothing changes need not be
+//! looked at.
+
+use jiff::Timestamp;
+
+use super::Settings;
+use super::estate::{Estate, Hold, Member, Policy, Window};
+use super::forceful::LATE;
+
+/// The next moments after the one at which they were asked for; none if nothing is due, ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moments {
+    /// When something becomes due that cannot wait: a node expires, or may no longer wait for places; a condition has lasted
+    /// for as long as it is tolerated.
+    pub forceful: Option<Timestamp>,
+    /// When a choice of ours may come out otherwise: a node has been without pod events for `consolidateAfter`; a launch has
+    /// paid back; a pod's time not to be disrupted ends; the window of a budget opens or closes.
+    pub voluntary: Option<Timestamp>,
+}
+
+/// Returns the first moments after `now` at which a decision about `estate` may come out otherwise although nothing in it has
+/// changed.
+#[must_use]
+pub fn next_moments(estate: &Estate, now: Timestamp, settings: &Settings) -> Moments {
+    let first = |moments: &mut dyn Iterator<Item = Timestamp>| moments.filter(|moment| *moment > now).min();
+    let nodes = estate.problem.nodes.iter().zip(&estate.members).filter(|(node, _)| !node.deleting);
+    let members = || nodes.clone().filter_map(|(_, member)| member.as_ref());
+    let forceful = first(&mut members().flat_map(|member| forceful(member, settings)).flatten());
+    let of_members = members().flat_map(|member| voluntary(member, member.pool.map(|pool| &estate.policies[pool])));
+    let of_budgets =
+        estate.policies.iter().flat_map(|policy| &policy.budgets).flat_map(|budget| match &budget.window {
+            Window::After(schedule, duration) => schedule.turns(now, *duration),
+            Window::Always | Window::Unreadable(_) => [None, None],
+        });
+    Moments { forceful, voluntary: first(&mut of_members.chain(of_budgets.flatten())) }
+}
+
+fn forceful(member: &Member, settings: &Settings) -> [Option<Timestamp>; 3] {
+    let expires = member.expires();
+    let ailment = member.ailment.as_ref().filter(|_| settings.node_repair);
+    [
+        expires,
+        expires.and_then(|expires| expires.checked_add(LATE).ok()),
+        ailment.and_then(|ailment| ailment.since.checked_add(ailment.tolerated).ok()),
+    ]
+}
+
+fn voluntary(member: &Member, policy: Option<&Policy>) -> impl Iterator<Item = Timestamp> {
+    let quiet = policy.and_then(|policy| policy.consolidate_after).and_then(|after| {
+        let since = member.last_pod_event.max(member.initialized)?;
+        since.checked_add(after).ok()
+    });
+    let held = member.occupants.iter().filter_map(|occupant| match occupant.hold {
+        Some(Hold::Until(end)) => Some(end),
+        Some(Hold::Always) | None => None,
+    });
+    quiet.into_iter().chain(member.keeps_until).chain(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::super::estate::{Ailment, NodeBudget, Share};
+    use super::super::schedule::Schedule;
+    use super::*;
+    use crate::model::{Labels, Node, Problem, Resources};
+
+    fn at(minutes: i64) -> Timestamp {
+        "2026-11-24T12:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_mins(minutes)
+    }
+
+    fn estate(change: impl FnOnce(&mut Member, &mut Policy)) -> Estate {
+        let mut member = Member {
+            pool_name: "general".into(),
+            pool: Some(0),
+            ready: true,
+            created: Some(at(-100)),
+            initialized: Some(at(-99)),
+            consolidatable: false,
+            last_pod_event: None,
+            drifted: None,
+            expire_after: None,
+            drain_is_bounded: false,
+            interrupted: None,
+            ailment: None,
+            do_not_disrupt: false,
+            nominated_by: None,
+            launched_for: 0.0,
+            keeps_until: None,
+            occupants: Vec::new(),
+        };
+        let mut policy = Policy::default();
+        change(&mut member, &mut policy);
+        let node = Node {
+            name: "a".into(),
+            labels: Labels::default(),
+            taints: Vec::new(),
+            allocatable: Resources::new(),
+            daemon_requests: Resources::new(),
+            initialized: true,
+            deleting: false,
+            bound: Vec::new(),
+            attach_limits: Vec::new(),
+        };
+        let mut problem = Problem::default();
+        problem.nodes.push(node);
+        Estate { problem, members: vec![Some(member)], policies: vec![policy], pod_budgets: Vec::new() }
+    }
+
+    fn next(change: impl FnOnce(&mut Member, &mut Policy)) -> Moments {
+        let settings = Settings { node_repair: true, ..Settings::default() };
+        next_moments(&estate(change), at(0), &settings)
+    }
+
+    fn forceful_in(minutes: i64) -> Moments {
+        Moments { forceful: Some(at(minutes)), voluntary: None }
+    }
+
+    fn voluntary_in(minutes: i64) -> Moments {
+        Moments { forceful: None, voluntary: Some(at(minutes)) }
+    }
+
+    #[test]
+    fn each_moment_is_known_and_past_ones_do_not_count() {
+        let minutes = SignedDuration::from_mins;
+        assert_eq!(next(|_, _| {}), Moments::default());
+        assert_eq!(next(|member, _| member.expire_after = Some(minutes(105))), forceful_in(5));
+        let late = "it waits for places ten minutes at most";
+        assert_eq!(next(|member, _| member.expire_after = Some(minutes(95))), forceful_in(5), "{late}");
+        assert_eq!(next(|_, policy| policy.consolidate_after = Some(minutes(102))), voluntary_in(3));
+        assert_eq!(next(|member, _| member.keeps_until = Some(at(7))), voluntary_in(7));
+        let sick = Ailment { condition: "Ready=False".into(), since: at(-1), tolerated: minutes(10) };
+        assert_eq!(next(|member, _| member.ailment = Some(sick)), forceful_in(9));
+    }
+
+    #[test]
+    fn windows_of_budgets_open_and_close() {
+        let window = |text: &str, long: i64| {
+            let schedule = Schedule::parse(text).unwrap();
+            let window = Window::After(schedule, SignedDuration::from_mins(long));
+            let budget = NodeBudget { nodes: Share::Count(0), causes: Vec::new(), window };
+            next(|_, policy| policy.budgets = vec![budget])
+        };
+        assert_eq!(window("30 12 * * *", 60), voluntary_in(30), "it opens");
+        assert_eq!(window("50 11 * * *", 60), voluntary_in(50), "it closes");
+        assert_eq!(window("0 11 * * *", 30), voluntary_in(23 * 60), "it is over for today");
+    }
+}

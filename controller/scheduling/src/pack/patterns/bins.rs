@@ -1,0 +1,199 @@
+//! Copies of patterns as nodes: lots dealt into them under the rules, slack filled, and none dearer than its content needs.
+
+use fixedbitset::FixedBitSet;
+
+use super::rows::Market;
+use super::{Choice, Generation, Pattern};
+use crate::compile::fits;
+use crate::pack::fill::{Content, FIRST, Filler, NEVER, Site};
+use crate::pack::ground::Headroom;
+use crate::pack::shelf::{Classes, Shelf};
+use crate::pack::stock::Stock;
+
+/// What rules leave of a copy must be worth this share of its price, or it is not opened.
+const COMPLETE: f64 = 0.97;
+
+/// A node that is opened, still to be filled up.
+pub(super) struct Bin {
+    pub(super) shape: usize,
+    pub(super) cell: usize,
+    pub(super) price: f64,
+    content: Content,
+    pub(super) units: Vec<u32>,
+}
+
+impl Generation<'_> {
+    /// Opens whole copies of a choice, and where there are none those that come closest.
+    pub(super) fn deal(&self, stock: &mut Stock, headroom: &mut Headroom, choice: &Choice, bins: &mut Vec<Bin>) {
+        let mut filler = Filler::new(&self.grouped.rules.host, stock);
+        let mut used = choice.used.clone();
+        used.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let whole: f64 = used.iter().map(|(_, copies)| copies.floor()).sum();
+        let parts: f64 = used.iter().map(|(_, copies)| copies.fract()).sum();
+        for &(at, copies) in &used {
+            self.open_copies(stock, headroom, &mut filler, (at, copies.floor() as usize, &choice.values), bins);
+        }
+        if whole > parts {
+            return;
+        }
+        // A third of what is left, the parts that lack least first.
+        used.sort_by(|a, b| b.1.fract().total_cmp(&a.1.fract()).then(a.0.cmp(&b.0)));
+        let most = (parts / 3.0).ceil() as usize;
+        for &(at, _) in used.iter().take(most) {
+            self.open_copies(stock, headroom, &mut filler, (at, 1, &choice.values), bins);
+        }
+    }
+
+    /// Opens copies of a pattern as long as what the rules leave of it is worth it.
+    fn open_copies(
+        &self,
+        stock: &mut Stock,
+        headroom: &mut Headroom,
+        filler: &mut Filler<'_>,
+        (at, times, values): (usize, usize, &[f64]),
+        bins: &mut Vec<Bin>,
+    ) {
+        let pattern = &self.patterns[at];
+        let market = &self.markets[pattern.market as usize];
+        let compiled = self.ground.compiled;
+        for _ in 0..times {
+            if !headroom.allows(compiled, market.shape) {
+                return;
+            }
+            let Some((cell, content)) = self.gather(stock, filler, pattern, market) else { return };
+            let worth: f64 = pattern.content.iter().map(|&(row, count)| values[row as usize] * f64::from(count)).sum();
+            if self.value_of(stock, &content, pattern, values) < COMPLETE * worth.min(market.price) {
+                return;
+            }
+            headroom.spend(compiled, market.shape, 1);
+            let units = stock.take_all(&content);
+            bins.push(Bin { shape: market.shape, cell, price: market.price, content, units });
+        }
+    }
+
+    /// What lots are worth, of the rows of a pattern.
+    fn value_of(&self, stock: &Stock, content: &Content, pattern: &Pattern, values: &[f64]) -> f64 {
+        let value = |&(lot, count): &(u32, u32)| {
+            let kind = stock.lots[lot as usize].kind;
+            let row = pattern.content.iter().find(|&&(row, _)| {
+                let row = &self.rows[row as usize];
+                row.kind == kind && row.lots.contains(&lot)
+            });
+            row.map_or(0.0, |&(row, _)| values[row as usize] * f64::from(count))
+        };
+        content.iter().map(value).sum()
+    }
+
+    /// Lots for a copy of a pattern, and their cell: of those of its market the one where most is waiting for it, or the next
+    /// one if rules or other cells leave too little there.
+    fn gather(
+        &self,
+        stock: &Stock,
+        filler: &mut Filler<'_>,
+        pattern: &Pattern,
+        market: &Market,
+    ) -> Option<(usize, Content)> {
+        let waiting = |cell: usize| {
+            let lots = pattern.content.iter().flat_map(|&(row, _)| &self.rows[row as usize].lots);
+            let lots = lots.map(|&lot| &stock.lots[lot as usize]);
+            let here = lots.filter(|lot| stock.masks[lot.mask as usize].contains(cell));
+            here.map(|lot| lot.left() as f64 / stock.cells_of[lot.mask as usize].len() as f64).sum::<f64>()
+        };
+        let mut cells: Vec<(f64, usize)> = match *market.cells {
+            [cell] => vec![(0.0, cell)],
+            _ => market.cells.iter().map(|&cell| (waiting(cell), cell)).collect(),
+        };
+        cells.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let wanted: u32 = pattern.content.iter().map(|&(_, count)| count).sum();
+        let mut best: Option<(u32, usize, Content)> = None;
+        for (_, cell) in cells {
+            let goes = |lot: &u32| {
+                let one = &stock.lots[*lot as usize];
+                one.left() > 0 && stock.masks[one.mask as usize].contains(cell)
+            };
+            let of_row = |row: u32| self.rows[row as usize].lots.iter().copied().filter(goes);
+            let lots: Vec<(Vec<u32>, u32)> =
+                pattern.content.iter().map(|&(row, count)| (of_row(row).collect(), count)).collect();
+            let content = filler.gather(stock, lots.iter().map(|(lots, count)| (&lots[..], *count)));
+            let found: u32 = content.iter().map(|&(_, count)| count).sum();
+            if best.as_ref().is_none_or(|(most, ..)| found > *most) {
+                best = Some((found, cell, content));
+            }
+            if found == wanted {
+                break;
+            }
+        }
+        best.filter(|&(found, ..)| found > 0).map(|(_, cell, content)| (cell, content))
+    }
+
+    /// Fills what is left of the bins, one after the other.
+    pub(super) fn fill_up(&self, stock: &mut Stock, bins: &mut [Bin]) {
+        let compiled = self.ground.compiled;
+        let width = compiled.columns.width();
+        let weights = vec![1.0; width];
+        let mut filler = Filler::new(&self.grouped.rules.host, stock);
+        let classes = Classes::new(stock, |kind| stock.kinds[kind as usize].signature);
+        let mut shelves: Vec<Option<Shelf>> = vec![None; compiled.cells.len()];
+        for bin in bins {
+            if stock.left == 0 {
+                break;
+            }
+            let mut room = compiled.shapes[bin.shape].room.clone();
+            for &(lot, count) in &bin.content {
+                let sizes = &stock.kinds[stock.lots[lot as usize].kind as usize].sizes;
+                room.iter_mut().zip(&**sizes).for_each(|(room, &size)| *room -= size * count as i32);
+            }
+            let waits = |kind: &usize| stock.left_of_kind[*kind] > 0 && fits(&stock.kinds[*kind].sizes, &room);
+            if !(0..stock.kinds.len()).any(|kind| waits(&kind)) {
+                continue;
+            }
+            for &(lot, count) in &bin.content {
+                let rules = &stock.rulesets[stock.lots[lot as usize].ruleset as usize];
+                (0..count).for_each(|_| filler.preload(&rules.owns, &rules.targets));
+            }
+            let stage = |&kind: &u32| {
+                let signature = stock.kinds[kind as usize].signature as usize;
+                let admitted: &FixedBitSet = &self.grouped.admits[signature][bin.cell];
+                if admitted.contains(bin.shape) { FIRST } else { NEVER }
+            };
+            let stages: Vec<u8> = classes.example.iter().map(stage).collect();
+            let site = Site { room: &room, weights: &weights, cell: bin.cell, stages: &stages, critical: &[] };
+            let shelf = shelves[bin.cell].get_or_insert_with(|| Shelf::new(stock, &classes, bin.cell, width));
+            let content = filler.fill(stock, &site, shelf);
+            bin.units.extend(stock.take_all(&content));
+            bin.content.extend(content);
+        }
+    }
+
+    /// Moves a bin to the cheapest market of its weight that holds what is in it: a row says nothing of the rules of its
+    /// lots, so that they may have kept out the very units that the shape and the cell were chosen for.
+    pub(super) fn move_down(&self, stock: &Stock, headroom: &mut Headroom, bin: &mut Bin) {
+        let (ground, compiled) = (self.ground, self.ground.compiled);
+        let mut sizes = vec![0_i32; compiled.columns.width()];
+        for &(lot, count) in &bin.content {
+            let kind = &stock.kinds[stock.lots[lot as usize].kind as usize];
+            sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
+        }
+        let goes = |shape: usize, cell: usize| {
+            bin.content.iter().all(|&(lot, _)| {
+                let one = &stock.lots[lot as usize];
+                let signature = stock.kinds[one.kind as usize].signature as usize;
+                stock.masks[one.mask as usize].contains(cell) && self.grouped.admits[signature][cell].contains(shape)
+            })
+        };
+        headroom.refund(compiled, bin.shape);
+        let weight = ground.weight_of(bin.shape);
+        let holds = |market: &&Market| {
+            market.price < bin.price
+                && ground.weight_of(market.shape) == weight
+                && headroom.allows(compiled, market.shape)
+                && fits(&sizes, &compiled.shapes[market.shape].room)
+        };
+        let cell_of = |market: &Market| market.cells.iter().copied().find(|&cell| goes(market.shape, cell));
+        let found = self.markets.iter().filter(holds).filter_map(|market| Some((market, cell_of(market)?)));
+        if let Some((market, cell)) = found.min_by(|a, b| a.0.price.total_cmp(&b.0.price)) {
+            (bin.shape, bin.cell, bin.price) = (market.shape, cell, market.price);
+        }
+        headroom.spend(compiled, bin.shape, 1);
+    }
+}

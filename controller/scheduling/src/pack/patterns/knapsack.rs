@@ -1,0 +1,421 @@
+//! The content of one node that is worth most: a knapsack with two capacities, by dynamic programming over a grid.
+//!
+//! ```text
+//!   best[m][c] = the most that items worth together no more than m cells of memory and c cells of cpu bring
+//!   free item:    best[m][c] = max(best[m][c], best[m − mᵢ][c − cᵢ] + vᵢ)       rows in order: any number of it
+//!   choice:       at most one of several items, each against the values before them
+//! ```
+//!
+//! Requests are counted in the unit of their column, so grids of whole cores and gibibytes are exact. Larger capacities are
+//! cut into [`CELLS`] cells and requests rounded to the nearest number of them: errors of several pods cancel out. What then
+//! does not fit is mended on the exact amounts, which also settle the other columns.
+
+use crate::compile::{CPU, MEMORY, fits};
+
+/// Cells of a column at most.
+const CELLS: i32 = 128;
+
+/// Columns of capacity up to this are not cut.
+const EXACT: i32 = 192;
+
+/// What may be put on the node.
+#[derive(Debug, Clone)]
+pub(super) struct Item<'a> {
+    /// Name for the caller.
+    pub(super) row: u32,
+    pub(super) sizes: &'a [i32],
+    /// USD per hour.
+    pub(super) value: f64,
+    /// Units at most.
+    pub(super) most: u32,
+    /// Rule that it shares with others, and how many of them may be on one node.
+    pub(super) apart: Option<(u32, u32)>,
+}
+
+/// Passes over a choice at most: of rules that let more of their pods be together each item is free, and the sum is mended.
+const MOST_PASSES: u32 = 3;
+
+/// One pass of the dynamic program, and what it put where.
+enum Pass {
+    /// Any number of an item.
+    Any(usize),
+    /// So many of an item together, or none.
+    Bulk(usize, u32),
+    /// At most one of these.
+    Choice(Vec<usize>),
+}
+
+/// Buffers that are reused.
+#[derive(Default)]
+pub(super) struct Knapsack {
+    best: Vec<f32>,
+    before: Vec<f32>,
+    /// By pass and cell: 0 for nothing, else the item of the pass plus one.
+    took: Vec<u8>,
+    /// Cells that were computed, over all solves.
+    pub(super) steps: usize,
+}
+
+/// Cells of a capacity.
+fn cells(room: i32) -> i32 {
+    if room <= EXACT { room.max(0) } else { CELLS }
+}
+
+/// Cells of a size, to the nearest number or, with `up`, to the next one.
+fn scaled(size: i32, room: i32, up: bool) -> usize {
+    let cells = i64::from(cells(room));
+    if size <= 0 || i64::from(room) == cells {
+        return size.max(0) as usize;
+    }
+    let (size, room) = (i64::from(size) * cells, i64::from(room));
+    (if up { (size + room - 1) / room } else { (2 * size + room) / (2 * room) }) as usize
+}
+
+impl Knapsack {
+    /// Cells of the grid of a node.
+    pub(super) fn grid(room: &[i32]) -> usize {
+        (cells(room[CPU]) as usize + 1) * (cells(room[MEMORY]) as usize + 1)
+    }
+
+    /// Whether the grid of a node is exact.
+    pub(super) fn is_exact(room: &[i32]) -> bool {
+        room[CPU] <= EXACT && room[MEMORY] <= EXACT
+    }
+
+    /// The best content found for a node with this room: items and how many of each. Each item fits by itself.
+    pub(super) fn fill(&mut self, room: &[i32], items: &[Item<'_>], up: bool) -> Vec<(usize, u32)> {
+        let width = cells(room[CPU]) as usize + 1;
+        let height = cells(room[MEMORY]) as usize + 1;
+        let grid = width * height;
+        let scale = |item: &Item<'_>| {
+            let cores = scaled(item.sizes[CPU], room[CPU], up).min(width - 1);
+            let memory = scaled(item.sizes[MEMORY], room[MEMORY], up).min(height - 1);
+            // What takes nothing would be taken without end.
+            if cores == 0 && memory == 0 { (1.min(width - 1), 0) } else { (cores, memory) }
+        };
+        let scaled: Vec<(usize, usize)> = items.iter().map(scale).collect();
+        let passes = passes(items, &scaled, width, height);
+        self.best.clear();
+        self.best.resize(grid, 0.0);
+        self.took.clear();
+        self.took.resize(passes.len() * grid, 0);
+        for (number, pass) in passes.iter().enumerate() {
+            let took = &mut self.took[number * grid..][..grid];
+            match pass {
+                &Pass::Any(item) => {
+                    self.steps += grid;
+                    any(&mut self.best, took, width, scaled[item], items[item].value as f32);
+                }
+                &Pass::Bulk(item, count) => {
+                    self.steps += 2 * grid;
+                    let (cores, memory) = scaled[item];
+                    let size = (cores * count as usize, memory * count as usize);
+                    self.before.clone_from(&self.best);
+                    once(&mut self.best, &self.before, took, width, size, items[item].value as f32 * count as f32, 1);
+                }
+                Pass::Choice(members) => {
+                    self.steps += (members.len() + 1) * grid;
+                    self.before.clone_from(&self.best);
+                    for (mark, &item) in (1_u8..).zip(members) {
+                        let value = items[item].value as f32;
+                        once(&mut self.best, &self.before, took, width, scaled[item], value, mark);
+                    }
+                }
+            }
+        }
+        let mut counts = vec![0_u32; items.len()];
+        let mut at = grid - 1;
+        for (number, pass) in passes.iter().enumerate().rev() {
+            let took = &self.took[number * grid..][..grid];
+            loop {
+                let mark = usize::from(took[at]);
+                if mark == 0 {
+                    break;
+                }
+                let (item, count) = match pass {
+                    &Pass::Any(item) => (item, 1),
+                    &Pass::Bulk(item, count) => (item, count),
+                    Pass::Choice(members) => (members[mark - 1], 1),
+                };
+                counts[item] += count;
+                at -= (scaled[item].1 * width + scaled[item].0) * count as usize;
+                if !matches!(pass, Pass::Any(_)) {
+                    break;
+                }
+            }
+        }
+        mend(room, items, &mut counts);
+        counts.into_iter().enumerate().filter(|&(_, count)| count > 0).collect()
+    }
+}
+
+/// The passes for some items: choices first, whose marks are few, then what is bounded, then the rest.
+fn passes(items: &[Item<'_>], scaled: &[(usize, usize)], width: usize, height: usize) -> Vec<Pass> {
+    let mut passes = Vec::new();
+    let chosen = |item: &Item<'_>| item.apart.filter(|&(_, limit)| limit <= MOST_PASSES);
+    let mut rules: Vec<(u32, u32)> = items.iter().filter_map(chosen).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    for rule in rules {
+        let members: Vec<usize> = (0..items.len()).filter(|&item| items[item].apart == Some(rule)).collect();
+        for some in members.chunks(usize::from(u8::MAX)) {
+            passes.extend((0..rule.1).map(|_| Pass::Choice(some.to_vec())));
+        }
+    }
+    for (number, item) in items.iter().enumerate().filter(|(_, item)| chosen(item).is_none()) {
+        let (cores, memory) = scaled[number];
+        let by = |room: usize, size: usize| (room - 1).checked_div(size).unwrap_or(usize::MAX);
+        let holds = by(width, cores).min(by(height, memory)) as u32;
+        if item.most >= holds {
+            passes.push(Pass::Any(number));
+            continue;
+        }
+        let (mut left, mut bulk) = (item.most, 1);
+        while left > 0 {
+            passes.push(Pass::Bulk(number, bulk.min(left)));
+            left -= bulk.min(left);
+            bulk *= 2;
+        }
+    }
+    passes
+}
+
+/// Offers any number of an item to all cells.
+fn any(best: &mut [f32], took: &mut [u8], width: usize, (cores, memory): (usize, usize), value: f32) {
+    let height = best.len() / width;
+    for row in memory..height {
+        if memory == 0 {
+            let (best, took) = (&mut best[row * width..][..width], &mut took[row * width..][..width]);
+            for at in cores..width {
+                let offer = best[at - cores] + value;
+                if offer > best[at] {
+                    best[at] = offer;
+                    took[at] = 1;
+                }
+            }
+            continue;
+        }
+        let (below, from) = best.split_at_mut(row * width);
+        let below = &below[(row - memory) * width..][..width - cores];
+        offer(&mut from[cores..width], below, &mut took[row * width + cores..][..width - cores], value, 1);
+    }
+}
+
+/// Offers one of an item to all cells, on top of the values `before`.
+fn once(
+    best: &mut [f32],
+    before: &[f32],
+    took: &mut [u8],
+    width: usize,
+    (cores, memory): (usize, usize),
+    value: f32,
+    mark: u8,
+) {
+    if cores >= width {
+        return;
+    }
+    for row in memory..best.len() / width {
+        let before = &before[(row - memory) * width..][..width - cores];
+        let at = row * width + cores;
+        let length = width - cores;
+        offer(&mut best[at..][..length], before, &mut took[at..][..length], value, mark);
+    }
+}
+
+fn offer(best: &mut [f32], below: &[f32], took: &mut [u8], value: f32, mark: u8) {
+    for ((best, below), took) in best.iter_mut().zip(below).zip(took) {
+        let offer = below + value;
+        let is_more = offer > *best;
+        *best = if is_more { offer } else { *best };
+        *took = if is_more { mark } else { *took };
+    }
+}
+
+/// Takes out what is too much by the exact amounts and the rules, puts in what still fits, and exchanges units one for one
+/// as long as that brings more.
+fn mend(room: &[i32], items: &[Item<'_>], counts: &mut [u32]) {
+    let mut held = Held::new(room, items, counts);
+    while let Some(least) = held.least_of_too_much() {
+        held.put(least, -1);
+    }
+    held.top_up();
+    for _ in 0..MOST_EXCHANGES {
+        let Some((out, into)) = held.best_exchange() else { break };
+        held.put(out, -1);
+        held.put(into, 1);
+        held.top_up();
+    }
+}
+
+/// Exchanges at most; there are hardly ever more than two.
+const MOST_EXCHANGES: usize = 8;
+
+/// A content that is mended.
+struct Held<'a> {
+    items: &'a [Item<'a>],
+    counts: &'a mut [u32],
+    /// Room left, negative if there is too much.
+    left: Vec<i32>,
+    /// Items by worth for the share of the room that they take, the most first.
+    order: Vec<usize>,
+}
+
+impl<'a> Held<'a> {
+    fn new(room: &[i32], items: &'a [Item<'a>], counts: &'a mut [u32]) -> Self {
+        let share = |item: &Item<'_>| {
+            let each = item.sizes.iter().zip(room).filter(|(_, room)| **room > 0);
+            each.map(|(&size, &room)| f64::from(size) / f64::from(room)).fold(1e-9, f64::max)
+        };
+        let worth: Vec<f64> = items.iter().map(|item| item.value / share(item)).collect();
+        let mut order: Vec<usize> = (0..items.len()).collect();
+        order.sort_by(|&a, &b| worth[b].total_cmp(&worth[a]).then(a.cmp(&b)));
+        let mut left = room.to_vec();
+        for (item, &count) in items.iter().zip(&*counts) {
+            left.iter_mut().zip(item.sizes).for_each(|(left, &size)| *left -= size * count as i32);
+        }
+        Self { items, counts, left, order }
+    }
+
+    fn put(&mut self, item: usize, times: i32) {
+        self.counts[item] = self.counts[item].saturating_add_signed(times);
+        self.left.iter_mut().zip(self.items[item].sizes).for_each(|(left, &size)| *left -= size * times);
+    }
+
+    /// How many of the pods are held that share a rule with `item`.
+    fn together(&self, item: usize) -> u32 {
+        let Some((rule, _)) = self.items[item].apart else { return 0 };
+        let shares = |other: &Item<'_>| other.apart.is_some_and(|(one, _)| one == rule);
+        self.items.iter().zip(&*self.counts).filter(|(other, _)| shares(other)).map(|(_, &count)| count).sum()
+    }
+
+    /// The item worth least of those of which there is too much.
+    fn least_of_too_much(&self) -> Option<usize> {
+        let too_much = |&item: &usize| {
+            let one = &self.items[item];
+            let overdrawn = one.sizes.iter().zip(&self.left).any(|(&size, &left)| size > 0 && left < 0);
+            let crowded = one.apart.is_some_and(|(_, limit)| self.together(item) > limit);
+            self.counts[item] > 0 && (overdrawn || crowded || self.counts[item] > one.most)
+        };
+        self.order.iter().rev().copied().find(too_much)
+    }
+
+    fn top_up(&mut self) {
+        for at in 0..self.order.len() {
+            let item = self.order[at];
+            let one = &self.items[item];
+            while self.counts[item] < one.most
+                && fits(one.sizes, &self.left)
+                && one.apart.is_none_or(|(_, limit)| self.together(item) < limit)
+            {
+                self.put(item, 1);
+            }
+        }
+    }
+
+    /// Two items, one of which brings most in place of one of the other.
+    fn best_exchange(&self) -> Option<(usize, usize)> {
+        let mut best: Option<(usize, usize)> = None;
+        let mut most = 1e-9;
+        for out in (0..self.items.len()).filter(|&item| self.counts[item] > 0) {
+            let freed = &self.items[out];
+            for (into, one) in self.items.iter().enumerate() {
+                let gain = one.value - freed.value;
+                let mut columns = one.sizes.iter().zip(freed.sizes).zip(&self.left);
+                if gain > most * one.value.max(1e-12)
+                    && self.counts[into] < one.most
+                    && columns.all(|((&size, &free), &left)| size == 0 || size <= left + free)
+                    && one.apart.is_none_or(|(rule, limit)| {
+                        let leaves = freed.apart.is_some_and(|(other, _)| other == rule);
+                        self.together(into) < limit + u32::from(leaves)
+                    })
+                {
+                    most = gain / one.value.max(1e-12);
+                    best = Some((out, into));
+                }
+            }
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that look random and never change.
+    fn draw(state: &mut u64, below: u64) -> u64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) % below
+    }
+
+    /// The most that a node holds, by trying everything.
+    fn most(room: &[i32], items: &[Item<'_>], from: usize, held: &mut Vec<(u32, u32)>) -> f64 {
+        let Some(item) = items.get(from) else { return 0.0 };
+        let mut best = most(room, items, from + 1, held);
+        let mut left = room.to_vec();
+        let (mut count, before) = (0, held.clone());
+        while count < item.most && fits(item.sizes, &left) {
+            if let Some((rule, limit)) = item.apart {
+                let together = held.iter().filter(|(one, _)| *one == rule).map(|(_, count)| count).sum::<u32>();
+                if together >= limit {
+                    break;
+                }
+                held.push((rule, 1));
+            }
+            left.iter_mut().zip(item.sizes).for_each(|(left, &size)| *left -= size);
+            count += 1;
+            best = best.max(item.value * f64::from(count) + most(&left, items, from + 1, held));
+        }
+        *held = before;
+        best
+    }
+
+    #[test]
+    fn exact_grids_give_the_best_content() {
+        let state = &mut 11;
+        for _ in 0..300 {
+            let room = [draw(state, 12) as i32 + 2, draw(state, 20) as i32 + 2, 9];
+            let sizes: Vec<[i32; 3]> = (0..5)
+                .map(|_| [draw(state, room[0] as u64) as i32 + 1, draw(state, room[1] as u64) as i32 + 1, 1])
+                .collect();
+            let mut items = Vec::new();
+            for (row, sizes) in (0..).zip(&sizes) {
+                let apart = (draw(state, 3) == 0).then(|| (draw(state, 2) as u32, 1));
+                let most = draw(state, 4) as u32 + 1;
+                items.push(Item { row, sizes, value: draw(state, 40) as f64 / 8.0 + 0.1, most, apart });
+            }
+            let content = Knapsack::default().fill(&room, &items, false);
+            let worth: f64 = content.iter().map(|&(item, count)| items[item].value * f64::from(count)).sum();
+            let best = most(&room, &items, 0, &mut Vec::new());
+            assert!((worth - best).abs() < 1e-3, "{worth} of {best}: {room:?} {items:?} {content:?}");
+        }
+    }
+
+    #[test]
+    fn coarse_grids_give_what_fits_and_is_close_to_the_best() {
+        let state = &mut 12;
+        let (mut reached, mut best) = (0.0, 0.0);
+        for _ in 0..200 {
+            let room = [15_900, 65_526, 40];
+            let sizes: Vec<[i32; 3]> =
+                (0..5).map(|_| [draw(state, 6_000) as i32 + 1_000, draw(state, 30_000) as i32 + 3_000, 1]).collect();
+            let value = |sizes: &[i32]| f64::from(sizes[0]) + f64::from(sizes[1]) / 4.0;
+            let items: Vec<Item<'_>> = (0..)
+                .zip(&sizes)
+                .map(|(row, sizes)| Item { row, sizes, value: value(sizes), most: 50, apart: None })
+                .collect();
+            let contents = [false, true].map(|up| Knapsack::default().fill(&room, &items, up));
+            let worth = contents.map(|content| {
+                let mut sums = [0; 3];
+                for &(item, count) in &content {
+                    sums.iter_mut().zip(items[item].sizes).for_each(|(sum, &size)| *sum += size * count as i32);
+                }
+                assert!(fits(&sums, &room), "{sums:?}");
+                content.iter().map(|&(item, count)| items[item].value * f64::from(count)).sum::<f64>()
+            });
+            reached += worth[0].max(worth[1]);
+            best += most(&room, &items, 0, &mut Vec::new());
+        }
+        assert!(reached > 0.975 * best, "{:.4}", reached / best);
+    }
+}

@@ -1,0 +1,307 @@
+//! Pattern packing: a linear program over whole contents of nodes, which are made on demand (column generation, Gilmore and
+//! Gomory 1961).
+//!
+//! Where few types are for sale, or replicas that keep apart need most of the nodes, no price per core and gibibyte tells
+//! which pods go well together: a node filled by its own value leaves the others a mix that wastes half of a resource.
+//!
+//! ```text
+//!  known plan ──► patterns ──► program: cover every row at the least price ──► duals ──► knapsack for each market
+//!                    ▲                                                                        │
+//!                    └──────────────── a content that is worth more than its node ◄───────────┘
+//!  program ──► whole copies as bins ──► lots dealt into them under the rules ──► the same for the rest ──► slack filled
+//! ```
+//!
+//! A row is demand that patterns need not tell apart, mostly a size; a market is a shape in cells that are alike. Slots of a
+//! row are interchangeable, so that rules between workloads cost almost nothing: who has most of them is dealt first. What
+//! no bin takes is packed as any other plan. All work is counted in cells of knapsacks, so that the same input ends alike.
+
+mod bins;
+mod knapsack;
+mod rows;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::construct::Opened;
+use super::ground::{Ground, Headroom};
+use super::groups::Grouped;
+use super::stock::Stock;
+use crate::bound::simplex::{Column, Program};
+
+use knapsack::{Item, Knapsack};
+use rows::{Market, Row};
+
+/// Cells of knapsacks for each unit: some ten microseconds.
+const STEPS_PER_UNIT: usize = 40_000;
+
+/// Cells of knapsacks at most.
+const MOST_STEPS: usize = 1_500_000_000;
+
+/// A program is ended after this many pivots for each row.
+const PIVOTS: usize = 12;
+
+/// What a content must be worth beyond its price to become a column.
+const WORTHWHILE: f64 = 0.0005;
+
+/// A known content of so much more worth is taken without looking for a better one.
+const GOOD: f64 = 0.02;
+
+/// What the program must promise to save of a known plan.
+pub(super) const SAVES: f64 = 0.001;
+
+/// Programs at most: the first for all, the others for what whole copies leave.
+const ROUNDS: usize = 12;
+
+/// Content of a node of a market.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Pattern {
+    market: u32,
+    /// Rows, ascending, and how many units of each.
+    content: Vec<(u32, u32)>,
+}
+
+/// Column generation under way.
+struct Generation<'a> {
+    ground: &'a Ground<'a>,
+    grouped: &'a Grouped,
+    rows: Vec<Row>,
+    markets: Vec<Market>,
+    seen: FxHashSet<Pattern>,
+    patterns: Vec<Pattern>,
+    knapsack: Knapsack,
+    /// By market: worth per dollar of the content that was last found for it.
+    gains: Vec<f64>,
+    steps: usize,
+}
+
+/// The outcome of a program.
+struct Choice {
+    /// USD per hour.
+    price: f64,
+    /// Patterns and copies of each.
+    used: Vec<(usize, f64)>,
+    /// By row: USD per hour of a unit.
+    values: Vec<f64>,
+}
+
+/// Opens nodes for most of `stock`, of which the plan `known` opens other nodes; leaves the rest there. `None` if that
+/// promises nothing, or would take too long.
+pub(super) fn open(
+    ground: &Ground<'_>,
+    grouped: &Grouped,
+    stock: &mut Stock,
+    headroom: &mut Headroom,
+    known: &[Opened],
+) -> Option<Vec<Opened>> {
+    let mut generation = Generation::new(ground, grouped, stock, headroom, known)?;
+    let price: f64 = known.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum();
+    let mut choice = generation.choose(stock)?;
+    if choice.price > (1.0 - SAVES) * price {
+        return None;
+    }
+    let mut bins = Vec::new();
+    for _ in 0..ROUNDS {
+        let opened = bins.len();
+        generation.deal(stock, headroom, &choice, &mut bins);
+        if bins.len() == opened || stock.left == 0 {
+            break;
+        }
+        match generation.choose(stock) {
+            Some(next) => choice = next,
+            None => break,
+        }
+    }
+    generation.fill_up(stock, &mut bins);
+    bins.iter_mut().for_each(|bin| generation.move_down(stock, headroom, bin));
+    let opened = bins.into_iter().map(|bin| Opened {
+        shape: bin.shape,
+        cell: bin.cell,
+        price: bin.price,
+        units: bin.units,
+        reserved: None,
+    });
+    Some(opened.collect())
+}
+
+impl<'a> Generation<'a> {
+    fn new(
+        ground: &'a Ground<'a>,
+        grouped: &'a Grouped,
+        stock: &Stock,
+        headroom: &Headroom,
+        known: &[Opened],
+    ) -> Option<Self> {
+        let rows = rows::rows(ground, grouped, stock, known.len())?;
+        let steps = (STEPS_PER_UNIT * stock.left).min(MOST_STEPS);
+        let grid = |shape: usize| Knapsack::grid(&ground.compiled.shapes[shape].room);
+        // There are about as many columns as rows, and each takes one look at a market at least.
+        let least = ground.basic.iter().map(|&shape| grid(shape)).min()?;
+        if rows.len() * rows.len() * least > steps {
+            return None;
+        }
+        let markets = rows::markets(ground, grouped, stock, headroom, &rows)?;
+        let sweep: usize = markets.iter().map(|market| grid(market.shape)).sum::<usize>() * rows.len();
+        let is_held = |row: usize| markets.iter().any(|market| market.rows.contains(row));
+        if sweep > steps || !(0..rows.len()).all(is_held) {
+            return None;
+        }
+        let gains = vec![f64::INFINITY; markets.len()];
+        let mut generation = Self {
+            ground,
+            grouped,
+            rows,
+            markets,
+            seen: FxHashSet::default(),
+            patterns: Vec::new(),
+            knapsack: Knapsack::default(),
+            gains,
+            steps,
+        };
+        generation.learn(stock, known);
+        for row in 0..generation.rows.len() {
+            generation.learn_alone(stock, row);
+        }
+        Some(generation)
+    }
+
+    /// Takes the contents of a plan as patterns.
+    fn learn(&mut self, stock: &Stock, known: &[Opened]) {
+        let mut row_of: FxHashMap<u32, u32> = FxHashMap::default();
+        for (row, one) in (0..).zip(&self.rows) {
+            let lots = one.lots.iter().map(|&lot| &stock.lots[lot as usize]);
+            row_of.extend(lots.flat_map(|lot| &lot.units[lot.taken..]).map(|&unit| (unit, row)));
+        }
+        for node in known.iter().filter(|node| node.reserved.is_none()) {
+            let is_here = |market: &Market| market.shape == node.shape && market.cells.contains(&node.cell);
+            let Some(market) = self.markets.iter().position(is_here) else { continue };
+            let rows = node.units.iter().map(|unit| row_of.get(unit).copied());
+            let Some(mut rows) = rows.collect::<Option<Vec<u32>>>() else { continue };
+            rows.sort_unstable();
+            let content = rows.chunk_by(|a, b| a == b).map(|some| (some[0], some.len() as u32)).collect();
+            self.note(Pattern { market: market as u32, content });
+        }
+    }
+
+    /// Takes as a pattern what one row fills the node with on which it costs least.
+    fn learn_alone(&mut self, stock: &Stock, row: usize) {
+        if let Some((market, count)) = self.cheapest_alone(stock, row) {
+            self.note(Pattern { market: market as u32, content: vec![(row as u32, count)] });
+        }
+    }
+
+    /// The number of a pattern.
+    fn note(&mut self, pattern: Pattern) -> Option<usize> {
+        let is_new = self.seen.insert(pattern.clone());
+        is_new.then(|| {
+            self.patterns.push(pattern);
+            self.patterns.len() - 1
+        })
+    }
+
+    /// The cheapest fractional choice of patterns for `stock`, as far as the steps last. `None` if nothing is left.
+    fn choose(&mut self, stock: &Stock) -> Option<Choice> {
+        let left: Vec<f64> = self.rows.iter().map(|row| row.left(stock) as f64).collect();
+        let demanded: Vec<usize> = (0..self.rows.len()).filter(|&row| left[row] > 0.0).collect();
+        if demanded.is_empty() {
+            return None;
+        }
+        let mut row_of = vec![usize::MAX; self.rows.len()];
+        demanded.iter().enumerate().for_each(|(at, &row)| row_of[row] = at);
+        // Dearer than the pattern of the row alone, so that what is used is a pattern.
+        let alone = |row: usize| {
+            let (market, count) = self.cheapest_alone(stock, row)?;
+            Some(2.0 * left[row].max(f64::from(count)) * self.markets[market].price / f64::from(count))
+        };
+        let alone: Vec<f64> = demanded.iter().map(|&row| alone(row)).collect::<Option<_>>()?;
+        let mut program = Program::new(&alone);
+        let mut values = vec![0.0; self.rows.len()];
+        program.solve(PIVOTS * demanded.len(), |duals| {
+            values.fill(0.0);
+            for (&row, dual) in demanded.iter().zip(duals) {
+                values[row] = dual.max(0.0) / left[row];
+            }
+            let at = self.price_out(stock, &values, &left)?;
+            let pattern = &self.patterns[at];
+            let demanded = pattern.content.iter().filter(|&&(row, _)| left[row as usize] > 0.0);
+            let covers = demanded.map(|&(row, count)| (row_of[row as usize], f64::from(count) / left[row as usize]));
+            let price = self.markets[pattern.market as usize].price;
+            Some(Column { covers: covers.collect(), price, shape: at })
+        });
+        let price = program.duals().sum();
+        Some(Choice { price, used: program.used(), values })
+    }
+
+    /// The market on which units of a row cost least if nothing else is there, and how many of them a node then holds.
+    fn cheapest_alone(&self, stock: &Stock, row: usize) -> Option<(usize, u32)> {
+        let one = &self.rows[row];
+        let sizes = &stock.kinds[one.kind as usize].sizes;
+        let most = one.apart.map_or(one.most, |(_, limit)| limit.min(one.most)).max(1);
+        let markets = self.markets.iter().enumerate().filter(|(_, market)| market.rows.contains(row));
+        let counted = markets.map(|(number, market)| {
+            let room = &self.ground.compiled.shapes[market.shape].room;
+            let by_column = room.iter().zip(&**sizes).filter(|&(_, &size)| size > 0);
+            let holds = by_column.map(|(&room, &size)| room / size).min().unwrap_or(i32::MAX);
+            (number, (holds.max(1) as u32).min(most))
+        });
+        let each = |&(market, count): &(usize, u32)| self.markets[market].price / f64::from(count);
+        counted.min_by(|a, b| each(a).total_cmp(&each(b)))
+    }
+
+    /// A pattern that is worth more than its price, by the values of units of each row; the best of those that are known,
+    /// or the first that the knapsacks find.
+    fn price_out(&mut self, stock: &Stock, values: &[f64], left: &[f64]) -> Option<usize> {
+        let worth = |pattern: &Pattern| {
+            let content = pattern.content.iter().map(|&(row, count)| values[row as usize] * f64::from(count));
+            content.sum::<f64>()
+        };
+        let gains = self.patterns.iter().map(|pattern| worth(pattern) / self.markets[pattern.market as usize].price);
+        let best = gains.enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+        let (mut best, mut most) = best.map_or((None, 0.0), |(at, gain)| (Some(at), gain));
+        if most <= 1.0 + GOOD {
+            let mut order: Vec<usize> = (0..self.markets.len()).collect();
+            order.sort_by(|&a, &b| self.gains[b].total_cmp(&self.gains[a]).then(a.cmp(&b)));
+            for market in order {
+                if self.knapsack.steps > self.steps {
+                    break;
+                }
+                let Some((pattern, gain)) = self.best_content(stock, market, values, left) else { continue };
+                self.gains[market] = gain;
+                if gain > most.max(1.0 + WORTHWHILE)
+                    && let Some(at) = self.note(pattern)
+                {
+                    (best, most) = (Some(at), gain);
+                    break;
+                }
+            }
+        }
+        best.filter(|_| most > 1.0 + WORTHWHILE)
+    }
+
+    /// The content of a market that is worth most, and its worth per dollar.
+    fn best_content(&mut self, stock: &Stock, market: usize, values: &[f64], left: &[f64]) -> Option<(Pattern, f64)> {
+        let one = &self.markets[market];
+        let room = &self.ground.compiled.shapes[one.shape].room;
+        let rows = one.rows.ones().filter(|&row| values[row] > 1e-12 && left[row] > 0.0);
+        let item = |row: usize| {
+            let of = &self.rows[row];
+            let most = of.most.min(left[row] as u32);
+            let sizes = &stock.kinds[of.kind as usize].sizes;
+            Item { row: row as u32, sizes, value: values[row], most, apart: of.apart }
+        };
+        let items: Vec<Item<'_>> = rows.map(item).collect();
+        if items.is_empty() {
+            return None;
+        }
+        let worth = |content: &[(usize, u32)]| {
+            content.iter().map(|&(item, count)| items[item].value * f64::from(count)).sum::<f64>() / one.price
+        };
+        let mut content = self.knapsack.fill(room, &items, false);
+        if !Knapsack::is_exact(room) && worth(&content) <= 1.0 + WORTHWHILE {
+            let other = self.knapsack.fill(room, &items, true);
+            content = if worth(&other) > worth(&content) { other } else { content };
+        }
+        let gain = worth(&content);
+        let mut content: Vec<(u32, u32)> = content.iter().map(|&(item, count)| (items[item].row, count)).collect();
+        content.sort_unstable();
+        Some((Pattern { market: market as u32, content }, gain))
+    }
+}

@@ -1,0 +1,423 @@
+//! Shares of work: no namespace holds up the others.
+//!
+//! Each value of a label that a rule is about is a domain. Rules about zones have three of them; rules about instance
+//! types have hundreds, every pod is weighed against each, and together such labels make kinds of nodes by the
+//! thousand, among which the pods of everybody else have to be packed too. So what rules cost is counted, in steps,
+//! before anything is planned. A step is a domain of a term of a pod: steps follow from the input alone, and so does
+//! the plan.
+//!
+//! ```text
+//! pods ─┬─► no rule about a label of many values ─┬─► first, as if there were no others ──────────────┐
+//!       │                                         └─► in a namespace that costs much: second ─────────┤
+//!       └─► others ─┬─► within the share of their namespace: last, with some types for each domain ───┴─► Solution
+//!                   └─► beyond it: `TooComplex`
+//! ```
+//!
+//! Who comes later goes to existing nodes and to new ones, never to those that were planned before, so nothing that is
+//! planned first depends on the others. The cheapest workloads of a namespace use its share first: one that costs much
+//! does not push out those beside it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use super::leftovers;
+use crate::compile::{PoolUse, Selection, Signatures, is_wide, topology_values};
+use crate::labels::HOSTNAME;
+use crate::model::{
+    AffinityTerm, Catalogue, InstanceType, NamespaceScope, NodePool, Options, PodSpec, Problem, Requirement, Resources,
+    SpecId,
+};
+use crate::second_round;
+use crate::solution::{PoolVerdict, Reason, Solution, Unschedulable};
+use crate::validate::validate;
+
+/// Steps up to which a batch of nothing but such pods is planned at once, with every type.
+const AT_ONCE: u64 = 2_000;
+
+/// Steps beyond which all pods of a namespace come after those of the others: sixty replicas that are apart over
+/// instance types are at 80,000.
+const COSTLY: u64 = 20_000;
+
+/// Terms of a pod about labels of nodes that are not counted, if they are about few values.
+const USUAL_TERMS: usize = 4;
+
+/// Steps for the pods that come last, in equal shares for their namespaces.
+const LAST_SHARE: u64 = 1_500_000;
+
+/// Types that are looked at for the pods that come last, over all pools.
+const MOST_TYPES: usize = 384;
+
+/// Of these, types that are looked at for their price.
+const CHEAPEST_TYPES: usize = 192;
+
+/// Pods of one spec whose rules cost much.
+#[derive(Debug, Clone)]
+struct Load {
+    spec: SpecId,
+    pods: Vec<usize>,
+    /// Steps for each pod.
+    steps: u64,
+    /// The label that costs most of them, and how many values it has.
+    key: Arc<str>,
+    values: usize,
+}
+
+impl Load {
+    fn all_steps(&self) -> u64 {
+        self.steps.saturating_mul(self.pods.len() as u64)
+    }
+
+    fn costly(&self) -> Costly {
+        Costly { spec: self.spec, key: Arc::clone(&self.key), values: self.values }
+    }
+}
+
+/// A pod that was told, or may be told, that its rules are too complex; the label that costs most.
+#[derive(Debug, Clone)]
+pub(crate) struct Costly {
+    pub(crate) spec: SpecId,
+    pub(crate) key: Arc<str>,
+    pub(crate) values: usize,
+}
+
+/// Plans `problem` by `plan`, stage by stage; with the specs of which no pod was looked at with every type.
+pub(crate) fn in_turn(
+    problem: &Problem,
+    options: &Options,
+    plan: impl Fn(&Problem) -> Solution,
+) -> (Solution, Vec<Costly>) {
+    let Stages { first, second, last } = stages(problem);
+    if second.is_empty() && last.is_empty() {
+        return (plan(problem), Vec::new());
+    }
+    let solution = match first.as_slice() {
+        [] => Solution::default(),
+        first => renumbered(plan(&only(problem, first)), first),
+    };
+    let solution = place_after(problem, &solution, &second, |_| {}, &plan).unwrap_or(solution);
+    let (tried, over) = divided(problem, last);
+    let costly = tried.iter().chain(&over).map(Load::costly).collect();
+    let told = |loads: &[Load]| -> Vec<Unschedulable> {
+        let of_load = |load: &Load| {
+            let costly = load.costly();
+            load.pods.iter().map(|&pod| costly.told(problem, pod)).collect::<Vec<_>>()
+        };
+        loads.iter().flat_map(of_load).collect()
+    };
+    let complete = |mut solution: Solution, more: Vec<Unschedulable>| {
+        solution.unschedulable.extend(more);
+        solution.unschedulable.sort_by_key(|one| one.pod);
+        solution
+    };
+    let mut pods: Vec<usize> = tried.iter().flat_map(|load| load.pods.iter().copied()).collect();
+    pods.sort_unstable();
+    let narrowed = |again: &mut Problem| keep_representatives(again, &tried);
+    let last = place_after(problem, &solution, &pods, narrowed, |again| super::plan_at_once(again, options));
+    let last = last.map(|last| complete(last, told(&over)));
+    match last.filter(|last| validate(problem, options, last).is_empty()) {
+        Some(last) => (last, costly),
+        None => {
+            let all = [told(&tried), told(&over)].concat();
+            (complete(solution, all), costly)
+        }
+    }
+}
+
+impl Costly {
+    /// A message and a hint.
+    pub(crate) fn words(&self) -> (String, String) {
+        let Self { key, values, .. } = self;
+        let message = format!(
+            "rules between pods about {key}, which has {values} values, take more work than the share of the namespace"
+        );
+        (message, "use zones or hostnames as the topologyKey, fewer replicas, or fewer terms".to_owned())
+    }
+
+    /// The answer for `pod`, which was not looked at, or not in full.
+    pub(crate) fn told(&self, problem: &Problem, pod: usize) -> Unschedulable {
+        let (message, hint) = self.words();
+        let verdict = |pool: &NodePool| PoolVerdict {
+            pool: Arc::clone(&pool.name),
+            reason: Reason::TooComplex,
+            message: message.clone(),
+            nearest: None,
+            hint: Some(hint.clone()),
+        };
+        let pools = problem.pools.iter().map(verdict).collect();
+        Unschedulable { pod, reason: Reason::TooComplex, message, pools }
+    }
+}
+
+/// Who is planned when.
+#[derive(Default)]
+struct Stages {
+    first: Vec<usize>,
+    second: Vec<usize>,
+    last: Vec<Load>,
+}
+
+fn stages(problem: &Problem) -> Stages {
+    let Costs { mut loads, by_namespace } = costs(problem);
+    let costly: BTreeSet<&Arc<str>> =
+        by_namespace.into_iter().filter(|(_, steps)| *steps > COSTLY).map(|(namespace, _)| namespace).collect();
+    if loads.is_empty() && costly.is_empty() {
+        return Stages::default();
+    }
+    if !loads.is_empty() {
+        let mut pods_of: Vec<Vec<usize>> = vec![Vec::new(); problem.specs.len()];
+        problem.pods.iter().enumerate().for_each(|(pod, one)| pods_of[one.spec].push(pod));
+        follow(problem, &pods_of, &mut loads);
+    }
+    let mut comes_last = FixedBitSet::with_capacity(problem.pods.len());
+    comes_last.extend(loads.iter().flat_map(|load| load.pods.iter().copied()));
+    let rest = (0..problem.pods.len()).filter(|&pod| !comes_last.contains(pod));
+    let (mut second, mut first): (Vec<usize>, Vec<usize>) =
+        rest.partition(|&pod| costly.contains(&problem.spec_of(pod).namespace));
+    if first.is_empty() {
+        std::mem::swap(&mut first, &mut second);
+    }
+    let all: u64 = loads.iter().map(Load::all_steps).fold(0, u64::saturating_add);
+    if first.is_empty() && all <= AT_ONCE {
+        return Stages::default();
+    }
+    Stages { first, second, last: loads }
+}
+
+/// Steps that rules cost.
+#[derive(Default)]
+struct Costs<'a> {
+    /// Specs with rules about labels of many values.
+    loads: Vec<Load>,
+    /// Steps by namespace.
+    by_namespace: BTreeMap<&'a Arc<str>, u64>,
+}
+
+fn costs(problem: &Problem) -> Costs<'_> {
+    let mut pending: Vec<usize> = vec![0; problem.specs.len()];
+    problem.pods.iter().for_each(|pod| pending[pod.spec] += 1);
+    let mut values: FxHashMap<&Arc<str>, usize> = FxHashMap::default();
+    let mut pools: Option<Vec<PoolUse>> = None;
+    let mut costs = Costs::default();
+    for (spec, one) in problem.specs.iter().enumerate().filter(|&(spec, _)| pending[spec] > 0) {
+        if keys(one).next().is_none() {
+            continue;
+        }
+        let mut wide: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+        let (mut narrow, mut terms) = (0_u64, 0);
+        for key in keys(one) {
+            let count = *values.entry(key).or_insert_with(|| {
+                let used = |pool: &NodePool| PoolUse::new(pool, problem.catalogues.get(pool.catalogue));
+                let pools = pools.get_or_insert_with(|| problem.pools.iter().map(used).collect());
+                topology_values(problem, pools, key)
+            });
+            terms += 1;
+            match is_wide(key, count) {
+                true => *wide.entry(key).or_default() += count as u64,
+                false => narrow += count as u64,
+            }
+        }
+        let mut steps: u64 = wide.values().sum();
+        let most = wide.iter().max_by_key(|&(key, steps)| (*steps, Reverse(*key)));
+        if let Some((&key, _)) = most {
+            let (key, values) = (Arc::clone(key), values[key]);
+            costs.loads.push(Load { spec, pods: Vec::with_capacity(pending[spec]), steps, key, values });
+        }
+        if terms > USUAL_TERMS {
+            steps += narrow;
+        }
+        *costs.by_namespace.entry(&one.namespace).or_default() += steps.saturating_mul(pending[spec] as u64);
+    }
+    if !costs.loads.is_empty() {
+        let load_of: FxHashMap<SpecId, usize> =
+            costs.loads.iter().enumerate().map(|(at, load)| (load.spec, at)).collect();
+        for (pod, one) in problem.pods.iter().enumerate() {
+            if let Some(&at) = load_of.get(&one.spec) {
+                costs.loads[at].pods.push(pod);
+            }
+        }
+    }
+    costs
+}
+
+/// The labels that required rules of a pod are about, hostnames aside, once for each rule.
+fn keys(spec: &PodSpec) -> impl Iterator<Item = &Arc<str>> {
+    let terms = spec.affinity.iter().chain(&spec.anti_affinity).map(|term| &term.topology_key);
+    let spreads = spec.spread.iter().filter(|spread| spread.required).map(|spread| &spread.topology_key);
+    terms.chain(spreads).filter(|key| &***key != HOSTNAME)
+}
+
+/// Adds the pods of the same namespace that must follow those that come last.
+fn follow(problem: &Problem, pods_of: &[Vec<usize>], loads: &mut Vec<Load>) {
+    let mut comes_last = FixedBitSet::with_capacity(problem.specs.len());
+    comes_last.extend(loads.iter().map(|load| load.spec));
+    let namespaces: BTreeSet<&Arc<str>> = loads.iter().map(|load| &problem.specs[load.spec].namespace).collect();
+    let mut terms: Vec<(SpecId, &AffinityTerm)> = Vec::new();
+    let mut selection = Selection::default();
+    for (spec, one) in problem.specs.iter().enumerate() {
+        if pods_of[spec].is_empty() || comes_last.contains(spec) || !namespaces.contains(&one.namespace) {
+            continue;
+        }
+        let own = NamespaceScope::Only(BTreeSet::from([Arc::clone(&one.namespace)]));
+        for term in one.affinity.iter().filter(|term| term.namespaces.contains(&one.namespace)) {
+            selection.add(terms.len() as u32, &term.selector, &own);
+            terms.push((spec, term));
+        }
+    }
+    let mut next = 0;
+    while next < loads.len() {
+        let (leader, key, values) = (loads[next].spec, Arc::clone(&loads[next].key), loads[next].values);
+        next += 1;
+        let leader = &problem.specs[leader];
+        let selects = |term: u32| terms[term as usize].1.selector.matches(&leader.labels);
+        for term in selection.of(&leader.namespace, &leader.labels, selects) {
+            let spec = terms[term as usize].0;
+            if !comes_last.put(spec) {
+                loads.push(Load { spec, pods: pods_of[spec].clone(), steps: 1, key: Arc::clone(&key), values });
+            }
+        }
+    }
+}
+
+/// Splits loads into those that are within the last share of their namespace, and those beyond it.
+fn divided(problem: &Problem, mut loads: Vec<Load>) -> (Vec<Load>, Vec<Load>) {
+    loads.sort_by_key(|load| (&problem.specs[load.spec].namespace, load.all_steps(), load.spec));
+    let namespace = |load: &Load| &problem.specs[load.spec].namespace;
+    let of_namespaces: Vec<&[Load]> = loads.chunk_by(|a, b| namespace(a) == namespace(b)).collect();
+    let share = LAST_SHARE / of_namespaces.len().max(1) as u64;
+    let (mut tried, mut over) = (Vec::new(), Vec::new());
+    for of_namespace in of_namespaces {
+        let mut left = share;
+        for load in of_namespace {
+            let most = usize::try_from(left / load.steps.max(1)).unwrap_or(usize::MAX).min(load.pods.len());
+            left -= load.steps.saturating_mul(most as u64).min(left);
+            let (within, beyond) = load.pods.split_at(most);
+            let part = |pods: &[usize]| Load { pods: pods.to_vec(), ..load.clone() };
+            tried.extend((!within.is_empty()).then(|| part(within)));
+            over.extend((!beyond.is_empty()).then(|| part(beyond)));
+        }
+    }
+    (tried, over)
+}
+
+/// The problem of some of its pods.
+fn only(problem: &Problem, pods: &[usize]) -> Problem {
+    let mut part = problem.clone();
+    part.pods = pods.iter().map(|&pod| problem.pods[pod].clone()).collect();
+    part
+}
+
+/// A solution about pods `pods[n]` instead of n.
+fn renumbered(mut solution: Solution, pods: &[usize]) -> Solution {
+    let new = solution.new_nodes.iter_mut().map(|node| &mut node.pods);
+    let existing = solution.existing.iter_mut().map(|(_, pods)| pods);
+    new.chain(existing).flatten().for_each(|pod| *pod = pods[*pod]);
+    solution.unschedulable.iter_mut().for_each(|one| one.pod = pods[one.pod]);
+    solution
+}
+
+/// `solution` with what `plan` finds for `pods`, on what is left of existing nodes and on new ones; the nodes that are
+/// planned stay as they are. `None` if some pods went to these.
+fn place_after(
+    problem: &Problem,
+    solution: &Solution,
+    pods: &[usize],
+    prepare: impl FnOnce(&mut Problem),
+    plan: impl Fn(&Problem) -> Solution,
+) -> Option<Solution> {
+    let mut merged = solution.clone();
+    if pods.is_empty() {
+        return Some(merged);
+    }
+    let nodes = second_round::nodes_when_up(problem, solution);
+    let places = leftovers::places(problem, solution);
+    let mut again = second_round::problem(problem, solution, nodes, &places, pods, true);
+    let standing = second_round::staying(problem);
+    again.nodes[standing.len()..].iter_mut().for_each(|node| node.allocatable = Resources::new());
+    prepare(&mut again);
+    let mut found = renumbered(plan(&again), pods);
+    for (node, pods) in found.existing.drain(..) {
+        let node = *standing.get(node)?;
+        match merged.existing.iter_mut().find(|(known, _)| *known == node) {
+            Some((_, known)) => {
+                known.extend(pods);
+                known.sort_unstable();
+            }
+            None => merged.existing.push((node, pods)),
+        }
+    }
+    merged.existing.sort_by_key(|(node, _)| *node);
+    merged.new_nodes.extend(found.new_nodes);
+    merged.unschedulable.extend(found.unschedulable);
+    Some(merged)
+}
+
+/// Leaves on offer, of each catalogue, the cheapest types that hold pods of `loads`, and the cheapest with each value
+/// of the labels that their rules are about. The rest are domains still, but none that a pod is put into.
+fn keep_representatives(problem: &mut Problem, loads: &[Load]) {
+    let mut keys: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut asked: BTreeMap<(u32, &Resources), usize> = BTreeMap::new();
+    let mut signatures = Signatures::default();
+    for load in loads {
+        let spec = &problem.specs[load.spec];
+        keys.extend(self::keys(spec).cloned());
+        *asked.entry((signatures.intern(spec), &spec.requests)).or_default() += load.pods.len();
+    }
+    let open = problem.pools.iter().filter(|pool| pool.missing_replicas.is_none()).count().max(1);
+    let kept: Vec<FixedBitSet> = problem
+        .catalogues
+        .iter()
+        .map(|types| {
+            let mut suiting: FxHashMap<u32, FixedBitSet> = FxHashMap::default();
+            let mut order: Vec<usize> = (0..types.len()).filter(|&number| !types.offers(number).is_empty()).collect();
+            let price =
+                |number: usize| types.offers(number).iter().map(|offer| offer.price).fold(f64::INFINITY, f64::min);
+            order.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
+            let mut kept = FixedBitSet::with_capacity(types.len());
+            let each = (CHEAPEST_TYPES / open / asked.len().max(1)).max(2);
+            for (&(signature, requests), &pods) in &asked {
+                let suits = suiting.entry(signature).or_insert_with(|| {
+                    let mut set = FixedBitSet::with_capacity(types.len());
+                    for alternative in &signatures.all[signature as usize].alternatives {
+                        set.union_with(&types.suiting(alternative));
+                    }
+                    set
+                });
+                let holds = |number: &&usize| suits.contains(**number) && holds(types, **number, requests);
+                let candidates: Vec<usize> = order.iter().filter(holds).copied().collect();
+                kept.extend(candidates.iter().copied().take(each.min(pods.max(2))));
+                for key in &keys {
+                    let most = (MOST_TYPES / open).max(2);
+                    let mut seen: BTreeSet<Option<&Requirement>> = BTreeSet::new();
+                    for &number in &candidates {
+                        if kept.count_ones(..) >= most {
+                            break;
+                        }
+                        if seen.insert(types[number].requirements.get(key)) {
+                            kept.insert(number);
+                        }
+                    }
+                }
+            }
+            kept
+        })
+        .collect();
+    for (types, kept) in problem.catalogues.iter_mut().zip(kept) {
+        types.edit(|types: &mut Vec<InstanceType>| {
+            for (_, one) in types.iter_mut().enumerate().filter(|(number, _)| !kept.contains(*number)) {
+                one.offerings.iter_mut().for_each(|offering| offering.available = false);
+            }
+        });
+    }
+}
+
+fn holds(types: &Catalogue, number: usize, requests: &Resources) -> bool {
+    let allocatable = types.allocatable(number);
+    requests.iter().all(|(resource, amount)| {
+        let at = types.resources().binary_search(resource);
+        amount <= at.map_or(0, |at| allocatable[at])
+    })
+}

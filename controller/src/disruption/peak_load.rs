@@ -1,0 +1,165 @@
+//! The highest load that each node has carried while it was watched. A node whose load has fallen since its launch may be
+//! consolidated at any time; one that was launched lately and is as full as it ever was must first pay back its launch.
+//!
+//! ```text
+//!   Estate ──► observe: load of each node, beside the highest so far ──► fell? ── yes ──► Member::keeps_until: none
+//!                                                                          └───── no ───► launch + payback
+//! ```
+//!
+//! Consolidation ends because of this: a command takes away at least one node that may be consolidated, and launches only nodes
+//! that may not. Their number falls with every command, and rises only when load falls or a node has paid back.
+//!
+//! Pods that were planned for a node and went elsewhere never were its load, so a node that they missed is not taken for one
+//! that they left. What a node was launched for counts as its load only once a pod has been seen to leave it: a node may be full for
+//! less time than passes between two looks.
+//!
+//! This is memory and no state: a controller that has just started has seen no load fall, and leaves nodes alone until they have
+//! paid back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_scheduling::disrupt::Estate;
+use muster_scheduling::model::{Node, Problem, Resource};
+
+/// Share of a node by which its load must have fallen: less is a pod or two that come and go.
+const FALL: f64 = 0.1;
+
+/// Highest load of each node so far, by the name of the Node.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PeakLoads(BTreeMap<Arc<str>, Peak>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Peak {
+    /// Highest load so far.
+    load: f64,
+    /// Whether a pod has left it.
+    was_left: bool,
+}
+
+// === impl PeakLoads ===
+
+impl PeakLoads {
+    /// Takes note of the load of every managed node, and of those that a pod has `left` since the last time, and says until when
+    /// each of them is to be left alone by consolidation.
+    pub(super) fn observe(&mut self, estate: &mut Estate, left: &BTreeSet<Arc<str>>, payback: SignedDuration) {
+        let before = std::mem::take(&mut self.0);
+        let Estate { problem, members, .. } = estate;
+        for (node, member) in problem.nodes.iter().zip(members) {
+            let Some(member) = member else { continue };
+            let load = load(problem, node);
+            let known = before.get(&node.name).copied().unwrap_or_default();
+            let was_left = known.was_left || left.contains(&node.name);
+            let peak = Peak { load: known.load.max(load), was_left };
+            self.0.insert(Arc::clone(&node.name), peak);
+            let highest = if was_left { peak.load.max(member.launched_for) } else { peak.load };
+            let is_as_full_as_ever = load + FALL > highest;
+            member.keeps_until = member.created.filter(|_| is_as_full_as_ever).and_then(|at| end(at, payback));
+        }
+    }
+}
+
+fn end(launched: Timestamp, payback: SignedDuration) -> Option<Timestamp> {
+    launched.checked_add(payback).ok().filter(|end| *end > launched)
+}
+
+/// Share of the node that its pods and daemons request: that of cpu or memory, whichever is larger.
+fn load(problem: &Problem, node: &Node) -> f64 {
+    let mut used = node.daemon_requests.clone();
+    for bound in node.bound.iter().filter(|bound| bound.counts) {
+        used.add(&problem.specs[bound.spec].requests);
+    }
+    let share = |resource: &Resource| used.get(resource) as f64 / node.allocatable.get(resource).max(1) as f64;
+    share(&Resource::Cpu).max(share(&Resource::Memory))
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_scheduling::disrupt::Member;
+    use muster_scheduling::model::{BoundPod, Labels, PodSpec, Resources};
+
+    use super::*;
+
+    const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// A node with 10 CPUs, launched at 100 s for a share of it, with so many pods of one CPU.
+    fn estate(pods: usize, launched_for: f64) -> Estate {
+        let amounts = |cpu: i64| -> Resources { [(Resource::Cpu, cpu)].into_iter().collect() };
+        let mut problem = Problem::default();
+        let spec = problem.intern(PodSpec::unconstrained("shop", amounts(1000)));
+        let bound = |number| BoundPod {
+            name: format!("shop/{number}").into(),
+            spec,
+            counts: true,
+            planned: false,
+            daemon: false,
+        };
+        problem.nodes.push(Node {
+            name: "a".into(),
+            labels: Labels::default(),
+            taints: Vec::new(),
+            allocatable: amounts(10_000),
+            daemon_requests: Resources::new(),
+            initialized: true,
+            deleting: false,
+            bound: (0..pods).map(bound).collect(),
+            attach_limits: Vec::new(),
+        });
+        let member = Member {
+            pool_name: "general".into(),
+            pool: Some(0),
+            ready: true,
+            created: Some(at(100)),
+            initialized: Some(at(130)),
+            consolidatable: false,
+            last_pod_event: None,
+            drifted: None,
+            expire_after: None,
+            drain_is_bounded: false,
+            interrupted: None,
+            ailment: None,
+            do_not_disrupt: false,
+            nominated_by: None,
+            launched_for,
+            keeps_until: None,
+            occupants: Vec::new(),
+        };
+        Estate { problem, members: vec![Some(member)], ..Estate::default() }
+    }
+
+    /// Until when the node is kept after it has been seen with so many pods each time; before the last time one has left or not.
+    fn kept(seen: &[usize], launched_for: f64, has_left: bool) -> Option<Timestamp> {
+        let mut loads = PeakLoads::default();
+        let mut kept = None;
+        for (number, pods) in seen.iter().enumerate() {
+            let mut estate = estate(*pods, launched_for);
+            let is_last = number + 1 == seen.len();
+            let left: BTreeSet<Arc<str>> = (is_last && has_left).then(|| "a".into()).into_iter().collect();
+            loads.observe(&mut estate, &left, HOUR);
+            kept = estate.members[0].as_ref().unwrap().keeps_until;
+        }
+        kept
+    }
+
+    #[test]
+    fn launch_is_kept_until_it_has_paid_back() {
+        assert_eq!(kept(&[9], 0.9, false), Some(at(3700)));
+        assert_eq!(kept(&[5, 9, 9], 0.9, false), Some(at(3700)));
+    }
+
+    #[test]
+    fn node_that_was_fuller_is_not_kept() {
+        assert_eq!(kept(&[9, 7], 0.9, false), None);
+        assert_eq!(kept(&[3], 0.9, true), None, "it was full between two looks");
+    }
+
+    #[test]
+    fn node_whose_pods_never_came_is_kept() {
+        assert_eq!(kept(&[3, 3], 0.9, false), Some(at(3700)));
+    }
+}

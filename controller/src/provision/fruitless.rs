@@ -1,0 +1,384 @@
+//! Nodes that were launched for a set of pods and did not get one of them: evidence that what is planned is not what comes.
+//!
+//! ```text
+//!   a place is lost: its node is up, and its pod still waits ──► unused: set of the pod, NodeClaim
+//!   a pod of the set is bound where it was planned ────────────► unused ones are forgotten
+//!
+//!   a pod of the set waits, and a node that was launched for the set in the last ten minutes does not take it any more, by
+//!   its taints or labels, or somebody has deleted it within three minutes ──► refusing; until that node takes it again, or two
+//!   hours after the last such node. They count if they are more than those of the last ten minutes that take the set.
+//!
+//!   fruitless NodeClaims of a set   none      1, 2                    3 and more
+//!   launches for the set            all       one, and then wait      none for 10, 20, 40 min, 1 h; then one
+//! ```
+//!
+//! Whatever the reason is (daemons that are larger than planned, a smaller node, a taint, a scheduler with rules of its own), a
+//! set of pods is not bought for again and again. Nodes that refuse count although pods were bound there before: a taint that evicts
+//! them comes after they were bound. A changed NodePool, NodeClass, DaemonSet or LimitRange is a reason to begin
+//! anew. This is memory and no state: a controller that has just started buys three nodes more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_cloud::after;
+
+/// Fruitless NodeClaims of a set from which on launches for it are held.
+const ENOUGH: usize = 3;
+/// First and longest time for which they are.
+const HOLD: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(3600));
+/// Sets that are remembered at most; of more, those of which nothing was heard for longest are forgotten.
+const MOST_SETS: usize = 10_000;
+/// For how long after the launch of a node it is looked at again whether it takes the pods that it was launched for.
+const YOUNG: Duration = Duration::from_secs(600);
+/// The time after its launch within which a node that somebody else deletes counts: whoever looks after nodes by hand needs
+/// longer.
+const SOON: Duration = Duration::from_secs(180);
+/// For how long nodes that have refused their pods are remembered after the last of them: longer than launches are held.
+const REMEMBERED: Duration = Duration::from_secs(7200);
+
+/// Fruitless launches, by the set of pods that they were for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Fruitless {
+    sets: BTreeMap<Arc<str>, Launches>,
+    /// NodeClaims of the last minutes, whatever became of them, and the sets that they were for.
+    young: BTreeMap<String, Young>,
+    /// When a pod of the set was last bound where it was planned, for sets of the last minutes.
+    bound: BTreeMap<Arc<str>, Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Young {
+    sets: BTreeSet<Arc<str>>,
+    since: Timestamp,
+    /// There has been an instance of it.
+    was_launched: bool,
+    /// The controller takes it away, or has done so.
+    is_taken: bool,
+    /// It was deleted soon after its launch, by somebody else.
+    lost: bool,
+}
+
+/// A NodeClaim, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// Decided; there is no instance yet.
+    Coming,
+    /// There is an instance, and maybe a node.
+    Launched,
+    /// The controller takes it away.
+    TakenAway,
+    /// It is being deleted, or is gone.
+    Gone,
+}
+
+/// Names of NodeClaims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Launches {
+    /// Whose nodes came up, and got no pod of the set.
+    unused: BTreeSet<String>,
+    /// Whose nodes do not take pods of the set by their taints or labels, or were deleted as soon as they had come.
+    refusing: BTreeSet<String>,
+    /// Nodes of the last minutes that take pods of the set.
+    taking: usize,
+    /// When the last one of them was found to be fruitless.
+    at: Timestamp,
+    /// The number of times that launches have been held. Nodes of one launch are found out together, and hold them once.
+    holds: u32,
+}
+
+/// What is launched for a set of pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Allowed {
+    /// Whatever is planned.
+    All,
+    /// One node, to see whether it gets a pod of the set.
+    One,
+    /// Nothing, until then.
+    NothingUntil(Timestamp),
+}
+
+// === impl Fruitless ===
+
+impl Fruitless {
+    /// A pod of `set` waits still, although the node of `claim` is up, which was launched for it. If others of the set were bound
+    /// where they were planned since that launch, nodes are what was planned, and the pod has only lost its turn.
+    pub(super) fn note_unused(&mut self, set: &Arc<str>, claim: &str, now: Timestamp) {
+        let launched = self.young.get(claim).map(|young| young.since);
+        if self.bound.get(set).is_some_and(|bound| launched.is_none_or(|launched| launched <= *bound)) {
+            return;
+        }
+        let launches = self.launches(set, now);
+        if launches.unused.insert(claim.to_owned()) {
+            launches.note(now);
+        }
+    }
+
+    /// A pod of `set` waits still, and the node of `claim`, which was launched for the set, does not take it.
+    pub(super) fn note_refusing(&mut self, set: &Arc<str>, claim: &str, now: Timestamp) {
+        let launches = self.launches(set, now);
+        if launches.refusing.insert(claim.to_owned()) {
+            launches.note(now);
+        }
+    }
+
+    fn launches(&mut self, set: &Arc<str>, now: Timestamp) -> &mut Launches {
+        if self.sets.len() >= MOST_SETS && !self.sets.contains_key(set) {
+            let oldest = self.sets.iter().min_by_key(|(set, launches)| (launches.at, *set));
+            let oldest = oldest.map(|(set, _)| Arc::clone(set));
+            oldest.and_then(|set| self.sets.remove(&set));
+        }
+        let none = || Launches { unused: BTreeSet::new(), refusing: BTreeSet::new(), taking: 0, at: now, holds: 0 };
+        self.sets.entry(Arc::clone(set)).or_insert_with(none)
+    }
+
+    /// The node of `claim` takes pods of `set`.
+    pub(super) fn note_taking(&mut self, set: &str, claim: &str) {
+        if let Some(launches) = self.sets.get_mut(set) {
+            launches.refusing.remove(claim);
+            self.drop_if_empty(set);
+        }
+    }
+
+    /// So many nodes of the last minutes take pods of `set`.
+    pub(super) fn note_takers(&mut self, set: &str, count: usize) {
+        if let Some(launches) = self.sets.get_mut(set) {
+            launches.taking = count;
+        }
+    }
+
+    /// A pod of `set` is where it was planned.
+    pub(super) fn note_bound(&mut self, set: &Arc<str>, now: Timestamp) {
+        self.bound.insert(Arc::clone(set), now);
+        if let Some(launches) = self.sets.get_mut(&**set) {
+            launches.unused.clear();
+            self.drop_if_empty(set);
+        }
+    }
+
+    fn drop_if_empty(&mut self, set: &str) {
+        if self.sets.get(set).is_some_and(Launches::is_empty) {
+            self.sets.remove(set);
+        }
+    }
+
+    /// The NodeClaim is being created for pods of these sets.
+    pub(super) fn note_launched(&mut self, claim: &str, sets: BTreeSet<Arc<str>>, now: Timestamp) {
+        self.young
+            .insert(claim.to_owned(), Young { sets, since: now, was_launched: false, is_taken: false, lost: false });
+    }
+
+    /// Forgets what is too long ago to matter.
+    pub(super) fn age(&mut self, now: Timestamp) {
+        self.young.retain(|_, young| now < after(young.since, YOUNG));
+        self.bound.retain(|_, bound| now < after(*bound, YOUNG));
+        self.sets.retain(|_, launches| {
+            if now >= after(launches.at, REMEMBERED) {
+                launches.refusing.clear();
+            }
+            !launches.is_empty()
+        });
+    }
+
+    /// Takes note of what has become of the NodeClaim, if it is one of the last minutes.
+    pub(super) fn observe(&mut self, claim: &str, sight: Sight, now: Timestamp) {
+        let Some(young) = self.young.get_mut(claim) else { return };
+        match sight {
+            Sight::Coming => {}
+            Sight::Launched => young.was_launched = true,
+            Sight::TakenAway => young.is_taken = true,
+            Sight::Gone => young.lost |= young.was_launched && !young.is_taken && now < after(young.since, SOON),
+        }
+    }
+
+    /// Names of the NodeClaims of the last minutes.
+    pub(super) fn young(&self) -> Vec<String> {
+        self.young.keys().cloned().collect()
+    }
+
+    /// Adds what was observed by `other` meanwhile.
+    pub(super) fn add_observed(&mut self, other: &Self) {
+        for (claim, young) in &mut self.young {
+            if let Some(known) = other.young.get(claim) {
+                young.was_launched |= known.was_launched;
+                young.is_taken |= known.is_taken;
+                young.lost |= known.lost;
+            }
+        }
+    }
+
+    /// The NodeClaims of the last minutes, and those known to refuse, each with a set that it was launched for; true for those
+    /// that somebody deleted.
+    pub(super) fn suspects(&self) -> BTreeMap<(Arc<str>, String), bool> {
+        let known = self.sets.iter();
+        let known =
+            known.flat_map(|(set, all)| all.refusing.iter().map(|claim| ((Arc::clone(set), claim.clone()), false)));
+        let young = self.young.iter();
+        let of = |set: &Arc<str>, claim: &String, lost| ((Arc::clone(set), claim.clone()), lost);
+        let young = young.flat_map(|(claim, young)| young.sets.iter().map(move |set| of(set, claim, young.lost)));
+        known.chain(young).collect()
+    }
+
+    /// Something has changed for which any of them may come out otherwise.
+    pub(super) fn forget_all(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What may be launched for `set` now.
+    pub(super) fn allowed(&self, set: &str, now: Timestamp) -> Allowed {
+        let Some(launches) = self.sets.get(set) else { return Allowed::All };
+        match launches.count() {
+            0 => return Allowed::All,
+            count if count < ENOUGH => return Allowed::One,
+            _ => {}
+        }
+        let factor = 1 << launches.holds.saturating_sub(1).min(10);
+        let until = after(launches.at, HOLD.0.saturating_mul(factor).min(HOLD.1));
+        if now < until { Allowed::NothingUntil(until) } else { Allowed::One }
+    }
+
+    /// How many nodes were launched for `set` in vain, and the last of their NodeClaims by name.
+    pub(super) fn of(&self, set: &str) -> Option<(usize, &str)> {
+        let launches = self.sets.get(set)?;
+        Some((launches.count(), launches.unused.last().max(launches.refusing.last())?))
+    }
+
+    /// Sets for which launches are held now.
+    pub(super) fn held(&self, now: Timestamp) -> usize {
+        self.sets.keys().filter(|set| matches!(self.allowed(set, now), Allowed::NothingUntil(_))).count()
+    }
+}
+
+// === impl Launches ===
+
+impl Launches {
+    /// One more is found to be fruitless.
+    fn note(&mut self, now: Timestamp) {
+        let is_news = self.holds == 0 || self.at < now;
+        self.holds += u32::from(is_news && self.count() >= ENOUGH);
+        self.at = now;
+    }
+
+    fn count(&self) -> usize {
+        if self.refusing.len() > self.taking { self.unused.union(&self.refusing).count() } else { self.unused.len() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.unused.is_empty() && self.refusing.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn third_fruitless_launch_holds_the_set_for_longer_and_longer() {
+        let (mut fruitless, set) = (Fruitless::default(), Arc::from("shop/ReplicaSet/web"));
+        assert_eq!(fruitless.allowed(&set, at(0)), Allowed::All);
+        for (claim, expected) in [("a", Allowed::One), ("b", Allowed::One), ("c", Allowed::NothingUntil(at(600)))] {
+            fruitless.note_unused(&set, claim, at(0));
+            fruitless.note_unused(&set, claim, at(0));
+            assert_eq!(fruitless.allowed(&set, at(0)), expected, "{claim}");
+        }
+        assert_eq!((fruitless.held(at(0)), fruitless.held(at(600))), (1, 0));
+        assert_eq!(fruitless.allowed(&set, at(600)), Allowed::One, "it is tried again");
+        fruitless.note_unused(&set, "d", at(700));
+        assert_eq!(fruitless.allowed(&set, at(700)), Allowed::NothingUntil(at(1900)));
+        for claim in 0..20 {
+            fruitless.note_unused(&set, &format!("e{claim}"), at(2000));
+        }
+        assert_eq!(
+            fruitless.allowed(&set, at(2000)),
+            Allowed::NothingUntil(at(4400)),
+            "nodes of one launch hold them once"
+        );
+        fruitless.note_unused(&set, "f", at(5000));
+        fruitless.note_unused(&set, "g", at(9000));
+        assert_eq!(fruitless.allowed(&set, at(9000)), Allowed::NothingUntil(at(12600)), "an hour at most");
+        assert_eq!(fruitless.of(&set), Some((26, "g")));
+        assert_eq!(fruitless.allowed("shop/ReplicaSet/other", at(200)), Allowed::All);
+        fruitless.note_bound(&set, at(9100));
+        assert_eq!(fruitless.allowed(&set, at(9100)), Allowed::All);
+    }
+
+    #[test]
+    fn pod_that_loses_its_turn_among_many_that_are_bound_is_no_evidence() {
+        let (mut fruitless, set) = launched(4);
+        for claim in ["b", "c", "d"] {
+            fruitless.note_unused(&set, claim, at(60));
+        }
+        assert_eq!(
+            fruitless.allowed(&set, at(60)),
+            Allowed::All,
+            "`a` has got its pod since all of them were launched"
+        );
+        fruitless.note_launched("later", BTreeSet::from([Arc::clone(&set)]), at(70));
+        fruitless.note_unused(&set, "later", at(120));
+        assert_eq!(fruitless.allowed(&set, at(120)), Allowed::One);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut fruitless = Fruitless::default();
+        for number in 0..MOST_SETS + 5 {
+            fruitless.note_unused(&Arc::from(format!("set {number}")), "a", at(i64::try_from(number).unwrap()));
+        }
+        assert_eq!(fruitless.sets.len(), MOST_SETS);
+        assert_eq!(fruitless.allowed("set 0", at(0)), Allowed::All, "the oldest are forgotten");
+    }
+
+    fn launched(count: usize) -> (Fruitless, Arc<str>) {
+        let (mut fruitless, set) = (Fruitless::default(), Arc::from("shop/ReplicaSet/web"));
+        for claim in ["a", "b", "c", "d", "e"].into_iter().take(count) {
+            fruitless.note_launched(claim, BTreeSet::from([Arc::clone(&set)]), at(0));
+            fruitless.observe(claim, Sight::Launched, at(10));
+            fruitless.note_bound(&set, at(10));
+        }
+        (fruitless, set)
+    }
+
+    #[test]
+    fn node_that_refuses_its_pods_counts_although_they_were_bound() {
+        let (mut fruitless, set) = launched(3);
+        ["a", "b", "c"].iter().for_each(|claim| fruitless.note_refusing(&set, claim, at(80)));
+        fruitless.note_bound(&set, at(10));
+        assert_eq!(fruitless.allowed(&set, at(80)), Allowed::NothingUntil(at(680)));
+        assert_eq!(fruitless.suspects().len(), 3);
+        fruitless.note_taking(&set, "b");
+        assert_eq!(fruitless.allowed(&set, at(80)), Allowed::One, "one of them takes pods after all");
+        fruitless.age(at(640));
+        assert_eq!(fruitless.suspects().len(), 2, "what refuses is looked at for as long as it is remembered");
+        fruitless.age(at(80 + 7200));
+        assert_eq!(fruitless, Fruitless::default());
+    }
+
+    #[test]
+    fn few_nodes_that_refuse_among_many_that_take_the_set_are_no_reason() {
+        let (mut fruitless, set) = launched(5);
+        ["a", "b", "c"].iter().for_each(|claim| fruitless.note_refusing(&set, claim, at(80)));
+        fruitless.note_takers(&set, 3);
+        assert_eq!(fruitless.allowed(&set, at(80)), Allowed::All);
+        fruitless.note_takers(&set, 2);
+        assert_eq!(fruitless.allowed(&set, at(80)), Allowed::NothingUntil(at(680)));
+    }
+
+    #[test]
+    fn node_is_lost_if_somebody_deletes_it_as_soon_as_it_has_come() {
+        let lost = |sights: &[(Sight, i64)]| {
+            let mut fruitless = Fruitless::default();
+            fruitless.note_launched("a", BTreeSet::from([Arc::from("set")]), at(0));
+            sights.iter().for_each(|(sight, seconds)| fruitless.observe("a", *sight, at(*seconds)));
+            fruitless.suspects().into_values().any(|lost| lost)
+        };
+        assert!(lost(&[(Sight::Launched, 30), (Sight::Gone, 60)]));
+        assert!(!lost(&[(Sight::Launched, 30), (Sight::Gone, 200)]), "its life was no short one");
+        assert!(!lost(&[(Sight::Coming, 30), (Sight::Gone, 60)]), "a cloud without capacity says nothing of the plan");
+        assert!(!lost(&[(Sight::Launched, 30), (Sight::TakenAway, 40), (Sight::Gone, 60)]));
+    }
+}

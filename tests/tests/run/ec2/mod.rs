@@ -1,0 +1,18 @@
+//! `muster run --cloud aws` on a real control plane and the test EC2: the real kube-scheduler binds the pods, what EC2
+//! launches becomes a Node that KWOK keeps alive.
+//!
+//! Needs of the world: moto too. `muster` must have been built with the feature `ec2`: `cargo test --workspace` does that first. Each
+//! test has a control plane and an EC2 of its own.
+
+mod away;
+mod classes;
+mod controller;
+mod crashes;
+mod figures;
+mod ground;
+mod joining;
+mod learned;
+mod life;
+mod machines;
+mod partition;
+mod refused;
