@@ -1,14 +1,16 @@
 //! The moto server: one process for all proxies of a world.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::answer::{Answer, ApiError};
@@ -39,7 +41,16 @@ pub struct Moto {
     log: PathBuf,
     /// `None`: another process holds it. Dropping it ends moto.
     running: Mutex<Option<Running>>,
+    /// Answers that are always the same. moto takes a second to write some of them, one after the other, and every controller
+    /// asks for them when it starts.
+    constant: Mutex<BTreeMap<Asked, Arc<OnceCell<Answer>>>>,
 }
+
+/// Region, address and body of a request.
+type Asked = (String, String, Vec<u8>);
+
+/// Calls of EC2 whose answers do not depend on what was called before.
+const CONSTANT: [&str; 2] = ["DescribeInstanceTypeOfferings", "DescribeInstanceTypes"];
 
 pub(super) fn client() -> Client {
     hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http()
@@ -63,12 +74,12 @@ impl Moto {
             std::future::ready(said.map(|said| port_in(&said)))
         });
         let port = port.await?;
-        Ok(Self { port, log, running: Mutex::new(Some(running)) })
+        Ok(Self { port, log, running: Mutex::new(Some(running)), constant: Mutex::default() })
     }
 
     /// A moto that another process of the world holds: its port and its log.
     pub fn at(port: u16, log: impl Into<PathBuf>) -> Self {
-        Self { port, log: log.into(), running: Mutex::new(None) }
+        Self { port, log: log.into(), running: Mutex::new(None), constant: Mutex::default() }
     }
 
     /// Its port on loopback.
@@ -101,8 +112,22 @@ impl Moto {
         format!("{:08}{next:04}", std::process::id())
     }
 
-    /// Carries `request` to moto as it came, for `account`.
+    /// Answers `request` as moto does, for `account`.
     pub(super) async fn forward(&self, client: &Client, account: &str, request: &Request) -> Result<Answer, ApiError> {
+        if request.service != "ec2" || !CONSTANT.contains(&request.action.as_str()) {
+            return self.carry(client, account, request).await;
+        }
+        let key = (request.region.clone(), request.uri.to_string(), request.body.clone());
+        let kept = Arc::clone(lock(&self.constant).entry(key).or_default());
+        let answer = kept.get_or_try_init(async || match self.carry(client, account, request).await {
+            Ok(answer) if answer.status < 400 => Ok(answer),
+            other => Err(other),
+        });
+        answer.await.cloned().or_else(|refused| refused)
+    }
+
+    /// Carries `request` to moto as it came, for `account`.
+    async fn carry(&self, client: &Client, account: &str, request: &Request) -> Result<Answer, ApiError> {
         let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut outgoing = hyper::Request::builder()
             .method(request.method.clone())
