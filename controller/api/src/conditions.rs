@@ -11,6 +11,9 @@ pub mod nodepool {
     pub const NODE_CLASS_READY: &str = "NodeClassReady";
     /// Nodes launched of late have registered.
     pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
+    /// Consolidation commands save what they promise; while false, only empty nodes are consolidated. Absent as long as they always
+    /// did. Not part of Ready.
+    pub const CONSOLIDATION_DELIVERS: &str = "ConsolidationDelivers";
 }
 
 /// Types of conditions of a NodeClaim.
@@ -93,6 +96,8 @@ pub mod reason {
     pub const NODE_CLASS_TERMINATING: &str = "NodeClassTerminating";
     /// NodePool: something is not in order.
     pub const NODE_POOL_VALIDATION_FAILED: &str = "NodePoolValidationFailed";
+    /// NodePool: what consolidation commands saved was bought again.
+    pub const SAVINGS_NOT_DELIVERED: &str = "SavingsNotDelivered";
     /// NodePool: nodes do not register.
     pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
     /// NodeClaim: the cloud refused.

@@ -84,6 +84,8 @@ pub const INITIALIZATION_TIMEOUT: &str = "InitializationTimeout";
 pub const INSTANCE_ENDED: &str = "InstanceEnded";
 /// A node is given up because of what its agent says is wrong.
 pub const NODE_VERDICT: &str = "NodeVerdict";
+/// Consolidation of a NodePool rests: its commands did not save what they promised.
+pub const CONSOLIDATION_RESTS: &str = "ConsolidationRests";
 /// Launches for the set of a pod are held: those before brought nothing.
 pub const LAUNCHES_HELD: &str = "LaunchesHeld";
 /// Nothing more is launched with a NodeClass: launches failed too often.

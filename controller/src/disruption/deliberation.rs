@@ -11,6 +11,7 @@ use muster_scheduling::disrupt::{Command, Decision, Estate, Moments, Settings, d
 use muster_scheduling::{Place, Violation, validate_disruption};
 
 use super::peak_load::PeakLoads;
+use super::savings::{Delivered, Rest, Savings};
 
 /// How fast everything goes. It is no option of operators: figures of its own are for tests that play a hundred rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,7 @@ pub struct Deliberation {
     tempo: Tempo,
     proposed: Option<Proposal>,
     loads: PeakLoads,
+    savings: Savings,
     /// Nodes that a pod has left since the last pass.
     left: BTreeSet<Arc<str>>,
 }
@@ -67,7 +69,7 @@ impl Deliberation {
     /// Nothing is wanted yet.
     #[must_use]
     pub fn at(tempo: Tempo) -> Self {
-        Self { tempo, proposed: None, loads: PeakLoads::default(), left: BTreeSet::new() }
+        Self { tempo, proposed: None, loads: PeakLoads::default(), savings: Savings::default(), left: BTreeSet::new() }
     }
 
     /// Whether something was wanted in the last pass that is to be confirmed: then it is asked again although nothing has
@@ -82,6 +84,22 @@ impl Deliberation {
         self.left.extend(nodes.iter().cloned());
     }
 
+    /// Takes note of the commands of `decision`, which are begun at `now`: what they promise is compared with what comes of them.
+    pub fn note_begun(&mut self, estate: &Estate, decision: &Decision, now: Timestamp) {
+        self.savings.note_begun(estate, decision, now);
+    }
+
+    /// Savings that judged commands promised and delivered, by NodePool.
+    pub fn delivered(&self) -> impl Iterator<Item = Delivered> {
+        self.savings.delivered()
+    }
+
+    /// The last rest of a NodePool, which may be over.
+    #[must_use]
+    pub fn rest_of(&self, pool: &str) -> Option<Rest> {
+        self.savings.rest_of(pool)
+    }
+
     /// What is to be begun at `now`. The blocked nodes of the decision are those of a pass over
     /// everything, except where an earlier choice is confirmed: then nodes that were not among it are said to stay.
     ///
@@ -90,6 +108,7 @@ impl Deliberation {
         let Tempo { every, validation, .. } = self.tempo;
         let left = std::mem::take(&mut self.left);
         self.loads.observe(estate, &left, settings.payback);
+        self.savings.observe(estate, now);
         let estate = &*estate;
         let moments = next_moments(estate, now, settings);
         if let Some(proposal) = &self.proposed {

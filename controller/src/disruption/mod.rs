@@ -19,6 +19,7 @@
 //! either continues the command or takes it back, and both end where they would have ended undisturbed. A command that
 //! launches nothing is as many commands as it has nodes: none of them waits for another.
 //!
+//! A NodePool whose commands do not save what they promised is left at rest for a while (`savings`).
 //! Nodes that were launched lately are left alone by consolidation unless their load has fallen (`peak_load`): that is why it ends.
 //!
 //! # How it is driven
@@ -47,6 +48,7 @@ mod patience;
 mod peak_load;
 mod rhythm;
 mod rollback;
+mod savings;
 mod stale;
 
 #[cfg(test)]
@@ -60,4 +62,5 @@ pub use look::{Candidate, Look, Replacement, running};
 pub use mark::{Mark, is_marked, mark_of};
 pub use opening::{Launches, Opening, Openings};
 pub use rhythm::Rhythm;
+pub use savings::{Delivered, Rest};
 pub use stale::stale;

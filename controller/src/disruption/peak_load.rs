@@ -127,6 +127,7 @@ mod tests {
             nominated_by: None,
             launched_for,
             keeps_until: None,
+            is_replacement: false,
             occupants: Vec::new(),
         };
         Estate { problem, members: vec![Some(member)], ..Estate::default() }

@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 use muster_api::conditions::{READY, nodepool, reason};
 use muster_api::nodepool::NodePoolStatus;
-use muster_api::validation;
+use muster_api::{events, validation};
 
 use super::outcomes::{Edition, Health};
 use super::{Look, count};
+use crate::disruption::Rest;
 use crate::lifecycle::conditions::{Status, at, set};
+use crate::step::{Event, EventType, Subject, Write};
 
 /// What a pool needs to be ready.
 const DEPENDENTS: [&str; 2] = [nodepool::VALIDATION_SUCCEEDED, nodepool::NODE_CLASS_READY];
@@ -32,6 +34,9 @@ pub(super) fn judge(look: &Look<'_>, now: Timestamp) -> NodePoolStatus {
     write(nodepool::NODE_CLASS_READY, (class.0, &class.1, &class.2));
     let registering = registering(look);
     write(nodepool::NODE_REGISTRATION_HEALTHY, registering);
+    if let Some((is, why, message)) = delivering(look, now) {
+        write(nodepool::CONSOLIDATION_DELIVERS, (is, why, &message));
+    }
     let open: Vec<String> = status
         .conditions
         .iter()
@@ -80,4 +85,33 @@ fn registering(look: &Look<'_>) -> (Status, &'static str, &'static str) {
         Health::Unhealthy => (Status::False, reason::REGISTRATION_FAILED, "Failed to register node"),
         Health::Unknown => (Status::Unknown, reason::AWAITING_RECONCILIATION, "object is awaiting reconciliation"),
     }
+}
+
+/// Status, reason and message of `ConsolidationDelivers`; none for a pool that has never rested.
+fn delivering(look: &Look<'_>, now: Timestamp) -> Option<(Status, &'static str, String)> {
+    let resting = look.rest.filter(|rest| now < rest.until);
+    if let Some(Rest { until, promised, delivered }) = resting {
+        let message = format!(
+            "the last commands promised to save {promised:.4} USD/h and saved {delivered:.4} USD/h: only empty nodes are consolidated until {until}"
+        );
+        return Some((Status::False, reason::SAVINGS_NOT_DELIVERED, message));
+    }
+    let conditions = look.pool.status.iter().flat_map(|status| &status.conditions);
+    let was_judged = conditions.into_iter().any(|one| one.type_ == nodepool::CONSOLIDATION_DELIVERS);
+    was_judged.then(|| (Status::True, nodepool::CONSOLIDATION_DELIVERS, String::new()))
+}
+
+/// The event that a rest begins, once for each.
+pub(super) fn told(look: &Look<'_>, status: &NodePoolStatus) -> Option<Write> {
+    let message_in = |status: &NodePoolStatus| {
+        let mut found = status.conditions.iter().filter(|one| one.type_ == nodepool::CONSOLIDATION_DELIVERS);
+        found.find(|one| one.status == Status::False.name()).map(|one| one.message.clone())
+    };
+    let message = message_in(status)?;
+    if look.pool.status.as_ref().and_then(message_in).as_ref() == Some(&message) {
+        return None;
+    }
+    let uid = look.pool.metadata.uid.clone().unwrap_or_default();
+    let about = Subject { kind: "NodePool".to_owned(), namespace: None, name: look.name(), uid };
+    Some(Write::Event(Event { about, kind: EventType::Warning, reason: events::CONSOLIDATION_RESTS, message }))
 }

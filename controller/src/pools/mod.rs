@@ -4,7 +4,8 @@
 //!   Look: pool, class, claims, Nodes, Outcomes
 //!     │
 //!     ├─► hash: claims of another hash version ──► the pool      annotations, so that no version ever drifts a node
-//!     └─► count, judge: ValidationSucceeded, NodeClassReady ─► Ready; NodeRegistrationHealthy      status
+//!     └─► count, judge: ValidationSucceeded, NodeClassReady ─► Ready; NodeRegistrationHealthy,     status
+//!                       ConsolidationDelivers
 //! ```
 //!
 //! As in [`crate::lifecycle`], a look at what a step has left gives the next one, and in the end none. Counts change with
@@ -24,6 +25,7 @@ use muster_api::NodePool;
 
 pub(crate) use self::count::amounts;
 pub use self::outcomes::{Edition, Health, Outcomes};
+use crate::disruption::Rest;
 use crate::lifecycle::Class;
 use crate::node::Node;
 use crate::provision::Claimed;
@@ -45,6 +47,8 @@ pub struct Look<'a> {
     pub unclaimed: &'a [&'a Node],
     /// How its last launches ended.
     pub outcomes: &'a Outcomes,
+    /// The last rest of its consolidation, which may be over.
+    pub rest: Option<Rest>,
 }
 
 /// What is to be written about the pool.
@@ -55,10 +59,11 @@ pub fn decide(look: &Look<'_>, now: Timestamp) -> Step {
     }
     let mut writes = hash::stamp(look);
     let status = judge::judge(look, now);
+    writes.extend(judge::told(look, &status));
     if look.pool.status.as_ref() != Some(&status) {
         writes.push(Write::PoolStatus { name: look.name(), status: Box::new(status) });
     }
-    Step::act(writes)
+    Step { writes, again: look.rest.map(|rest| rest.until).filter(|until| now < *until) }
 }
 
 // === impl Look ===

@@ -16,6 +16,7 @@ struct Fixture {
     claims: Vec<NodeClaim>,
     nodes: Vec<Node>,
     outcomes: Outcomes,
+    rest: Option<Rest>,
 }
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Condition {
@@ -64,6 +65,7 @@ impl Fixture {
             claims: Vec::new(),
             nodes: Vec::new(),
             outcomes: Outcomes::default(),
+            rest: None,
         }
     }
 
@@ -78,6 +80,7 @@ impl Fixture {
             claims: &claims,
             unclaimed: &unclaimed,
             outcomes: &self.outcomes,
+            rest: self.rest,
         };
         decide(&look, moment(second))
     }
@@ -99,6 +102,7 @@ impl Fixture {
                             self.claims.iter_mut().find(|one| one.metadata.name.as_ref() == Some(name)).unwrap();
                         change.apply(&mut there.metadata);
                     }
+                    Write::Event(_) => {}
                     other => panic!("{other:?}"),
                 }
                 all.push(write);
@@ -225,4 +229,25 @@ fn a_cluster_of_karpenter_is_taken_over_without_a_drift() {
     it.pool.spec.template.metadata.labels.insert("a".to_owned(), "b".to_owned());
     let writes = it.settle(2);
     assert!(matches!(&writes[..], [Write::PoolMeta { .. }]), "{writes:?}");
+}
+
+#[test]
+fn resting_pool_says_so_once_and_when_it_is_over() {
+    let mut fixture = Fixture::new();
+    fixture.settle(0);
+    assert!(!fixture.pool.status.as_ref().unwrap().conditions.iter().any(|one| one.type_ == "ConsolidationDelivers"));
+    fixture.rest = Some(Rest { until: moment(600), promised: 3.2, delivered: 0.4 });
+    let step = fixture.decide(60);
+    assert_eq!(step.again, Some(moment(600)));
+    let [Write::Event(event), Write::PoolStatus { .. }] = &step.writes[..] else { panic!("{step:?}") };
+    insta::assert_snapshot!(
+        event.message,
+        @"the last commands promised to save 3.2000 USD/h and saved 0.4000 USD/h: only empty nodes are consolidated until 1970-01-01T00:10:00Z"
+    );
+    fixture.settle(60);
+    assert_eq!(fixture.decide(61).writes, [], "it is said once");
+    fixture.settle(600);
+    let conditions = &fixture.pool.status.as_ref().unwrap().conditions;
+    let found = conditions.iter().find(|one| one.type_ == "ConsolidationDelivers").unwrap();
+    assert_eq!((&*found.status, &*found.message), ("True", ""));
 }

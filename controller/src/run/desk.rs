@@ -12,7 +12,7 @@ use super::Options;
 use super::gates::Gates;
 use super::metrics::Metrics;
 use super::provider::Provider;
-use crate::disruption::Tempo;
+use crate::disruption::{Rest, Tempo};
 use crate::edge::{Edge, Held};
 use crate::lifecycle::{Listing, whole_seconds};
 use crate::manifest::Manifests;
@@ -60,6 +60,8 @@ pub(super) struct Memory {
     pub(super) plan: Plan,
     /// How the last launches of each NodePool ended.
     pub(super) outcomes: BTreeMap<String, Outcomes>,
+    /// The last rest of each NodePool whose consolidation did not deliver what it promised.
+    pub(super) rests: BTreeMap<String, Rest>,
     /// Nodes that have not registered.
     pub(super) gates: Gates,
     /// Classes that can be launched with since a moment ago.

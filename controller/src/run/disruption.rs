@@ -172,10 +172,11 @@ fn think<P: Provider>(
     for violation in &violations {
         tracing::error!(%violation, "what was decided about nodes is not valid: please report this");
     }
-    desk.metrics.deliberated(&estate, now, begun.elapsed());
+    desk.metrics.deliberated(&estate, deliberation.delivered(), now, begun.elapsed());
     let openings = if pause.disruption {
         Vec::new()
     } else {
+        deliberation.note_begun(&estate, &decision, now);
         let launches = Launches { pause, stops: &stops, caps: desk.settings.provision.caps };
         let plan = desk.memory().plan.clone();
         Openings::new(&decision, &estate, launches).all(&desk.picture.glance(), &plan, now)

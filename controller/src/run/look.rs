@@ -246,7 +246,9 @@ pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     let (step, mut held) = {
         let cluster = desk.picture.glance();
         let Some(pool) = cluster.pool(name) else {
-            desk.memory().outcomes.remove(name);
+            let mut memory = desk.memory();
+            memory.outcomes.remove(name);
+            memory.rests.remove(name);
             return Verdict::Rest(None);
         };
         let reference = &pool.spec.template.spec.node_class_ref;
@@ -273,8 +275,10 @@ pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
             label.is_some_and(|label| label == name) && cluster.claims_of(id).next().is_none()
         };
         let unclaimed: Vec<&Node> = cluster.nodes().filter(is_of_pool).collect();
+        let rest = memory.rests.get(name).copied();
         let outcomes = memory.outcomes.entry(name.to_owned()).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
-        let look = pools::Look { pool, class: class.as_ref(), claims: &claims, unclaimed: &unclaimed, outcomes };
+        let class = class.as_ref();
+        let look = pools::Look { pool, class, claims: &claims, unclaimed: &unclaimed, outcomes, rest };
         let step = pools::decide(&look, now);
         if step.writes.is_empty() {
             return Verdict::Rest(step.again);

@@ -162,8 +162,15 @@ impl Metrics {
     }
 
     /// A decision about what is to go.
-    pub(super) fn deliberated(&self, estate: &Estate, now: Timestamp, took: Duration) {
+    pub(super) fn deliberated(
+        &self,
+        estate: &Estate,
+        delivered: impl Iterator<Item = Delivered>,
+        now: Timestamp,
+        took: Duration,
+    ) {
         self.disruption.deliberated(estate, now, took);
+        self.disruption.delivered(delivered);
     }
 
     /// Commands have been begun by this step.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::annotations::{
-    DO_NOT_DISRUPT, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION, NODEPOOL_HASH, NODEPOOL_HASH_VERSION,
+    DO_NOT_DISRUPT, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, REPLACES,
 };
 use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
 use muster_api::{Lifetime, Span, hash};
@@ -186,6 +186,7 @@ pub(super) fn custody(
             nominated_by: pods.iter().find(|pod| pod.nominated).map(|pod| Arc::clone(&pod.pod.name)),
             launched_for: launched_for(claim, node),
             keeps_until: None,
+            is_replacement: claim.meta.annotations.contains_key(REPLACES),
             occupants: pods.into_iter().map(|pod| pod.occupant).collect(),
         }));
     }
@@ -373,6 +374,7 @@ fn policy(pool: &NodePool, warnings: &mut Vec<String>) -> Policy {
         consolidate_after: consolidate_after.duration().and_then(|after| SignedDuration::try_from(after).ok()),
         consolidation,
         budgets: budgets.iter().map(|budget| node_budget(name, budget, warnings)).collect(),
+        rests_until: None,
     }
 }
 

@@ -108,6 +108,12 @@ pub(super) fn consolidation_block(
         let message = format!("NodePool `{name}` consolidates empty nodes only (`consolidationPolicy: WhenEmpty`)");
         return block(Block::ConsolidationPolicy, member.known_since(), message);
     }
+    if let Some(until) = policy.rests_until.filter(|until| !empty && now < *until) {
+        let message = format!(
+            "consolidation of NodePool `{name}` rests until {until}: its last commands saved less than half of what they promised"
+        );
+        return block(Block::PoolRests, member.known_since(), message);
+    }
     if let Some(until) = member.keeps_until.filter(|until| !empty && now < *until) {
         let message = format!("it was launched lately, and its load has not fallen since: it is kept until {until}");
         return block(Block::LaunchedLately, member.known_since(), message);

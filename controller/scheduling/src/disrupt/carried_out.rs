@@ -94,6 +94,7 @@ pub(crate) fn join(
         nominated_by: None,
         launched_for: 0.0,
         keeps_until: None,
+        is_replacement: true,
         occupants,
     };
     problem.nodes.push(up);

@@ -124,6 +124,8 @@ pub enum Block {
     Budget,
     /// Its pods have changed too lately, or its pool never consolidates.
     ConsolidateAfter,
+    /// Consolidation of its pool rests: the last commands did not save what they promised.
+    PoolRests,
     /// It was launched lately, and its load has not fallen since.
     LaunchedLately,
     /// Its pool consolidates empty nodes only.
@@ -157,6 +159,7 @@ impl Block {
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::Budget => "Budget",
             Self::ConsolidateAfter => "ConsolidateAfter",
+            Self::PoolRests => "PoolRests",
             Self::LaunchedLately => "LaunchedLately",
             Self::ConsolidationPolicy => "ConsolidationPolicy",
             Self::NodePoolMissing => "NodePoolMissing",

@@ -57,6 +57,8 @@ pub struct Member {
     /// Consolidation leaves it alone until then: it was launched lately, and its load has not fallen since. `None`: that is not
     /// known, as on files, or is no reason.
     pub keeps_until: Option<Timestamp>,
+    /// True if a command launched it in place of other nodes, false if it was launched for pending pods.
+    pub is_replacement: bool,
     /// By pod of [`crate::model::Node::bound`].
     pub occupants: Vec<Occupant>,
 }
@@ -153,6 +155,9 @@ pub struct Policy {
     pub consolidation: Consolidation,
     /// How many nodes may be away at once.
     pub budgets: Vec<NodeBudget>,
+    /// End of a rest, in which only empty nodes are consolidated: the last commands saved less than half of what they promised. `None`:
+    /// the pool does not rest, or that is not known, as on files.
+    pub rests_until: Option<Timestamp>,
 }
 
 /// `consolidationPolicy`.

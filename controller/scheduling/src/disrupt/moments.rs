@@ -54,7 +54,8 @@ fn voluntary(member: &Member, policy: Option<&Policy>) -> impl Iterator<Item = T
         Some(Hold::Until(end)) => Some(end),
         Some(Hold::Always) | None => None,
     });
-    quiet.into_iter().chain(member.keeps_until).chain(held)
+    let rest = policy.and_then(|policy| policy.rests_until);
+    quiet.into_iter().chain(member.keeps_until).chain(rest).chain(held)
 }
 
 #[cfg(test)]
@@ -88,6 +89,7 @@ mod tests {
             nominated_by: None,
             launched_for: 0.0,
             keeps_until: None,
+            is_replacement: false,
             occupants: Vec::new(),
         };
         let mut policy = Policy::default();
@@ -130,6 +132,7 @@ mod tests {
         assert_eq!(next(|member, _| member.expire_after = Some(minutes(95))), forceful_in(5), "{late}");
         assert_eq!(next(|_, policy| policy.consolidate_after = Some(minutes(102))), voluntary_in(3));
         assert_eq!(next(|member, _| member.keeps_until = Some(at(7))), voluntary_in(7));
+        assert_eq!(next(|_, policy| policy.rests_until = Some(at(7))), voluntary_in(7));
         let sick = Ailment { condition: "Ready=False".into(), since: at(-1), tolerated: minutes(10) };
         assert_eq!(next(|member, _| member.ailment = Some(sick)), forceful_in(9));
     }

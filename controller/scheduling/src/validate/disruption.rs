@@ -201,6 +201,7 @@ fn not_consolidatable(estate: &Estate, now: Timestamp, member: &Member, cause: C
         () if estate.problem.pools[pool].missing_replicas.is_some() => Some("its pool has a fixed number of nodes"),
         () if !is_quiet => Some("its pods have changed too lately"),
         () if cause == Cause::Empty => moves.then_some("it is not empty"),
+        () if policy.rests_until.is_some_and(|until| now < until) => Some("consolidation of its pool rests"),
         () if member.keeps_until.is_some_and(|until| now < until) => Some("it was launched lately"),
         () if policy.consolidation == Consolidation::WhenEmpty => Some("its pool consolidates empty nodes only"),
         () => None,
@@ -234,7 +235,7 @@ fn node_budgets(estate: &Estate, now: Timestamp, decision: &Decision, findings: 
                 let allowed = match (&budget.window, budget.nodes) {
                     (Window::Unreadable(_), _) => 0,
                     (_, Share::Count(count)) => count,
-                    (_, Share::Percent(percent)) => (total * percent).div_ceil(100),
+                    (_, Share::Percent(percent)) => total.saturating_mul(percent).div_ceil(100),
                 };
                 if concerns && in_force && away > allowed {
                     let detail = format!("{away} nodes of pool {pool} would be away, and {allowed} may be");

@@ -17,7 +17,7 @@ const CATALOGUE: &str = include_str!("../../../tests/scenarios/catalogue.yaml");
 /// Two nodes, the pod of one of which fits on the other.
 const CLUSTER: &str = include_str!("../../../tests/disruption/grace-period-is-for-drift.yaml");
 
-fn estate() -> Estate {
+pub(super) fn estate() -> Estate {
     let types: Catalogue = catalogue::read(CATALOGUE).unwrap().into();
     let free = CLUSTER.replace("karpenter.sh/do-not-disrupt: \"true\"", "a: b");
     let manifests = manifest::read(&[PathBuf::from("-")], &mut free.as_bytes()).unwrap();
@@ -25,7 +25,7 @@ fn estate() -> Estate {
     snapshot.custody.estate(&snapshot.problem)
 }
 
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     "2026-11-21T12:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 

@@ -2,6 +2,7 @@
 
 mod deliberation;
 mod fixture;
+mod savings;
 
 use std::time::Duration;
 

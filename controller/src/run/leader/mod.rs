@@ -188,6 +188,7 @@ impl<P: Provider> Leader<P> {
                 self.deliberation = deliberation;
                 let is_open = self.deliberation.is_open();
                 self.rhythm.answer(again, is_open, moments, now);
+                self.note_rests(now);
                 self.begin(openings);
             }
             Done::Opened => self.is_opening = false,
@@ -217,6 +218,17 @@ impl<P: Provider> Leader<P> {
                 for claim in missing {
                     self.agenda.want(Item::Claim(claim), now);
                 }
+            }
+        }
+    }
+
+    /// Has NodePools say whose consolidation rests, or rests no more.
+    fn note_rests(&mut self, now: Timestamp) {
+        let rests = self.deliberation.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
+        let before = std::mem::replace(&mut self.desk.memory().rests, rests);
+        for (pool, rest) in &self.desk.memory().rests {
+            if before.get(pool) != Some(rest) {
+                self.agenda.want(Item::Pool(pool.clone()), now);
             }
         }
     }

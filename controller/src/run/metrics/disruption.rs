@@ -1,5 +1,6 @@
 //! What is counted of disruption.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,9 +14,12 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::Labels;
-use crate::disruption::{Home, Mark, mark_of};
+use crate::disruption::{Delivered, Home, Mark, mark_of};
 use crate::fleet;
 use crate::step::{MetaChange, Step, Write};
+
+/// A gauge of USD per hour.
+type Amount = Gauge<f64, AtomicU64>;
 
 /// Clones count together.
 #[derive(Clone)]
@@ -25,6 +29,8 @@ pub(super) struct Disruption {
     failures: Family<Labels<3>, Counter>,
     allowed: Family<Labels<2>, Gauge>,
     pods: Family<Labels<2>, Counter>,
+    promised: Family<Labels<1>, Amount>,
+    delivered: Family<Labels<1>, Amount>,
     /// The last command that was begun, and why: its replacements are created right after its marks.
     last: Arc<Mutex<Option<(String, Cause)>>>,
 }
@@ -62,7 +68,18 @@ impl Disruption {
             "Pods on nodes of commands that were begun",
             pods.clone(),
         );
-        Self { evaluations, decisions, failures, allowed, pods, last: Arc::default() }
+        let (promised, delivered) = (Family::default(), Family::default());
+        registry.register(
+            "muster_consolidation_promised_usd_per_hour",
+            "Savings that judged consolidation commands of a NodePool promised, since this replica leads",
+            promised.clone(),
+        );
+        registry.register(
+            "muster_consolidation_delivered_usd_per_hour",
+            "Savings that came of them, less what was launched again for their pods",
+            delivered.clone(),
+        );
+        Self { evaluations, decisions, failures, allowed, pods, promised, delivered, last: Arc::default() }
     }
 
     /// A decision about what is to go, and what budgets left to it.
@@ -72,6 +89,15 @@ impl Disruption {
         for (pool, cause, nodes) in allowed_disruptions(estate, now) {
             let labels = [("nodepool", estate.problem.pools[pool].name.to_string()), ("reason", reason(cause))];
             self.allowed.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// What consolidation has promised and delivered.
+    pub(super) fn delivered(&self, all: impl Iterator<Item = Delivered>) {
+        for Delivered { pool, promised, delivered, rest: _ } in all {
+            let labels = [("nodepool", pool.to_string())];
+            self.promised.get_or_create(&labels).set(promised);
+            self.delivered.get_or_create(&labels).set(delivered);
         }
     }
 

@@ -39,6 +39,7 @@ impl Controller {
         if pause.disruption {
             return Ok(());
         }
+        self.deliberation.note_begun(&estate, &decision, now);
         let stops = self.stops(now);
         let launches = Launches { pause, stops: &stops, caps: self.choices.provision.caps };
         for opening in Openings::new(&decision, &estate, launches).all(&self.cluster, &self.plan, now) {

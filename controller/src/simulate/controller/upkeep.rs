@@ -91,10 +91,12 @@ impl Controller {
             let reference = &pool.spec.template.spec.node_class_ref;
             let class = self.cluster.class(reference).map(claims::class_of);
             let outcomes = self.outcomes.entry(name.to_string()).or_insert_with(|| Outcomes::of(&pool, class.as_ref()));
+            let rest = self.deliberation.rest_of(&name);
             let step = {
                 let claims = self.cluster.claims_of_pool(&name);
                 let all: Vec<Claimed<'_>> = claims.map(|claim| self.cluster.claimed(claim)).collect();
-                let look = pools::Look { pool: &pool, class: class.as_ref(), claims: &all, unclaimed: &[], outcomes };
+                let class = class.as_ref();
+                let look = pools::Look { pool: &pool, class, claims: &all, unclaimed: &[], outcomes, rest };
                 pools::decide(&look, now)
             };
             let mut carriage = Carriage::default();

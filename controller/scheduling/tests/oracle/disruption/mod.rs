@@ -70,7 +70,12 @@ fn policy(random: &mut Random, calm: bool) -> Policy {
     let all = NodeBudget { nodes: Share::Percent(100), causes: Vec::new(), window: Window::Always };
     if calm {
         let consolidate_after = Some(SignedDuration::ZERO);
-        return Policy { consolidate_after, consolidation: Consolidation::default(), budgets: vec![all] };
+        return Policy {
+            consolidate_after,
+            consolidation: Consolidation::default(),
+            budgets: vec![all],
+            rests_until: None,
+        };
     }
     let mut budgets = vec![NodeBudget { nodes: Share::Percent(20 + random.below(80) as u64), ..all.clone() }];
     if random.chance(30) {
@@ -87,6 +92,7 @@ fn policy(random: &mut Random, calm: bool) -> Policy {
         consolidate_after: (!random.chance(10)).then(|| SignedDuration::from_hours(*random.pick(&[0, 1, 3]))),
         consolidation: if random.chance(60) { kinds[1] } else { *random.pick(&kinds) },
         budgets,
+        rests_until: None,
     }
 }
 

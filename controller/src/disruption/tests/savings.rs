@@ -1,0 +1,109 @@
+//! Promised savings against delivered ones.
+
+use jiff::Timestamp;
+use muster_scheduling::disrupt::{Block, Cause, Decision, Estate, Settings, decide};
+use muster_scheduling::model::Pod;
+
+use super::super::savings::{Rest, Savings};
+use super::deliberation::{at, estate};
+
+const MINUTE: i64 = 60;
+
+/// A decision that takes one node away, and the node.
+fn begun(estate: &Estate) -> (Decision, usize) {
+    let decision = decide(estate, at(0), &Settings::default());
+    assert_eq!(decision.commands.len(), 1);
+    assert_eq!(decision.commands[0].cause, Cause::Underutilized);
+    let node = decision.commands[0].candidates[0];
+    (decision, node)
+}
+
+/// The cluster after the command: its pod has come back, on a node that was created at that second.
+fn bought_again(estate: &Estate, node: usize, second: i64) -> Estate {
+    let mut after = estate.clone();
+    after.problem.nodes[node].name = "again".into();
+    after.members[node].as_mut().unwrap().created = Some(at(second));
+    after
+}
+
+/// The rest of the pool after three passes, each judged ten minutes after it began in the cluster of `after`.
+fn rest_after(savings: &mut Savings, from: i64, after: impl Fn(&Estate, usize, i64) -> Estate) -> Option<Rest> {
+    let estate = estate();
+    let (decision, node) = begun(&estate);
+    for pass in 0..3 {
+        let begins = from + pass * 11 * MINUTE;
+        savings.note_begun(&estate, &decision, at(begins));
+        savings.observe(&mut after(&estate, node, begins), at(begins + 10 * MINUTE));
+    }
+    savings.delivered().next().and_then(|one| one.rest)
+}
+
+fn until(rest: Option<Rest>) -> Option<Timestamp> {
+    rest.map(|rest| rest.until)
+}
+
+#[test]
+fn pool_rests_for_longer_each_time_when_savings_are_bought_again() {
+    let mut savings = Savings::default();
+    let again = |estate: &Estate, node: usize, second: i64| bought_again(estate, node, second + 30);
+    let judged = 32 * MINUTE;
+    assert_eq!(until(rest_after(&mut savings, 0, again)), Some(at(judged + 10 * MINUTE)));
+    let one = savings.delivered().next().unwrap();
+    assert!(one.promised > 0.0 && one.delivered.abs() < 1e-9, "all of it was bought again: {one:?}");
+
+    let mut resting = estate();
+    savings.observe(&mut resting, at(judged + 9 * MINUTE));
+    let decision = decide(&resting, at(judged + 9 * MINUTE), &Settings::default());
+    assert_eq!(decision.commands, []);
+    assert!(decision.blocked.iter().any(|one| one.block == Block::PoolRests), "{:?}", decision.blocked);
+    savings.observe(&mut resting, at(judged + 10 * MINUTE));
+    assert_eq!(decide(&resting, at(judged + 10 * MINUTE), &Settings::default()).commands.len(), 1, "and then no more");
+
+    for (hours, minutes) in [(1, 20), (2, 40), (3, 60), (4, 60)] {
+        let from = hours * 60 * MINUTE;
+        assert_eq!(until(rest_after(&mut savings, from, again)), Some(at(from + judged + minutes * MINUTE)));
+    }
+}
+
+#[test]
+fn nodes_that_other_causes_explain_are_not_counted() {
+    let mut savings = Savings::default();
+    assert_eq!(rest_after(&mut savings, 0, |estate, _, _| estate.clone()), None, "no node is new");
+    let replacement = |estate: &Estate, node: usize, second: i64| {
+        let mut after = bought_again(estate, node, second + 30);
+        after.members[node].as_mut().unwrap().is_replacement = true;
+        after
+    };
+    assert_eq!(rest_after(&mut savings, 3600, replacement), None, "what a command launches is in its promise");
+    let grown = |estate: &Estate, node: usize, second: i64| {
+        let mut after = bought_again(estate, node, second + 30);
+        let spec = after.problem.nodes[node].bound.iter().find(|pod| !pod.daemon).unwrap().spec;
+        after.problem.pods.push(Pod { name: "shop/one-more".into(), spec });
+        after
+    };
+    assert_eq!(rest_after(&mut savings, 7200, grown), None, "there are more pods than before");
+    let one = savings.delivered().next().unwrap();
+    assert!((one.promised - one.delivered).abs() < 1e-9, "{one:?}");
+}
+
+#[test]
+fn two_passes_that_fail_are_no_reason_to_rest() {
+    let (estate, mut savings) = (estate(), Savings::default());
+    let (decision, node) = begun(&estate);
+    for begins in [0, 11 * MINUTE] {
+        savings.note_begun(&estate, &decision, at(begins));
+        savings.observe(&mut bought_again(&estate, node, begins + 30), at(begins + 10 * MINUTE));
+    }
+    assert_eq!(savings.delivered().next().unwrap().rest, None);
+}
+
+#[test]
+fn node_of_a_later_pass_is_counted_once() {
+    let (estate, mut savings) = (estate(), Savings::default());
+    let (decision, node) = begun(&estate);
+    savings.note_begun(&estate, &decision, at(0));
+    savings.note_begun(&estate, &decision, at(MINUTE));
+    savings.observe(&mut bought_again(&estate, node, 2 * MINUTE), at(12 * MINUTE));
+    let one = savings.delivered().next().unwrap();
+    assert!((one.promised - 2.0 * one.delivered).abs() < 1e-9, "{one:?}");
+}
