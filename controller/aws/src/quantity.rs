@@ -80,7 +80,10 @@ fn parse_scaled(text: &str, scale: i64) -> Result<i64, QuantityError> {
     let (read, beyond) = digits.split_at(digits.len().min(DIGITS));
     let mantissa: u128 = read.parse().map_err(|_| QuantityError::Malformed)?;
     let length = |digits: &str| i64::try_from(digits.len()).unwrap_or(i64::MAX);
-    let decimal = decimal.saturating_add(scale) - length(fraction.trim_end_matches('0')) + length(beyond);
+    let decimal = decimal
+        .saturating_add(scale)
+        .saturating_sub(length(fraction.trim_end_matches('0')))
+        .saturating_add(length(beyond));
     let has_rest = beyond.bytes().any(|digit| digit != b'0');
     Ok(shift(mantissa, has_rest, binary, decimal))
 }

@@ -174,6 +174,10 @@ impl<'a> Pass<'a> {
 
     /// Carries a trial out as a command, and counts it. What cannot wait is carried out in any case.
     pub(super) fn accept(&mut self, why: (Cause, Method), trial: &Trial, replacements: Vec<NewNode>) {
+        if self.world.settings.first && !why.0.forceful() && self.has_voluntary_command() {
+            // It is for the next pass, and must leave no trace in this one.
+            return;
+        }
         let mut command = self.world.command(why, trial, &replacements);
         if self.careful && !self.rules_hold(trial, &command) {
             if !why.0.forceful() {
@@ -201,6 +205,10 @@ impl<'a> Pass<'a> {
             self.ledger.evict(self.estate(), node);
         }
         self.commands.push(command);
+    }
+
+    fn has_voluntary_command(&self) -> bool {
+        self.commands.iter().any(|command| !command.cause.forceful())
     }
 
     /// Whether the rules between pods would hold once all commands and this one are carried out.
@@ -250,16 +258,6 @@ impl<'a> Pass<'a> {
 
     /// What was decided.
     pub(super) fn end(mut self) -> Decision {
-        if self.world.settings.first {
-            // What is after the first command is for the next pass.
-            let first = self.commands.iter().position(|command| !command.cause.forceful());
-            for command in first.map_or_else(Vec::new, |first| self.commands.split_off(first + 1)) {
-                for node in command.candidates {
-                    self.gone[node] = false;
-                    self.verdicts[node] = None;
-                }
-            }
-        }
         for (node, _) in self.members() {
             if self.verdicts[node].is_none()
                 && self.node_is_free(node)
@@ -284,7 +282,7 @@ impl<'a> Pass<'a> {
         if self.among.is_some() {
             return "it was not among the nodes that an earlier pass chose".to_owned();
         }
-        if self.world.settings.first && self.commands.iter().any(|command| !command.cause.forceful()) {
+        if self.world.settings.first && self.has_voluntary_command() {
             return "another command comes first: it is looked at again in the next pass".to_owned();
         }
         "keeping it is cheaper than what could take its place".to_owned()

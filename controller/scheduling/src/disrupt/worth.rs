@@ -5,6 +5,7 @@ use super::estate::{Consolidation, Estate};
 use super::world::World;
 use crate::bound::fluid;
 use crate::compile::Compiled;
+use crate::logarithm::ln;
 use crate::model::Resource;
 use crate::pack::ground::Ground;
 use crate::pack::groups::{Grouped, Reading};
@@ -27,7 +28,7 @@ pub(super) fn worst_first(world: &mut World<'_>, candidates: &[usize]) -> Vec<us
         .zip(candidates)
         .map(|((room, used), &node)| {
             let price = world.price(node).unwrap_or(0.0).max(1e-9);
-            let step = ((room / price).max(1e-12).ln() / STEP).floor() as i64;
+            let step = (ln((room / price).max(1e-12)) / STEP).floor() as i64;
             (step, if room > 0.0 { used / room } else { 0.0 }, node)
         })
         .collect();

@@ -275,7 +275,7 @@ impl<'a> Table<'a> {
         let shares: Vec<i64> = pods.iter().map(|pod| self.share(seat, *pod)).collect();
         let mut best: Option<(i64, Vec<usize>)> = None;
         let mut consider = |chosen: &[usize]| {
-            let share: i64 = chosen.iter().map(|at| shares[*at]).sum();
+            let share = chosen.iter().fold(0_i64, |sum, at| sum.saturating_add(shares[*at]));
             let gone: Vec<usize> = chosen.iter().map(|at| pods[*at]).collect();
             if best.as_ref().is_none_or(|(least, _)| share < *least) && self.holds(seat, &gone, &[]) {
                 best = Some((share, gone));

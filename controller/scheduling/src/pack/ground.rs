@@ -258,7 +258,7 @@ fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
                     && (row == of_better
                         || *inside.entry((row, of_better)).or_insert_with(|| rows[row].is_subset(rows[of_better])))
                     && one.price.iter().zip(&better.price).all(|(more, less)| less <= more)
-                    && (!limited[one.pool] || limit_use(compiled, shape) >= limit_use(compiled, other))
+                    && (!limited[one.pool] || takes_no_less(compiled, shape, other))
             });
         if !beaten {
             kept.push(shape);
@@ -269,10 +269,12 @@ fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
     kept
 }
 
-/// What a shape takes of its pool's limits; compared as a whole only to see whether one is no worse.
-fn limit_use(compiled: &Compiled<'_>, shape: usize) -> i64 {
-    let one = &compiled.shapes[shape];
-    let pool = &compiled.problem.pools[one.pool];
-    let capacity = &compiled.problem.catalogues[pool.catalogue][one.instance_type].capacity;
-    pool.limits.as_ref().map_or(0, |limits| limits.iter().map(|(resource, _)| capacity.get(resource)).sum())
+/// Returns true if a node of `shape` takes at least as much of each limit of its pool as one of `other`, which is of the same pool.
+fn takes_no_less(compiled: &Compiled<'_>, shape: usize, other: usize) -> bool {
+    let pool = &compiled.problem.pools[compiled.shapes[shape].pool];
+    let capacity =
+        |shape: usize| &compiled.problem.catalogues[pool.catalogue][compiled.shapes[shape].instance_type].capacity;
+    let (one, other) = (capacity(shape), capacity(other));
+    let mut limits = pool.limits.iter().flat_map(|limits| limits.iter());
+    limits.all(|(resource, _)| one.against_limit(resource) >= other.against_limit(resource))
 }
