@@ -89,6 +89,19 @@ proptest! {
 }
 
 #[test]
+fn node_whose_claim_never_heard_of_its_instance_is_taken_away() {
+    let mut world = World::new();
+    world.habits = Habits { joins: Some(0), ready: Some(0), startup: Some(0), ..Habits::default() };
+    let lost = CloudError::Transient { message: "no answer".to_owned() };
+    world.cloud.faults.push(Operation::Launch, Fault::Fail(lost));
+    world.cloud.faults.push(Operation::Launch, Fault::LoseAnswer);
+    world.deeds = vec![(0, Deed::Create("x")), (1, Deed::Delete("x"))];
+    world.run(1000);
+    assert_eq!(world.cloud.everything(world.now).len(), 1, "{}", world.diary());
+    assert!(world.api.claims.is_empty() && world.api.nodes.is_empty(), "{}", world.diary());
+}
+
+#[test]
 fn what_was_refused_is_told_by_its_cause() {
     let full = Refused {
         offering: super::world::offering("a", muster_cloud::CapacityType::Spot),

@@ -458,11 +458,7 @@ impl World {
         // The kubelet registers with the labels of its user data, whatever the claim has heard of the instance.
         let pool = BTreeMap::from([(labels::NODEPOOL.to_owned(), "default".to_owned())]);
         let node = Node {
-            metadata: ObjectMeta {
-                name: instance.host_name.clone(),
-                labels: Some(pool),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: instance.host_name.clone(), labels: Some(pool), ..ObjectMeta::default() },
             spec: Some(NodeSpec {
                 provider_id: Some(instance.provider_id),
                 taints: Some(vec![taints::unregistered(), startup_taint()]),
