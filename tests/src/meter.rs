@@ -106,6 +106,19 @@ pub async fn writes(replica: &Replica) -> Result<BTreeMap<String, u64>> {
     Ok(all)
 }
 
+/// Number of writes to the API server, and of those among them that lost against another writer, since it was started.
+///
+/// # Errors
+/// It does not say.
+pub async fn conflicts(replica: &Replica) -> Result<(u64, u64)> {
+    let (mut all, mut lost) = (0, 0);
+    for (labels, count) in counted(replica, "muster_writes_total").await? {
+        all += count;
+        lost += if labels.contains("fate=\"conflict\"") { count } else { 0 };
+    }
+    Ok((all, lost))
+}
+
 /// The series of a counter: labels as its metrics have them, and how much.
 ///
 /// # Errors

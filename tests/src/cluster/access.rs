@@ -17,6 +17,7 @@ use tokio::process::Command;
 use super::START;
 use super::kubeconfig::{self, Proof};
 use super::pki::Pki;
+use super::slow::{Delays, SlowServer};
 use super::wire::Wire;
 use crate::error::{Error, Result};
 use crate::{programs, random, wait};
@@ -256,6 +257,17 @@ impl Identity {
         let kubeconfig = self.kubeconfig.with_extension("wired.kubeconfig");
         kubeconfig::redirect(&self.kubeconfig, &kubeconfig, &wire.url())?;
         Ok(Self { client: kubeconfig::client(&kubeconfig).await?, kubeconfig })
+    }
+
+    /// A slow way to the API server as this identity, and a kubeconfig for it.
+    ///
+    /// # Errors
+    /// When a port cannot be bound, or the file cannot be written.
+    pub async fn slowed(&self, delays: Delays) -> Result<(SlowServer, PathBuf)> {
+        let server = SlowServer::of(self.client.clone(), delays).await?;
+        let kubeconfig = self.kubeconfig.with_extension("slow.kubeconfig");
+        kubeconfig::redirect(&self.kubeconfig, &kubeconfig, &server.url())?;
+        Ok((server, kubeconfig))
     }
 
     /// Runs kubectl as this identity and gives what it wrote.

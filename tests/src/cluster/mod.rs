@@ -20,11 +20,13 @@ mod options;
 mod pki;
 mod ports;
 mod servers;
+mod slow;
 mod wire;
 
 pub use access::{Cluster, Identity, OwnPlace, Place};
 pub use kwok::{Kwok, fake_node};
 pub use options::{Network, Options};
+pub use slow::{Delays, SlowServer};
 pub use wire::Wire;
 
 use std::net::{IpAddr, Ipv4Addr};

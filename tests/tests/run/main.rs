@@ -14,6 +14,7 @@
 mod crashes;
 mod disruption;
 mod ec2;
+mod ending;
 mod figures;
 mod ground;
 mod kwok;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::ListParams;
-use muster_tests::meter::{Meter, counted, writes};
+use muster_tests::cluster::Delays;
+use muster_tests::meter::{Meter, conflicts, counted, writes};
 use muster_tests::replica::Replica;
 use muster_tests::wait::{self, Selection};
 use serde_json::{Value, json};
@@ -58,23 +59,27 @@ impl Load {
 /// Scales all Deployments down at once, and prints what becomes of their nodes until nothing happens any more.
 async fn scaled_down(loads: &[Load], arguments: &[&str]) {
     let ground = Ground::new("run figures").await;
-    ground.compared().await;
     let replica = ground.replica_as("muster", ground.cluster().kubeconfig(), arguments);
+    scaled_down_on(&ground, &replica, loads).await;
+}
+
+async fn scaled_down_on(ground: &Ground, replica: &Replica, loads: &[Load]) {
+    ground.compared().await;
     let all: Vec<Value> = loads.iter().map(|load| load.object(load.replicas.0)).collect();
     ground.apply(&all).await;
-    running(&ground, loads.iter().map(|load| load.replicas.0).sum()).await;
-    let before = nodes(&ground).await;
-    rested(&ground, REST).await;
-    let (meter, evicted) = (Meter::of(&replica).await.unwrap(), evictions(&replica).await);
-    let claimed = claims_created(&replica).await;
+    running(ground, loads.iter().map(|load| load.replicas.0).sum()).await;
+    let before = nodes(ground).await;
+    rested(ground, REST).await;
+    let (meter, evicted) = (Meter::of(replica).await.unwrap(), evictions(replica).await);
+    let claimed = claims_created(replica).await;
 
     let begun = Instant::now();
     let fewer: Vec<Value> = loads.iter().map(|load| load.object(load.replicas.1)).collect();
     ground.apply(&fewer).await;
     let after: usize = loads.iter().map(|load| load.replicas.1).sum();
-    let last = rested(&ground, REST).await;
-    running(&ground, after).await;
-    let left = nodes(&ground).await;
+    let last = rested(ground, REST).await;
+    running(ground, after).await;
+    let left = nodes(ground).await;
     let taken = meter.read().unwrap();
     println!(
         "{after} pods left: {} nodes, {:.3} USD/h, became {} nodes, {:.3} USD/h; at rest {:.0} s after {QUIET:?} of quiet; {} \
@@ -84,12 +89,13 @@ async fn scaled_down(loads: &[Load], arguments: &[&str]) {
         left.len(),
         hourly_price(&left),
         last.map_or(0.0, |last| (last - begun).as_secs_f64() - QUIET.as_secs_f64()),
-        evictions(&replica).await - evicted,
-        claims_created(&replica).await - claimed,
+        evictions(replica).await - evicted,
+        claims_created(replica).await - claimed,
         taken.cpu,
         taken.peak,
     );
-    println!("  writes: {:?}", writes(&replica).await.unwrap());
+    let (all, lost) = conflicts(replica).await.unwrap();
+    println!("  {lost} of {all} writes met a conflict: {:?}", writes(replica).await.unwrap());
 }
 
 async fn evictions(replica: &Replica) -> u64 {
@@ -165,6 +171,18 @@ async fn thousand_pods_of_two_deployments_become_seven_hundred() {
 async fn two_deployments_that_are_not_told_of_their_nodes_rest_too() {
     let loads = [Load::new("small", (500, 350), "900m", "3100Mi"), Load::new("large", (500, 350), "3500m", "14Gi")];
     scaled_down(&loads, &["--disable-nominations"]).await;
+}
+
+#[tokio::test]
+#[ignore = "scale: a quarter of an hour, and its figures are those of an optimised program"]
+async fn two_deployments_rest_with_a_slow_api_server() {
+    let loads = [Load::new("small", (500, 350), "900m", "3100Mi"), Load::new("large", (500, 350), "3500m", "14Gi")];
+    let ground = Ground::new("run figures").await;
+    let delays = Delays { call: Duration::from_millis(500), watch: Duration::from_secs(5) };
+    let admin = ground.cluster().user("muster", Some("system:masters")).await.unwrap();
+    let (_server, kubeconfig) = admin.slowed(delays).await.unwrap();
+    let replica = ground.replica_as("muster", &kubeconfig, &[]);
+    scaled_down_on(&ground, &replica, &loads).await;
 }
 
 #[tokio::test]

@@ -5,16 +5,18 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Binding, Node, Pod, Taint};
+use k8s_openapi::api::storage::v1::CSINode;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, ResourceExt};
-use muster_tests::wait;
+use muster_tests::wait::{self, Selection};
 use serde_json::{Value, json};
 
-use super::WORLDS;
-use crate::ground::SOON;
+use super::{BAD, MORE_WORLDS, WORLDS};
+use crate::ground::{SOON, of_karpenter};
 
 /// Label of the nodes of a world: the name of its difference.
 pub(super) const WORLD: &str = "example.com/world";
@@ -48,16 +50,41 @@ pub(super) enum Difference {
     Sidecar,
     /// A taint keeps pods away, and pods that wait are deleted when their node is there: new ones have other names.
     Reaper,
+    /// A taint that evicts is there from the beginning.
+    EvictingFromTheStart,
+    /// A taint asks schedulers to prefer other nodes. Nothing keeps the pod away.
+    Discouraged,
+    /// It is cordoned until there is a second.
+    CordonForAWhile,
+    /// The kubelet has less memory to give than its type has.
+    LessMemory,
+    /// The kubelet takes no pods.
+    NoPods,
+    /// A label of the pool that the pod selects is taken off the Node.
+    LabelLost,
+    /// A label that the pod must not have is put on the Node.
+    LabelAdded,
+    /// A static pod has the port of the pod.
+    HostPort,
+    /// The node attaches no volume of the driver.
+    Volumes,
+    /// The NodeClaim is deleted as soon as its Node is registered.
+    ClaimDeletion,
+    /// The pod is another scheduler's, which binds it long after its node is there.
+    SlowScheduler,
 }
 
 use Difference::{
-    Cordon, Deletion, EvictingTaint, LessCpu, Overhead, Reaper, Scheduler, Sidecar, StaticPod, Taint as Tainted,
-    TaintForAWhile,
+    ClaimDeletion, Cordon, CordonForAWhile, Deletion, Discouraged, EvictingFromTheStart, EvictingTaint, HostPort,
+    LabelAdded, LabelLost, LessCpu, LessMemory, NoPods, Overhead, Reaper, Scheduler, Sidecar, SlowScheduler, StaticPod,
+    Taint as Tainted, TaintForAWhile, Volumes,
 };
 
 pub(super) struct Meddler {
     nodes: Api<Node>,
     pods: Api<Pod>,
+    claims: Api<DynamicObject>,
+    csi_nodes: Api<CSINode>,
     /// Nodes and pods that are done with.
     done: BTreeSet<String>,
 }
@@ -84,11 +111,26 @@ impl Difference {
             Overhead => "overhead",
             Sidecar => "sidecar",
             Reaper => "reaper",
+            EvictingFromTheStart => "evictor",
+            Discouraged => "discouraged",
+            CordonForAWhile => "uncordoned",
+            LessMemory => "memory",
+            NoPods => "pods",
+            LabelLost => "unlabelled",
+            LabelAdded => "labelled",
+            HostPort => "port",
+            Volumes => "volumes",
+            ClaimDeletion => "unclaimed",
+            SlowScheduler => "slow",
         }
     }
 
     fn named(name: Option<&String>) -> Option<Self> {
-        WORLDS.into_iter().map(|(world, _)| world).find(|one| name.is_some_and(|name| name == one.name()))
+        WORLDS
+            .into_iter()
+            .chain(MORE_WORLDS)
+            .map(|(world, _)| world)
+            .find(|one| name.is_some_and(|name| name == one.name()))
     }
 }
 
@@ -97,7 +139,8 @@ impl Difference {
 impl Meddler {
     pub(super) fn new(client: &Client) -> Self {
         let (nodes, pods) = (Api::all(client.clone()), Api::namespaced(client.clone(), "default"));
-        Self { nodes, pods, done: BTreeSet::new() }
+        let (claims, csi_nodes) = (of_karpenter(client.clone(), "NodeClaim"), Api::all(client.clone()));
+        Self { nodes, pods, claims, csi_nodes, done: BTreeSet::new() }
     }
 
     /// Looks at every Node and every pod whenever it changes, for ever.
@@ -136,29 +179,47 @@ impl Meddler {
                     all => futures::future::try_join_all(all.iter().map(|node| self.untaint(node))).await.map(drop),
                 }
             }
-            Some(LessCpu) => {
-                let cpu = node.status.as_ref().and_then(|status| status.allocatable.as_ref()?.get("cpu"));
-                if cpu.is_none_or(|cpu| cpu.0 == "1") {
-                    return self.untaint(node).await;
+            Some(CordonForAWhile) => {
+                let here = format!("{WORLD}={}", CordonForAWhile.name());
+                let nodes = self.nodes.list(&ListParams::default().labels(&here)).await?.items;
+                if nodes.len() > 1 {
+                    for node in &nodes {
+                        self.merge(node, json!({"spec": {"unschedulable": null}})).await?;
+                    }
                 }
-                let patch = Patch::Merge(json!({"status": {"allocatable": {"cpu": "1"}}}));
-                self.nodes.patch_status(&name, &PatchParams::default(), &patch).await.map(drop)
+                Ok(())
             }
-            Some(StaticPod) if self.done.insert(name.clone()) => {
-                let owner = json!({
-                    "apiVersion": "v1", "kind": "Node", "name": name, "uid": node.uid(), "controller": true,
-                });
-                let container =
-                    json!({"name": "main", "image": "none", "resources": {"requests": {"cpu": "7", "memory": "64Mi"}}});
-                let pod = json!({
-                    "metadata": {"name": format!("mirror-{name}"), "ownerReferences": [owner]},
-                    "spec": {"nodeName": name, "tolerations": [{"operator": "Exists"}], "containers": [container]},
-                });
-                let pod: Pod = serde_json::from_value(pod).unwrap();
-                self.pods.create(&PostParams::default(), &pod).await?;
+            Some(LessCpu) => self.allocate(node, "cpu", "1").await,
+            Some(LessMemory) => self.allocate(node, "memory", "64Mi").await,
+            Some(NoPods) => self.allocate(node, "pods", "0").await,
+            Some(StaticPod) => {
+                self.add_static_pod(node, &json!({"resources": {"requests": {"cpu": "7", "memory": "64Mi"}}})).await
+            }
+            Some(HostPort) => {
+                let ports = json!([{"containerPort": super::PORT, "hostPort": super::PORT}]);
+                self.add_static_pod(node, &json!({"ports": ports})).await
+            }
+            Some(LabelLost) if is_registered(node) => {
+                if node.labels().contains_key(super::TIER) {
+                    return self.merge(node, json!({"metadata": {"labels": {super::TIER: null}}})).await;
+                }
                 self.untaint(node).await
             }
-            Some(StaticPod) => self.untaint(node).await,
+            Some(Volumes) => {
+                if self.done.insert(name.clone()) {
+                    let driver = json!({"name": super::DRIVER, "nodeID": name, "allocatable": {"count": 0}});
+                    let node = json!({"metadata": {"name": name}, "spec": {"drivers": [driver]}});
+                    let node: CSINode = serde_json::from_value(node).unwrap();
+                    self.csi_nodes.create(&PostParams::default(), &node).await?;
+                }
+                self.untaint(node).await
+            }
+            Some(ClaimDeletion) if is_registered(node) && self.done.insert(name.clone()) => {
+                let claims = self.claims.list(&ListParams::default()).await?;
+                let of_node = |claim: &&DynamicObject| claim.data["status"]["nodeName"] == name;
+                let Some(claim) = claims.iter().find(of_node) else { return Ok(()) };
+                self.claims.delete(&claim.name_any(), &DeleteParams::default()).await.map(drop)
+            }
             Some(Deletion) if is_registered(node) && self.done.insert(name.clone()) => {
                 self.nodes.delete(&name, &DeleteParams::default()).await.map(drop)
             }
@@ -175,15 +236,69 @@ impl Meddler {
                 while self.taint(&self.nodes.get(node).await?, "NoExecute").await.is_err() {}
                 Ok(())
             }
-            Some(Scheduler) if self.done.insert(pod.name_any()) => {
-                let condition = json!({
-                    "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "nobody binds it",
-                });
-                let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
-                self.pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.map(drop)
-            }
+            // Long after the node came up: several rounds have looked at the pod by then.
+            Some(SlowScheduler) if spec.is_some_and(|spec| spec.node_name.is_none()) => self.bind_late(pod).await,
+            Some(Scheduler) if self.done.insert(pod.name_any()) => self.mark(&pod.name_any()).await,
             _ => Ok(()),
         }
+    }
+
+    /// Has the kubelet give so much of a resource, and then lets pods come.
+    async fn allocate(&self, node: &Node, resource: &str, amount: &str) -> kube::Result<()> {
+        let there = node.status.as_ref().and_then(|status| status.allocatable.as_ref()?.get(resource));
+        if there.is_none_or(|there| there.0 == amount) {
+            return self.untaint(node).await;
+        }
+        let patch = Patch::Merge(json!({"status": {"allocatable": {resource: amount}}}));
+        self.nodes.patch_status(&node.name_any(), &PatchParams::default(), &patch).await.map(drop)
+    }
+
+    /// Puts a static pod with such a container on the node, and then lets others come.
+    async fn add_static_pod(&mut self, node: &Node, fields: &Value) -> kube::Result<()> {
+        let name = node.name_any();
+        if self.done.insert(name.clone()) {
+            let owner =
+                json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.uid(), "controller": true});
+            let mut container = json!({"name": "main", "image": "none"});
+            container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            let pod = json!({
+                "metadata": {"name": format!("mirror-{name}"), "ownerReferences": [owner]},
+                "spec": {"nodeName": name, "tolerations": [{"operator": "Exists"}], "containers": [container]},
+            });
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            self.pods.create(&PostParams::default(), &pod).await?;
+        }
+        self.untaint(node).await
+    }
+
+    /// Marks the pod as unschedulable, and binds it once its node has been up for a while.
+    async fn bind_late(&mut self, pod: &Pod) -> kube::Result<()> {
+        let name = pod.name_any();
+        if self.done.insert(name.clone()) {
+            self.mark(&name).await?;
+            let (nodes, pods) = (self.nodes.clone(), self.pods.clone());
+            tokio::spawn(async move {
+                let here = Selection::labelled(&format!("{WORLD}={}", SlowScheduler.name()));
+                let is_up = |nodes: &[Node]| nodes.iter().any(is_registered);
+                let nodes = wait::until_all(nodes, here, super::THREE_NODES, "its node is up", is_up).await.unwrap();
+                tokio::time::sleep(super::LATE).await;
+                let target = json!({"apiVersion": "v1", "kind": "Node", "name": nodes[0].name_any()});
+                let binding = json!({"metadata": {"name": name}, "target": target});
+                let binding: Binding = serde_json::from_value(binding).unwrap();
+                let body = serde_json::to_vec(&binding).unwrap();
+                pods.create_subresource::<Value>("binding", &name, &PostParams::default(), body).await.map(drop)
+            });
+        }
+        Ok(())
+    }
+
+    /// Says of the pod what its scheduler would.
+    async fn mark(&self, pod: &str) -> kube::Result<()> {
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "nobody binds it",
+        });
+        let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+        self.pods.patch_status(pod, &PatchParams::default(), &patch).await.map(drop)
     }
 
     async fn taint(&self, node: &Node, effect: &str) -> kube::Result<()> {
@@ -213,9 +328,12 @@ impl Meddler {
 /// when it is.
 pub(super) fn policies() -> Vec<Value> {
     let worlds = |worlds: &[Difference]| -> Vec<&str> { worlds.iter().map(|world| world.name()).collect() };
-    let taint = format!(
-        r#"[JSONPatch{{op: "add", path: "/spec/taints/-", value: Object.spec.taints{{key: "{FOREIGN}", effect: "NoSchedule"}}}}]"#
-    );
+    let taint = |effect: &str| {
+        format!(
+            r#"[JSONPatch{{op: "add", path: "/spec/taints/-", value: Object.spec.taints{{key: "{FOREIGN}", effect: "{effect}"}}}}]"#
+        )
+    };
+    let label = format!(r#"Object{{metadata: Object.metadata{{labels: {{"{BAD}": "true"}}}}}}"#);
     let cordon = "Object{spec: Object.spec{unschedulable: true}}";
     let policy = |name: &str, worlds: Vec<&str>, mutation: Value| {
         let rules =
@@ -237,10 +355,17 @@ pub(super) fn policies() -> Vec<Value> {
             }),
         ]
     };
-    let by_patch = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": taint}});
-    let by_fields = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": cordon}});
-    let tainted = policy("taint", worlds(&[Tainted, Reaper, LessCpu, StaticPod]), by_patch);
-    tainted.into_iter().chain(policy("cordon", worlds(&[Cordon]), by_fields)).collect()
+    let tainted = |effect: &str| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": taint(effect)}});
+    let set = |fields: &str| json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": fields}});
+    let until_changed = [Tainted, Reaper, LessCpu, LessMemory, NoPods, StaticPod, HostPort, LabelLost, Volumes];
+    let all = [
+        policy("taint", worlds(&until_changed), tainted("NoSchedule")),
+        policy("evict", worlds(&[EvictingFromTheStart]), tainted("NoExecute")),
+        policy("discourage", worlds(&[Discouraged]), tainted("PreferNoSchedule")),
+        policy("cordon", worlds(&[Cordon, CordonForAWhile]), set(cordon)),
+        policy("label", worlds(&[LabelAdded]), set(&label)),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// Waits until admission does what the policies say.

@@ -50,6 +50,32 @@ const WORLDS: [(Difference, End); 11] = [
     (Difference::Reaper, End::Held(FOREIGN)),
 ];
 
+/// The same, for the second half of the test.
+const MORE_WORLDS: [(Difference, End); 11] = [
+    (Difference::EvictingFromTheStart, End::Held(FOREIGN)),
+    (Difference::Discouraged, End::Runs),
+    (Difference::CordonForAWhile, End::Runs),
+    (Difference::LessMemory, End::Held("exceeds node resources, memory")),
+    (Difference::NoPods, End::Held("exceeds node resources, pods")),
+    (Difference::LabelLost, End::Held(TIER)),
+    (Difference::LabelAdded, End::Held(BAD)),
+    (Difference::HostPort, End::Held("port")),
+    (Difference::Volumes, End::Held("volumes")),
+    (Difference::ClaimDeletion, End::Held("is gone")),
+    (Difference::SlowScheduler, End::Runs),
+];
+
+/// Label of the nodes of a pool that its pod selects.
+const TIER: &str = "example.com/tier";
+/// Label of nodes that no pod of these worlds takes.
+const BAD: &str = "example.com/bad";
+/// Host port of a pod.
+const PORT: u16 = 8080;
+/// Driver of a volume.
+const DRIVER: &str = "disk.example.com";
+/// Time after which a slow scheduler binds: longer than a node waits for its pods.
+const LATE: Duration = Duration::from_secs(40);
+
 #[tokio::test]
 async fn daemons_count_as_admission_makes_them() {
     let ground = Ground::new("run suite").await;
@@ -84,7 +110,10 @@ fn pool(world: Difference) -> Value {
         {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["4", "8"]},
     ]);
     let reference = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
-    let labels = json!({WORLD: world.name()});
+    let mut labels = json!({WORLD: world.name()});
+    if world == Difference::LabelLost {
+        labels[TIER] = json!("one");
+    }
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": world.name()},
         "spec": {
@@ -104,8 +133,18 @@ fn deployment(world: Difference) -> Value {
         "nodeSelector": {WORLD: world.name()},
         "containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}],
     });
-    if world == Difference::Scheduler {
-        spec["schedulerName"] = json!(meddler::SCHEDULER);
+    match world {
+        Difference::Scheduler | Difference::SlowScheduler => spec["schedulerName"] = json!(meddler::SCHEDULER),
+        Difference::LabelLost => spec["nodeSelector"][TIER] = json!("one"),
+        Difference::LabelAdded => {
+            let terms = json!([{"matchExpressions": [{"key": BAD, "operator": "DoesNotExist"}]}]);
+            spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+        }
+        Difference::HostPort => spec["containers"][0]["ports"] = json!([{"containerPort": PORT, "hostPort": PORT}]),
+        Difference::Volumes => {
+            spec["volumes"] = json!([{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}])
+        }
+        _ => {}
     }
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": world.name(), "namespace": "default"},
@@ -130,6 +169,25 @@ fn daemons(world: Difference, fields: &Value) -> Value {
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "default"},
         "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
     })
+}
+
+/// A volume that is bound already, and can be attached in any zone.
+fn volume() -> [Value; 2] {
+    let capacity = json!({"storage": "1Gi"});
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "disk"});
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+        "spec": {
+            "capacity": capacity, "accessModes": ["ReadWriteOnce"], "csi": {"driver": DRIVER, "volumeHandle": "disk"},
+            "claimRef": {"namespace": "default", "name": "disk"},
+        },
+    });
+    let mut claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "disk", "namespace": "default"},
+        "spec": spec,
+    });
+    claim["spec"]["resources"] = json!({"requests": capacity});
+    [volume, claim]
 }
 
 /// Daemons of which each takes three CPUs more by its RuntimeClass.
@@ -181,10 +239,20 @@ fn is_of(world: Difference, name: Option<&str>) -> bool {
 
 #[tokio::test]
 async fn third_node_that_is_not_what_was_planned_is_the_last() {
+    let daemons: Vec<Value> = heavy_daemons().into_iter().chain(injected_daemons()).collect();
+    let bought = end(&WORLDS, daemons).await;
+    assert_eq!(bought[Difference::Overhead.name()].len(), 1, "daemons count with their overhead");
+}
+
+#[tokio::test]
+async fn third_node_that_takes_no_pod_is_the_last() {
+    end(&MORE_WORLDS, volume().into()).await;
+}
+
+/// Plays these worlds in one cluster with these objects. Returns the names of all NodeClaims that there were, by NodePool.
+async fn end(worlds: &[(Difference, End)], mut objects: Vec<Value>) -> BTreeMap<String, BTreeSet<String>> {
     let ground = Ground::new("run suite").await;
-    let mut objects: Vec<Value> = WORLDS.iter().map(|(world, _)| pool(*world)).collect();
-    objects.extend(heavy_daemons());
-    objects.extend(injected_daemons());
+    objects.extend(worlds.iter().map(|(world, _)| pool(*world)));
     objects.extend(meddler::policies());
     ground.apply(&objects).await;
     meddler::policies_hold(&ground.client()).await;
@@ -192,11 +260,11 @@ async fn third_node_that_is_not_what_was_planned_is_the_last() {
     let bought = Bought::default();
     let counting = tokio::spawn(count(ground.claims(), Arc::clone(&bought)));
     let _replica = ground.replica("muster");
-    let deployments: Vec<Value> = WORLDS.iter().map(|(world, _)| deployment(*world)).collect();
+    let deployments: Vec<Value> = worlds.iter().map(|(world, _)| deployment(*world)).collect();
     ground.apply(&deployments).await;
 
     let events: Api<Event> = Api::namespaced(ground.client(), "default");
-    for (world, end) in WORLDS {
+    for &(world, end) in worlds {
         match end {
             End::Held(difference) => {
                 let is_it = |event: &Event| {
@@ -224,12 +292,12 @@ async fn third_node_that_is_not_what_was_planned_is_the_last() {
         bought.lock().unwrap().values().map(BTreeSet::len).sum::<usize>() == before
     });
     calm.await.unwrap_or_else(|error| panic!("{error}: {bought:?}"));
-    for (world, end) in WORLDS {
+    for &(world, end) in worlds {
         let count = bought.lock().unwrap().get(world.name()).map_or(0, BTreeSet::len);
         let most = if end == End::Waits { 1 } else { 3 };
         assert!((1..=most).contains(&count), "{world:?}: {count} NodeClaims: {bought:?}");
     }
-    assert_eq!(bought.lock().unwrap()[Difference::Overhead.name()].len(), 1, "daemons count with their overhead");
     meddler.abort();
     counting.abort();
+    bought.lock().unwrap().clone()
 }

@@ -1,0 +1,77 @@
+//! Many nodes that are ended at once, and an API server that is slow meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kube::api::{DeleteParams, ListParams};
+use muster_tests::cluster::Delays;
+use muster_tests::meter::{conflicts, writes};
+use muster_tests::wait::{self, Selection};
+use serde_json::json;
+
+use super::ground::{Ground, SOON};
+
+/// Writes that are not about the nodes that end: of the pool and its class, and questions of the lease.
+const BESIDE: u64 = 30;
+/// Writes for each node that ends, at most.
+const MOST_WRITES: u64 = 15;
+
+/// The difference, without what did not change.
+fn since(before: &BTreeMap<String, u64>, after: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let difference =
+        after.into_iter().map(|(name, count)| (name.clone(), count - before.get(&name).copied().unwrap_or_default()));
+    difference.filter(|(_, count)| *count > 0).collect()
+}
+
+/// Ends so many empty nodes at once, and checks how many writes that takes. Returns the time until nothing is left.
+async fn ended_at_once(nodes: usize, most: Duration) -> Duration {
+    let ground = Ground::new("run suite").await;
+    ground.small_nodes(&json!({}), &json!({"consolidateAfter": "Never"})).await;
+    let replica = ground.replica("muster");
+    ground.deploy_pairs(2 * nodes).await;
+    ground.running(2 * nodes, most).await;
+    ground.scale(0).await;
+    let gone = wait::until_all(ground.pods(), Selection::labelled("app=web"), most, "no pod is left", <[_]>::is_empty);
+    gone.await.unwrap();
+    let before = writes(&replica).await.unwrap();
+    let begun = Instant::now();
+    ground.claims().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    wait::until_all(ground.claims(), Selection::all(), most, "no NodeClaim is left", <[_]>::is_empty).await.unwrap();
+    wait::until_all(ground.nodes(), Selection::all(), most, "no Node is left", <[_]>::is_empty).await.unwrap();
+    let took = begun.elapsed();
+    let made = since(&before, writes(&replica).await.unwrap());
+    let count: u64 = made.values().sum();
+    println!("{nodes} nodes are gone after {took:?}; {:.1} writes for each: {made:?}", count as f64 / nodes as f64);
+    assert!(count <= MOST_WRITES * nodes as u64 + BESIDE, "{made:?}");
+    took
+}
+
+#[tokio::test]
+async fn nodes_that_end_at_once_take_few_writes_each() {
+    ended_at_once(10, SOON).await;
+}
+
+#[tokio::test]
+#[ignore = "scale: minutes, and its figures are those of an optimised program"]
+async fn hundred_nodes_end_at_once() {
+    ended_at_once(100, SOON * 5).await;
+}
+
+#[tokio::test]
+async fn slow_api_server_leads_to_the_same_end_without_conflicts() {
+    let ground = Ground::new("run suite").await;
+    ground.small_nodes(&json!({}), &json!({"consolidateAfter": "1s", "budgets": [{"nodes": "100%"}]})).await;
+    let delays = Delays { call: Duration::from_millis(500), watch: Duration::from_secs(5) };
+    let admin = ground.cluster().user("muster", Some("system:masters")).await.unwrap();
+    let (_server, kubeconfig) = admin.slowed(delays).await.unwrap();
+    let replica = ground.replica_as("muster", &kubeconfig, &[]);
+    ground.deploy_pairs(20).await;
+    ground.running(20, SOON * 2).await;
+    ground.scale(6).await;
+    let few = |nodes: &[k8s_openapi::api::core::v1::Node]| nodes.len() == 3;
+    wait::until_all(ground.nodes(), Selection::all(), SOON * 4, "three nodes are left", few).await.unwrap();
+    ground.running(6, SOON).await;
+    let (all, lost) = conflicts(&replica).await.unwrap();
+    println!("{lost} of {all} writes met a conflict");
+    assert!(lost * 100 <= all, "{lost} of {all} writes met a conflict");
+}
