@@ -1,5 +1,5 @@
-//! The cluster once the planned nodes are up, and the problem that is left then: for pods that a plan left over, and for
-//! those that kube-scheduler puts elsewhere.
+//! Cluster after the planned nodes are up, and the problem that remains: for pods that a plan left unplaced, and for
+//! those that kube-scheduler binds to other nodes.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::labels::HOSTNAME;
 use crate::model::{BoundPod, Labels, Node, Pod, Problem, Resource, Resources, draw};
 use crate::solution::{NewNode, Solution};
 
-/// The nodes that stay, those being deleted left out: by their place in the problem.
+/// Returns the indices of the nodes that are not being deleted.
 pub(crate) fn staying(problem: &Problem) -> Vec<usize> {
     (0..problem.nodes.len()).filter(|&node| !problem.nodes[node].deleting).collect()
 }
 
-/// Nodes that stay and then the planned ones, without the pods of the plan.
+/// Returns the nodes that are not being deleted, then the planned ones, all without the pods of the plan.
 pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node> {
     let there = staying(problem).into_iter().map(|node| problem.nodes[node].clone());
     // Nodes that share their launch differ only in name and pods.
@@ -43,7 +43,7 @@ pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node>
     there.chain(planned).collect()
 }
 
-/// A planned node once it is up, under `name` and without the pods of the plan.
+/// Returns a planned node as it is once it is up, named `name` and without the pods of the plan.
 pub(crate) fn node_when_up(problem: &Problem, node: &NewNode, name: Arc<str>) -> Node {
     let types = &problem.catalogues[problem.pools[node.pool].catalogue];
     let mut labels = labels_of(problem, node);
@@ -61,7 +61,7 @@ pub(crate) fn node_when_up(problem: &Problem, node: &NewNode, name: Arc<str>) ->
     }
 }
 
-/// The labels of a planned node, its name aside.
+/// Returns the labels of a planned node, except its hostname.
 fn labels_of(problem: &Problem, node: &NewNode) -> Labels {
     let pool = &problem.pools[node.pool];
     let kind = &problem.catalogues[pool.catalogue][node.instance_type];
@@ -81,7 +81,7 @@ fn labels_of(problem: &Problem, node: &NewNode) -> Labels {
     labels
 }
 
-/// What the plan counted for daemons: the node's requests less those of its pods.
+/// Returns the daemon requests that the plan assumed: the node's requests less those of its pods.
 fn daemons(problem: &Problem, node: &NewNode) -> Resources {
     let mut requests = node.requests.clone();
     for &pod in &node.pods {
@@ -90,7 +90,9 @@ fn daemons(problem: &Problem, node: &NewNode) -> Resources {
     requests
 }
 
-/// The problem of the pods that are left over; `planned` says that the others are not on their nodes yet.
+/// Returns the problem of the pods `left_over`, with the pods of `places` bound to their nodes, and the new nodes
+/// subtracted from limits, reservations and missing replicas. Set `planned` if the bound pods are not running there
+/// yet.
 pub(crate) fn problem(
     problem: &Problem,
     solution: &Solution,

@@ -1,4 +1,5 @@
-//! What must go when others went: a spread that counted on pods that found no place, company that left.
+//! Removal of units whose domain rules broke when other units were not placed: a spread that counted unplaced pods, or
+//! affinity to pods that were removed.
 
 use fixedbitset::FixedBitSet;
 
@@ -9,17 +10,17 @@ use super::zones::{self, Counts};
 use crate::compile::{Compiled, Demand};
 use crate::solution::Reason;
 
-/// Where a placed unit is, and its group.
+/// Placed unit, with its group and location.
 struct Placed {
     unit: u32,
     group: usize,
     cell: usize,
-    /// Opened node, or none for an existing one.
+    /// Index of the opened node; `None` for an existing node.
     opened: Option<usize>,
     node: usize,
 }
 
-/// Takes units out of `draft` until every rule about domains holds for those that stay. Returns whether any went.
+/// Removes units from `draft` until every domain rule holds for the remaining ones. Returns true if any was removed.
 pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft) -> bool {
     if grouped.rules.domain.is_empty() {
         return false;
@@ -60,7 +61,7 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
             (0..pending[rule].len()).find(broken).map(|value| (rule, value))
         });
         let Some((rule, at)) = fault else { return any };
-        // The last that makes up the fault goes; pods that only follow go as a whole.
+        // Remove the last unit that contributes to the violation. For affinity, only owners are removed.
         let involved = |one: &&Placed| {
             let part = &grouped.groups[one.group].part;
             let owns = part.owns_domain.contains(&(rule as u32));

@@ -1,4 +1,5 @@
-//! Which shapes to fill: those that promise most per dollar, and one for every kind that none of them holds.
+//! Selection of the shapes to fill: those with the most value per dollar, and one for every kind that none of them
+//! holds.
 
 use smallvec::SmallVec;
 
@@ -9,45 +10,46 @@ use super::shelf::Shelf;
 use crate::compile::fits;
 use crate::logarithm::ln;
 
-/// With so few nodes to go, every shape is tried.
+/// Number of remaining nodes up to which every shape is tried.
 const LAST_NODES: f64 = 3.0;
 
-/// A shape that may be opened next.
+/// Shape that may be opened next.
 pub(crate) struct Candidate {
     pub(crate) shape: usize,
-    /// Value per dollar: of its last filling, or what it could be at most.
+    /// Value per dollar of its last filling, or an upper bound on it.
     pub(crate) promise: f64,
-    /// The cheapest shape that holds its content, and that; `None` if it is not filled with what is left now.
+    /// Cheapest shape that holds the content, and the content; `None` if it is not filled from the current stock.
     pub(crate) content: Option<(usize, Content)>,
-    /// When kinds of a class are placed.
+    /// Stage at which kinds of each class are placed.
     pub(crate) stages: Vec<u8>,
     /// Weight of each column while filling.
     pub(crate) weights: Vec<f32>,
 }
 
-/// What may be opened in one cell, and for what.
+/// Candidates for opening nodes in one cell.
 pub(crate) struct View {
     pub(crate) shelf: Shelf,
     pub(crate) candidates: Vec<Candidate>,
-    /// For each critical rule its owners' lots, the dearest first.
+    /// For each critical rule the lots of its owners, most valuable first.
     pub(crate) critical: Vec<Vec<(u32, u16)>>,
-    /// Every shape is among the candidates.
+    /// True if every shape is a candidate.
     pub(crate) exhaustive: bool,
-    /// Of an earlier round.
+    /// True if built in an earlier round.
     pub(crate) stale: bool,
 }
 
-/// Under split prices the shapes that carry this share of the fractional optimum are candidates.
+/// Share of the fractional optimum that the candidates cover under split prices.
 const CARRYING: f64 = 0.99;
 
-/// What its share of all that is left, summed over columns, counts beside the value of an owner of a critical rule:
-/// while a column is free, large requests for it must still not pile up for the last nodes.
+/// Weight of an owner's share of the remaining demand, summed over columns, relative to its value when owners of a
+/// critical rule are ordered. Even if a column is free, large requests for it must not be left for the last nodes.
 const BULK: f64 = 0.5;
 
-/// A group is at home on a shape if it pays at least this share of what the dearest would.
+/// Minimum share of a shape's highest worth that a group must pay to be placed there in the first stage.
 const AT_HOME: f64 = 0.98;
 
-/// What a shape promises per dollar; shapes near the mean price of a node first where all promise the same.
+/// Returns the expected value per dollar of a shape. Among equal values, shapes near the mean price of a node rank
+/// first.
 fn merit(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
     let position = yard.ground.position[shape] as usize;
     let price = yard.ground.compiled.shapes[shape].price[cell];
@@ -59,7 +61,7 @@ fn merit(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
     }
 }
 
-/// All cells; where all is free, one is as good as another but for prices.
+/// Returns all cells, ordered by the best merit of their shapes, highest first. Used if no units are pinned to cells.
 pub(crate) fn cells_by_promise(yard: &Yard<'_>, round: &Round) -> Vec<usize> {
     let promise = |cell: usize| {
         let merits = yard.ground.by_price[cell].iter().map(|&shape| {
@@ -78,7 +80,7 @@ pub(crate) fn cells_by_promise(yard: &Yard<'_>, round: &Round) -> Vec<usize> {
     cells.into_iter().map(|(_, cell)| cell).collect()
 }
 
-/// What to look at in a cell.
+/// Returns the candidates in a cell.
 pub(crate) fn view(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool) -> View {
     let width = yard.ground.compiled.columns.width();
     let exhaustive = exhaustive || round.nodes <= LAST_NODES;
@@ -89,7 +91,7 @@ pub(crate) fn view(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool
     View { shelf, candidates, critical, exhaustive, stale: false }
 }
 
-/// A view of an earlier round brought up to date; its candidates' promises stand, since split prices do not change.
+/// Updates a view of an earlier round. The promises of its candidates stay valid because split prices do not change.
 pub(crate) fn refreshed(yard: &Yard<'_>, round: &Round, cell: usize, mut view: View) -> View {
     if !view.stale {
         return view;
@@ -103,7 +105,7 @@ pub(crate) fn refreshed(yard: &Yard<'_>, round: &Round, cell: usize, mut view: V
     view
 }
 
-/// For each critical rule its owners' lots in `cell`, the dearest first.
+/// Returns for each critical rule the lots of its owners in `cell`, most valuable first.
 fn critical(yard: &Yard<'_>, round: &Round, cell: usize) -> Vec<Vec<(u32, u16)>> {
     if round.critical.is_empty() {
         return Vec::new();
@@ -142,14 +144,14 @@ fn candidate(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> Candi
     let position = ground.position[shape] as usize;
     let price = ground.compiled.shapes[shape].price[cell];
     let (promise, weights) = match &round.asks {
-        // Split prices lean towards what runs out first, which changes as a node fills up.
+        // Split prices favour the resource that runs out first, which changes as a node is filled.
         Some(_) => (1.0_f64, vec![1.0; ground.compiled.columns.width()]),
         None => {
             let weights = round.weights.iter().map(|weight| weight.max(yard.settings.floor));
             (round.worth[position] / price, weights.collect())
         }
     };
-    // At most everything that is left.
+    // Capped by the value of everything left.
     let promise = promise.min((round.total + round.node) / price);
     let promise = yard.settings.regard(promise, price, ground.cheapest(cell));
     let width = ground.compiled.columns.width();
@@ -185,7 +187,7 @@ fn chosen(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool) -> Vec<
     if exhaustive {
         return ranked.into_iter().map(|(_, shape)| shape).collect();
     }
-    // Every kind must find its shape among the candidates: an uncovered one adds the best that holds it.
+    // Every kind needs a candidate that holds it: for an uncovered kind, add the best such shape.
     let mut chosen: Vec<usize> = match &round.asks {
         None => ranked.iter().take(yard.settings.candidates).map(|&(_, shape)| shape).collect(),
         Some(_) => {

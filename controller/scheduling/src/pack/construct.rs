@@ -1,11 +1,12 @@
-//! Opening nodes until nothing is left that fits one.
+//! Opens nodes until no remaining unit fits one.
 //!
-//! Each round prices what is left, fills a few shapes that promise most per dollar, and keeps the node whose content is
-//! worth most per dollar; the same pattern is repeated while its lots last. A node's score is one minus its waste against
-//! a valid price system, so the price of the plan is the bound divided by the mean score.
+//! Each round prices the remaining units, fills a few shapes with the most expected value per dollar, and keeps the
+//! node whose content has the most value per dollar. The same content is repeated while its lots last. A node's score
+//! is one minus its waste against a valid price system, so the price of the plan is the bound divided by the mean
+//! score.
 //!
-//! A score is remembered as a promise for the nodes after it, which find less to choose from: only the best promise is
-//! filled again, until it stays the best.
+//! A score is kept as a promise for later nodes, which have fewer units to choose from: only the candidate with the
+//! best promise is filled again, until it remains the best.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -21,7 +22,7 @@ use super::shelf::{Classes, Shelf};
 use super::stock::Stock;
 use crate::compile::fits;
 
-/// A node that was opened.
+/// Node opened by the plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Opened {
     /// Index in `compiled.shapes`.
@@ -29,39 +30,39 @@ pub(crate) struct Opened {
     pub(crate) cell: usize,
     pub(crate) price: f64,
     pub(crate) units: Vec<u32>,
-    /// Bought from this reserved offering.
+    /// Reserved offering that it uses, if any.
     pub(crate) reserved: Option<usize>,
 }
 
-/// One way to run a construction.
+/// Parameters of one construction pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    /// Shapes filled per round.
+    /// Number of shapes filled per round.
     pub(crate) candidates: usize,
-    /// Least weight of a column while filling.
+    /// Minimum weight of a column while filling.
     pub(crate) floor: f32,
-    /// What a node's promise loses with each doubling of its price over the cheapest.
+    /// Fraction by which a node's promise falls with each doubling of its price over the cheapest.
     pub(crate) lean: f64,
 }
 
 impl Settings {
-    /// A promise per dollar, as these settings see it at a price.
+    /// Returns the promise per dollar, reduced by `lean` for the price.
     pub(crate) fn regard(&self, promise: f64, price: f64, cheapest: f64) -> f64 {
         let doublings = ((price / cheapest) as u64).checked_ilog2().unwrap_or(0);
         promise * (1.0 - self.lean * f64::from(doublings))
     }
 }
 
-/// Fall of the value of what is left after which it is priced anew.
+/// Fraction of the last total value below which the remaining units are priced again.
 const REFRESH: f64 = 0.9;
 
-/// If a node wastes more than this while much is left, pods may be priced wrongly.
+/// Waste of a node above which, while many units remain, pods may be priced wrongly.
 const MISLED: f64 = 0.2;
 
-/// That much, as a share of all.
+/// Minimum share of the total value that must remain for [`MISLED`] to apply.
 const WORTH_A_LOOK: f64 = 0.25;
 
-/// What a candidate promises; the highest promise, the first of equals, is the greatest.
+/// Promise of a candidate. Ordered by value; of equals, the one with the lowest index is the greatest.
 #[derive(Debug, Clone, Copy)]
 struct Promise {
     value: f64,
@@ -69,7 +70,7 @@ struct Promise {
 }
 
 impl Promise {
-    /// `None` if nothing is promised.
+    /// Returns `None` if `value` is negative infinity.
     fn of(value: f64, at: usize) -> Option<Self> {
         (value > f64::NEG_INFINITY).then_some(Self { value, at })
     }
@@ -100,26 +101,26 @@ fn best_promise(candidates: &[Candidate]) -> Option<usize> {
     promises.max().map(|promise| promise.at)
 }
 
-/// One construction under way.
+/// State of one construction pass.
 pub(crate) struct Yard<'a> {
     pub(crate) ground: &'a Ground<'a>,
     pub(crate) grouped: &'a Grouped,
     pub(crate) stock: &'a mut Stock,
     pub(crate) headroom: &'a mut Headroom,
     pub(crate) settings: Settings,
-    /// Weight of the pools that each kind must be opened for.
+    /// Minimum pool weight of the nodes that may be opened for each kind.
     pub(crate) tiers: Vec<i32>,
     pub(crate) classes: Classes,
-    /// Limits are out of reach.
+    /// True if no limit can be reached.
     pub(crate) unlimited: bool,
     filler: Filler<'a>,
     opened: Vec<Opened>,
-    /// Where what is looked at is noted, if anybody asks for it.
+    /// Record of the contents considered, if requested.
     seen: Option<&'a mut Patterns>,
 }
 
-/// Opens nodes for all of `stock` that fits one. `None` if a node showed, while the regime was unknown, that fluid prices
-/// mislead.
+/// Opens nodes for all of `stock` that fits one. Returns `None` if a node showed, while the regime was unknown, that
+/// fluid prices mislead.
 pub(crate) fn construct(
     ground: &Ground<'_>,
     grouped: &Grouped,
@@ -148,7 +149,7 @@ pub(crate) fn construct(
 }
 
 impl Yard<'_> {
-    /// Whether all is done; not if a node shows that fluid prices mislead.
+    /// Opens all nodes. Returns false if a node shows that fluid prices mislead.
     fn build(&mut self, mut regime: Regime) -> bool {
         let mut round: Option<Round> = None;
         let mut left_value = 0.0;
@@ -195,9 +196,9 @@ impl Yard<'_> {
                     }
                     left_value -= self.commit((shape, cell, &content), current);
                 }
-                // What is pinned to this cell fits nowhere in it; other cells may still have work.
+                // The units pinned to this cell do not fit there; other cells may still have units.
                 (None, Some(cell)) => current.pinned[cell] = 0.0,
-                // The limits of a heavy pool may be used up since pods were told to go there.
+                // The limits of a heavier pool may have been used up since its pods were assigned to it.
                 (None, None) if self.tiers_fell() => round = None,
                 (None, None) => break,
             }
@@ -205,7 +206,7 @@ impl Yard<'_> {
         true
     }
 
-    /// The best node in a cell: score, cell, shape, content.
+    /// Returns the best node in a cell: score, cell, shape, content.
     fn node_at(&mut self, round: &mut Round, cell: usize) -> Option<(f64, usize, usize, Content)> {
         let mut view = match round.views[cell].take() {
             Some(view) => candidates::refreshed(self, round, cell, view),
@@ -213,7 +214,7 @@ impl Yard<'_> {
         };
         let mut found = self.best_of(round, &mut view, cell);
         if found.is_none() && !view.exhaustive {
-            // Nothing fits any candidate: look once more, with every shape.
+            // No candidate holds anything: retry with every shape.
             view = candidates::view(self, round, cell, true);
             found = self.best_of(round, &mut view, cell);
         }
@@ -223,7 +224,7 @@ impl Yard<'_> {
 
     fn best_of(&mut self, round: &Round, view: &mut View, cell: usize) -> Option<(f64, usize, usize, Content)> {
         let mut best = best_promise(&view.candidates);
-        // Promises fall with every look, and most often to nothing: those that are left are kept in order.
+        // Promises fall with every filling, usually to nothing; the remaining candidates are kept in order.
         let mut others: Option<BinaryHeap<Promise>> = None;
         loop {
             let at = best?;
@@ -278,7 +279,7 @@ impl Yard<'_> {
         candidate.content = Some((shape, content));
     }
 
-    /// The cheapest shape of the same weight that still holds the content.
+    /// Returns the cheapest shape of the same pool weight that holds the content.
     fn downsize(&self, at: (usize, usize), content: &Content) -> usize {
         let (shape, cell) = at;
         let (ground, stock) = (self.ground, &*self.stock);
@@ -304,12 +305,12 @@ impl Yard<'_> {
         found.unwrap_or(shape)
     }
 
-    /// Opens the node as often as its lots last; returns the value placed.
+    /// Opens copies of the node while its lots and limits last. Returns the value placed.
     fn commit(&mut self, node: (usize, usize, &Content), round: &mut Round) -> f64 {
         let (shape, cell, content) = node;
         let compiled = self.ground.compiled;
         let stock = &mut *self.stock;
-        // A cell is chosen for all that waits there, and some of that may be elsewhere for less.
+        // The cell was chosen for all units waiting there; this content may cost less in another cell.
         let cell = self.ground.cheapest_cell(self.grouped, stock, (shape, cell), content);
         let lasts =
             content.iter().map(|&(lot, count)| stock.lots[lot as usize].left() / count as usize).min().unwrap_or(0);
@@ -337,12 +338,12 @@ impl Yard<'_> {
         value.max(1e-12)
     }
 
-    /// Whether some kind must now be opened for in lighter pools than when that was last asked.
+    /// Returns true if the tier of some kind has changed since it was last computed.
     fn tiers_fell(&self) -> bool {
         !self.unlimited && self.ground.tiers(self.grouped, self.stock, self.headroom) != self.tiers
     }
 
-    /// Whether nodes of `shape` may be opened for a kind.
+    /// Returns true if nodes of `shape` may be opened for `kind`.
     pub(crate) fn opens(&self, shape: usize, kind: u32) -> bool {
         self.tiers[kind as usize] != i32::MIN && self.tiers[kind as usize] <= self.ground.weight_of(shape)
     }

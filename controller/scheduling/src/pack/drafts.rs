@@ -1,4 +1,4 @@
-//! The drafts of one reading: the same stock, packed in several ways, of which the best is kept.
+//! Drafts for one reading: the same stock is packed in several ways, and the best draft is kept.
 
 use rustc_hash::FxHashSet;
 
@@ -15,43 +15,43 @@ use crate::bound::fluid;
 use crate::compile::Compiled;
 use crate::solution::Reason;
 
-/// Ways to fill: few shapes and little regard for scarce columns; many and much; all shapes, the smaller ones first where
-/// they promise nearly the same.
+/// Settings of the construction passes: few shapes and low minimum column weights; more shapes and higher weights; all
+/// shapes, preferring smaller ones if their promises are nearly equal.
 const PORTFOLIO: [Settings; 3] = [
     Settings { candidates: 2, floor: 0.15, lean: 0.0 },
     Settings { candidates: 6, floor: 0.5, lean: 0.0 },
     Settings { candidates: usize::MAX, floor: 0.5, lean: 0.001 },
 ];
 
-/// Plans of more nodes than this are not drafted with smaller ones: of so many, none holds more than a few percent of the
-/// pods, and kube-scheduler fills small nodes less well.
+/// Maximum number of nodes of a plan that is also drafted with smaller nodes. In larger plans no node holds more than a
+/// few percent of the pods, and kube-scheduler fills small nodes less well.
 const FEW_NODES: usize = 20;
 
-/// Plans of more nodes than this for every group of shapes gain nothing from a second pass: the last, wasteful nodes of
-/// each group weigh too little.
+/// Maximum number of nodes per group of shapes for a second pass. In larger plans the last, wasteful nodes of each
+/// group weigh too little.
 const SECOND_PASS_NODES: usize = 150;
 
-/// Shapes at most for which whole contents are looked for: every one of them takes its own search.
+/// Maximum number of shapes for which patterns are generated: each requires its own search.
 const PATTERN_SHAPES: usize = 128;
 
-/// Units at least: fewer are searched through otherwise.
+/// Minimum number of units for patterns; smaller plans are covered by other searches.
 const PATTERN_UNITS: usize = 24;
 
-/// Drafts within this factor of the fluid prices leave patterns nothing to gain.
+/// Maximum price of a draft, as a factor of the fluid bound, at which patterns are not tried.
 const GOOD_ENOUGH: f64 = 1.002;
 
-/// The cheapest draft under one reading, without some units.
+/// Returns the best draft for one reading, without the units `without`.
 pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>, taste: Taste) -> Draft {
     drafting(compiled, grouped, without, taste, |drafting| drafting.best())
 }
 
-/// Drafts of a small plan beside the one that [`draft`] chooses: what is cheapest before a plan is taken apart need not be
-/// so afterwards.
+/// Returns drafts of a small plan besides the one that [`draft`] chooses: the cheapest draft before local search need
+/// not be the cheapest after it.
 pub(super) fn others(compiled: &Compiled<'_>, grouped: &Grouped, taste: Taste) -> Vec<Draft> {
     drafting(compiled, grouped, &FxHashSet::default(), taste, |drafting| drafting.others())
 }
 
-/// Decides domains, fills existing nodes, and has `make` do the rest.
+/// Assigns domains, fills existing nodes, and calls `make` for the rest.
 fn drafting<D>(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
@@ -81,23 +81,23 @@ fn drafting<D>(
     })
 }
 
-/// What the drafts have in common.
+/// Input shared by all drafts.
 struct Drafting<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
     ground: &'a Ground<'a>,
-    /// What new nodes are for.
+    /// Units for new nodes.
     stock: &'a Stock,
     reservations: &'a Reservations,
-    /// Units on standing nodes.
+    /// Units placed on existing nodes.
     existing: Vec<(usize, Vec<u32>)>,
-    /// Units that no node is looked for.
+    /// Units excluded from placement.
     waiting: Vec<(u32, Option<Reason>)>,
-    /// Domains might have been decided otherwise.
+    /// True if another [`Taste`] might have assigned other domains.
     tasted: bool,
 }
 
-/// A draft under way: reserved capacity is used up.
+/// Draft in progress, after reserved capacity is filled.
 #[derive(Clone)]
 struct Begun {
     reservations: Reservations,
@@ -116,7 +116,7 @@ impl<'a> Drafting<'a> {
         }
     }
 
-    /// The best draft of those that fill one node after the other.
+    /// Returns the best draft that fills nodes one after the other.
     fn constructed(&self, begun: &Begun) -> Draft {
         let optimal = exact::applies(self.ground, &begun.rest, &begun.headroom);
         let mut best: Option<Draft> = None;
@@ -147,7 +147,7 @@ impl<'a> Drafting<'a> {
         best.unwrap_or_default()
     }
 
-    /// A draft of whole contents, where few shapes are for sale and the best draft so far is not known to be good.
+    /// Returns a draft made of patterns, if few shapes are on offer and the best draft so far is not known to be good.
     fn by_patterns(&self, begun: &Begun, known: &Draft) -> Option<Draft> {
         let few = self.ground.basic.len() <= PATTERN_SHAPES && begun.rest.left >= PATTERN_UNITS;
         let limited = !known.left.is_empty() && begun.headroom.binds();
@@ -171,7 +171,7 @@ impl<'a> Drafting<'a> {
         tails.reduce(|best, other| if other.saves(&best, 0.0) { other } else { best })
     }
 
-    /// One draft for each way to fill and each price system.
+    /// Returns one draft for each of the settings, and one for split prices.
     fn others(&self) -> Vec<Draft> {
         let begun = self.begin();
         if exact::applies(self.ground, &begun.rest, &begun.headroom) {
@@ -189,7 +189,7 @@ impl<'a> Drafting<'a> {
         drafts
     }
 
-    /// Where fluid prices mislead, what was looked at once is chosen from again.
+    /// Returns the best draft with split prices, choosing again among the contents that were considered.
     fn best_by_splits(&self, begun: &Begun, settings: Settings, regime: &Regime) -> Draft {
         let unlimited = begun.headroom.allows_any(self.compiled, self.ground.basic, begun.rest.left);
         let choice = unlimited.then(|| Choice::new(self.ground, self.grouped, &begun.rest)).flatten();
@@ -221,7 +221,7 @@ impl<'a> Drafting<'a> {
         begun
     }
 
-    /// Opens nodes for the rest; not if fluid prices turn out to mislead.
+    /// Opens nodes for the rest. Returns false if fluid prices mislead.
     fn construct(&self, begun: &mut Begun, settings: Settings, regime: &Regime, seen: Option<&mut Patterns>) -> bool {
         let (rest, headroom) = (&mut begun.rest, &mut begun.headroom);
         let bought = construct::construct(self.ground, self.grouped, rest, headroom, settings, regime.clone(), seen);

@@ -1,17 +1,17 @@
-//! A dozen pods or fewer: the optimum, by dynamic programming over subsets.
+//! Optimal packing of at most twelve pods, by dynamic programming over subsets.
 //!
-//! `price(S)` is the cheapest shape that holds subset S; `best(S) = min over T ⊆ S with S's first pod of price(T) +
-//! best(S∖T)`, 3ⁿ steps. Batches of this size are what a cluster sees most of the day.
+//! `price(S)` is the price of the cheapest shape that holds subset S; `best(S) = min over T ⊆ S with S's first pod of
+//! price(T) + best(S∖T)`, 3ⁿ steps. Most batches in a running cluster are of this size.
 
 use super::construct::Opened;
 use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
 use super::stock::Stock;
 
-/// 3¹² steps take about a millisecond.
+/// Maximum number of units: 3¹² steps take about a millisecond.
 const MOST_UNITS: usize = 12;
 
-/// Whether the rest is small enough, and its pools are of one weight and unlimited.
+/// Returns true if the remaining units are few enough, their pools have the same weight, and no pool has limits.
 pub(crate) fn applies(ground: &Ground<'_>, stock: &Stock, headroom: &Headroom) -> bool {
     let mut tiers =
         stock.left_of_kind.iter().zip(&ground.tier_of_kind).filter(|&(&left, _)| left > 0).map(|(_, &tier)| tier);
@@ -19,18 +19,18 @@ pub(crate) fn applies(ground: &Ground<'_>, stock: &Stock, headroom: &Headroom) -
     stock.left <= MOST_UNITS && !headroom.binds() && first != i32::MIN && tiers.all(|tier| tier == first)
 }
 
-/// A way to launch a node.
+/// Shape and cell in which a node can be launched.
 struct Entry {
     shape: usize,
     cell: usize,
     price: f64,
-    /// Units that may be there.
+    /// Bit set of the units that it admits.
     admits: u16,
 }
 
-/// Packs all that is left. Of equal prices, what makes more and smaller nodes, since fewer pods are lost with one; for a
-/// `remainder`, the rest of a plan that has nodes enough to lose one of, what makes fewer: each has its share of work for
-/// everybody.
+/// Packs all remaining units. Among equal prices it prefers more, smaller nodes, since the loss of one affects fewer
+/// pods. For a `remainder`, the rest of a plan that already has enough nodes to lose one, it prefers fewer nodes, since
+/// every node adds load on the cluster.
 pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock, remainder: bool) -> Vec<Opened> {
     let mut lots: Vec<u32> = Vec::new();
     for (lot, one) in stock.lots.iter().enumerate() {
@@ -50,7 +50,7 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock, re
             let size = stock.kinds[stock.lots[lots[last] as usize].kind as usize].sizes[column];
             sums[set * width + column] = sums[rest * width + column].saturating_add(size);
         }
-        // What a part does not fit into, the whole does not either.
+        // An entry too small for a subset is too small for the set.
         let mut from = cheapest[rest].max(cheapest[1 << last]);
         if set.count_ones() > 1 && rest != 0 {
             let other = set & (set - 1);
@@ -71,7 +71,7 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock, re
     }
     let price: Vec<f64> =
         cheapest.iter().map(|&entry| entries.get(entry as usize).map_or(f64::INFINITY, |entry| entry.price)).collect();
-    // Units that fit nowhere are left out.
+    // Skip units that fit nowhere.
     let target: usize = (0..count).filter(|&unit| price[1 << unit].is_finite()).map(|unit| 1 << unit).sum();
     let choice = best_parts(&price, target, remainder);
     let mut opened = Vec::new();
@@ -83,20 +83,20 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock, re
         set &= !node;
     }
     if target != full {
-        // The rest is not to be tried again here.
+        // The remaining units must not be tried again here.
         stock.left = 0;
     }
     opened
 }
 
-/// For every set that can be left of `target`, the part that its first unit is best bought with; of equal prices, what
-/// makes more nodes, or fewer.
+/// Returns for every set that can remain of `target` the best subset for the node of its first unit. Among equal prices
+/// it prefers fewer nodes if `fewer`, else more.
 fn best_parts(price: &[f64], target: usize, fewer: bool) -> Vec<u32> {
     let mut best = vec![f64::INFINITY; target + 1];
     let mut choice = vec![0_u32; target + 1];
     let mut nodes = vec![0_u8; target + 1];
     best[0] = 0.0;
-    // The first part takes the first unit, so sets that still have it are of no use, but for the whole.
+    // The first node takes the first unit, so of the sets that contain it only the whole is needed.
     let rest = target & target.wrapping_sub(1);
     let mut set = 0_usize;
     while set != target {

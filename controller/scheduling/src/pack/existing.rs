@@ -1,4 +1,4 @@
-//! Existing nodes first: each is filled in turn, with what its pods already claim.
+//! Fills existing nodes in order, taking account of the rules of their bound pods.
 
 use fixedbitset::FixedBitSet;
 
@@ -9,7 +9,7 @@ use super::stock::Stock;
 use super::terrain::Standing;
 use crate::compile::Compiled;
 
-/// Fills the standing nodes; returns the units put on each (by position in `standing`).
+/// Fills the existing nodes. Returns the units placed on each, by position in `standing`.
 pub(crate) fn fill(
     compiled: &Compiled<'_>,
     grouped: &Grouped,

@@ -1,8 +1,8 @@
-//! Filling one node: again and again the kind that keeps what is left of the node on its diagonal.
+//! Fills one node, repeatedly choosing the kind that keeps the remaining room balanced across resources.
 //!
-//! The gain of a pod is `Σ_r w_r (2·room_r·size_r − size_r²) / capacity_r²`, the fall of the squared norm of the room:
-//! large pods go first, and a resource that runs short makes its users expensive. Small pods stay for the end, where they
-//! finish nodes.
+//! The gain of a pod is `Σ_r w_r (2·room_r·size_r − size_r²) / capacity_r²`, the decrease of the squared norm of the
+//! room: large pods go first, and pods that need a scarce resource become expensive. Small pods go last and fill the
+//! gaps.
 
 use crate::compile::{HostRule, fits};
 
@@ -10,39 +10,40 @@ use super::rulesets::Bars;
 use super::shelf::{LANES, Shelf};
 use super::stock::Stock;
 
-/// What may be put on the node being filled.
+/// Node to fill, and the constraints on its content.
 pub(crate) struct Site<'a> {
     pub(crate) room: &'a [i32],
     /// Weight of each column.
     pub(crate) weights: &'a [f32],
     pub(crate) cell: usize,
-    /// When kinds of a class are placed: one of [`FIRST`], [`LATER`], [`TOPS_UP`] and [`NEVER`].
+    /// Stage of each class of kinds: one of [`FIRST`], [`LATER`], [`TOPS_UP`] and [`NEVER`].
     pub(crate) stages: &'a [u8],
-    /// For each host rule of which an owner goes first if one fits: its lots, the dearest first, and their classes.
+    /// For each host rule of which an owner is placed first if one fits: its lots, most valuable first, with their
+    /// classes.
     pub(crate) critical: &'a [Vec<(u32, u16)>],
 }
 
-/// The node is opened for these.
+/// Stage of kinds for which the node is opened.
 pub(crate) const FIRST: u8 = 0;
-/// The node may be opened for these, but other nodes suit them better.
+/// Stage of kinds for which the node may be opened, but other nodes suit better.
 pub(crate) const LATER: u8 = 1;
-/// The node may not be opened for these.
+/// Stage of kinds for which the node must not be opened, but which may use its remaining room.
 pub(crate) const TOPS_UP: u8 = 2;
-/// These may not be there.
+/// Stage of kinds that are not allowed on the node.
 pub(crate) const NEVER: u8 = u8::MAX;
 
-/// Content of a node: lots and how many units of each.
+/// Content of a node, as (lot, number of units).
 pub(crate) type Content = Vec<(u32, u32)>;
 
-/// Buffers that are reused from fill to fill.
+/// Fills nodes, reusing its buffers.
 pub(crate) struct Filler<'a> {
     bars: Bars<'a>,
     room: Vec<i32>,
-    /// Weight by squared capacity, by column.
+    /// Weight divided by squared capacity, by column.
     scale: Vec<f32>,
-    /// Lanes by block that may still be placed.
+    /// Bit set, by block, of the lanes that may still be placed.
     alive: Vec<u16>,
-    /// Most that a kind of the block can gain.
+    /// Upper bound on the gain of a kind, by block.
     bounds: Vec<f32>,
     cursor: Vec<u32>,
     touched_kinds: Vec<u32>,
@@ -65,13 +66,12 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Counts a pod that is on the node already.
+    /// Counts a pod that is already on the node.
     pub(crate) fn preload(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
         self.bars.add(owns, targets);
     }
 
-    /// Fills `site` from `stock`, which is not changed, with kinds of `shelf`, from which those that are used up are
-    /// taken off.
+    /// Returns content for `site` from `stock`, which is not changed. Kinds that are used up are removed from `shelf`.
     pub(crate) fn fill(&mut self, stock: &Stock, site: &Site<'_>, shelf: &mut Shelf) -> Content {
         self.room.clear();
         self.room.extend_from_slice(site.room);
@@ -95,8 +95,8 @@ impl<'a> Filler<'a> {
         content
     }
 
-    /// Lots for so many units of each kind, together on one node in `cell`; `None` if there are not enough, or rules keep
-    /// them apart. Their room is the caller's concern.
+    /// Returns lots for the given number of units of each kind, together on one node in `cell`; `None` if there are not
+    /// enough or rules forbid it. The caller checks the room.
     pub(crate) fn exactly(&mut self, stock: &Stock, cell: usize, kinds: &[(u32, u32)]) -> Option<Content> {
         self.room.clear();
         let mut wanted = kinds.iter().flat_map(|&(kind, count)| std::iter::repeat_n(kind, count as usize));
@@ -109,8 +109,8 @@ impl<'a> Filler<'a> {
         complete.then_some(content)
     }
 
-    /// As many units as rules let be together on a node, of the lots that each entry lists and at most as many as it says.
-    /// Their room is the caller's concern.
+    /// Returns as many units as rules allow on one node. Each entry of `wanted` is a list of lots and the maximum
+    /// number of units to take from them. The caller checks the room.
     pub(crate) fn gather<'l>(&mut self, stock: &Stock, wanted: impl Iterator<Item = (&'l [u32], u32)>) -> Content {
         self.room.clear();
         for (lots, count) in wanted {
@@ -140,7 +140,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Places the first of some lots, owners of a critical rule, that fits.
+    /// Places a unit of the first lot that fits, of the owners of a critical rule.
     fn place_owner(&mut self, stock: &Stock, site: &Site<'_>, lots: &[(u32, u16)]) {
         let found = lots.iter().find(|&&(lot, class)| {
             let kind = stock.lots[lot as usize].kind as usize;
@@ -185,7 +185,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Block and lane of the kind with the largest gain that fits, the first of equals.
+    /// Returns block and lane of the fitting kind with the largest gain, the first of equals.
     fn best(&mut self, site: &Site<'_>, shelf: &Shelf, stage: u8) -> Option<(usize, usize)> {
         let blocks = shelf.blocks();
         self.bounds.clear();
@@ -251,7 +251,7 @@ impl<'a> Filler<'a> {
         best
     }
 
-    /// The next lot of `kind` that has units left and that no rule keeps off.
+    /// Returns the next lot of `kind` that has units left and that no rule bars.
     fn next_lot(&mut self, stock: &Stock, cell: usize, kind: u32) -> Option<u32> {
         let lots = stock.lots_at(cell, kind);
         let mut cursor = self.cursor[kind as usize];

@@ -1,13 +1,13 @@
-//! First fit, as Karpenter packs: what a plan is compared with, and one more draft of a plan of some hundred units, so that
-//! none of these is dearer.
+//! First-fit packing, as Karpenter does it. Plans are compared with it, and it provides another draft for plans of some
+//! hundred units, so that these never cost more than first fit.
 //!
-//! The large pods first, by cores and then memory. Each goes to the first existing node that takes it, else to the first
-//! planned one, those with the fewest pods first, else to a new one of the heaviest pool that allows it, whatever that
-//! costs. A planned node may become whatever type still holds its pods, in any cell that they leave, and a spread takes the
-//! emptiest domain; types and prices are looked at when all is placed.
+//! Pods are placed in descending order of cpu, then memory. Each goes to the first existing node that holds it, else to
+//! the first planned node, those with the fewest pods first, else to a new node of the heaviest pool that allows it, at
+//! any price. A planned node may become any type that holds its pods, in any cell that they allow, and a spread takes
+//! the domain with the fewest targets. Types and prices are chosen after all pods are placed.
 //!
-//! Where Karpenter is at a loss it is spared that here: a zone is decided, not left open, once anti-affinity asks, and of
-//! preferred terms all give way at once where a pod would stay pending.
+//! It avoids two weaknesses of Karpenter: a zone is fixed, not left open, once anti-affinity constrains it, and all
+//! preferred terms are dropped at once if a pod would stay pending.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use crate::compile::{CPU, Compiled, Demand, MEMORY, Part, fits};
 use crate::model::{PoolState, PreferencePolicy};
 use crate::solution::{Reason, Solution};
 
-/// Plans as Karpenter would.
+/// Returns a plan as Karpenter would make it.
 pub(super) fn plan(compiled: &Compiled<'_>) -> Solution {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
     let asks = respects && (groups::prefers_spread(compiled) || groups::prefers_hosts(compiled));
@@ -45,37 +45,37 @@ pub(super) fn plan(compiled: &Compiled<'_>) -> Solution {
     finish::write(compiled, &grouped, &mut draft)
 }
 
-/// First fit as a draft under one reading. `None` if it would take more than `steps` looks at claims and shapes.
+/// Returns a first-fit draft for one reading; `None` if it would inspect more than `steps` claims and shapes.
 pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, steps: usize) -> Option<Draft> {
     let mut draft = Fitting::new(compiled, grouped, steps).run()?;
     Reservations::reclaim(compiled, grouped, &mut draft.opened);
     Some(draft)
 }
 
-/// What a node holds, as far as others have to know.
+/// Units on a node, with the totals that decide whether others fit.
 #[derive(Clone)]
 struct Content {
     units: Vec<u32>,
-    /// Groups of the units.
+    /// Group of each unit.
     groups: Vec<u32>,
     sizes: Vec<i32>,
-    /// Owners and targets by host rule.
+    /// Number of owners, by host rule; `targets` likewise.
     owners: Vec<i32>,
     targets: Vec<i32>,
 }
 
-/// A node that is planned.
+/// Planned node.
 struct Claim {
     content: Content,
-    /// By cell: what it may still become.
+    /// Shapes that it may still become, by cell.
     options: Vec<FixedBitSet>,
-    /// By column: the most that any of these holds.
+    /// Largest room of any of these shapes, by column.
     most: Vec<i32>,
-    /// By dimension: the value that was decided.
+    /// Value that was chosen, by dimension.
     decided: Vec<Option<usize>>,
 }
 
-/// What a claim becomes with one more unit.
+/// State of a claim after adding one unit.
 struct Narrowed {
     options: Vec<FixedBitSet>,
     most: Vec<i32>,
@@ -87,19 +87,19 @@ struct Fitting<'a> {
     grouped: &'a Grouped,
     standing: Vec<Standing>,
     standing_admits: Vec<FixedBitSet>,
-    /// By position among the standing nodes.
+    /// Content by position in `standing`.
     on_standing: Vec<Content>,
     claims: Vec<Claim>,
-    /// Claims by the number of their units.
+    /// Claims ordered by the number of their units.
     order: BTreeSet<(usize, usize)>,
-    /// Claims and shapes that may still be looked at.
+    /// Remaining number of claims and shapes that may be inspected.
     steps: usize,
     headroom: Headroom,
     counts: Counts,
     counting: Vec<FixedBitSet>,
-    /// By domain rule.
+    /// Dimension by domain rule; `usize::MAX` if no node has the label.
     dimension_of: Vec<usize>,
-    /// Heaviest first, then by name, the last one first.
+    /// Open pools by descending weight, then by descending name.
     pools: Vec<usize>,
 }
 
@@ -167,7 +167,8 @@ impl<'a> Fitting<'a> {
         }
     }
 
-    /// Places everything; what found no place is tried again as long as others find one. `None` if the steps are used up.
+    /// Places all units. Units that found no node are retried as long as others are placed. Returns `None` if the steps
+    /// are used up.
     fn run(mut self) -> Option<Draft> {
         let groups = self.grouped.groups.iter().enumerate();
         let units = groups.flat_map(|(number, group)| group.units.iter().map(move |&unit| (unit, number as u32)));
@@ -224,7 +225,7 @@ impl<'a> Fitting<'a> {
                 let last = self.claims.len() - 1;
                 self.order.insert((0, last));
                 self.put(last, narrowed, unit, group);
-                // Karpenter counts the largest of what the node may become.
+                // Karpenter counts the largest shape that the node may become.
                 let mut shapes = FixedBitSet::with_capacity(self.compiled.shapes.len());
                 self.claims[last].options.iter().for_each(|set| shapes.union_with(set));
                 self.headroom.spend_most(self.compiled, shapes.ones());
@@ -249,7 +250,7 @@ impl<'a> Fitting<'a> {
             })
     }
 
-    /// A node of a pool that may become everything that its limits leave.
+    /// Returns an empty claim of a pool that may become any shape within the pool's limits.
     fn fresh(&self, pool: usize) -> Claim {
         let compiled = self.compiled;
         let mut shapes = FixedBitSet::with_capacity(compiled.shapes.len());
@@ -268,7 +269,8 @@ impl<'a> Fitting<'a> {
         }
     }
 
-    /// What a claim may become with a unit of `group` on it, and what that decides; `None` if nothing.
+    /// Returns the state of a claim after adding a unit of `group`; `None` if no shape remains. Adds the shapes
+    /// inspected to `looks`.
     fn narrowed(&self, claim: &Claim, group: u32, looks: &mut usize) -> Option<Narrowed> {
         let of = &self.grouped.groups[group as usize];
         let sums = claim.content.sizes.iter().zip(&*of.sizes).zip(&claim.most);
@@ -318,7 +320,7 @@ impl<'a> Fitting<'a> {
         self.claims[claim].options = narrowed.options;
         self.claims[claim].most = narrowed.most;
         let decided = self.claims[claim].decided.clone();
-        // Those that came before count from the moment on in which the domain is known.
+        // Units already on the claim count once its domain is known.
         for other in self.claims[claim].content.groups.clone() {
             let fresh = |dimension: usize| decided[dimension].filter(|_| before[dimension].is_none());
             self.count(&grouped.groups[other as usize].part, fresh);
@@ -328,7 +330,7 @@ impl<'a> Fitting<'a> {
         self.count(&of.part, |dimension| decided[dimension]);
     }
 
-    /// Dimensions that rules of a unit are about: those it owns, and anti-affinity of others.
+    /// Returns the dimensions that rules of a unit are about: rules it owns, and anti-affinity of other pods.
     fn ruled(&self, part: &Part) -> Vec<usize> {
         let keeps_off = |rule: &u32| matches!(self.grouped.rules.domain[*rule as usize].demand, Demand::AtMost(_));
         let targeted = part.targets_domain.iter().map(|&(rule, _)| rule).filter(keeps_off);
@@ -345,7 +347,7 @@ impl<'a> Fitting<'a> {
         dimensions
     }
 
-    /// The values among `possible` that the rules allow a unit, the one with the fewest targets first.
+    /// Returns the values among `possible` that the rules allow for a unit, in ascending order of spread targets.
     fn chosen(&self, part: &Part, dimension: usize, possible: &[usize]) -> Vec<usize> {
         let here = |rule: &&u32| self.dimension_of[**rule as usize] == dimension;
         let own = |rule: u32| part.targets_domain.iter().find(|(one, _)| *one == rule).map_or(0, |&(_, count)| count);
@@ -384,7 +386,7 @@ impl<'a> Fitting<'a> {
             })
     }
 
-    /// Counts a unit in the domains that are known.
+    /// Counts a unit in the domains that `value` returns.
     fn count(&mut self, part: &Part, value: impl Fn(usize) -> Option<usize>) {
         let dimension_of = &self.dimension_of;
         let value_of = |rule: u32| Some(dimension_of[rule as usize]).filter(|&at| at != usize::MAX).and_then(&value);
@@ -401,7 +403,7 @@ impl<'a> Fitting<'a> {
         }
     }
 
-    /// The cheapest that a claim may be.
+    /// Returns the claim as a node of its cheapest shape and cell.
     fn launched(&self, claim: &Claim) -> Option<Opened> {
         let compiled = self.compiled;
         let options = claim.options.iter().enumerate();

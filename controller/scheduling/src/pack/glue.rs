@@ -1,8 +1,8 @@
-//! Pods that must share a node become one unit before anything is packed.
+//! Combines pods that must share a node into one unit before packing.
 //!
-//! Required affinity on hostnames asks for a node that holds a target. Pods that select themselves can only ever live on
-//! one node together (the first one founds it); pods that select others are glued to one of those, or dealt over several
-//! where one node cannot hold all.
+//! Required pod affinity with topology key `kubernetes.io/hostname` needs a node with a target. Pods that select
+//! themselves can only run together on one node, which the first of them chooses. Pods that select others are combined
+//! with one of those, or distributed over several if one node cannot hold all.
 
 use std::rc::Rc;
 
@@ -11,11 +11,11 @@ use fixedbitset::FixedBitSet;
 use super::groups::{Group, Grouped};
 use crate::compile::{Compiled, Part, fits};
 
-/// Glues; what needs company that nobody gives is left as it is, and finds no place.
+/// Glues all groups with such affinity. Groups whose targets do not exist stay unchanged and are not placed.
 pub(crate) fn glue(compiled: &Compiled<'_>, grouped: &mut Grouped) {
     let mut waiting: Vec<usize> =
         (0..grouped.groups.len()).filter(|&group| !grouped.groups[group].part.joins.is_empty()).collect();
-    // A group whose host is itself a follower waits until that one is glued.
+    // A group whose host is itself a follower is glued after the host.
     while let Some(position) = (0..waiting.len()).find(|&at| host_is_ready(compiled, grouped, waiting[at], &waiting)) {
         let follower = waiting.remove(position);
         join(compiled, grouped, follower);
@@ -26,7 +26,7 @@ fn host_is_ready(compiled: &Compiled<'_>, grouped: &Grouped, follower: usize, wa
     host_of(compiled, grouped, follower).is_none_or(|host| !waiting.contains(&host))
 }
 
-/// Whether some bound pod is a target of `subject`: then existing nodes give company.
+/// Returns true if some bound pod is a target of `subject`, on a node that is not being deleted.
 fn has_bound_target(compiled: &Compiled<'_>, grouped: &Grouped, subject: u32) -> bool {
     let problem = compiled.problem;
     problem
@@ -44,7 +44,7 @@ fn selects_group(compiled: &Compiled<'_>, grouped: &Grouped, subject: u32, group
     })
 }
 
-/// The group that `follower` must share nodes with, if it is another one.
+/// Returns the other group that `follower` must share nodes with, if any.
 fn host_of(compiled: &Compiled<'_>, grouped: &Grouped, follower: usize) -> Option<usize> {
     let strangers = grouped.groups[follower].part.joins.iter().copied();
     let mut strangers = strangers.filter(|&subject| !selects_group(compiled, grouped, subject, follower));
@@ -54,12 +54,12 @@ fn host_of(compiled: &Compiled<'_>, grouped: &Grouped, follower: usize) -> Optio
 
 fn join(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
     let joins = grouped.groups[follower].part.joins.clone();
-    // What only the followers themselves can give, they can give on the node of the first of them, unless a bound pod is it.
+    // Followers that select themselves can use the node of the first of them, unless a bound pod is a target.
     let founds = |subject: u32| {
         selects_group(compiled, grouped, subject, follower) && !has_bound_target(compiled, grouped, subject)
     };
     let subjects = |host: &usize| joins.iter().any(|&subject| selects_group(compiled, grouped, subject, *host));
-    // Followers that found nobody themselves are no company.
+    // A follower that still lacks a target cannot be a host.
     let anchored = |host: &usize| *host != follower && grouped.groups[*host].part.joins.is_empty();
     let host = (0..grouped.groups.len()).find(|host| anchored(host) && subjects(host));
     let given = |host: usize, subject: u32| selects_group(compiled, grouped, subject, host);
@@ -68,7 +68,7 @@ fn join(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
             let alone = joins.iter().any(|&subject| !given(host, subject));
             deal(compiled, grouped, follower, host, alone);
         }
-        // The first group of its kind founds a node; those that come after it find it there.
+        // The first such group starts a node; later groups join it.
         None if joins.iter().all(|&subject| founds(subject)) => {
             let units = std::mem::take(&mut grouped.groups[follower].units);
             let fitting = most_on_one_node(compiled, grouped, follower).min(most_alike(grouped, follower));
@@ -81,7 +81,7 @@ fn join(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
     }
 }
 
-/// Lets a group go to the existing nodes that have all the company it asks for, and nowhere else.
+/// Restricts a group to the existing nodes that have targets for all of its affinity terms.
 fn follow_bound(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
     let problem = compiled.problem;
     let joins = std::mem::take(&mut grouped.groups[follower].part.joins);
@@ -100,7 +100,7 @@ fn follow_bound(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize)
     grouped.groups[follower].signature = grouped.confined_signature(grouped.groups[follower].signature, nodes);
 }
 
-/// Units of a group that the roomiest admitted shape holds.
+/// Maximum number of units of a group that an admitted shape or an existing node holds.
 fn most_on_one_node(compiled: &Compiled<'_>, grouped: &Grouped, group: usize) -> usize {
     let one = &grouped.groups[group];
     let admits = &grouped.admits[one.signature as usize];
@@ -113,7 +113,7 @@ fn most_on_one_node(compiled: &Compiled<'_>, grouped: &Grouped, group: usize) ->
     shapes.map(|(_, shape)| times(&shape.room)).chain(existing).max().unwrap_or(0)
 }
 
-/// Units of a group that rules allow on one node.
+/// Maximum number of units of a group that rules allow on one node.
 fn most_alike(grouped: &Grouped, group: usize) -> usize {
     let part = &grouped.groups[group].part;
     let counts =
@@ -122,7 +122,7 @@ fn most_alike(grouped: &Grouped, group: usize) -> usize {
     most.min().unwrap_or(usize::MAX)
 }
 
-/// Units of `follower` that rules allow on the node of one unit of `host`.
+/// Maximum number of units of `follower` that rules allow on the node of one unit of `host`.
 fn most_beside(grouped: &Grouped, follower: usize, host: usize) -> usize {
     let (one, other) = (&grouped.groups[follower].part, &grouped.groups[host].part);
     let count = |part: &Part, rule: u32| {
@@ -140,7 +140,8 @@ fn most_beside(grouped: &Grouped, follower: usize, host: usize) -> usize {
     most.min().unwrap_or(usize::MAX)
 }
 
-/// Deals the follower's units over as few of the host's units as can carry them; `alone`: over one, with as many as fit.
+/// Distributes the follower's units over as few of the host's units as can hold them. With `alone`, over one, with as
+/// many as fit.
 fn deal(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize, host: usize, alone: bool) {
     let mut followers = std::mem::take(&mut grouped.groups[follower].units);
     let hosts = grouped.groups[host].units.clone();
@@ -154,7 +155,7 @@ fn deal(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize, host: u
     };
     let mut carriers = (1..=hosts.len()).find(|&carriers| carries(followers.len().div_ceil(carriers)));
     if alone || carriers.is_none() {
-        // Not all of them can be had: those beyond what the hosts carry stay followers without company.
+        // Not all can be placed: followers beyond the capacity of the hosts stay unglued.
         carriers = Some(if alone { 1 } else { hosts.len() });
         let each = (1..=followers.len()).rev().find(|&share| carries(share)).unwrap_or(0);
         let rest = followers.split_off(followers.len().min(each.saturating_mul(carriers.unwrap_or(1))));
@@ -169,7 +170,7 @@ fn deal(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize, host: u
     bundle(compiled, grouped, bundles);
 }
 
-/// Makes each list of (group, unit) one unit of a new group.
+/// Makes each list of (group, unit) one unit of its own new group.
 fn bundle(compiled: &Compiled<'_>, grouped: &mut Grouped, bundles: Vec<Vec<(usize, u32)>>) {
     for pieces in bundles.into_iter().filter(|pieces| !pieces.is_empty()) {
         let mut part = Part::default();

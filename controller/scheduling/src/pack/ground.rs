@@ -1,4 +1,4 @@
-//! Shapes as construction sees them: dominated ones left out, ranked by price, with the limits of their pools.
+//! Shapes for construction: without dominated ones, ordered by price, with the limits of their pools.
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -11,30 +11,30 @@ use super::stock::Stock;
 use crate::bound::fluid::{Demands, Source};
 use crate::compile::{Compiled, fits};
 
-/// Rows of the fluid program at most: beyond this the rarest signatures are thrown together.
+/// Maximum number of rows of the fluid program; beyond it the signatures with the fewest units are merged.
 const MOST_ROWS: usize = 40;
 
-/// Shapes worth opening.
+/// Shapes that construction may open.
 pub(crate) struct Ground<'a> {
     pub(crate) compiled: &'a Compiled<'a>,
-    /// Shapes that no other beats in every respect; indices into `compiled.shapes`.
+    /// Shapes that no other dominates; indices into `compiled.shapes`.
     pub(crate) basic: &'a [usize],
-    /// `basic` by ascending price, per cell; only those on offer there.
+    /// Shapes of `basic` on offer in each cell, by ascending price.
     pub(crate) by_price: &'a [Vec<usize>],
-    /// Group of the fluid program, by kind.
+    /// Group in the fluid program, by kind.
     pub(crate) group_of: Vec<usize>,
     pub(crate) groups: usize,
-    /// Groups that a shape admits somewhere, by shape.
+    /// Groups that each shape admits in some cell.
     pub(crate) groups_of_shape: Vec<FixedBitSet>,
-    /// By shape: where it is in `basic`.
+    /// Position in `basic`, by shape; `u32::MAX` if it is not there.
     pub(crate) position: Vec<u32>,
-    /// Weight of the heaviest pool that can hold a unit of the kind; `i32::MIN` if none can.
+    /// Weight of the heaviest pool that can hold a unit, by kind; `i32::MIN` if none can.
     pub(crate) tier_of_kind: Vec<i32>,
 }
 
 impl<'a> Ground<'a> {
-    /// With `weighted`, pods are priced by the pools they must be opened in, as the weights of pools demand; without, by
-    /// all pools that admit them, as a lower bound must.
+    /// Ranks the shapes. With `weighted`, pods are priced by the pools that must be opened for them by weight; without
+    /// it, by all pools that admit them, as a lower bound requires.
     pub(crate) fn new(compiled: &'a Compiled<'a>, grouped: &Grouped, stock: &Stock, weighted: bool) -> Self {
         let (basic, by_price) = compiled.ranked.get_or_init(|| {
             let basic = undominated(compiled);
@@ -58,13 +58,13 @@ impl<'a> Ground<'a> {
         ground
     }
 
-    /// USD/hour of the cheapest shape in a cell.
+    /// Returns the price of the cheapest shape in a cell, in USD per hour; infinity if none is on offer.
     pub(crate) fn cheapest(&self, cell: usize) -> f64 {
         self.by_price[cell].first().map_or(f64::INFINITY, |&shape| self.compiled.shapes[shape].price[cell])
     }
 
-    /// Kinds that may use the same shapes share rows of the fluid program; the rarest are thrown together if there are too
-    /// many (which only loosens it).
+    /// Assigns kinds to groups of the fluid program: kinds that may use the same shapes share rows. If there are too
+    /// many groups, those with the fewest units are merged, which only loosens the program.
     fn group(&mut self, grouped: &Grouped, stock: &Stock, weighted: bool) {
         let mut offered: FxHashMap<(u32, i32), FixedBitSet> = FxHashMap::default();
         let mut ids: FxHashMap<FixedBitSet, usize> = FxHashMap::default();
@@ -110,7 +110,8 @@ impl<'a> Ground<'a> {
         self.group_of = group_of;
     }
 
-    /// The weight of the pools that each kind must be opened for, given what limits leave.
+    /// Returns by kind the weight of the heaviest pool that can still open a node for it within the limits; `i32::MIN`
+    /// if none can.
     pub(crate) fn tiers(&self, grouped: &Grouped, stock: &Stock, headroom: &Headroom) -> Vec<i32> {
         let weights: Vec<i32> = self.compiled.problem.pools.iter().map(|pool| pool.weight).collect();
         let single = weights.iter().all(|&weight| weight == weights[0]);
@@ -135,7 +136,7 @@ impl<'a> Ground<'a> {
             .collect()
     }
 
-    /// Kinds by what construction can tell of them.
+    /// Returns kinds classified by all that construction distinguishes.
     pub(crate) fn classes(&self, stock: &Stock, tiers: &[i32]) -> Classes {
         Classes::new(stock, |kind| {
             (self.group_of[kind as usize], stock.kinds[kind as usize].signature, tiers[kind as usize])
@@ -146,7 +147,7 @@ impl<'a> Ground<'a> {
         self.compiled.problem.pools[self.compiled.shapes[shape].pool].weight
     }
 
-    /// The cell in which a node of `shape` with this content costs least, `cell` being one where it may be.
+    /// Returns the cell in which a node of `shape` with this content costs least; `cell` must be one that is allowed.
     pub(crate) fn cheapest_cell(
         &self,
         grouped: &Grouped,
@@ -168,7 +169,7 @@ impl<'a> Ground<'a> {
         cheaper.filter(goes).min_by(|&a, &b| one.price[a].total_cmp(&one.price[b])).unwrap_or(cell)
     }
 
-    /// The demands of what is left.
+    /// Returns the demands of the remaining units.
     pub(crate) fn demands(&self, stock: &Stock, least_nodes: f64) -> Demands {
         let width = self.compiled.columns.width();
         let mut totals = vec![0.0; self.groups * width];
@@ -184,7 +185,7 @@ impl<'a> Ground<'a> {
         Demands { totals, groups: self.groups, width, least_nodes }
     }
 
-    /// The shapes of the fluid program.
+    /// Returns the shapes `among` as sources of the fluid program.
     pub(crate) fn sources(&self, among: &[usize]) -> Vec<Source<'_>> {
         among
             .iter()
@@ -197,7 +198,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// The shapes `among` by ascending price, per cell; only those on offer there.
+/// Returns by cell the shapes of `among` on offer there, by ascending price.
 fn by_price(compiled: &Compiled<'_>, among: &[usize]) -> Vec<Vec<usize>> {
     let in_cell = |cell: usize| {
         let price = |shape: usize| compiled.shapes[shape].price[cell];
@@ -208,8 +209,8 @@ fn by_price(compiled: &Compiled<'_>, among: &[usize]) -> Vec<Vec<usize>> {
     (0..compiled.cells.len()).map(in_cell).collect()
 }
 
-/// Leaves out shapes that another shape of the same pool beats: as much room, as cheap in every cell, admits as much.
-/// Bundles are admitted where all their pods are, so signatures of pods are all that counts.
+/// Returns the shapes that no other shape of the same pool dominates: with as much room, as cheap in every cell, and
+/// admitting as much. Bundles are admitted where all their pods are, so only signatures of pods matter.
 fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..compiled.shapes.len()).filter(|&shape| compiled.shapes[shape].cheapest.is_finite()).collect();
@@ -218,7 +219,7 @@ fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
         let roomier = key(b).room.cmp(&key(a).room);
         key(a).cheapest.total_cmp(&key(b).cheapest).then(roomier).then(a.cmp(&b))
     });
-    // Which (signature, cell) a shape serves, as one row of bits; rows that are alike are compared once.
+    // One bit row per shape of the (signature, cell) pairs it serves; equal rows are compared once.
     let cells = compiled.cells.len();
     let mut served = vec![FixedBitSet::with_capacity(compiled.admits.len() * cells); compiled.shapes.len()];
     for (signature, by_cell) in compiled.admits.iter().enumerate() {
@@ -269,7 +270,8 @@ fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
     kept
 }
 
-/// Returns true if a node of `shape` takes at least as much of each limit of its pool as one of `other`, which is of the same pool.
+/// Returns true if a node of `shape` takes at least as much of each limit of its pool as one of `other`, a shape of the same
+/// pool.
 fn takes_no_less(compiled: &Compiled<'_>, shape: usize, other: usize) -> bool {
     let pool = &compiled.problem.pools[compiled.shapes[shape].pool];
     let capacity =

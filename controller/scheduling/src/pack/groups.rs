@@ -1,4 +1,4 @@
-//! Groups: pods that are alike in everything a plan may look at, with the rules they take part in.
+//! Groups of pods that a plan cannot distinguish, with the rules they take part in.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -13,65 +13,65 @@ use crate::compile::{Class, Compiled, Part, Rules, Softness, Subject};
 use crate::labels;
 use crate::model::{AffinityTerm, BoundPod, NamespaceScope, PodSpec, SpecId, SpreadConstraint};
 
-/// Alike units.
+/// Interchangeable units.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
-    /// Index for [`Grouped::admits`].
+    /// Index in [`Grouped::admits`].
     pub(crate) signature: u32,
-    /// What one unit takes, in columns.
+    /// Requests of one unit, by column.
     pub(crate) sizes: Rc<[i32]>,
     pub(crate) part: Part,
-    /// Pods, or bundles from [`Grouped::first_bundle`] on.
+    /// Pod indices; from [`Grouped::first_bundle`] on, bundles.
     pub(crate) units: Vec<u32>,
 }
 
-/// All groups, under one reading of the preferred terms.
+/// All groups, for one reading of the preferred terms.
 pub(crate) struct Grouped {
     pub(crate) rules: Rules,
     pub(crate) groups: Vec<Group>,
-    /// By signature, those of bundles after those of pods.
+    /// Shapes admitted in each cell, by signature; signatures of bundles follow those of pods.
     pub(crate) admits: Vec<Rc<Vec<FixedBitSet>>>,
-    /// Signatures of pods that a signature stands for.
+    /// Signatures of pods that each signature combines.
     pub(crate) signature_parts: Vec<Vec<u32>>,
-    /// Signatures whose pods may be on these existing nodes only, by index in the problem.
+    /// Signatures restricted to a set of existing nodes, by index in the problem.
     pub(crate) confined: FxHashMap<u32, FixedBitSet>,
     /// Pods of each bundle.
     pub(crate) bundles: Vec<Vec<u32>>,
     pub(crate) first_bundle: u32,
-    /// What a bound pod has to do with rules, by spec; `None` where no pod of that spec is bound.
+    /// Rules that bound pods take part in, by spec; `None` if no pod of the spec is bound.
     pub(crate) bound_parts: Vec<Option<Part>>,
-    /// By class: the subjects that select its pods; nothing if no pod must share a node.
+    /// Subjects that select the pods of each class; empty if no pod must share a node.
     pub(crate) selected_by: Vec<FixedBitSet>,
-    /// By spec: dimensions of the cells that some domain rule of it is about.
+    /// Cell dimensions that domain rules of each spec are about.
     pub(crate) pinned_of_spec: Vec<FixedBitSet>,
-    /// By signature: shapes that can be bought for it in some cell, once somebody asked.
+    /// Shapes that can be bought for each signature in some cell; computed on first use.
     offered: OnceCell<Vec<FixedBitSet>>,
-    /// By group: cells in which its units can be put somewhere, likewise.
+    /// Cells in which units of each group can be placed; computed on first use.
     pub(crate) reaches: OnceCell<Rc<Vec<FixedBitSet>>>,
 }
 
-/// How a pass reads preferred terms.
+/// Treatment of preferred terms in a pass.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reading {
-    /// `ScheduleAnyway` spreads over domains take part.
+    /// True if `ScheduleAnyway` spreads over domains are honoured.
     pub(crate) spreads: bool,
-    /// Preferred anti-affinity on hostnames: a node holds at most `⌈replicas / hosts⌉` of a workload; 0 ignores it, and
-    /// [`EACH`] takes it, and spreads over hosts, at their word.
+    /// Limit for preferred anti-affinity on hostnames: a node holds at most `⌈replicas / hosts⌉` of a workload. 0
+    /// ignores it; [`EACH`] enforces it, and preferred spreads over hosts, as stated.
     pub(crate) hosts: u32,
-    /// A node holds at most `maxSkew` of a workload that is spread over domains, or `⌈replicas / skews⌉` if that is more; 0
-    /// ignores it. [`Options::tells_nodes`] says why.
+    /// Limit for workloads spread over domains: a node holds at most `maxSkew` replicas, or `⌈replicas / skews⌉` if
+    /// that is more. 0 ignores it. The reason is in [`Options::tells_nodes`].
     ///
     /// [`Options::tells_nodes`]: crate::model::Options::tells_nodes
     pub(crate) skews: u32,
 }
 
 impl Reading {
-    /// Nothing but what is required.
+    /// Ignores all preferred terms.
     pub(crate) const PLAIN: Self = Self { spreads: false, hosts: 0, skews: 0 };
 }
 
 impl Grouped {
-    /// `glued`: pods that must share a node are made one unit each.
+    /// Groups the pending pods. With `glued`, pods that must share a node become one unit.
     pub(crate) fn new(compiled: &Compiled<'_>, reading: &Reading, glued: bool) -> Self {
         let problem = compiled.problem;
         let softness = Softness { spreads: reading.spreads.then_some(&compiled.topology_keys.preferred) };
@@ -147,22 +147,22 @@ impl Grouped {
         grouped
     }
 
-    /// What a bound pod has to do with host rules: rules it owns, and rules it is a target of. A pod that is on its way out
-    /// holds nothing but its ports.
+    /// Returns the host rules that a bound pod owns, and those it is a target of. A terminating pod only holds its
+    /// ports.
     pub(crate) fn bound_on_host(&self, bound: &BoundPod) -> (Vec<u32>, Vec<(u32, i32)>) {
         let Some(part) = &self.bound_parts[bound.spec] else { return (Vec::new(), Vec::new()) };
         let holds = |rule: u32| {
             let subject = self.rules.host[rule as usize].subject;
             bound.counts || matches!(self.rules.subjects[subject as usize], Subject::Port(_))
         };
-        // A spread only looks when its owner is placed, and that is still to come for planned pods.
+        // A spread is checked only when its owner is placed, which is still to come for planned pods.
         let lasts = |rule: u32| bound.planned || self.rules.host[rule as usize].symmetric;
         let owns = part.owns_host.iter().copied().filter(|&rule| holds(rule) && lasts(rule)).collect();
         let targets = part.targets_host.iter().copied().filter(|&(rule, _)| holds(rule)).collect();
         (owns, targets)
     }
 
-    /// Shapes that can be bought for pods of `signature` in some cell.
+    /// Returns the shapes that can be bought for pods of `signature` in some cell.
     pub(crate) fn offered(&self, compiled: &Compiled<'_>, signature: u32) -> &FixedBitSet {
         let all = self.offered.get_or_init(|| {
             let of_signature = |by_cell: &Rc<Vec<FixedBitSet>>| {
@@ -178,7 +178,7 @@ impl Grouped {
         &all[signature as usize]
     }
 
-    /// The pods of a unit.
+    /// Returns the pods of a unit.
     pub(crate) fn pods<'b>(&'b self, unit: &'b u32) -> &'b [u32] {
         match unit.checked_sub(self.first_bundle) {
             Some(bundle) => &self.bundles[bundle as usize],
@@ -186,13 +186,13 @@ impl Grouped {
         }
     }
 
-    /// Units that rules about domains look at.
+    /// Returns the units that own or are targets of domain rules.
     pub(crate) fn ruled_by_domains(&self) -> FxHashSet<u32> {
         let ruled = |group: &&Group| !(group.part.owns_domain.is_empty() && group.part.targets_domain.is_empty());
         self.groups.iter().filter(ruled).flat_map(|group| group.units.iter().copied()).collect()
     }
 
-    /// The signature `of` on these existing nodes and nowhere else.
+    /// Returns a signature like `of` that is restricted to these existing nodes.
     pub(crate) fn confined_signature(&mut self, of: u32, nodes: FixedBitSet) -> u32 {
         let mut nowhere = (*self.admits[of as usize]).clone();
         nowhere.iter_mut().for_each(FixedBitSet::clear);
@@ -203,12 +203,12 @@ impl Grouped {
         id
     }
 
-    /// Whether units of `signature` may be on existing node number `node`, labels and taints aside.
+    /// Returns true if units of `signature` may be on existing node `node`, regardless of labels and taints.
     pub(crate) fn confines(&self, signature: u32, node: usize) -> bool {
         self.confined.get(&signature).is_none_or(|nodes| nodes.contains(node))
     }
 
-    /// The signature that holds where all of `of` hold.
+    /// Returns the signature that admits only what all of `of` admit.
     pub(crate) fn joint_signature(&mut self, of: &[u32]) -> u32 {
         let mut confined: Option<FixedBitSet> = None;
         for nodes in of.iter().filter_map(|signature| self.confined.get(signature)) {
@@ -243,23 +243,23 @@ impl Grouped {
     }
 }
 
-/// As many hosts as there are replicas: what is preferred about them counts as if it were required.
+/// Value of [`Reading::hosts`] that treats preferences about hosts as required.
 pub(crate) const EACH: u32 = u32::MAX;
 
-/// Whether some pending pod prefers its workload to be on several hosts.
+/// Returns true if some pending pod prefers to run on other hosts than the rest of its workload.
 pub(crate) fn prefers_hosts(compiled: &Compiled<'_>) -> bool {
     compiled.classes.iter().any(|class| own_host_preferences(&compiled.problem.specs[class.spec]).next().is_some())
 }
 
-/// Whether some pending pod has a spread that only asks, and is looked at.
+/// Returns true if some pending pod has a preferred spread over a label that is considered.
 pub(crate) fn prefers_spread(compiled: &Compiled<'_>) -> bool {
     let specs = compiled.classes.iter().map(|class| &compiled.problem.specs[class.spec]);
     let keys = &compiled.topology_keys.preferred;
     specs.flat_map(|spec| &spec.spread).any(|spread| !spread.required && keys.contains(&spread.topology_key))
 }
 
-/// What a pod prefers about hosts and its own workload: preferred anti-affinity, and spreads over hosts that only ask.
-/// With each, how many of the workload it lets be on one host.
+/// Returns the preferences of a pod about hosts and its own workload: preferred anti-affinity and preferred spreads
+/// over hosts. Each comes with the number of pods of the workload that it allows on one host.
 fn own_host_preferences(spec: &PodSpec) -> impl Iterator<Item = (AffinityTerm, i32)> {
     let apart = spec.preferred_anti_affinity.iter().map(|one| &one.term);
     let apart = apart.filter(|term| &*term.topology_key == labels::HOSTNAME).map(|term| (term.clone(), 1));
@@ -268,14 +268,14 @@ fn own_host_preferences(spec: &PodSpec) -> impl Iterator<Item = (AffinityTerm, i
     apart.chain(spread).filter(|(term, _)| is_own(spec, term))
 }
 
-/// What a pod that is spread over domains asks of hosts, if it is told its node. With each, how many of the workload it lets
-/// be on one host.
+/// Returns the per-host limits of a pod with required spreads over domains, for plans whose nodes are told to
+/// kube-scheduler. Each comes with the number of pods of the workload that it allows on one host.
 fn own_skews(spec: &PodSpec) -> impl Iterator<Item = (AffinityTerm, i32)> {
     let asking = spec.spread.iter().filter(|spread| spread.required && &*spread.topology_key != labels::HOSTNAME);
     asking.map(|spread| of_host(spec, spread)).filter(|(term, _)| is_own(spec, term))
 }
 
-/// A spread as if it were one over hosts that has no least to start from.
+/// Returns a spread as a term over hosts, with `maxSkew` as the limit per host (the minimum count taken as 0).
 fn of_host(spec: &PodSpec, spread: &SpreadConstraint) -> (AffinityTerm, i32) {
     let namespaces = NamespaceScope::Only(BTreeSet::from([Arc::clone(&spec.namespace)]));
     let term = AffinityTerm { topology_key: labels::HOSTNAME.into(), selector: spread.selector.clone(), namespaces };
@@ -286,14 +286,14 @@ fn is_own(spec: &PodSpec, term: &AffinityTerm) -> bool {
     term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels)
 }
 
-/// Whether some workload of several pending pods is spread over domains.
+/// Returns true if some workload of several pending pods is spread over domains.
 pub(crate) fn has_skews(compiled: &Compiled<'_>) -> bool {
     let several = compiled.classes.iter().filter(|class| class.pods.len() > 1);
     several.map(|class| &compiled.problem.specs[class.spec]).any(|spec| own_skews(spec).next().is_some())
 }
 
-/// Gives every workload that is spread over domains its `maxSkew` as a limit per node, or more if it has not got `hosts`
-/// nodes for that.
+/// Limits every workload that is spread over domains to `maxSkew` pods per node, or to more if that would need more
+/// than `hosts` nodes.
 fn soften_skews(compiled: &Compiled<'_>, hosts: u32, rules: &mut Rules, parts: &mut [Part]) {
     let mut replicas: FxHashMap<AffinityTerm, u32> = FxHashMap::default();
     for class in &compiled.classes {
@@ -316,7 +316,7 @@ fn own_host_rule(part: &mut Part, rule: u32) {
     }
 }
 
-/// Gives every workload that prefers to be apart a limit per node, such that it needs at least `hosts` nodes.
+/// Limits every workload that prefers separate hosts per node, such that it needs at least `hosts` nodes.
 fn soften_hosts(compiled: &Compiled<'_>, hosts: u32, rules: &mut Rules, parts: &mut [Part]) {
     let mut replicas: FxHashMap<AffinityTerm, u32> = FxHashMap::default();
     let owners: Vec<(usize, SpecId)> = compiled.classes.iter().map(|class| class.spec).enumerate().collect();

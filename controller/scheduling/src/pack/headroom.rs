@@ -1,16 +1,16 @@
-//! Limits of pools, while nodes are opened.
+//! Remaining pool limits while nodes are opened.
 
 use std::rc::Rc;
 
 use crate::compile::Compiled;
 use crate::model::Resource;
 
-/// What pool limits leave while nodes are opened.
+/// Amounts left of pool limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Headroom {
-    /// By pool: the least amount left of each limited resource; `None` is without limits.
+    /// Amount left of each limited resource, by pool; `None` if the pool has no limits.
     left: Vec<Option<Vec<i64>>>,
-    /// By shape: what a node takes of each resource that its pool limits.
+    /// Amount that a node uses of each resource that its pool limits, by shape.
     uses: Rc<[Vec<i64>]>,
 }
 
@@ -33,22 +33,22 @@ impl Headroom {
         Self { left, uses }
     }
 
-    /// Whether any pool has limits.
+    /// Returns true if any pool has limits.
     pub(crate) fn binds(&self) -> bool {
         self.left.iter().any(Option::is_some)
     }
 
-    /// Whether no limit is reached by `nodes` more nodes of `among`, whichever they are.
+    /// Returns true if any `nodes` more nodes of the shapes `among` stay within the limits.
     pub(crate) fn allows_any(&self, compiled: &Compiled<'_>, among: &[usize], nodes: usize) -> bool {
         !self.binds() || among.iter().all(|&shape| self.times(compiled, shape) >= nodes)
     }
 
-    /// Whether one more node of this shape stays within its pool's limits.
+    /// Returns true if one more node of this shape stays within its pool's limits.
     pub(crate) fn allows(&self, compiled: &Compiled<'_>, shape: usize) -> bool {
         self.times(compiled, shape) > 0
     }
 
-    /// How many more nodes of this shape stay within its pool's limits.
+    /// Returns the number of further nodes of this shape that stay within its pool's limits.
     pub(crate) fn times(&self, compiled: &Compiled<'_>, shape: usize) -> usize {
         let Some(left) = &self.left[compiled.shapes[shape].pool] else { return usize::MAX };
         let times = left.iter().zip(&self.uses[shape]).map(|(&left, &each)| match each {
@@ -59,7 +59,7 @@ impl Headroom {
         times.min().map_or(usize::MAX, |times| usize::try_from(times).unwrap_or(usize::MAX))
     }
 
-    /// Takes one node of this shape back.
+    /// Adds the amounts of one node of this shape back to its pool's limits.
     pub(crate) fn refund(&mut self, compiled: &Compiled<'_>, shape: usize) {
         if let Some(left) = &mut self.left[compiled.shapes[shape].pool] {
             let uses = &self.uses[shape];
@@ -67,7 +67,7 @@ impl Headroom {
         }
     }
 
-    /// Counts `times` nodes of this shape.
+    /// Subtracts the amounts of `times` nodes of this shape from its pool's limits.
     pub(crate) fn spend(&mut self, compiled: &Compiled<'_>, shape: usize, times: usize) {
         if let Some(left) = &mut self.left[compiled.shapes[shape].pool] {
             let spent = |each: i64| each.saturating_mul(i64::try_from(times).unwrap_or(i64::MAX));
@@ -76,7 +76,7 @@ impl Headroom {
         }
     }
 
-    /// Counts the most of each resource that a node of one of `shapes`, all of one pool, may take.
+    /// Subtracts the largest amount of each resource that a node of one of `shapes`, all of one pool, can use.
     pub(crate) fn spend_most(&mut self, compiled: &Compiled<'_>, shapes: impl Iterator<Item = usize>) {
         let mut most: Option<(usize, Vec<i64>)> = None;
         for shape in shapes {

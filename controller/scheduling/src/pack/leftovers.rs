@@ -1,7 +1,8 @@
-//! Pods that found no node get a second look, with the planned nodes standing.
+//! Second passes for unplaced pods, with the planned nodes taken as existing.
 //!
-//! Domains are decided before nodes are filled, and a pod may be sent where there is no room for it. Once all else is
-//! placed, the rest is a problem of its own. What comes of it is taken only if the plan as a whole keeps every promise.
+//! Domains are assigned before nodes are filled, and a pod may be assigned to one without room for it. Once all other
+//! pods are placed, the unplaced ones are planned as a separate problem. The result is used only if the whole plan is
+//! valid.
 
 use super::groups::Grouped;
 use super::zones::Taste;
@@ -12,14 +13,14 @@ use crate::second_round;
 use crate::solution::{Reason, Solution};
 use crate::validate::validate;
 
-/// A second look finds most of what there is to find; a third is for what the second made room for.
+/// Maximum number of passes: the first finds most placements, the second those that the first made room for.
 const LOOKS: usize = 2;
 
-/// Classes of priority that are told apart; those below are one.
+/// Number of priority classes that are distinguished; lower priorities are handled together with the last.
 const MOST_CLASSES: usize = 4;
 
-/// Places what `draft` left over as far as that is possible, pods of at least `least_priority`; `solution` is `draft`
-/// written out.
+/// Places unplaced pods of `draft` with at least `least_priority`, as far as possible. `solution` is `draft` written
+/// out.
 pub(crate) fn place(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
@@ -56,15 +57,15 @@ pub(crate) fn place(
     solution
 }
 
-/// Places pods class by class of priority, so that limits and reservations go to those that matter most; `None` if that
-/// serves nobody, `solution` being the plan that treats all alike.
+/// Places pods in order of their priority classes, so that limits and reservations go to the most important ones.
+/// Returns `None` if that improves nothing over `solution`, the plan that ignores priorities.
 pub(crate) fn by_priority(compiled: &Compiled<'_>, grouped: &Grouped, solution: &Solution) -> Option<Solution> {
     let problem = compiled.problem;
     let priority = |pod: usize| problem.spec_of(pod).priority;
     let wanting = could_be_held(compiled, solution).into_iter().map(priority).max()?;
     let on_new = solution.new_nodes.iter().flat_map(|node| &node.pods);
     let placed = on_new.chain(solution.existing.iter().flat_map(|(_, pods)| pods));
-    // Nobody stands in the way of those that are more important.
+    // No placed pod has a lower priority than the most important unplaced one.
     if placed.copied().map(priority).min()? >= wanting {
         return None;
     }
@@ -86,7 +87,7 @@ pub(crate) fn by_priority(compiled: &Compiled<'_>, grouped: &Grouped, solution: 
     (left_by_priority(compiled, &staged) < left_by_priority(compiled, solution)).then_some(staged)
 }
 
-/// How many pods of each priority are left over, the highest first: of two plans the lesser serves better.
+/// Returns the number of unplaced pods of each priority, highest first. Of two plans the lesser is better.
 pub(crate) fn left_by_priority(compiled: &Compiled<'_>, solution: &Solution) -> Vec<(i32, usize)> {
     let left = solution.unschedulable.iter().map(|one| compiled.problem.spec_of(one.pod).priority);
     let mut left: Vec<i32> = left.collect();
@@ -94,7 +95,7 @@ pub(crate) fn left_by_priority(compiled: &Compiled<'_>, solution: &Solution) -> 
     left.chunk_by(|a, b| a == b).map(|alike| (alike[0], alike.len())).collect()
 }
 
-/// Pods left over that some shape or some existing node could hold.
+/// Returns the unplaced pods that some shape or existing node could hold.
 pub(crate) fn could_be_held(compiled: &Compiled<'_>, solution: &Solution) -> Vec<usize> {
     let mut known = vec![None; compiled.classes.len()];
     let standing = terrain::standing(compiled);
@@ -118,8 +119,8 @@ pub(crate) fn could_be_held(compiled: &Compiled<'_>, solution: &Solution) -> Vec
     left
 }
 
-/// Keeps in `left` the pods for which there may be room in `again`, where the plan is up: on a node of it, or on one more
-/// within the limits.
+/// Keeps in `left` the pods for which there may be room in `again`, the problem with the planned nodes up: on one of
+/// its nodes, or on another node within the limits.
 fn find_room(compiled: &Compiled<'_>, again: &Problem, left: &mut Vec<usize>) {
     let rooms: Vec<Resources> = again.nodes.iter().map(|node| terrain::room_left(again, node)).collect();
     let opens = |shape: &Shape| {
@@ -147,7 +148,7 @@ fn find_room(compiled: &Compiled<'_>, again: &Problem, left: &mut Vec<usize>) {
     });
 }
 
-/// Every placed pod and its node, as [`second_round::nodes_when_up`] numbers them.
+/// Returns every placed pod with its node, numbered as in [`second_round::nodes_when_up`].
 pub(super) fn places(problem: &Problem, solution: &Solution) -> Vec<(usize, usize)> {
     let standing = second_round::staying(problem);
     let position = |node: usize| standing.binary_search(&node).unwrap_or(usize::MAX);
@@ -162,7 +163,8 @@ pub(super) fn places(problem: &Problem, solution: &Solution) -> Vec<(usize, usiz
     places
 }
 
-/// The plan with what was found for the pods `left`; `None` if `found` is about nodes that `draft` cannot name.
+/// Merges `found`, the plan for the pods `left`, into the plan. Returns `None` if `found` uses nodes that `draft` does
+/// not contain.
 fn merged(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
@@ -187,7 +189,7 @@ fn merged(
     }
     wider.existing.sort_by_key(|(node, _)| *node);
     let still: Vec<usize> = found.unschedulable.iter().map(|one| left[one.pod]).collect();
-    // Of a bundle, some pods may have found a place.
+    // Some pods of a bundle may have been placed.
     let waits = |pod: &u32| !left.contains(&(*pod as usize)) || still.contains(&(*pod as usize));
     let waiting: Vec<(u32, Option<Reason>)> = wider
         .left

@@ -1,18 +1,18 @@
 //! Packing: domains, existing nodes, reserved capacity, new nodes, leftovers, static pools.
 //!
 //! ```text
-//! per reading of the preferred terms; what they cost decides which reading holds:
+//! per reading of the preferred terms; the cost decides which reading is used:
 //!   groups ─► glue ─► zones ─► stock ─► existing ─► reserved ─► construct (prices, fill, exact) ─► draft
-//!                       ▲                                        once per settings                  │
-//!                       └── again without what was left over ◄── balance ◄──────────────────────────┤
-//!              local_search (few nodes: some are emptied, and their pods choose anew, zones too) ◄──┤
-//!                                                        search (a few pods: every placement) ◄─────┘
-//!   (where prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
-//!   (where few shapes are for sale: construct ─► patterns ─► construct the rest)
-//! before all (where rules are about labels of many values): shares ─► who is planned first, and who last
+//!                       ▲                                        once per Settings                  │
+//!                       └── again without unplaced pods ◄─────── balance ◄──────────────────────────┤
+//!              local_search (few nodes: some are emptied, their pods placed again in any zone) ◄────┤
+//!                                               search (at most 8 pods: every placement) ◄──────────┘
+//!   (if prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
+//!   (if few shapes are on offer: construct ─► patterns ─► construct the rest)
+//! before all (if rules use labels with many values): shares ─► order in which pods are planned
 //! then:
-//!   draft ─► finish (launches, limits) ─► scarce (pods left: leftovers, other ways, priorities) ─► replicas ─► Solution
-//! and as Karpenter packs: first_fit ─► one more draft of a small plan, or a Solution to compare with
+//!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► replicas ─► Solution
+//! as Karpenter packs: first_fit ─► another draft for a small plan, or a Solution for comparison
 //! ```
 
 mod balance;
@@ -63,25 +63,25 @@ pub(crate) use shares::Costly;
 use stock::Stock;
 use zones::Taste;
 
-/// A plan before it is written out.
+/// Plan before it is written as a [`Solution`].
 #[derive(Clone, Default)]
 pub(crate) struct Draft {
     pub(crate) opened: Vec<Opened>,
-    /// Units on standing nodes: index of the node in the problem, its units.
+    /// Units placed on existing nodes, as (index of the node in the problem, units).
     pub(crate) existing: Vec<(usize, Vec<u32>)>,
-    /// Units left over, with the kind of rule at fault where one is known.
+    /// Unplaced units, with the kind of rule that prevented placement if known.
     pub(crate) left: Vec<(u32, Option<Reason>)>,
-    /// Domains might have been decided otherwise.
+    /// True if another [`Taste`] might have assigned other domains.
     pub(crate) tasted: bool,
 }
 
 impl Draft {
-    /// USD per hour.
+    /// Price of the new nodes, in USD per hour.
     fn price(&self) -> f64 {
         self.opened.iter().map(|node| node.price).sum()
     }
 
-    /// Whether this draft of the same units is to be preferred to `known`.
+    /// Returns true if this draft is preferred to `known`, a draft of the same units.
     fn beats(&self, known: &Self) -> bool {
         let (price, least) = (self.price(), known.price());
         match self.left.len().cmp(&known.left.len()) {
@@ -92,26 +92,27 @@ impl Draft {
         }
     }
 
-    /// Whether this draft of the same units leaves fewer of them, or as many and costs less by this share of `known`.
+    /// Returns true if this draft leaves fewer units unplaced than `known`, a draft of the same units, or equally many
+    /// at a price lower by at least the fraction `share` of the price of `known`.
     fn saves(&self, known: &Self, share: f64) -> bool {
         let cheaper = self.price() < (1.0 - share) * known.price() - 1e-9;
         self.left.len() < known.left.len() || self.left.len() == known.left.len() && cheaper
     }
 
-    /// The weights of the pools of new nodes, for each unit there.
+    /// Sum over the units on new nodes of the weight of their pool.
     fn weight(&self, compiled: &Compiled<'_>) -> i64 {
         let weight = |node: &Opened| i64::from(compiled.problem.pools[compiled.shapes[node.shape].pool].weight);
         self.opened.iter().map(|node| weight(node) * node.units.len() as i64).sum()
     }
 
-    /// Takes out what rules about domains no longer allow.
+    /// Removes units whose domain rules no longer hold.
     fn settle(&mut self, compiled: &Compiled<'_>, grouped: &Grouped) {
         if balance::restore(compiled, grouped, self) {
             Reservations::reclaim(compiled, grouped, &mut self.opened);
         }
     }
 
-    /// The same at the prices of `compiled`.
+    /// Returns the draft with bought nodes at the prices of `compiled`.
     fn repriced(mut self, compiled: &Compiled<'_>) -> Self {
         for node in self.opened.iter_mut().filter(|node| node.reserved.is_none()) {
             node.price = compiled.shapes[node.shape].price[node.cell];
@@ -119,33 +120,34 @@ impl Draft {
         self
     }
 
-    /// Pods left over, those of bundles counted one by one.
+    /// Number of unplaced pods; each pod of a bundle counts.
     fn pods_left(&self, grouped: &Grouped) -> usize {
         self.left.iter().map(|(unit, _)| grouped.pods(unit).len()).sum()
     }
 }
 
-/// Hosts over which preferred anti-affinity spreads the replicas of a workload at any price: charts ask for availability
-/// this way, and a plan that ignores it puts all replicas on one node.
+/// Number of hosts over which preferred anti-affinity spreads the replicas of a workload at any price. Charts request
+/// availability this way, and a plan that ignores it puts all replicas on one node.
 const REPLICA_HOSTS: u32 = 3;
 
-/// A plan of more nodes than this is not compared with one that ignores preferred spreads, if zones cost the same: there
-/// is enough of every workload to fill nodes in each zone (0.2 % on a mixed fleet of 140 nodes).
+/// Maximum number of nodes of a plan that is compared with one that ignores preferred spreads if zones cost the same.
+/// In larger plans every workload fills nodes in each zone (0.2 % on a mixed fleet of 140 nodes).
 const COMPARED_NODES: usize = 60;
 
-/// Drafts whose prices differ by less than this factor are alike. Between them preferred terms decide, and then the number
-/// of nodes: of more, hence smaller ones, losing one hurts less, and kube-scheduler finds more places to choose from.
+/// Factor within which the prices of two drafts are considered equal. Preferred terms decide between such drafts, and
+/// then the number of nodes: with more, smaller nodes the loss of one matters less, and kube-scheduler has more nodes
+/// to choose from.
 const ALIKE: f64 = 1.005;
 
-/// Drafts that cost more than this factor of the one that was chosen are not taken apart: that takes as long for each, and
-/// saves a tenth at most.
+/// Maximum price of a draft that is improved by local search, as a factor of the price of the chosen draft. Local
+/// search takes equally long for each draft and saves at most a tenth.
 const NEAR: f64 = 1.1;
 
-/// Units at most of which more drafts are made: the more there are, the less the last, wasteful nodes of a plan weigh.
+/// Maximum number of units for which additional drafts are made. In larger plans the last, wasteful nodes weigh less.
 const SMALL: usize = 500;
 
-/// What it may cost that replicas of a spread do not get into each other's way, of the price. Without it four in ten of a
-/// thousand pods did not go where they were told, and 3-4 % of the price was bought again.
+/// Maximum price, as a factor, of a plan that limits the replicas of a spread per node (see [`apart`]). Without the
+/// limit, four in ten of a thousand pods did not go to their planned node, and 3-4 % of the price was bought again.
 const TELLING: f64 = 1.02;
 
 /// Packs the pending pods of `problem`.
@@ -171,12 +173,12 @@ fn packed(compiled: &Compiled<'_>) -> Solution {
     if solution.unschedulable.is_empty() { solution } else { scarce::place(compiled, grouped, draft, solution) }
 }
 
-/// The same without second looks and explanations.
+/// Packs the pending pods of `problem` without second passes and explanations.
 pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
     shares::in_turn(problem, options, |part| plan_at_once(part, options)).0
 }
 
-/// The same, all pods at a time.
+/// Packs all pending pods at once, without the stages of [`shares`].
 fn plan_at_once(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
     if options.packing == Packing::FirstFit {
@@ -192,7 +194,8 @@ fn plan_at_once(problem: &Problem, options: &Options) -> Solution {
     finish::write(&compiled, &grouped, &mut draft)
 }
 
-/// With `compares`, what honouring preferred terms costs is looked at.
+/// Returns the best draft. With `compares`, drafts with and without preferred terms are compared by unplaced pods and
+/// price.
 fn decide(compiled: &Compiled<'_>, taste: Taste, compares: bool) -> (Grouped, Draft) {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
     let hosts = if respects && groups::prefers_hosts(compiled) { REPLICA_HOSTS } else { 0 };
@@ -210,7 +213,7 @@ fn decide(compiled: &Compiled<'_>, taste: Taste, compares: bool) -> (Grouped, Dr
             (grouped, best, reading) = (plain, other, unspread);
         }
     }
-    // What is only asked for keeps no pod pending.
+    // Preferred terms must not keep a pod pending.
     if first != Reading::PLAIN && !best.left.is_empty() {
         let (plain, other) = read(compiled, &Reading::PLAIN, taste, effort);
         if other.pods_left(&plain) < best.pods_left(&grouped) {
@@ -220,8 +223,8 @@ fn decide(compiled: &Compiled<'_>, taste: Taste, compares: bool) -> (Grouped, Dr
     apart(compiled, &reading, taste, (&grouped, &best)).unwrap_or((grouped, best))
 }
 
-/// The plan `known` of a `reading`, with replicas of a spread out of each other's way: with no more of them on a node than
-/// kube-scheduler takes at a time, or else with as many as `known` has nodes for.
+/// Returns a variant of the plan `known` of `reading` that limits the replicas of a spread per node: to `maxSkew`, or
+/// else to ⌈replicas / new nodes of `known`⌉. `None` if neither limit is affordable.
 fn apart(
     compiled: &Compiled<'_>,
     reading: &Reading,
@@ -251,14 +254,14 @@ fn read(compiled: &Compiled<'_>, reading: &Reading, taste: Taste, effort: Effort
     (grouped, draft)
 }
 
-/// The cheapest of `known` and other drafts of a small plan, each of them taken apart and put together again.
+/// Returns the cheapest of `known` and other drafts of a small plan, each improved by local search.
 fn improved(compiled: &Compiled<'_>, grouped: &Grouped, known: Draft, taste: Taste, effort: Effort) -> Draft {
-    // Plans of pools that ask for choice are made around more than the price.
+    // Pools with `minValues` are not planned by price alone.
     let strict = compiled.options.min_values == MinValuesPolicy::Strict;
     let choosy = strict && compiled.problem.pools.iter().any(|pool| !flexible::asked(pool).is_empty());
     let units: usize = grouped.groups.iter().map(|group| group.units.len()).sum();
     let mut others = Vec::new();
-    // Where limits may leave pods pending, plans are made around more than the price, too.
+    // Nor are plans in which limits may leave pods pending.
     let limited = Headroom::new(compiled).binds();
     if !choosy && !limited && !known.opened.is_empty() && units <= SMALL {
         others.extend(first_fit::draft(compiled, grouped, effort.first_fit()));
@@ -279,7 +282,7 @@ fn improved(compiled: &Compiled<'_>, grouped: &Grouped, known: Draft, taste: Tas
         if effort.tries_others() {
             local_search::improve(compiled, grouped, &mut other, effort);
         }
-        // Heavier pools are used first, even where they are dearer.
+        // Pools of higher weight are used first, even if they cost more.
         if other.saves(&best, 0.0)
             && (other.left.len() < best.left.len() || other.weight(compiled) >= best.weight(compiled))
         {
@@ -289,7 +292,7 @@ fn improved(compiled: &Compiled<'_>, grouped: &Grouped, known: Draft, taste: Tas
     Draft { tasted, ..best }
 }
 
-/// Says of every pod that was left over why no pool takes it.
+/// Explains for every unplaced pod why no pool can hold it.
 fn explain_left(problem: &Problem, options: &Options, solution: &mut Solution, costly: Vec<Costly>) {
     let left = std::mem::take(&mut solution.unschedulable);
     let mut explainer = Explainer::new(problem, options, solution).with_costly(costly);
@@ -301,7 +304,7 @@ fn explain_left(problem: &Problem, options: &Options, solution: &mut Solution, c
     solution.unschedulable = explained;
 }
 
-/// Looks for something better than `known` among all placements of a few pods, one by one instead of glued.
+/// Searches all placements of a few pods, placed individually instead of glued, for a better draft than `known`.
 fn search_small(
     compiled: &Compiled<'_>,
     reading: &Reading,
@@ -339,11 +342,11 @@ fn search_small(
     Some((grouped, Draft { tasted: known.tasted, ..found }))
 }
 
-/// Rounds in which pods that found no node are taken out of the counts of the rest.
+/// Maximum number of rounds in which unplaced pods are removed from the counts of the others.
 const SETTLING_ROUNDS: usize = 3;
 
-/// A draft in which no pod counts on one that was left over: where domains were decided with pods that then found no node
-/// (limits, mostly), they are decided again without them.
+/// Returns a draft in which no pod depends on an unplaced one. If domains were assigned to pods that then found no node
+/// (mostly because of limits), domains are assigned again without those pods.
 fn settled(compiled: &Compiled<'_>, grouped: &Grouped, taste: Taste) -> Draft {
     let mut without: FxHashSet<u32> = FxHashSet::default();
     let mut best = draft(compiled, grouped, &without, taste);
@@ -360,7 +363,7 @@ fn settled(compiled: &Compiled<'_>, grouped: &Grouped, taste: Taste) -> Draft {
         without.extend(left);
         best = draft(compiled, grouped, &without, taste);
     }
-    // Whether a node counts for a spread may depend on more than its domain, and is known only now.
+    // A spread may count a node depending on more than its domain, which is known only now.
     if !best.left.is_empty() || terrain::counts_some_nodes(grouped) {
         best.settle(compiled, grouped);
     }

@@ -1,4 +1,4 @@
-//! What the pods that are left are worth, round by round.
+//! Values of the remaining pods, by round.
 
 use std::rc::Rc;
 
@@ -10,13 +10,13 @@ use crate::bound::fluid;
 use crate::bound::split::{self, Split, Start};
 use crate::compile::HostRule;
 
-/// Where the values of pods come from.
+/// Price system that gives pods their values.
 #[derive(Debug, Clone)]
 pub(crate) enum Regime {
-    /// Fluid prices, until a first node shows how much they mislead.
+    /// Fluid prices, until a node shows that they mislead.
     Unknown,
     Fluid,
-    /// Each shape splits its price; fluid prices promise far more than any node holds.
+    /// Split prices, used if fluid prices promise far more value than any node can hold.
     Split(Rc<Asks>),
 }
 
@@ -24,29 +24,29 @@ pub(crate) enum Regime {
 #[derive(Debug)]
 pub(crate) struct Asks {
     values: Vec<f64>,
-    /// Of the shapes of `ground.basic`.
+    /// Split of the prices of the shapes `ground.basic`.
     pub(crate) split: Split,
-    /// Mean price of a node, USD/hour.
+    /// Mean price of a node, in USD per hour.
     mean: f64,
-    /// Value of all that was left.
+    /// Value of all units left when the prices were computed.
     total: f64,
 }
 
 impl Asks {
-    /// Whether what is left has changed so much that its prices have too.
+    /// Returns true if so little value is left that the prices must be computed again.
     pub(crate) fn outdated(&self, left_value: f64) -> bool {
         left_value < OUTDATED * self.total
     }
 }
 
-/// The split bound must exceed the fluid one by this much for its prices to be used.
+/// Minimum factor by which the split bound must exceed the fluid one for split prices to be used.
 const SHARPER: f64 = 1.02;
 
-/// Fall of the value of what is left after which split prices are found anew.
+/// Fraction of the last total value below which split prices are computed again.
 const OUTDATED: f64 = 0.85;
 
 impl Regime {
-    /// Split prices, if they tell more of `stock` than fluid ones.
+    /// Returns split prices if their bound for `stock` is sharper than the fluid one, else fluid prices.
     pub(crate) fn sharper(ground: &Ground<'_>, stock: &Stock, rules: &[HostRule]) -> Self {
         let sources = ground.sources(ground.basic);
         let demands = ground.demands(stock, stock.least_nodes(rules));
@@ -57,14 +57,14 @@ impl Regime {
         }
     }
 
-    /// Split prices, whatever fluid ones tell.
+    /// Returns split prices, however sharp the fluid bound is; `None` if the split has no nodes.
     pub(crate) fn split(ground: &Ground<'_>, stock: &Stock, rules: &[HostRule]) -> Option<Self> {
         let demands = ground.demands(stock, stock.least_nodes(rules));
         let duals = fluid::solve(&ground.sources(ground.basic), &demands);
         asks(ground, stock, Start::Fluid(&duals)).map(|asks| Self::Split(Rc::new(asks)))
     }
 
-    /// Split prices of what is left, close to `known` ones of more.
+    /// Returns split prices of the remaining units, starting from the `known` ones of a larger stock.
     pub(crate) fn again(known: &Asks, ground: &Ground<'_>, stock: &Stock) -> Option<Self> {
         asks(ground, stock, Start::Near(&known.split)).map(|asks| Self::Split(Rc::new(asks)))
     }
@@ -81,37 +81,37 @@ fn asks(ground: &Ground<'_>, stock: &Stock, start: Start<'_>) -> Option<Asks> {
     (nodes > 0.0).then(|| Asks { values, split, mean: 1.0 / nodes, total })
 }
 
-/// Prices of what is left.
+/// Prices of the remaining units.
 pub(crate) struct Round {
     /// Value of one unit, by kind.
     pub(crate) values: Vec<f64>,
-    /// Value of a node as such.
+    /// Value of a node itself, in addition to its content.
     pub(crate) node: f64,
-    /// Value of everything left when this was priced.
+    /// Value of all units left when the round was priced.
     pub(crate) total: f64,
-    /// Fractional nodes of the optimum.
+    /// Number of nodes of the fractional optimum.
     pub(crate) nodes: f64,
-    /// Share of each column in the value of all that is left.
+    /// Share of each column in the value of all remaining units.
     pub(crate) weights: Vec<f32>,
-    /// What the room of a shape is worth at most, by position in `ground.basic`.
+    /// Maximum value of the room of a shape, by position in `ground.basic`.
     pub(crate) worth: Vec<f64>,
-    /// Whether the shape is in the fluid optimum, likewise.
+    /// True if the shape is in the fluid optimum, by position in `ground.basic`.
     pub(crate) used: Vec<bool>,
     /// Fluid prices, unless split prices hold.
     pub(crate) duals: Option<fluid::Duals>,
     pub(crate) asks: Option<Rc<Asks>>,
-    /// Host rules of which every node from now on must hold an owner.
+    /// Host rules of which nearly every further node must hold an owner.
     pub(crate) critical: Vec<u32>,
-    /// All that is left, by column.
+    /// Total remaining requests, by column.
     pub(crate) demand: Vec<f64>,
-    /// Value per cell of lots that cannot go everywhere.
+    /// Value of lots that cannot go everywhere, by cell.
     pub(crate) pinned: Vec<f64>,
-    /// What may be opened, by cell, once that is asked.
+    /// Candidates by cell; computed on first use.
     pub(crate) views: Vec<Option<View>>,
 }
 
 impl Round {
-    /// Prices what is left; `None` if nothing of it can be opened for.
+    /// Prices the remaining units. Returns `None` if no node can be opened for any of them.
     pub(crate) fn new(yard: &Yard<'_>, regime: &Regime, previous: Option<Self>) -> Option<Self> {
         let (ground, stock) = (yard.ground, &*yard.stock);
         let open = |kind: usize| stock.left_of_kind[kind] > 0 && yard.tiers[kind] != i32::MIN;
@@ -205,7 +205,7 @@ impl Round {
         self.duals = Some(duals);
     }
 
-    /// How close what a group pays comes to the price of some node in a cell, by group and cell: 1 where it belongs.
+    /// Returns by group and cell the highest ratio of what the group pays to the price of a node: 1 where it belongs.
     fn homes(&self, yard: &Yard<'_>) -> Vec<f64> {
         let ground = yard.ground;
         let cells = ground.compiled.cells.len();
@@ -217,14 +217,14 @@ impl Round {
             for group in ground.groups_of_shape[shape].ones() {
                 let pays = duals.value(group, width, &one.room) + duals.node;
                 let offered = homes[group * cells..][..cells].iter_mut().zip(&one.price);
-                // Nothing is paid where it is not on offer: there the price is infinite.
+                // A shape that is not on offer has an infinite price, hence ratio 0.
                 offered.for_each(|(home, price)| *home = home.max(pays / price));
             }
         }
         homes
     }
 
-    /// The cell to work on: the one with the most value that can go nowhere else; `None` where all is free.
+    /// Returns the cell with the most pinned value; `None` if no value is pinned.
     pub(crate) fn choose_cell(&self) -> Option<usize> {
         let most = (0..self.pinned.len()).max_by(|&a, &b| self.pinned[a].total_cmp(&self.pinned[b]).then(b.cmp(&a)))?;
         (self.pinned[most] > 1e-9 * self.total.max(1e-9)).then_some(most)

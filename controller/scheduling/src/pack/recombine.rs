@@ -1,14 +1,14 @@
-//! Choosing again among everything that was tried: where small nodes hold two or three pods, no single node tells whether
-//! its content leaves the others good partners.
+//! Chooses again among all contents that were considered: if small nodes hold two or three pods, no single node shows
+//! whether its content leaves good partners for the others.
 //!
-//! Every content that construction looked at is a pattern (kinds and how many of each, on a shape). A linear program over
-//! all of them covers all kinds at the least price; whole copies of what it chooses are opened first, and construction
-//! opens the rest. On an open catalogue of EC2 this takes 1–4 % off the price of deployments.
+//! Every content that construction considered is a pattern (kinds and the number of each, on a shape). A linear program
+//! over all patterns covers all kinds at the least price. Whole copies of the chosen patterns are opened first, and
+//! construction opens the rest. On an open catalogue of EC2 types this lowers the price of deployments by 1–4 %.
 //!
 //! ```text
 //!  construct ──► patterns ──► linear program ──► copies ──► opened where their lots are ──► construct the rest
 //!                   ▲                                                                             │
-//!                   └────────────────────── what was looked at for the rest ◄─────────────────────┘
+//!                   └───────────────────── contents considered for the rest ◄─────────────────────┘
 //! ```
 
 use rustc_hash::FxHashSet;
@@ -20,35 +20,36 @@ use super::groups::Grouped;
 use super::stock::Stock;
 use crate::bound::simplex::{Column, Program};
 
-/// Kinds at most, rows of the linear program: its time grows with their square.
+/// Maximum number of kinds, which are rows of the linear program: its time grows with their square.
 const MOST_KINDS: usize = 512;
 
-/// A choice is ended after this many pivots for each kind; 1–2 are usual.
+/// Maximum number of pivots of a choice per kind; 1–2 are usual.
 const PIVOTS: usize = 3;
 
-/// What a pattern must be worth beyond its price to be chosen: the last, longest part of the program gains less.
+/// Minimum value of a pattern above its price, as a share of the price, to be chosen: the last, longest part of the
+/// program gains less.
 const WORTHWHILE: f64 = 0.002;
 
-/// A part of a copy that is rounded up.
+/// Minimum fraction of a copy that is rounded up.
 const LEAST_PART: f64 = 0.5;
 
-/// How often the choice is made: again among what was looked at for the rest.
+/// Number of choices; each includes the contents considered for the rest of the one before.
 pub(crate) const CHOICES: usize = 2;
 
-/// Content of a node.
+/// Content of a node on a shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Pattern {
     /// Index in `compiled.shapes`.
     shape: usize,
-    /// Kinds, ascending, and how many of each.
+    /// Content as (kind, number of units), kinds ascending.
     content: Vec<(u32, u32)>,
 }
 
-/// Contents that construction looked at.
+/// Contents that construction considered.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
     known: FxHashSet<Pattern>,
-    /// In the order in which they were seen, with the price of their shape there.
+    /// Patterns in order of discovery, with the price of their shape in the cell.
     all: Vec<(Pattern, f64)>,
 }
 
@@ -69,21 +70,21 @@ impl Patterns {
     }
 }
 
-/// The cheapest fractional choice among patterns that covers a stock.
+/// Solver for the cheapest fractional choice of patterns that covers a stock.
 pub(crate) struct Choice<'a> {
     ground: &'a Ground<'a>,
     grouped: &'a Grouped,
     program: Program,
-    /// Row of the program, by kind; `usize::MAX` where nothing is left.
+    /// Row of the program, by kind; `usize::MAX` if no unit is left.
     row_of: Vec<usize>,
-    /// Units that a row stands for.
+    /// Number of units of each row.
     left: Vec<f64>,
-    /// By pattern: rows, and the part of each that a copy covers.
+    /// Rows of each pattern, with the fraction of each row that a copy covers.
     columns: Vec<Vec<(usize, f64)>>,
 }
 
 impl<'a> Choice<'a> {
-    /// `None` if there are too many kinds, or something that no node can hold.
+    /// Creates a solver for `stock`. Returns `None` if there are too many kinds, or one that no node can hold.
     pub(crate) fn new(ground: &'a Ground<'a>, grouped: &'a Grouped, stock: &Stock) -> Option<Self> {
         if stock.kinds.len() > MOST_KINDS {
             return None;
@@ -98,7 +99,7 @@ impl<'a> Choice<'a> {
         possible.then(|| Self { ground, grouped, program, row_of, left, columns: Vec::new() })
     }
 
-    /// Copies of each pattern in use, by its position.
+    /// Returns the patterns in use, by position, with the number of copies.
     fn best(&mut self, patterns: &Patterns) -> Vec<(usize, f64)> {
         for (pattern, _) in &patterns.all[self.columns.len()..] {
             let rows = pattern.content.iter().map(|&(kind, count)| (self.row_of[kind as usize], f64::from(count)));
@@ -116,12 +117,12 @@ impl<'a> Choice<'a> {
         self.program.used()
     }
 
-    /// Opens whole copies of the best choice among `patterns`; what they leave is left in `stock`.
+    /// Opens whole copies of the best choice among `patterns`; the remaining units stay in `stock`.
     pub(crate) fn open(&mut self, stock: &mut Stock, patterns: &Patterns) -> Vec<Opened> {
         let mut opened = Vec::new();
         let mut filler = Filler::new(&self.grouped.rules.host, stock);
         let mut chosen = self.best(patterns);
-        // Many copies first: what is rounded up finds least of what it needs.
+        // Patterns with many copies come first; rounded-up copies are the least likely to find their units.
         chosen.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         for rounded_up in [false, true] {
             for &(at, copies) in &chosen {
@@ -140,8 +141,9 @@ impl<'a> Choice<'a> {
         opened
     }
 
-    /// The cell, no dearer than `price`, that a copy of `pattern` serves best, and the lots that it takes there: the one
-    /// with most units of its kinds for each of the cells that they can go to.
+    /// Returns the cell for a copy of `pattern`, at a price of at most `price`, and the lots that it takes there. Cells
+    /// are tried in descending order of the waiting units of its kinds, each lot counted in equal parts for all its
+    /// cells.
     fn place(&self, stock: &Stock, filler: &mut Filler<'_>, pattern: &Pattern, price: f64) -> Option<(usize, Content)> {
         let shape = &self.ground.compiled.shapes[pattern.shape];
         let admitted = |cell: usize| {
@@ -160,7 +162,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// What one unit of a kind costs at least on nodes that hold nothing else.
+/// Returns the lowest price of one unit of a kind on nodes that hold only this kind; infinity if no shape holds it.
 fn alone(ground: &Ground<'_>, stock: &Stock, kind: usize) -> f64 {
     let sizes = &stock.kinds[kind].sizes;
     let shapes = ground.basic.iter().filter(|&&shape| ground.groups_of_shape[shape].contains(ground.group_of[kind]));

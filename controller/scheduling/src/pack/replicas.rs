@@ -1,4 +1,4 @@
-//! Static pools: nodes that are missing are launched without waiting for pods.
+//! Missing nodes of static pools, which are launched without waiting for pods.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::model::{
 };
 use crate::solution::NewNode;
 
-/// The nodes that static pools lack: the cheapest that the pool allows, as many as its limits allow; what `planned` nodes
-/// leave of reservations comes first.
+/// Returns the nodes that static pools lack: the cheapest that the pool allows, as many as its limits allow.
+/// Reservations that `planned` nodes do not use come first.
 pub(crate) fn missing(problem: &Problem, options: &Options, planned: &[NewNode]) -> Vec<NewNode> {
     let mut nodes: Vec<NewNode> = Vec::new();
     let lacks =
@@ -31,7 +31,7 @@ pub(crate) fn missing(problem: &Problem, options: &Options, planned: &[NewNode])
             let one = &rest.catalogues[pool.catalogue][node.instance_type];
             let place = (pool.catalogue, node.instance_type, node.offering);
             let offering = &one.offerings[node.offering];
-            // A reservation is used up before another type has its turn.
+            // A reservation is used up before the next type.
             let lasts = offering.reserved().then(|| reservations_left(&rest)[&Reservation::of(offering, place)]);
             let within = pool.limits.as_ref().map_or(i64::MAX, |limits| times(limits, &usage, &one.capacity));
             let count = missing.min(within).min(lasts.map_or(i64::MAX, i64::from));
@@ -50,7 +50,7 @@ pub(crate) fn missing(problem: &Problem, options: &Options, planned: &[NewNode])
     nodes
 }
 
-/// How many nodes of `capacity` fit between usage and limits.
+/// Returns the number of nodes of `capacity` that fit between usage and limits.
 fn times(limits: &Resources, usage: &Resources, capacity: &Resources) -> i64 {
     let bounded = limits.iter().map(|(resource, limit)| (resource, limit, capacity.against_limit(resource)));
     let bounded = bounded.filter(|&(_, _, each)| each > 0);
@@ -58,7 +58,7 @@ fn times(limits: &Resources, usage: &Resources, capacity: &Resources) -> i64 {
     left.min().unwrap_or(i64::MAX)
 }
 
-/// The node that the pool would launch for a pod that wants nothing and tolerates everything, without the pod.
+/// Returns the node that the pool would launch for a pod without requests that tolerates all taints, without that pod.
 fn cheapest(problem: &Problem, catalogues: &[Catalogue], pool: usize, options: &Options) -> Option<NewNode> {
     let mut alone = Problem::default();
     alone.specs.clone_from(&problem.specs);
@@ -70,7 +70,7 @@ fn cheapest(problem: &Problem, catalogues: &[Catalogue], pool: usize, options: &
     let mut spec = PodSpec::unconstrained("", Resources::new());
     spec.tolerations.push(Toleration { key: None, value: None, effect: None });
     alone.specs.push(spec);
-    // Resources are counted as far as some pending pod asks for them.
+    // Only resources that some pending pod requests are counted.
     let mut pending: Vec<usize> = problem.pods.iter().map(|pod| pod.spec).collect();
     pending.sort_unstable();
     pending.dedup();

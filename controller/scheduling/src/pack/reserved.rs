@@ -1,4 +1,4 @@
-//! Capacity that is paid for already is used before any other, with exact counts instead of pessimistic ones.
+//! Reserved capacity, which is used before any other, with the exact instance counts of reservations.
 
 use rustc_hash::FxHashMap;
 
@@ -11,7 +11,7 @@ use super::stock::Stock;
 use crate::compile::{Compiled, fits, flexible};
 use crate::model::{MinValuesPolicy, Reservation};
 
-/// A reserved way to launch a shape.
+/// Reserved offering of a shape.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) shape: usize,
@@ -23,10 +23,10 @@ pub(crate) struct Entry {
     reservation: usize,
 }
 
-/// Every reservation, and how many instances it has left.
+/// All reservations, with the number of instances left of each.
 #[derive(Debug, Clone)]
 pub(crate) struct Reservations {
-    /// Cheapest first.
+    /// Reserved offerings, cheapest first.
     pub(crate) entries: Vec<Entry>,
     left: Vec<u32>,
 }
@@ -38,7 +38,7 @@ impl Reservations {
         let strict = compiled.options.min_values == MinValuesPolicy::Strict;
         let asked: Vec<_> = compiled.problem.pools.iter().map(flexible::asked).collect();
         for (shape, one) in compiled.shapes.iter().enumerate().filter(|(_, one)| !one.reserved.is_empty()) {
-            // A reservation is of one type: a pool may ask for more choice than that.
+            // A reservation has one type, which may not meet the `minValues` of a pool.
             let catalogue = compiled.problem.pools[one.pool].catalogue;
             let own = &compiled.problem.catalogues[catalogue][one.instance_type];
             if strict && flexible::first_miss(&asked[one.pool], std::iter::once(own)).is_some() {
@@ -60,7 +60,7 @@ impl Reservations {
         Self { entries, left }
     }
 
-    /// Whether an instance is left for this entry.
+    /// Returns true if an instance is left for this entry.
     pub(crate) fn has(&self, entry: &Entry) -> bool {
         self.left[entry.reservation] > 0
     }
@@ -69,7 +69,8 @@ impl Reservations {
         self.left[entry.reservation] = self.left[entry.reservation].saturating_sub(1);
     }
 
-    /// Fills what is reserved before anything is bought, the dearest type first.
+    /// Fills reserved capacity before nodes are bought, by descending pool weight and then descending price of buying
+    /// the type.
     pub(crate) fn fill(
         &mut self,
         ground: &Ground<'_>,
@@ -119,7 +120,7 @@ impl Reservations {
         opened
     }
 
-    /// Moves bought nodes onto what others no longer use.
+    /// Moves bought nodes to reservations that other nodes no longer use.
     pub(crate) fn reclaim(compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Opened]) {
         let mut reservations = Self::new(compiled);
         for node in opened.iter() {
@@ -131,7 +132,8 @@ impl Reservations {
         reservations.claim(compiled, grouped, opened);
     }
 
-    /// Moves bought nodes onto what is still reserved and holds them: the dearest node first, the cheapest way for it.
+    /// Moves bought nodes to remaining reserved offerings that hold their pods: the most expensive node first, to the
+    /// cheapest such offering.
     pub(crate) fn claim(&mut self, compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Opened]) {
         if self.entries.is_empty() {
             return;
@@ -160,7 +162,7 @@ impl Reservations {
     }
 }
 
-/// The weight of the heaviest pool that can hold a unit of each kind, reservations included.
+/// Returns by kind the weight of the heaviest pool that can hold a unit, including reservations.
 fn reserved_tiers(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock, bought: &[i32]) -> Vec<i32> {
     let tier = |(kind, &tier): (usize, &i32)| {
         let one = &stock.kinds[kind];
@@ -174,14 +176,14 @@ fn reserved_tiers(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock, bou
     bought.iter().enumerate().map(tier).collect()
 }
 
-/// Whether a node's pods can be on `entry` instead.
+/// Returns true if the pods of a node can run on `entry` instead.
 fn holds(compiled: &Compiled<'_>, grouped: &Grouped, node: &Opened, entry: &Entry) -> bool {
     let pods = || node.units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| compiled.class_of(pod as usize));
     let mut sizes = vec![0_i32; compiled.columns.width()];
     for class in pods() {
         sizes.iter_mut().zip(compiled.request(class)).for_each(|(sum, &size)| *sum += size);
     }
-    // Labels that a rule between pods is about stay as they were decided.
+    // Labels that rules between pods are about must keep their values.
     let pinned = || {
         let mut dimensions = pods().flat_map(|class| grouped.pinned_of_spec[compiled.classes[class].spec].ones());
         dimensions.all(|dimension| {

@@ -1,8 +1,8 @@
-//! Host rules as filling sees them: which lots a rule keeps off once a pod is on the node.
+//! Host rules during filling: the lots that a rule bars once a pod is on the node.
 //!
-//! The rules of a node change with every pod that is put on it, and nearly all lots are looked at after each. So what a
-//! pod does to others is worked out once, when it is placed: each rule lists its owners and its targets, and a lot that
-//! it keeps off is barred until the node is full.
+//! Every pod placed on a node changes the rules for it, and nearly all lots are checked after each. So the effect of a
+//! pod on others is computed once, when it is placed: each rule lists its owners and its targets, and a lot that it
+//! excludes is barred until the node is full.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::compile::HostRule;
 
-/// Host rules that a unit takes part in.
+/// Host rules that a unit owns or is a target of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Ruleset {
     pub(crate) owns: SmallVec<[u32; 2]>,
@@ -18,31 +18,31 @@ pub(crate) struct Ruleset {
     pub(crate) targets: SmallVec<[(u32, i32); 2]>,
 }
 
-/// All rulesets of a stock, and the same by rule.
+/// All rulesets of a stock, with indexes by rule.
 #[derive(Debug, Default)]
 pub(crate) struct Rulesets {
     all: Vec<Rc<Ruleset>>,
-    /// By ruleset: rules that it owns and is a target of, and how many targets a unit counts as.
+    /// Rules that each ruleset owns and is a target of, with the number of targets that a unit counts as.
     pub(super) on_itself: Vec<SmallVec<[(u32, i32); 2]>>,
-    /// By ruleset: whether no unit of it can be on any node.
+    /// True if no node can hold a unit, by ruleset.
     never: Vec<bool>,
-    /// Rulesets that own a rule, and how many of its targets a unit of theirs counts as.
+    /// Rulesets that own a rule, with the number of its targets that a unit counts as.
     owners: ByRule,
-    /// Rulesets that are targets of a rule, and how many of its targets a unit of theirs counts as.
+    /// Rulesets that are targets of a rule, with the number of its targets that a unit counts as.
     targets: ByRule,
 }
 
-/// Rulesets by rule, one list after the other.
+/// Rulesets by rule, stored as consecutive lists.
 #[derive(Debug, Default)]
 struct ByRule {
     from: Vec<u32>,
     listed: Vec<(u32, i32)>,
-    /// By rule: the largest count of a ruleset.
+    /// Largest count of a ruleset, by rule.
     most: Vec<i32>,
 }
 
 impl ByRule {
-    /// `entries` are (rule, ruleset, count) and are gone through twice.
+    /// Creates the lists from `entries`, which are (rule, ruleset, count) and are iterated twice.
     fn new<I: Iterator<Item = (u32, u32, i32)>>(rules: usize, entries: impl Fn() -> I) -> Self {
         let mut from = vec![0_u32; rules + 1];
         entries().for_each(|(rule, ..)| from[rule as usize + 1] += 1);
@@ -93,7 +93,7 @@ impl Rulesets {
         self.all.len()
     }
 
-    /// Rulesets that own `rule`.
+    /// Returns the rulesets that own `rule`.
     pub(super) fn owning(&self, rule: u32) -> impl Iterator<Item = u32> {
         self.owners.of(rule as usize).iter().map(|&(ruleset, _)| ruleset)
     }
@@ -107,14 +107,14 @@ impl std::ops::Index<usize> for Rulesets {
     }
 }
 
-/// What the pods on one node do to lots.
+/// Rulesets barred by the pods on one node.
 pub(crate) struct Bars<'a> {
     rules: &'a [HostRule],
     rulesets: Rc<Rulesets>,
     owners: Vec<i32>,
     targets: Vec<i32>,
     touched: Vec<u32>,
-    /// By ruleset.
+    /// True if the ruleset is barred, by ruleset.
     is_barred: Vec<bool>,
     barred: Vec<u32>,
 }
@@ -132,13 +132,13 @@ impl<'a> Bars<'a> {
         }
     }
 
-    /// Whether a rule keeps units of a ruleset off. Adding pods only tightens rules, so this stays true until the next
-    /// node.
+    /// Returns true if a rule excludes units of a ruleset. Adding pods only tightens rules, so this stays true until
+    /// [`Bars::reset`].
     pub(super) fn bar(&self, ruleset: u32) -> bool {
         self.is_barred[ruleset as usize]
     }
 
-    /// Counts a pod that is on the node.
+    /// Counts a pod on the node.
     pub(super) fn add(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
         for &rule in owns {
             self.touched.push(rule);
@@ -149,7 +149,7 @@ impl<'a> Bars<'a> {
             self.targets[rule as usize] += count;
         }
         for &rule in owns {
-            // Later owners of a rule forbid nothing that the first did not.
+            // Further owners of a rule exclude nothing more.
             if self.owners[rule as usize] == 1 {
                 self.bar_targets(rule as usize);
             }
@@ -166,7 +166,7 @@ impl<'a> Bars<'a> {
         }
     }
 
-    /// The same for a unit that is put there.
+    /// Counts a unit of `ruleset` that is placed on the node.
     pub(super) fn place(&mut self, ruleset: u32) {
         let rules = Rc::clone(&self.rulesets.all[ruleset as usize]);
         self.add(&rules.owns, &rules.targets);
@@ -179,7 +179,7 @@ impl<'a> Bars<'a> {
         }
     }
 
-    /// Makes ready for another node.
+    /// Resets the counts for another node.
     pub(super) fn reset(&mut self) {
         for rule in self.touched.drain(..) {
             self.owners[rule as usize] = 0;
@@ -191,7 +191,7 @@ impl<'a> Bars<'a> {
     }
 }
 
-/// Bars the rulesets of which a unit counts as more than `left` targets.
+/// Bars the rulesets of `rulesets` whose units count as more than `left` targets.
 fn bar_beyond(left: i32, rulesets: &[(u32, i32)], is_barred: &mut [bool], barred: &mut Vec<u32>) {
     for &(ruleset, _) in rulesets.iter().filter(|&&(_, count)| count > left) {
         if !std::mem::replace(&mut is_barred[ruleset as usize], true) {

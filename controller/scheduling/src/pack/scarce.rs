@@ -1,9 +1,9 @@
-//! When pods stay pending: other ways to decide, of which the one that serves most is taken.
+//! Alternative plans if pods stay unplaced; the best one is used.
 //!
 //! ```text
-//! plan that leaves pods ─► second looks ─┬─► domains by load instead of price ──────────────────────┐
-//!                                        ├─► nodes by what they take of limits instead of price ────┼─► the best ─► class by class
-//!                                        └─► the same, pods that rules about domains hold back last ┘
+//! plan with unplaced pods ─► leftovers ─┬─► domains by load instead of price ──────────┐
+//!                                       ├─► nodes by use of limits instead of price ───┼─► best plan ─► by priority
+//!                                       └─► the same, owners of domain rules last ─────┘
 //! ```
 
 use std::rc::Rc;
@@ -18,18 +18,19 @@ use crate::compile::Compiled;
 use crate::solution::Solution;
 use crate::validate::validate;
 
-/// Shapes in cells at most for which other ways are tried: each takes as long as the plan, and that grows with these. Every
-/// type of EC2 in three zones and both capacity types is 8,000 for a pool.
+/// Maximum number of pairs of cell and shape for which alternatives are tried: each takes as long as the first plan,
+/// and that grows with this number. All EC2 types in three zones and both capacity types are 8,000 for one pool.
 const MOST_OPENINGS: usize = 200_000;
 
-/// What a plan leaves: pods by class of priority, the highest first, and the price of what it does not leave.
+/// Unplaced pods of a plan by priority, highest first, and the price of its new nodes.
 type Left = (Vec<(i32, usize)>, f64);
 
 fn left(compiled: &Compiled<'_>, solution: &Solution) -> Left {
     (leftovers::left_by_priority(compiled, solution), solution.new_nodes.iter().map(|node| node.price).sum())
 }
 
-/// The plan that leaves fewest of the pods that matter most; `solution` is `draft` written out.
+/// Returns the plan that leaves the fewest of the most important pods unplaced. `solution` is the one written from
+/// `draft`.
 pub(crate) fn place(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft, solution: Solution) -> Solution {
     let by_price = leftovers::place(compiled, &grouped, &mut draft, solution, i32::MIN);
     let (mut best, mut best_grouped) = (by_price, Rc::new(grouped));
@@ -54,7 +55,7 @@ pub(crate) fn place(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft,
         let draft = settled(&thrifty, &grouped, Taste::Cheapest).repriced(compiled);
         found.push(written(compiled, grouped, draft));
     }
-    // Limits and rules together go to the edge of what is promised: what falls over it is not taken.
+    // Limits together with rules may make these plans invalid; invalid ones are discarded.
     let holds = |solution: &Solution| validate(compiled.problem, compiled.options, solution).is_empty();
     let mut stands = found.is_empty() || holds(&best);
     for (grouped, solution) in found {
@@ -71,7 +72,7 @@ fn written(compiled: &Compiled<'_>, grouped: Rc<Grouped>, mut draft: Draft) -> (
     (grouped, solution)
 }
 
-/// Units that rules about domains hold back.
+/// Returns the units that own domain rules.
 fn owners(grouped: &Grouped) -> FxHashSet<u32> {
     let owning = grouped.groups.iter().filter(|group| !group.part.owns_domain.is_empty());
     owning.flat_map(|group| group.units.iter().copied()).collect()

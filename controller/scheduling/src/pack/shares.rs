@@ -1,21 +1,20 @@
-//! Shares of work: no namespace holds up the others.
+//! Division of work between namespaces, so that no namespace delays the others.
 //!
-//! Each value of a label that a rule is about is a domain. Rules about zones have three of them; rules about instance
-//! types have hundreds, every pod is weighed against each, and together such labels make kinds of nodes by the
-//! thousand, among which the pods of everybody else have to be packed too. So what rules cost is counted, in steps,
-//! before anything is planned. A step is a domain of a term of a pod: steps follow from the input alone, and so does
-//! the plan.
+//! Each value of a label that a rule is about is a domain. Zones have about three values. Instance types have hundreds:
+//! every pod is checked against each, and several such labels together make thousands of kinds of nodes, among which
+//! the pods of all namespaces must be packed. So the cost of rules is counted, in steps, before anything is planned. A
+//! step is one domain of one term of one pod: the steps, and hence the plan, depend on the input alone.
 //!
 //! ```text
-//! pods ─┬─► no rule about a label of many values ─┬─► first, as if there were no others ──────────────┐
-//!       │                                         └─► in a namespace that costs much: second ─────────┤
+//! pods ─┬─► no rule about a label of many values ─┬─► first, without the other pods ────────────────────┐
+//!       │                                         └─► in a costly namespace: second ──────────────────┤
 //!       └─► others ─┬─► within the share of their namespace: last, with some types for each domain ───┴─► Solution
 //!                   └─► beyond it: `TooComplex`
 //! ```
 //!
-//! Who comes later goes to existing nodes and to new ones, never to those that were planned before, so nothing that is
-//! planned first depends on the others. The cheapest workloads of a namespace use its share first: one that costs much
-//! does not push out those beside it.
+//! Pods of later stages go to existing and new nodes, never to nodes planned before, so earlier stages do not depend on
+//! later ones. The cheapest workloads of a namespace use its share first, so that an expensive one does not displace
+//! them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,33 +34,33 @@ use crate::second_round;
 use crate::solution::{PoolVerdict, Reason, Solution, Unschedulable};
 use crate::validate::validate;
 
-/// Steps up to which a batch of nothing but such pods is planned at once, with every type.
+/// Maximum number of steps of a batch consisting only of pods with such rules that is planned at once, with every type.
 const AT_ONCE: u64 = 2_000;
 
-/// Steps beyond which all pods of a namespace come after those of the others: sixty replicas that are apart over
-/// instance types are at 80,000.
+/// Number of steps beyond which all pods of a namespace are planned after those of the others. Sixty replicas with
+/// anti-affinity over instance types take 80,000.
 const COSTLY: u64 = 20_000;
 
-/// Terms of a pod about labels of nodes that are not counted, if they are about few values.
+/// Number of terms of a pod up to which those about labels with few values are not counted.
 const USUAL_TERMS: usize = 4;
 
-/// Steps for the pods that come last, in equal shares for their namespaces.
+/// Total steps for the last stage, divided equally between its namespaces.
 const LAST_SHARE: u64 = 1_500_000;
 
-/// Types that are looked at for the pods that come last, over all pools.
+/// Maximum number of instance types considered in the last stage, over all pools.
 const MOST_TYPES: usize = 384;
 
-/// Of these, types that are looked at for their price.
+/// Number of these that are chosen by price.
 const CHEAPEST_TYPES: usize = 192;
 
-/// Pods of one spec whose rules cost much.
+/// Pods of one spec in the last stage.
 #[derive(Debug, Clone)]
 struct Load {
     spec: SpecId,
     pods: Vec<usize>,
-    /// Steps for each pod.
+    /// Steps per pod.
     steps: u64,
-    /// The label that costs most of them, and how many values it has.
+    /// Label with the most steps; `values` is its number of values.
     key: Arc<str>,
     values: usize,
 }
@@ -76,7 +75,7 @@ impl Load {
     }
 }
 
-/// A pod that was told, or may be told, that its rules are too complex; the label that costs most.
+/// Spec whose pods are, or may be, reported as [`Reason::TooComplex`], with its most expensive label.
 #[derive(Debug, Clone)]
 pub(crate) struct Costly {
     pub(crate) spec: SpecId,
@@ -84,7 +83,7 @@ pub(crate) struct Costly {
     pub(crate) values: usize,
 }
 
-/// Plans `problem` by `plan`, stage by stage; with the specs of which no pod was looked at with every type.
+/// Plans `problem` in stages by `plan`. Also returns the specs whose pods were not planned with every type.
 pub(crate) fn in_turn(
     problem: &Problem,
     options: &Options,
@@ -128,7 +127,7 @@ pub(crate) fn in_turn(
 }
 
 impl Costly {
-    /// A message and a hint.
+    /// Returns a message and a hint for the user.
     pub(crate) fn words(&self) -> (String, String) {
         let Self { key, values, .. } = self;
         let message = format!(
@@ -137,7 +136,7 @@ impl Costly {
         (message, "use zones or hostnames as the topologyKey, fewer replicas, or fewer terms".to_owned())
     }
 
-    /// The answer for `pod`, which was not looked at, or not in full.
+    /// Returns the verdict for `pod`, which was not planned with every type or not at all.
     pub(crate) fn told(&self, problem: &Problem, pod: usize) -> Unschedulable {
         let (message, hint) = self.words();
         let verdict = |pool: &NodePool| PoolVerdict {
@@ -152,7 +151,7 @@ impl Costly {
     }
 }
 
-/// Who is planned when.
+/// Pods by stage.
 #[derive(Default)]
 struct Stages {
     first: Vec<usize>,
@@ -187,7 +186,7 @@ fn stages(problem: &Problem) -> Stages {
     Stages { first, second, last: loads }
 }
 
-/// Steps that rules cost.
+/// Costs of rules, in steps.
 #[derive(Default)]
 struct Costs<'a> {
     /// Specs with rules about labels of many values.
@@ -243,14 +242,14 @@ fn costs(problem: &Problem) -> Costs<'_> {
     costs
 }
 
-/// The labels that required rules of a pod are about, hostnames aside, once for each rule.
+/// Returns the labels that required rules of a pod are about, except the hostname, once for each rule.
 fn keys(spec: &PodSpec) -> impl Iterator<Item = &Arc<str>> {
     let terms = spec.affinity.iter().chain(&spec.anti_affinity).map(|term| &term.topology_key);
     let spreads = spec.spread.iter().filter(|spread| spread.required).map(|spread| &spread.topology_key);
     terms.chain(spreads).filter(|key| &***key != HOSTNAME)
 }
 
-/// Adds the pods of the same namespace that must follow those that come last.
+/// Adds the pods of the same namespace with required affinity to pods of the last stage.
 fn follow(problem: &Problem, pods_of: &[Vec<usize>], loads: &mut Vec<Load>) {
     let mut comes_last = FixedBitSet::with_capacity(problem.specs.len());
     comes_last.extend(loads.iter().map(|load| load.spec));
@@ -282,7 +281,7 @@ fn follow(problem: &Problem, pods_of: &[Vec<usize>], loads: &mut Vec<Load>) {
     }
 }
 
-/// Splits loads into those that are within the last share of their namespace, and those beyond it.
+/// Splits loads into those within the last-stage share of their namespace, and those beyond it.
 fn divided(problem: &Problem, mut loads: Vec<Load>) -> (Vec<Load>, Vec<Load>) {
     loads.sort_by_key(|load| (&problem.specs[load.spec].namespace, load.all_steps(), load.spec));
     let namespace = |load: &Load| &problem.specs[load.spec].namespace;
@@ -303,14 +302,14 @@ fn divided(problem: &Problem, mut loads: Vec<Load>) -> (Vec<Load>, Vec<Load>) {
     (tried, over)
 }
 
-/// The problem of some of its pods.
+/// Returns the problem with only the given pods.
 fn only(problem: &Problem, pods: &[usize]) -> Problem {
     let mut part = problem.clone();
     part.pods = pods.iter().map(|&pod| problem.pods[pod].clone()).collect();
     part
 }
 
-/// A solution about pods `pods[n]` instead of n.
+/// Renumbers the pods of a solution from n to `pods[n]`.
 fn renumbered(mut solution: Solution, pods: &[usize]) -> Solution {
     let new = solution.new_nodes.iter_mut().map(|node| &mut node.pods);
     let existing = solution.existing.iter_mut().map(|(_, pods)| pods);
@@ -319,8 +318,8 @@ fn renumbered(mut solution: Solution, pods: &[usize]) -> Solution {
     solution
 }
 
-/// `solution` with what `plan` finds for `pods`, on what is left of existing nodes and on new ones; the nodes that are
-/// planned stay as they are. `None` if some pods went to these.
+/// Returns `solution` extended by the plan for `pods`, on existing nodes and new ones; planned nodes stay unchanged.
+/// Returns `None` if some pods went to planned nodes.
 fn place_after(
     problem: &Problem,
     solution: &Solution,
@@ -355,8 +354,9 @@ fn place_after(
     Some(merged)
 }
 
-/// Leaves on offer, of each catalogue, the cheapest types that hold pods of `loads`, and the cheapest with each value
-/// of the labels that their rules are about. The rest are domains still, but none that a pod is put into.
+/// Keeps on offer in each catalogue only the cheapest types that hold pods of `loads`, and the cheapest with each value
+/// of the labels that their rules are about. The values of the other types still count as domains, but no pod is placed
+/// in them.
 fn keep_representatives(problem: &mut Problem, loads: &[Load]) {
     let mut keys: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut asked: BTreeMap<(u32, &Resources), usize> = BTreeMap::new();

@@ -1,26 +1,27 @@
-//! Kinds laid out for filling: blocks of alike sizes, most of which a fill passes over by looking at the block alone.
+//! Kinds arranged for filling: in blocks of similar sizes, most of which a fill skips after checking only the block.
 //!
-//! The gain of a pod grows with each of its sizes as long as it fits, so the gain of a block's largest sizes, cut to the
-//! room left, is at least that of any kind in it.
+//! The gain of a pod grows with each of its sizes as long as it fits, so the gain of a block's largest sizes, capped at
+//! the remaining room, is an upper bound for every kind in it.
 
 use super::stock::Stock;
 
-/// Kinds in a block.
+/// Number of kinds in a block.
 pub(crate) const LANES: usize = 16;
 
-/// Kinds in the order of a shelf, and the class of each. Kinds of a class may use the same shapes and open the same pools.
+/// Order of the kinds on a shelf, and the class of each. Kinds of a class may use the same shapes and open nodes of the
+/// same pools.
 #[derive(Debug, Clone)]
 pub(crate) struct Classes {
-    /// By kind.
+    /// Class by kind.
     pub(crate) of: Vec<u16>,
-    /// Some kind of each class.
+    /// Example kind of each class.
     pub(crate) example: Vec<u32>,
-    /// All kinds: by class, neighbours in size next to each other.
+    /// All kinds, ordered by class, those of similar size adjacent.
     pub(crate) order: Vec<u32>,
 }
 
 impl Classes {
-    /// `key` tells classes apart.
+    /// Classifies the kinds of `stock` by `key`.
     pub(crate) fn new<K: Ord>(stock: &Stock, key: impl Fn(u32) -> K) -> Self {
         let mut order: Vec<u32> = (0..stock.kinds.len() as u32).collect();
         order.sort_by(|&a, &b| key(a).cmp(&key(b)).then(a.cmp(&b)));
@@ -29,7 +30,7 @@ impl Classes {
         let mut starts = Vec::new();
         for (at, &kind) in order.iter().enumerate() {
             let new = example.last().is_none_or(|&last| key(last) != key(kind));
-            // More classes than can be told apart are never seen; they would share the last number.
+            // More classes do not occur in practice; they would share the last number.
             if new && example.len() < usize::from(u16::MAX) {
                 example.push(kind);
                 starts.push(at);
@@ -44,7 +45,7 @@ impl Classes {
     }
 }
 
-/// Orders kinds such that runs of [`LANES`] are alike: halves by the column that varies most, again and again.
+/// Orders kinds such that runs of [`LANES`] have similar sizes, by repeated halving along the column that varies most.
 fn neighbours(stock: &Stock, kinds: &mut [u32]) {
     if kinds.len() <= LANES {
         return;
@@ -65,25 +66,25 @@ fn neighbours(stock: &Stock, kinds: &mut [u32]) {
     neighbours(stock, large);
 }
 
-/// Kinds of one cell, ready to be filled from.
+/// Kinds with lots in one cell, arranged for filling.
 #[derive(Debug, Clone)]
 pub(crate) struct Shelf {
     pub(crate) width: usize,
     pub(crate) kinds: Vec<[u32; LANES]>,
-    /// By block and column.
+    /// Sizes by block and column.
     pub(crate) sizes: Vec<[i32; LANES]>,
     pub(crate) floats: Vec<[f32; LANES]>,
-    /// Least and largest size by column and block.
+    /// Smallest size by column and block; `most` is the largest.
     pub(crate) least: Vec<i32>,
     pub(crate) most: Vec<f32>,
-    /// By block.
+    /// Class by block.
     pub(crate) class: Vec<u16>,
-    /// Lanes by block whose kinds may have units left.
+    /// Bit set, by block, of the lanes whose kinds may have units left.
     pub(crate) live: Vec<u16>,
 }
 
 impl Shelf {
-    /// The kinds that have lots at `cell`.
+    /// Creates a shelf of the kinds that have lots in `cell`.
     pub(crate) fn new(stock: &Stock, classes: &Classes, cell: usize, width: usize) -> Self {
         let mut shelf = Self {
             width,

@@ -1,7 +1,8 @@
-//! What is left to place: kinds of pods, and lots of interchangeable ones.
+//! Units left to place: kinds of pods, and lots of interchangeable ones.
 //!
-//! A kind is (size, signature): all that a node's room and labels can see. A lot is (kind, host rules, cells): all that
-//! packing can see. Labels that no selector reads never get this far: 20,000 pods of 3,188 classes are 30 kinds.
+//! A kind is (size, signature), all that the room and labels of a node depend on. A lot is (kind, host rules, cells),
+//! all that packing distinguishes. Labels that no selector reads are ignored: 20,000 pods of 3,188 classes are 30
+//! kinds.
 
 use std::rc::Rc;
 
@@ -14,32 +15,32 @@ use super::rulesets::{Ruleset, Rulesets};
 use super::zones::{Placed, Zoned};
 use crate::compile::HostRule;
 
-/// Size and signature.
+/// Size and signature of pods.
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {
     pub(crate) signature: u32,
     pub(crate) sizes: Rc<[i32]>,
 }
 
-/// Units that packing cannot tell apart.
+/// Units that packing does not distinguish.
 #[derive(Debug, Clone)]
 pub(crate) struct Lot {
     pub(crate) kind: u32,
     pub(crate) ruleset: u32,
     pub(crate) mask: u32,
-    /// In the order of the input; those from `taken` on are left.
+    /// Units in order of the input; those from `taken` on are left.
     pub(crate) units: Rc<[u32]>,
     pub(crate) taken: usize,
 }
 
 impl Lot {
-    /// How many are left.
+    /// Returns the number of units left.
     pub(crate) fn left(&self) -> usize {
         self.units.len() - self.taken
     }
 }
 
-/// Everything that is left to place.
+/// All units left to place.
 #[derive(Debug, Clone)]
 pub(crate) struct Stock {
     pub(crate) kinds: Vec<Kind>,
@@ -50,14 +51,15 @@ pub(crate) struct Stock {
     pub(crate) cells_of: Rc<[Vec<u32>]>,
     /// Lots that had units left when the stock was last compacted.
     pub(crate) open: Vec<u32>,
-    /// Behind [`Stock::lots_at`]: lots one list after the other, and where each list starts and ends.
+    /// Lots by cell and kind, stored as consecutive lists; read by [`Stock::lots_at`]. `lists` has the start and end of
+    /// each.
     listed: Vec<u32>,
     lists: Vec<(u32, u32)>,
-    /// Units left that own a host rule and are targets of it.
+    /// Number of units left that own a host rule and are targets of it, by rule.
     apart_left: Vec<usize>,
-    /// Units left, by kind.
+    /// Number of units left, by kind.
     pub(crate) left_of_kind: Vec<usize>,
-    /// Units left that own the host rule.
+    /// Number of units left that own a host rule, by rule.
     pub(crate) owners_left: Vec<usize>,
     pub(crate) left: usize,
 }
@@ -69,7 +71,7 @@ impl Stock {
         let mut lot_ids: FxHashMap<(u32, u32, u32), u32> = FxHashMap::default();
         let (mut kinds, mut rulesets, mut lots) = (Vec::new(), Vec::<Rc<Ruleset>>::new(), Vec::<Lot>::new());
         let mut units: Vec<Vec<u32>> = Vec::new();
-        // Rules without owners among the pending pods bind nothing on new nodes; on existing ones, bound owners count.
+        // Rules without pending owners have no effect on new nodes; on existing nodes, bound owners count.
         for placed in &zoned.placed {
             let group = &grouped.groups[placed.group];
             let kind = *kind_ids.entry((group.signature, Rc::clone(&group.sizes))).or_insert_with(|| {
@@ -136,35 +138,37 @@ impl Stock {
         }
     }
 
-    /// Lots of the kind that may go to the cell: those with the fewest cells first, then those that own rules.
+    /// Returns the lots of `kind` that may go to `cell`: those with the fewest cells first, then those with the most
+    /// owned rules.
     pub(crate) fn lots_at(&self, cell: usize, kind: u32) -> &[u32] {
         let (from, to) = self.lists[cell * self.kinds.len() + kind as usize];
         &self.listed[from as usize..to as usize]
     }
 
-    /// Nodes that rules enforce: owners that are targets of the same rule, at most `limit` a node.
+    /// Returns the minimum number of nodes that rules require: owners that are targets of the same rule, at most
+    /// `limit` per node.
     pub(crate) fn least_nodes(&self, rules: &[HostRule]) -> f64 {
         self.tightest(rules).map_or(0.0, |(_, nodes)| nodes as f64)
     }
 
-    /// The rule that enforces most nodes, the first of equals, and how many.
+    /// Returns the rule that requires the most nodes, the first of equals, and their number.
     pub(crate) fn tightest(&self, rules: &[HostRule]) -> Option<(u32, usize)> {
         let nodes = rules.iter().zip(&self.apart_left).map(|(rule, &count)| count.div_ceil(rule.limit.max(1) as usize));
         let most = (0_u32..).zip(nodes).max_by_key(|&(rule, nodes)| (nodes, std::cmp::Reverse(rule)));
         most.filter(|&(_, nodes)| nodes > 0)
     }
 
-    /// Rules that units of a lot own and are targets of.
+    /// Returns the rules that units of a lot own and are targets of.
     pub(crate) fn rules_on_itself(&self, lot: u32) -> impl Iterator<Item = u32> {
         self.rulesets.on_itself[self.lots[lot as usize].ruleset as usize].iter().map(|&(rule, _)| rule)
     }
 
-    /// Units left that own a host rule and are targets of it.
+    /// Returns the number of units left that own a host rule and are targets of it.
     pub(crate) fn apart_left(&self, rule: u32) -> usize {
         self.apart_left[rule as usize]
     }
 
-    /// Units left, by kind, that own `rule` and are targets of it.
+    /// Returns by kind the number of units left that own `rule` and are targets of it.
     pub(crate) fn apart_of_kind(&self, rule: u32) -> Vec<usize> {
         let mut apart = vec![0; self.kinds.len()];
         let is_apart = |lot: &&Lot| self.rulesets.on_itself[lot.ruleset as usize].iter().any(|&(own, _)| own == rule);
@@ -174,7 +178,7 @@ impl Stock {
         apart
     }
 
-    /// All groups as if they could go to any cell, and the kind of each.
+    /// Creates a stock of all groups as if they could go to any cell. Also returns the kind of each group.
     pub(crate) fn of_groups(grouped: &Grouped, cells: usize) -> (Self, Vec<u32>) {
         let mut anywhere = FixedBitSet::with_capacity(cells);
         anywhere.insert_range(..);
@@ -190,7 +194,7 @@ impl Stock {
         (stock, kinds)
     }
 
-    /// Takes `count` units of `lot`.
+    /// Removes `count` units of `lot` and returns them.
     pub(crate) fn take(&mut self, lot: u32, count: usize) -> &[u32] {
         let one = &mut self.lots[lot as usize];
         let from = one.taken;
@@ -206,7 +210,7 @@ impl Stock {
         &one.units[from..from + count]
     }
 
-    /// Takes the content of a node.
+    /// Removes the content of a node and returns its units.
     pub(crate) fn take_all(&mut self, content: &Content) -> Vec<u32> {
         let mut units = Vec::with_capacity(content.iter().map(|&(_, count)| count as usize).sum());
         for &(lot, count) in content {
@@ -215,7 +219,7 @@ impl Stock {
         units
     }
 
-    /// Forgets lots that are used up, so that later fills do not walk over them.
+    /// Removes used-up lots from the lists, so that later fills skip them.
     pub(crate) fn compact(&mut self) {
         let lots = &self.lots;
         let lasts = |lot: u32| lots[lot as usize].taken < lots[lot as usize].units.len();
@@ -234,7 +238,7 @@ impl Stock {
     }
 }
 
-/// Lists `lots`, in `order`, by cell and kind.
+/// Lists `lots`, in `order`, by cell and kind. Returns the lists and the bounds of each.
 fn list(lots: &[Lot], order: &[u32], cells_of: &[Vec<u32>], kinds: usize, cells: usize) -> (Vec<u32>, Vec<(u32, u32)>) {
     let mut lists = vec![(0_u32, 0_u32); cells * kinds];
     for lot in lots {

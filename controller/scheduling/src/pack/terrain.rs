@@ -1,4 +1,5 @@
-//! Where pods may go, apart from other pods: shapes worth looking at, and existing nodes with what is left of them.
+//! Locations for pods, regardless of other pods: cells that they can reach, and existing nodes with their remaining
+//! room. Also the values and nodes that count for spreads.
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -9,16 +10,16 @@ use crate::labels;
 use crate::model::{Node, Problem, Requirement, Requirements, Resources, Taint};
 use crate::second_round;
 
-/// An existing node while it is filled.
+/// Existing node while it is filled.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
-    /// Index in the problem.
+    /// Index of the node in the problem.
     pub(crate) node: usize,
     pub(crate) cell: usize,
     pub(crate) room: Vec<i32>,
 }
 
-/// The existing nodes that take pods, initialized ones first, then by name.
+/// Returns the existing nodes that are not being deleted, initialized ones first, then by name.
 pub(crate) fn standing(compiled: &Compiled<'_>) -> Vec<Standing> {
     let problem = compiled.problem;
     let mut order = second_round::staying(problem);
@@ -36,7 +37,7 @@ pub(crate) fn standing(compiled: &Compiled<'_>) -> Vec<Standing> {
         .collect()
 }
 
-/// What bound pods and daemons leave of a node.
+/// Returns the allocatable resources of a node less the requests of bound pods and daemons.
 pub(crate) fn room_left(problem: &Problem, node: &Node) -> Resources {
     let mut left = node.allocatable.clone();
     for bound in &node.bound {
@@ -46,7 +47,7 @@ pub(crate) fn room_left(problem: &Problem, node: &Node) -> Resources {
     left
 }
 
-/// For every signature of pods, the standing nodes (by position) whose labels and taints it accepts.
+/// Returns for every signature of pods the existing nodes (by position) whose labels and taints it accepts.
 pub(crate) fn standing_admits(compiled: &Compiled<'_>, standing: &[Standing]) -> Vec<FixedBitSet> {
     compiled
         .signatures
@@ -64,12 +65,12 @@ pub(crate) fn standing_admits(compiled: &Compiled<'_>, standing: &[Standing]) ->
         .collect()
 }
 
-/// Per domain rule: which values of its label count for the minimum of a spread. As with Karpenter, a value counts if some
-/// open pool and one of its types allow it, bought there today or not, or if an existing node has it; and if the owner's
-/// selector and affinity allow it.
+/// Returns by domain rule the values of its label that count for the minimum of a spread. As with Karpenter, a value
+/// counts if some open pool and one of its types allow it, whether currently on offer or not, or if an existing node
+/// has it; and if the owner's node selector and affinity allow it.
 pub(crate) fn counting_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Vec<FixedBitSet> {
     let rules = &grouped.rules.domain;
-    // Rules differ more in whom they count than in where.
+    // Many rules share the dimension and filter and differ only in the pods they count.
     let mut known: FxHashMap<(usize, Option<&Filter>), FixedBitSet> = FxHashMap::default();
     rules
         .iter()
@@ -102,8 +103,9 @@ fn counting(compiled: &Compiled<'_>, dimension: usize, filter: Option<&Filter>, 
     (0..of.values.len()).filter(|&value| counting.contains(value) && allowed(value)).collect()
 }
 
-/// Per domain rule: values of its label in which no node counts for a spread, whatever is launched there, since the owner's
-/// selector and affinity say no. A node that labels beside those of cells rule out may still be among the rest.
+/// Returns by domain rule the values of its label in which no node counts for a spread, whatever is launched there,
+/// because the owner's node selector and affinity exclude them. Labels outside the cells may exclude nodes in other
+/// values too.
 pub(crate) fn deaf_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Vec<FixedBitSet> {
     let rules = grouped.rules.domain.iter();
     let mut known: FxHashMap<(usize, &Filter), FixedBitSet> = FxHashMap::default();
@@ -129,7 +131,7 @@ fn deaf(compiled: &Compiled<'_>, dimension: usize, filter: &Filter, standing: &[
     deaf
 }
 
-/// Which nodes count for a spread, if not all do.
+/// Returns the filter of a spread; `None` if its node selector and affinity exclude no node.
 fn narrow_filter(demand: &Demand) -> Option<&Filter> {
     match demand {
         Demand::Spread { filter: Some(filter), .. } if !filter.every_node => Some(filter),
@@ -137,7 +139,7 @@ fn narrow_filter(demand: &Demand) -> Option<&Filter> {
     }
 }
 
-/// Whether some spread counts some nodes only.
+/// Returns true if some spread has a node filter.
 pub(crate) fn counts_some_nodes(grouped: &Grouped) -> bool {
     grouped.rules.domain.iter().any(|rule| match &rule.demand {
         Demand::Spread { filter, .. } => filter.is_some(),
@@ -145,7 +147,7 @@ pub(crate) fn counts_some_nodes(grouped: &Grouped) -> bool {
     })
 }
 
-/// Whether a new node in `cell` may count, as far as its labels are known by that.
+/// Returns true if a new node in `cell` may count for a spread, as far as the cell determines its labels.
 fn hears(compiled: &Compiled<'_>, filter: &Filter, cell: usize) -> bool {
     let possible = |key: &str, wanted: &Requirement| match compiled.cells.dimension(key) {
         Some(dimension) => match compiled.cells.value(cell, dimension) {
@@ -167,7 +169,7 @@ fn hears(compiled: &Compiled<'_>, filter: &Filter, cell: usize) -> bool {
     holds(&filter.node_selector) && (filter.node_terms.is_empty() || filter.node_terms.iter().any(holds))
 }
 
-/// Whether pods on a new node with `pods` count for a spread.
+/// Returns true if pods on a new node with `pods` count for a spread.
 pub(crate) fn counts_on_new(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
@@ -179,7 +181,7 @@ pub(crate) fn counts_on_new(
     let pool = &compiled.problem.pools[shape.pool];
     let own = &compiled.problem.catalogues[pool.catalogue][shape.instance_type].requirements;
     let fixed = |key: &str| own.single(key).or_else(|| compiled.pools[shape.pool].requirements.single(key));
-    // What neither offering, type nor pool decides is on the node only if a pod asks for it.
+    // A label that neither offering, type nor pool decides is on the node only if a pod requires it.
     let asked = |key: &str, dimension: usize| {
         pods.clone().any(|pod| {
             let id = compiled.problem.pods[pod as usize].spec;
@@ -199,7 +201,7 @@ pub(crate) fn counts_on_new(
     filter.tolerates(&pool.taints) && (filter.every_node || filter.suits_labels(label))
 }
 
-/// Whether some shape costs more in one zone than in another.
+/// Returns true if the price of some shape differs between zones by more than 0.1 %.
 pub(crate) fn prices_differ_by_zone(compiled: &Compiled<'_>) -> bool {
     let Some(zone) = compiled.cells.dimension(labels::ZONE) else { return false };
     let zones = compiled.cells.dimensions[zone].values.len();
@@ -216,7 +218,7 @@ pub(crate) fn prices_differ_by_zone(compiled: &Compiled<'_>) -> bool {
     })
 }
 
-/// Cells in which a unit of this signature and size can be put somewhere.
+/// Returns the cells in which a unit of this signature and size can be placed.
 pub(crate) fn reach(
     compiled: &Compiled<'_>,
     grouped: &Grouped,

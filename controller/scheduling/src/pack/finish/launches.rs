@@ -1,5 +1,5 @@
-//! How nodes may be launched. Nodes whose pods say the same of nodes share what is required; those that fit on the same
-//! types share the list of them.
+//! Requirements and instance types of launches. Nodes whose pods constrain the launch equally share the requirements;
+//! those whose pods fit on the same types share the list of types.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,48 +14,48 @@ use crate::model::{Operator, PreferencePolicy, Requirement, Requirements, Weight
 use crate::pack::construct::Opened;
 use crate::pack::groups::Grouped;
 
-/// Types that one launch may name; EC2 and Karpenter take no more.
+/// Maximum number of types that one launch may name, the limit of EC2 and Karpenter.
 const MOST_ALTERNATIVES: usize = 600;
 
-/// The statement of specs that leave the launch alone.
+/// Statement id of specs that do not constrain the launch.
 const SILENT: u32 = u32::MAX;
-/// The statement of specs that were not asked yet.
+/// Statement id of specs that are not resolved yet.
 const UNKNOWN: u32 = u32::MAX - 1;
 
-/// What a spec says of the launch.
+/// Constraints of a spec on the launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Statement<'a> {
     node_selector: &'a Requirements,
     node_terms: &'a [Requirements],
     volume_terms: &'a [Requirements],
     preferred: &'a [WeightedNodeTerm],
-    /// Dimensions that its rules are about.
+    /// Dimensions constrained by the domain rules of the spec.
     pinned: &'a FixedBitSet,
     signature: u32,
 }
 
-/// What the requirements of a launch depend on.
+/// Key of the requirements of a launch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Terms {
     pool: usize,
-    /// `None` where no pod asks.
+    /// Cell, set if a pod constrains it.
     cell: Option<usize>,
-    /// The planned type: of several node affinity terms, one that it meets is written down.
+    /// Planned type, set if pods have node affinity terms: of several terms, one that this type meets is used.
     instance_type: Option<usize>,
-    /// Of its pods, distinct, in the order of their specs.
+    /// Distinct statements of its pods, in the order of their specs.
     statements: SmallVec<[u32; 8]>,
     /// Shape and offering of a reservation.
     reserved: Option<(usize, usize)>,
 }
 
-/// What the types of a launch depend on, apart from sizes.
+/// Key of the types of a launch, apart from sizes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Scope {
     pool: usize,
-    /// Where the requirements hold.
+    /// Cells in which the requirements hold.
     cells: Vec<usize>,
     signatures: SmallVec<[u32; 8]>,
-    /// The requirements themselves, where a signature has several terms: it admits more than the one written down.
+    /// Requirements, set if a signature has several terms: the signature admits more than the term that was chosen.
     narrowed: Option<Requirements>,
     reserved: Option<(usize, usize)>,
 }
@@ -70,13 +70,14 @@ struct Pattern {
 struct Range {
     /// Type, offering, price.
     types: Vec<(usize, usize, f64)>,
-    /// By column, then by type.
+    /// Allocatable amounts by column, then by type.
     room: Vec<i32>,
-    /// By which types hold the pods: 1 for those that do. Bytes, since those are hashed eight at a time.
+    /// Launches by the set of types that hold the pods, one byte per type (1 if it does). Bytes, since those are hashed
+    /// eight at a time.
     launches: FxHashMap<Box<[u8]>, Rc<Launch>>,
 }
 
-/// How a node may be launched.
+/// Instance types that a node may be launched as.
 pub(super) struct Launch {
     /// Types, cheapest first.
     pub(super) alternatives: Arc<[usize]>,
@@ -90,7 +91,7 @@ pub(super) struct Launches<'a> {
     grouped: &'a Grouped,
     statements: Vec<Statement<'a>>,
     statement_ids: FxHashMap<Statement<'a>, u32>,
-    /// By spec.
+    /// Statement id by spec.
     said: Vec<u32>,
     patterns: Vec<Pattern>,
     pattern_ids: FxHashMap<Terms, usize>,
@@ -115,7 +116,7 @@ impl<'a> Launches<'a> {
         }
     }
 
-    /// The pattern of a node with pods of `specs`, which are sorted.
+    /// Returns the index of the pattern of a node with pods of `specs`, which must be sorted.
     pub(super) fn pattern(&mut self, opened: &Opened, specs: &[u32]) -> usize {
         let shape = &self.compiled.shapes[opened.shape];
         let mut statements: SmallVec<[u32; 8]> = SmallVec::new();
@@ -158,12 +159,12 @@ impl<'a> Launches<'a> {
         id
     }
 
-    /// The requirements of launches of a pattern.
+    /// Returns the requirements of launches of a pattern.
     pub(super) fn requirements_of(&self, pattern: usize) -> &Arc<Requirements> {
         &self.patterns[pattern].requirements
     }
 
-    /// The launch of a node of this pattern whose pods take `sizes`.
+    /// Returns the launch of a node of `pattern` whose pods request `sizes` in total.
     pub(super) fn launch(&mut self, pattern: usize, sizes: &[i32]) -> Rc<Launch> {
         let range = &mut self.ranges[self.patterns[pattern].range];
         let count = range.types.len();
@@ -183,8 +184,8 @@ impl<'a> Launches<'a> {
         launch
     }
 
-    /// Adds preferred terms about zones and the like that cost nothing: every type stays, at its price. The heaviest come
-    /// first. Returns the range of what is required then.
+    /// Adds preferred node affinity terms about cell labels (zones, for example) that cost nothing, that is, keep every
+    /// type at its price. Terms of higher weight come first. Returns the range of the resulting requirements.
     fn prefer(&mut self, terms: &Terms, requirements: &mut Requirements, mut range: usize) -> usize {
         let said = terms.statements.iter().flat_map(|&statement| self.statements[statement as usize].preferred);
         let mut preferred: Vec<&WeightedNodeTerm> = said.collect();
@@ -238,7 +239,8 @@ impl<'a> Launches<'a> {
         self.said[spec]
     }
 
-    /// The pool's requirements and the pods', and one value of each label that a rule between pods is about.
+    /// Returns the requirements of the pool and its pods, with one value of each label that a rule between pods is
+    /// about.
     fn requirements(&self, terms: &Terms, opened: &Opened) -> Requirements {
         let compiled = self.compiled;
         let of_pool = &compiled.pools[terms.pool].requirements;
@@ -246,14 +248,14 @@ impl<'a> Launches<'a> {
         let catalogue = compiled.problem.pools[terms.pool].catalogue;
         let planned = compiled.shapes[opened.shape].instance_type;
         let own = &compiled.problem.catalogues[catalogue][planned].requirements;
-        // The launch must not decide these dimensions again.
+        // The launch must keep the values of these dimensions.
         let mut all_pinned = FixedBitSet::with_capacity(compiled.cells.dimensions.len());
         for &statement in &terms.statements {
             let said = self.statements[statement as usize];
             all_pinned.union_with(said.pinned);
             requirements.add_all(said.node_selector);
             for choices in [said.node_terms, said.volume_terms] {
-                // Of several terms, one that holds here and with what is required so far.
+                // Of several terms, use one that holds here and is compatible with the requirements so far.
                 let holds = |term: &&Requirements| {
                     self.holds_in(term, opened.cell, compiled.shapes[opened.shape].pool)
                         && term.iter().all(|(key, wanted)| {
@@ -279,14 +281,14 @@ impl<'a> Launches<'a> {
         requirements
     }
 
-    /// Whether nodes of `pool` in a cell may be as `term` says.
+    /// Returns true if nodes of `pool` in a cell can meet `term`.
     fn holds_in(&self, term: &Requirements, cell: usize, pool: usize) -> bool {
         let cells = &self.compiled.cells;
         let of_pool = &self.compiled.pools[pool].requirements;
         cells.dimensions.iter().enumerate().all(|(at, dimension)| {
             term.get(&dimension.key).is_none_or(|wanted| match cells.value(cell, at) {
                 Some(value) => wanted.has(value),
-                // No value that anything asks for: one that the pool leaves open will do.
+                // The cell has no value that any term names: a value that the pool leaves open is enough.
                 None => {
                     let both = of_pool.get(&dimension.key).map(|of_pool| of_pool.intersection(wanted));
                     wanted.allows_absence() || both.is_some_and(|both| both.allows_beyond(&dimension.values))
@@ -295,7 +297,7 @@ impl<'a> Launches<'a> {
         })
     }
 
-    /// The types that have an offering which the requirements allow, whatever they hold.
+    /// Returns the index of the range of types with an offering that the requirements allow, regardless of size.
     fn range(&mut self, terms: &Terms, requirements: &Requirements) -> usize {
         let compiled = self.compiled;
         let mut signatures: SmallVec<[u32; 8]> =
@@ -325,7 +327,7 @@ impl Range {
         let types = &compiled.problem.catalogues[compiled.problem.pools[scope.pool].catalogue];
         let mut found: Vec<(usize, usize, f64)> = Vec::new();
         for (shape, one) in compiled.shapes.iter().enumerate() {
-            // Twins are of one type, which a launch names once.
+            // Twins have the same type, which a launch names once.
             if one.pool != scope.pool || one.twin_of.is_some() && scope.reserved.is_none() {
                 continue;
             }
@@ -333,7 +335,7 @@ impl Range {
                 continue;
             }
             if let Some((own, number)) = scope.reserved {
-                // A reservation is of one type: the launch names no other.
+                // A reservation has one type, the only one the launch names.
                 let reserved = one.reserved.iter().find(|reserved| own == shape && reserved.offering == number);
                 found.extend(reserved.map(|reserved| (shape, number, reserved.price)));
                 continue;
@@ -342,7 +344,7 @@ impl Range {
                 scope.signatures.iter().all(|&signature| compiled.admits[signature as usize][cell].contains(shape))
             };
             let offered = |cell: usize| types[one.instance_type].offerings.get(one.offering[cell] as usize);
-            // As offered: while packing, nothing is quite free.
+            // The price as offered: while packing, free offerings have a minimum price.
             let price = |cell: usize| match one.price[cell] {
                 packed if packed > FREE => packed,
                 packed => offered(cell).and_then(|offering| offering.price).unwrap_or(packed),

@@ -1,11 +1,12 @@
-//! Limits of pools against the types that launches name.
+//! Enforces pool limits on the types that launches name.
 
 use crate::compile::Compiled;
 use crate::model::{Catalogue, Offering, Resources};
 use crate::pack::construct::Opened;
 use crate::solution::NewNode;
 
-/// Drops the launch alternatives with which a pool would exceed its limits, all other nodes being as planned.
+/// Removes the launch alternatives with which a pool would exceed its limits, assuming all other nodes are launched as
+/// planned.
 pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode]) {
     let problem = compiled.problem;
     for (pool, one) in problem.pools.iter().enumerate() {
@@ -22,7 +23,7 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewN
         let mut nodes_left = own().count() as i64;
         for (number, node) in own() {
             let planned = uses.of(compiled.shapes[node.shape].instance_type);
-            // Every node may take its share of the rest, so that all together keep the limit whatever is launched.
+            // Every node may use its share of the rest, so that the pool stays within its limits whatever is launched.
             let share: Vec<i64> = left.iter().map(|left| (*left).max(0) / nodes_left.max(1)).collect();
             nodes_left -= 1;
             let within = |wanted: &[i64]| {
@@ -52,8 +53,8 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewN
     }
 }
 
-/// Lets nodes be launched as the type that they were planned as, where another costs the same: what that one leaves of a
-/// limit was not planned with, nor were its labels.
+/// Launches nodes of pools with limits as the planned type if the cheapest type has the same price: the plan did not
+/// account for the other type's use of limits or its labels. With `all`, also nodes of other pools.
 pub(super) fn keep_planned(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode], all: bool) {
     for (opened, node) in opened.iter().zip(nodes) {
         let pool = &compiled.problem.pools[node.pool];
@@ -74,12 +75,12 @@ pub(super) fn keep_planned(compiled: &Compiled<'_>, opened: &[Opened], nodes: &m
     }
 }
 
-/// What types count against the limits of a pool.
+/// Amounts of instance types that count against the limits of a pool.
 struct Uses {
     width: usize,
-    /// By type and limit.
+    /// Amounts by type and limit.
     amounts: Vec<i64>,
-    /// By limit, the most that any type counts.
+    /// Largest amount of any type, by limit.
     most: Vec<i64>,
 }
 
@@ -102,7 +103,7 @@ impl Uses {
     }
 }
 
-/// Plans the cheapest offering of another type.
+/// Changes the node to the cheapest offering of another type.
 fn launch_as(node: &mut NewNode, instance_type: usize, types: &Catalogue) {
     node.instance_type = instance_type;
     let requirements = &node.requirements;

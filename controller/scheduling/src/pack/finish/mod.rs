@@ -1,4 +1,4 @@
-//! From a draft to a plan: requirements, launch alternatives, prices, reasons.
+//! Writes a draft as a solution: requirements, launch alternatives, prices, reasons.
 
 mod launches;
 mod limits;
@@ -14,7 +14,7 @@ use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
 use launches::Launches;
 
-/// Writes the plan out. Nodes that too few types can be launched as are taken out of the draft.
+/// Returns the solution for `draft`. Nodes with too few launch alternatives for `minValues` are removed from the draft.
 pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft) -> Solution {
     let mut solution = Solution::default();
     let mut writer = Writer::new(compiled, grouped);
@@ -26,7 +26,7 @@ pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draf
         if !keep_choice(compiled, draft, &mut solution.new_nodes) {
             break;
         }
-        // What goes with a node may unbalance the rest, and what it gives back is shared anew.
+        // Removing a node may break the spread of the rest, and frees limits for other nodes.
         balance::restore(compiled, grouped, draft);
     }
     for (node, units) in &draft.existing {
@@ -56,7 +56,7 @@ pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draf
     solution
 }
 
-/// Holds launches to the `minValues` of their pools, or says that they could not be held. Returns whether a node went.
+/// Enforces the `minValues` of pools, or records on the node that they are not met. Returns true if a node was removed.
 fn keep_choice(compiled: &Compiled<'_>, draft: &mut Draft, nodes: &mut Vec<NewNode>) -> bool {
     let problem = compiled.problem;
     let asked: Vec<_> = problem.pools.iter().map(flexible::asked).collect();
@@ -87,7 +87,8 @@ fn keep_choice(compiled: &Compiled<'_>, draft: &mut Draft, nodes: &mut Vec<NewNo
     dropped.contains(&true)
 }
 
-/// Of the nodes of a limited pool only the last eighth goes at a time: what it gives back may leave the others their choice.
+/// Keeps all but the last eighth of the nodes of a limited pool that would be removed: the limits that these free may
+/// leave the others enough types.
 fn spare(compiled: &Compiled<'_>, nodes: &[NewNode], dropped: &mut [bool]) {
     for pool in (0..compiled.problem.pools.len()).filter(|&pool| compiled.problem.pools[pool].limits.is_some()) {
         let missed: Vec<usize> = (0..nodes.len()).filter(|&node| dropped[node] && nodes[node].pool == pool).collect();

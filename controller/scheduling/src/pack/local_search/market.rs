@@ -1,4 +1,4 @@
-//! What can be launched where, as far as the rules between pods tell cells apart.
+//! Launchable shapes, by groups of cells that the domain rules do not distinguish.
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -7,7 +7,7 @@ use crate::compile::{Compiled, fits};
 use crate::pack::ground::Ground;
 use crate::pack::groups::Grouped;
 
-/// A way to launch a node.
+/// Shape and cell in which a node can be launched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Offer {
     /// USD per hour.
@@ -16,12 +16,12 @@ pub(super) struct Offer {
     pub(super) cell: usize,
 }
 
-/// Cells in which the rules about domains see no difference. What else they differ in (the capacity type, mostly) is
-/// decided by the price when the content of a node is known.
+/// Cells that the domain rules do not distinguish. Their other differences (mostly the capacity type) are decided by
+/// price once the content of a node is known.
 pub(super) struct Place {
     /// One of its cells.
     pub(super) cell: usize,
-    /// Cheapest first.
+    /// Offers in all of its cells, cheapest first.
     pub(super) offers: Vec<Offer>,
 }
 
@@ -31,9 +31,9 @@ pub(super) struct Market<'a> {
     grouped: &'a Grouped,
     ground: &'a Ground<'a>,
     pub(super) places: Vec<Place>,
-    /// By cell.
+    /// Place of each cell.
     pub(super) place_of: Vec<usize>,
-    /// By place and group: the weight of the heaviest pool that can hold a unit; empty if all pools weigh the same.
+    /// Weight of the heaviest pool that can hold a unit, by place and group; empty if all pools have the same weight.
     tiers: Vec<Vec<i32>>,
 }
 
@@ -70,7 +70,8 @@ impl<'a> Market<'a> {
         market
     }
 
-    /// By place and group. A unit that no rule about domains looks at may go to any place, so a heavier pool anywhere counts.
+    /// Returns the weight of the heaviest pool that can hold a unit, by place and group. A unit without domain rules
+    /// may go to any place, so a heavier pool in any place counts.
     fn heaviest(&self) -> Vec<Vec<i32>> {
         let groups = self.grouped.groups.iter();
         let by_group: Vec<Vec<i32>> = groups
@@ -93,8 +94,8 @@ impl<'a> Market<'a> {
         (0..self.places.len()).map(|place| by_group.iter().map(|tiers| tiers[place]).collect()).collect()
     }
 
-    /// The cheapest offer of a place, number `from` or after it, that is opened for units of `groups`, which take `sizes`
-    /// together; below this price.
+    /// Returns the index of the cheapest offer of a place, from index `from` on, that may be opened for units of
+    /// `groups`, holds `sizes`, their total requests, and costs less than `below`.
     pub(super) fn cheapest(
         &self,
         place: usize,
@@ -118,7 +119,7 @@ impl<'a> Market<'a> {
         None
     }
 
-    /// Whether the signatures of `groups` admit an offer.
+    /// Returns true if the signatures of all `groups` admit the offer.
     pub(super) fn admits(&self, offer: &Offer, mut groups: impl Iterator<Item = u32>) -> bool {
         groups.all(|group| {
             let signature = self.grouped.groups[group as usize].signature as usize;
@@ -126,8 +127,8 @@ impl<'a> Market<'a> {
         })
     }
 
-    /// Whether no pool is heavier that could hold a unit of `group`. Where one is, the unit may use what room is left, but
-    /// no node is opened or grows for it.
+    /// Returns true if no heavier pool could hold a unit of `group`. Otherwise the unit may use remaining room, but no
+    /// node is opened or enlarged for it.
     pub(super) fn is_for(&self, place: usize, offer: &Offer, group: u32) -> bool {
         let tiers = self.tiers.get(place);
         tiers.is_none_or(|tiers| tiers[group as usize] <= self.ground.weight_of(offer.shape))

@@ -1,16 +1,18 @@
-//! Small plans are taken apart here and there and put together again, as long as that makes them cheaper.
+//! Local search on small plans: repeatedly empties a few nodes and places their units again, as long as the plan gets
+//! cheaper.
 //!
 //! ```text
-//!   draft ─► table (seats, what rules count) ─► one, two or three seats emptied ─► rebuild (depth first, all places)
-//!                ▲                                                                    │
-//!                └──────────────────────── cheaper: that is the table ◄───────────────┘
+//!   draft ─► table (seats, rule counts) ─► one, two or three seats emptied ─► rebuild (depth first, all places)
+//!                ▲                                                               │
+//!                └─────────────────── cheaper: replaces the table ◄──────────────┘
 //! ```
 //!
-//! Construction decides the domains of pods before it fills nodes, one node after the other. Of ten nodes the last of each
-//! zone are half empty then, and that is a third of the price. Here a unit may go to every place that the rules leave it:
-//! what counts is that they hold for the plan as a whole. Nodes that stay may take more, and grow for it.
+//! Construction assigns the domains of pods before it fills nodes, one after the other. In a plan of ten nodes, the
+//! last node of each zone is then half empty, which is a third of the price. Here a unit may go to every place that the
+//! rules allow, and the rules are checked for the plan as a whole. The remaining nodes may take more units, and become
+//! larger for it.
 //!
-//! All is counted and nothing drawn by lot: the same draft ends as the same plan.
+//! The search is bounded by counts and uses no random numbers: the same draft always gives the same plan.
 
 mod market;
 mod rebuild;
@@ -35,53 +37,54 @@ use rebuild::{Goal, MOST_SEATS, Piece, Rebuild};
 use seats::{Kind, Member, Seat, Table};
 use tally::Tally;
 
-/// Plans of more new nodes than this are left as they are: what the last node of each zone wastes is a small part of them.
+/// Maximum number of new nodes of a plan to improve. In larger plans the waste on the last node of each zone is a small
+/// part.
 pub(super) const MOST_NODES: usize = 40;
 
-/// Units that are lifted at a time, at most: of more, depth first search sees hardly more than its first way down.
+/// Maximum number of units lifted at a time; with more, depth-first search covers little beyond its first path.
 const MOST_LIFTED: usize = 24;
 
-/// Standing nodes with room that are looked at, at most.
+/// Maximum number of existing nodes with room that are considered.
 const MOST_STANDING: usize = 16;
 
-/// How much is looked at for a plan, counted in units on nodes.
+/// Search budget for a plan, counted in tries of a unit on a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
-    /// By one search, round by round: what a little finds everywhere is worth more than what much finds somewhere.
+    /// Budget of a single search, by round: a little search everywhere gains more than much search in one place.
     each: &'static [usize],
-    /// By all searches together.
+    /// Budget of all searches together.
     all: usize,
-    /// Claims and shapes that first fit may look at.
+    /// Maximum number of claims and shapes that first fit may inspect.
     first_fit: usize,
-    /// More drafts than the chosen one are taken apart.
+    /// True if other drafts than the chosen one are improved too.
     others: bool,
 }
 
 impl Effort {
-    /// For a plan that is carried out.
+    /// Budget for a plan that is carried out.
     pub(super) const FULL: Self = Self { each: &[500, 2_000, 8_000], all: 60_000, first_fit: 1_500_000, others: true };
-    /// For one of many that are compared.
+    /// Budget for one of many plans that are compared.
     pub(super) const LITTLE: Self = Self { each: &[300], all: 8_000, first_fit: 50_000, others: false };
 
-    /// Claims and shapes that first fit may look at.
+    /// Returns the maximum number of claims and shapes that first fit may inspect.
     pub(super) fn first_fit(self) -> usize {
         self.first_fit
     }
 
-    /// Whether more drafts than the chosen one are taken apart.
+    /// Returns true if other drafts than the chosen one are improved too.
     pub(super) fn tries_others(self) -> bool {
         self.others
     }
 }
 
-/// What a node less must save, as a share of the nodes that were taken apart: of more and smaller nodes, losing one hurts
-/// less.
+/// Minimum saving for a plan with fewer nodes, as a share of the price of the emptied nodes: with more, smaller nodes
+/// the loss of one matters less.
 const WORTH_A_NODE: f64 = 0.005;
 
-/// Plans of more nodes than this are taken apart by one and two.
+/// Maximum number of nodes of a plan in which three nodes are emptied at a time; in larger plans one or two.
 const FEW_NODES: usize = 10;
 
-/// Makes `draft` cheaper where that is possible.
+/// Makes `draft` cheaper if possible.
 pub(super) fn improve(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft, effort: Effort) {
     let can_be_lifted = |node: &Opened| node.units.len() <= MOST_LIFTED;
     if draft.opened.len() > MOST_NODES || !draft.opened.iter().any(can_be_lifted) {
@@ -125,7 +128,7 @@ pub(super) fn improve(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     }
 }
 
-/// Seats the units of `draft`; not if a node of it is not one that would be opened so.
+/// Adds the units of `draft` to the table. Returns false if a node of it is not one that local search could open.
 fn seat_all(table: &mut Table<'_>, draft: &Draft) -> bool {
     let (compiled, grouped) = (table.compiled, table.grouped);
     let mut group_of = vec![u32::MAX; grouped.first_bundle as usize + grouped.bundles.len()];
@@ -162,7 +165,7 @@ fn offer_of(market: &Market<'_>, place: usize, node: &Opened) -> Option<usize> {
     market.places[place].offers.iter().position(|offer| offer.shape == node.shape && offer.cell == node.cell)
 }
 
-/// Seats what the draft puts on standing nodes, and the standing nodes that have room for more.
+/// Adds the existing nodes with room for more units, with the units of the draft on them.
 fn seat_standing(table: &mut Table<'_>, draft: &Draft, group_of: &[u32]) {
     let (compiled, grouped) = (table.compiled, table.grouped);
     let on_new: FxHashSet<u32> =
@@ -183,7 +186,7 @@ fn seat_standing(table: &mut Table<'_>, draft: &Draft, group_of: &[u32]) {
         };
         let is_seat = taken < MOST_STANDING && on_new.iter().any(has_room);
         if !is_seat {
-            // They stay, and count.
+            // Units on other existing nodes stay there and are only counted.
             for &unit in units {
                 let part = &grouped.groups[group_of[unit as usize] as usize].part;
                 table.tally.count(part, table.market.place_of[one.cell], 1);
@@ -203,7 +206,7 @@ fn seat_standing(table: &mut Table<'_>, draft: &Draft, group_of: &[u32]) {
     }
 }
 
-/// The table as a draft of the same units as `of`.
+/// Returns the table as a draft of the same units as `of`.
 fn drafted(table: &Table<'_>, of: &Draft) -> Draft {
     let mut existing = table.standing_of(&table.seats);
     let seated = |node: usize| {
@@ -226,16 +229,16 @@ fn within_limits(table: &Table<'_>, mut headroom: Headroom) -> bool {
     })
 }
 
-/// The neighbourhoods of a plan, one after the other.
+/// Search over the neighbourhoods of a plan.
 struct Search<'t, 'a> {
     table: &'t mut Table<'a>,
     holds: &'t dyn Fn(&Table<'a>) -> bool,
-    /// By column: what a unit of it is worth, USD per hour.
+    /// Value of one unit of each column, in USD per hour.
     values: Vec<f64>,
-    /// Names of seats that were taken apart together.
+    /// Names of the seats that were emptied together.
     tried: FxHashSet<SmallVec<[u32; 3]>>,
     names: u32,
-    /// What may still be looked at.
+    /// Remaining budget of all searches.
     left: usize,
     each: &'static [usize],
 }
@@ -246,7 +249,7 @@ impl<'t, 'a> Search<'t, 'a> {
         for seat in &table.seats {
             totals.iter_mut().zip(&seat.sizes).for_each(|(total, &size): (&mut f64, _)| *total += f64::from(size));
         }
-        // What cores and memory are worth follows from what all nodes cost: half each.
+        // The price of all nodes is divided equally between cpu and memory.
         let value = |(column, &total): (usize, &f64)| {
             if (column == CPU || column == MEMORY) && total > 0.0 { 0.5 * table.price / total } else { 0.0 }
         };
@@ -255,7 +258,7 @@ impl<'t, 'a> Search<'t, 'a> {
         Self { table, holds, values, tried: FxHashSet::default(), names, left: effort.all, each: effort.each }
     }
 
-    /// Whether anything was improved.
+    /// Runs the search. Returns true if it improved the plan.
     fn run(mut self) -> bool {
         let mut improved = false;
         for &each in self.each {
@@ -267,7 +270,8 @@ impl<'t, 'a> Search<'t, 'a> {
         improved
     }
 
-    /// Takes apart what was not yet in this round, the most wasteful first, until something is found.
+    /// Empties combinations of seats not tried in this round, most wasteful first, until one improves the plan. Returns
+    /// true if one did.
     fn step(&mut self, each: usize) -> bool {
         let mut order: Vec<usize> =
             (0..self.table.seats.len()).filter(|&at| self.table.seats[at].can_be_emptied()).collect();
@@ -301,7 +305,8 @@ impl<'t, 'a> Search<'t, 'a> {
         sizes.iter().zip(&self.values).map(|(&size, value)| f64::from(size) * value).sum()
     }
 
-    /// Lifts the units of some seats and puts them back for less; leaves all as it was if that cannot be done.
+    /// Lifts the units of some seats and places them again at a lower price. Returns false, with the table unchanged,
+    /// if that is not possible.
     fn take_apart(&mut self, lifted: &[usize], each: usize) -> bool {
         let units: usize = lifted.iter().map(|&at| self.table.seats[at].members.len()).sum();
         if units > MOST_LIFTED {
@@ -345,7 +350,7 @@ impl<'t, 'a> Search<'t, 'a> {
         self.table.seats.iter().filter(|seat| seat.can_be_emptied()).count()
     }
 
-    /// Makes `best` the plan. What has not changed keeps its name.
+    /// Makes `best` the plan. Unchanged seats keep their names.
     fn adopt(&mut self, best: Vec<Seat>) {
         let old: Vec<Seat> = (0..self.table.seats.len()).map(|at| self.table.clear(at)).collect();
         self.table.seats.clear();

@@ -1,44 +1,44 @@
-//! A few nodes taken apart, and the best way found to put their units back: depth first over the units, each where it
-//! costs least first, cut off by the price that is to be beaten.
+//! Search for the cheapest placement of the units of a few emptied nodes: depth first over the units, cheapest choice
+//! first, cut off by the price to beat.
 //!
-//! The order of choices is good and not perfect, and a budget that runs out among the last units of the first way down never
-//! doubts the first ones. So the ways are searched by how often they depart from that order: never, once anywhere, twice
-//! (limited discrepancy search, Harvey and Ginsberg 1995).
+//! The order of choices is good but not perfect, and a budget that runs out among the last units of the first path
+//! never reconsiders the first ones. So paths are searched by the number of their deviations from that order: none, one
+//! anywhere, two (limited discrepancy search, Harvey and Ginsberg 1995).
 
 use smallvec::SmallVec;
 
 use super::seats::{Kind, Member, Seat, Table};
 
-/// Seats and places are sets of bits.
+/// Maximum number of seats and of places, which are stored as bit sets.
 pub(super) const MOST_SEATS: usize = 64;
 
-/// A unit that has no place at the moment.
+/// Unit to place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
     pub(super) member: Member,
-    /// Places that company leaves it.
+    /// Bit set of the places that pod affinity allows.
     pub(super) places: u64,
 }
 
-/// What to look for.
+/// Bounds of a search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Goal {
-    /// USD per hour that must not be reached.
+    /// Price that a plan must stay below, in USD per hour.
     pub(super) price: f64,
-    /// The same where the plan would have fewer nodes than it has.
+    /// Price that a plan with fewer nodes must stay below, in USD per hour.
     pub(super) price_of_fewer: f64,
-    /// Nodes that it has.
+    /// Number of nodes of the current plan.
     pub(super) nodes: usize,
-    /// Looks at a unit on a node, at most.
+    /// Maximum number of tries of a unit on a node.
     pub(super) steps: usize,
 }
 
-/// Where a unit may go.
+/// Possible location of a unit.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
-    /// USD per hour that it adds.
+    /// Price that it adds, in USD per hour.
     adds: f64,
-    /// Room that is left there then, as a share.
+    /// Room left afterwards, as a share of the node, summed over columns.
     leaves: f32,
     to: To,
     kind: Kind,
@@ -47,11 +47,11 @@ struct Choice {
 #[derive(Debug, Clone, Copy)]
 enum To {
     Seat(usize),
-    /// A new node in a place.
+    /// New node in a place.
     Place(usize),
 }
 
-/// Seats and places that alike units have been tried in: what could be found there now is a renaming.
+/// Bit sets of seats and places in which interchangeable units were tried; trying them again would only rename units.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tried {
     seats: u64,
@@ -60,19 +60,20 @@ struct Tried {
 
 pub(super) struct Rebuild<'t, 'a> {
     table: &'t mut Table<'a>,
-    /// Large ones first, alike ones one after the other.
+    /// Units to place, large ones first, interchangeable ones adjacent.
     pieces: &'t [Piece],
     goal: Goal,
-    /// Whether a finished plan keeps what is not looked at on the way: limits, and which nodes count for a spread.
+    /// Checks a finished plan for constraints that are not checked during the search: limits, and the nodes that count
+    /// for a spread.
     holds: &'t dyn Fn(&Table<'a>) -> bool,
     steps: usize,
-    /// Something was not looked at for want of discrepancies.
+    /// True if a choice was skipped because no discrepancies were left.
     is_cut: bool,
     best: Option<Vec<Seat>>,
 }
 
 impl<'t, 'a> Rebuild<'t, 'a> {
-    /// The seats of the best plan found, and the steps that it took; `table` is left as it was.
+    /// Returns the seats of the best plan found, if any, and the steps used. `table` is unchanged afterwards.
     pub(super) fn search(
         table: &'t mut Table<'a>,
         pieces: &'t [Piece],
@@ -88,7 +89,7 @@ impl<'t, 'a> Rebuild<'t, 'a> {
         (rebuild.best, rebuild.steps)
     }
 
-    /// Places the pieces from `number` on; so many of them elsewhere than where each costs least by itself.
+    /// Places the pieces from `number` on, with at most `discrepancies` of them not at their cheapest choice.
     fn place(&mut self, number: usize, tried: Tried, discrepancies: usize) {
         let Some(&piece) = self.pieces.get(number) else {
             self.finish();
@@ -118,7 +119,7 @@ impl<'t, 'a> Rebuild<'t, 'a> {
         }
     }
 
-    /// Puts the piece where `choice` says, and all after it.
+    /// Places `piece` at `choice`, and then all pieces after it.
     fn go(&mut self, number: usize, piece: Piece, choice: Choice, (tried, discrepancies): (Tried, usize)) {
         let group = piece.member.1 as usize;
         let part = &self.table.grouped.groups[group].part;
@@ -143,7 +144,7 @@ impl<'t, 'a> Rebuild<'t, 'a> {
         }
     }
 
-    /// Where a piece may go, the cheapest first; of equals where least room is left.
+    /// Returns the choices of a piece, cheapest first; of equals, those that leave the least room.
     fn choices(&mut self, piece: Piece, tried: Tried) -> SmallVec<[Choice; 24]> {
         let group = piece.member.1;
         let below = self.goal.price - self.table.price;
@@ -181,7 +182,7 @@ impl<'t, 'a> Rebuild<'t, 'a> {
         Choice { adds: self.table.price_at(place, kind) - self.table.price_of(seat), leaves, to, kind }
     }
 
-    /// All pieces have a place.
+    /// Records the plan if it beats the goal; called when all pieces are placed.
     fn finish(&mut self) {
         let bought = |seat: &&Seat| matches!(seat.kind, Kind::Bought(_)) && !seat.members.is_empty();
         let nodes = self.table.seats.iter().filter(bought).count();

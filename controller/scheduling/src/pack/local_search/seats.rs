@@ -1,4 +1,4 @@
-//! Nodes of a plan while it is changed: what may be bought anew, what is reserved, and what stands already.
+//! Nodes of a plan during local search: bought, reserved and existing ones.
 
 use smallvec::SmallVec;
 
@@ -9,36 +9,36 @@ use crate::pack::construct::Opened;
 use crate::pack::groups::Grouped;
 use crate::pack::terrain::Standing;
 
-/// A unit, and its group.
+/// Unit and its group.
 pub(super) type Member = (u32, u32);
 
-/// What a seat is.
+/// Origin of the node of a seat.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
-    /// Bought for what it holds: number of the offer in its place.
+    /// Bought for its content: index of the offer in its place.
     Bought(usize),
-    /// Of one shape, whatever it holds: shape, cell, offering, USD per hour.
+    /// Reserved, with a fixed shape: shape, cell, offering, USD per hour.
     Reserved(usize, usize, usize, f64),
-    /// Position among the standing nodes.
+    /// Existing node: position in [`Table::standing`].
     Standing(usize),
 }
 
-/// A node of the plan.
+/// Node of the plan.
 #[derive(Debug, Clone)]
 pub(super) struct Seat {
     pub(super) kind: Kind,
     pub(super) place: usize,
-    /// Of the units, not of bound pods.
+    /// Total requests of the units, without bound pods.
     pub(super) sizes: Vec<i32>,
     pub(super) members: SmallVec<[Member; 8]>,
-    /// Units of host rules on it: owners and targets.
+    /// Number of owners on it, by host rule; `targets` likewise.
     owners: Vec<i32>,
     targets: Vec<i32>,
-    /// What the seat was called when it was last changed: combinations are tried once.
+    /// Identifier, renewed with each change, so that each combination of seats is tried once.
     pub(super) name: u32,
 }
 
-/// All seats, and what the rules count.
+/// All seats, and the counts of the rules.
 pub(super) struct Table<'a> {
     pub(super) compiled: &'a Compiled<'a>,
     pub(super) grouped: &'a Grouped,
@@ -47,9 +47,9 @@ pub(super) struct Table<'a> {
     pub(super) standing_admits: &'a [fixedbitset::FixedBitSet],
     pub(super) tally: Tally<'a>,
     pub(super) seats: Vec<Seat>,
-    /// USD per hour of what is bought.
+    /// Price of the bought nodes, in USD per hour.
     pub(super) price: f64,
-    /// Nothing is on it.
+    /// Empty seat, as a template.
     pub(super) blank: Seat,
 }
 
@@ -68,13 +68,13 @@ impl Seat {
         }
     }
 
-    /// Counts pods that are on the node and stay there.
+    /// Counts a pod that is bound to the node.
     pub(super) fn preload(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
         owns.iter().for_each(|&rule| self.owners[rule as usize] += 1);
         targets.iter().for_each(|&(rule, count)| self.targets[rule as usize] += count);
     }
 
-    /// Whether it is bought, and has units that could be somewhere else.
+    /// Returns true if the node is bought and has units.
     pub(super) fn can_be_emptied(&self) -> bool {
         matches!(self.kind, Kind::Bought(_)) && !self.members.is_empty()
     }
@@ -89,12 +89,12 @@ impl Seat {
 // === impl Table ===
 
 impl Table<'_> {
-    /// USD per hour of a seat; 0 if it is not bought.
+    /// Returns the price of a seat in USD per hour; 0 if it is empty or not bought.
     pub(super) fn price_of(&self, seat: &Seat) -> f64 {
         if seat.members.is_empty() { 0.0 } else { self.price_at(seat.place, seat.kind) }
     }
 
-    /// The same of one that is `kind` and not empty.
+    /// Returns the price of a non-empty seat of `kind` in `place`, in USD per hour.
     pub(super) fn price_at(&self, place: usize, kind: Kind) -> f64 {
         match kind {
             Kind::Bought(offer) => self.market.places[place].offers[offer].price,
@@ -102,7 +102,7 @@ impl Table<'_> {
         }
     }
 
-    /// What a seat that is `kind` has room for.
+    /// Returns the room of a seat of `kind`, by column.
     pub(super) fn room_at(&self, place: usize, kind: Kind) -> &[i32] {
         match kind {
             Kind::Bought(offer) => {
@@ -114,7 +114,8 @@ impl Table<'_> {
         }
     }
 
-    /// What the seat is with a unit of `group` on it too, if that is possible for less than `below` USD per hour more.
+    /// Returns the kind of the seat after adding a unit of `group`, if that is possible for less than `below` USD per
+    /// hour more.
     pub(super) fn with_one_more(&self, seat: &Seat, place: usize, group: u32, below: f64) -> Option<Kind> {
         let of = &self.grouped.groups[group as usize];
         if self.is_blocked(&of.part, seat) || !self.tally.admits(&of.part, place) {
@@ -124,7 +125,7 @@ impl Table<'_> {
         sizes.iter_mut().zip(&*of.sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
         let held = match seat.kind {
             Kind::Bought(offer) => {
-                // A seat that is empty is nothing yet, and there may be nothing on sale at its place.
+                // An empty seat has no offer yet, and its place may not have any.
                 let present = self.market.places[place].offers.get(offer).filter(|_| !seat.members.is_empty());
                 let stays = |present: &Offer| {
                     fits(&sizes, &self.compiled.shapes[present.shape].room)
@@ -161,7 +162,7 @@ impl Table<'_> {
             })
     }
 
-    /// Puts a unit on a seat that is then `kind`.
+    /// Adds a unit to a seat, whose kind becomes `kind`.
     pub(super) fn put(&mut self, at: usize, (unit, group): Member, kind: Kind) {
         let of = &self.grouped.groups[group as usize];
         self.price -= self.price_of(&self.seats[at]);
@@ -173,7 +174,7 @@ impl Table<'_> {
         self.price += self.price_of(&self.seats[at]);
     }
 
-    /// Takes the last unit of a seat away, which is then `kind` again.
+    /// Removes the last unit of a seat, whose kind becomes `kind` again.
     pub(super) fn take_back(&mut self, at: usize, kind: Kind) {
         self.price -= self.price_of(&self.seats[at]);
         let seat = &mut self.seats[at];
@@ -186,7 +187,7 @@ impl Table<'_> {
         self.price += self.price_of(&self.seats[at]);
     }
 
-    /// Empties a seat; returns what it was.
+    /// Empties a seat and returns its previous state.
     pub(super) fn clear(&mut self, at: usize) -> Seat {
         let old = &self.seats[at];
         let price = self.price_of(old);
@@ -199,7 +200,7 @@ impl Table<'_> {
         old
     }
 
-    /// Gives a seat back what was cleared.
+    /// Restores a seat that was cleared.
     pub(super) fn restore(&mut self, at: usize, old: Seat) {
         for &(_, group) in &old.members {
             self.tally.count(&self.grouped.groups[group as usize].part, old.place, 1);
@@ -208,7 +209,7 @@ impl Table<'_> {
         self.seats[at] = old;
     }
 
-    /// The nodes of `seats` that are launched, in their order.
+    /// Returns the nodes of `seats` to launch, in order.
     pub(super) fn opened(&self, seats: &[Seat]) -> Vec<Opened> {
         let full = seats.iter().filter(|seat| !seat.members.is_empty());
         full.filter_map(|seat| {
@@ -227,7 +228,7 @@ impl Table<'_> {
         .collect()
     }
 
-    /// The nodes of `seats` that stand already and get units.
+    /// Returns the existing nodes of `seats` that get units.
     pub(super) fn standing_of(&self, seats: &[Seat]) -> Vec<(usize, Vec<u32>)> {
         let full = seats.iter().filter(|seat| !seat.members.is_empty());
         full.filter_map(|seat| match seat.kind {

@@ -1,4 +1,4 @@
-//! What the rules about domains count, while units come and go.
+//! Counts of the domain rules while units are added and removed.
 
 use fixedbitset::FixedBitSet;
 
@@ -8,22 +8,22 @@ use crate::pack::groups::Grouped;
 use crate::pack::terrain::{self, Standing};
 use crate::pack::zones::{self, Counts};
 
-/// No value: nodes of the place lack the label.
+/// Marker for places whose nodes lack the label.
 const NONE: usize = usize::MAX;
 
-/// Counts by rule and value, and what is still to come.
+/// Counts by rule and value, including units still to be placed.
 pub(super) struct Tally<'a> {
     grouped: &'a Grouped,
     counts: Counts,
-    /// Pending units, owners or targets, by rule and value: what bound pods do to each other is not judged.
+    /// Number of pending owners and targets, by rule and value; values with bound pods only are not checked.
     touched: Vec<Vec<i32>>,
-    /// Targets that are lifted, by rule.
+    /// Number of lifted targets, by rule.
     lifted: Vec<i32>,
-    /// Values that count for the minimum of a spread.
+    /// Values that count for the minimum of a spread, by rule.
     counting: Vec<FixedBitSet>,
-    /// By rule and place.
+    /// Value by rule and place.
     value_of: Vec<Vec<usize>>,
-    /// By rule: the skew that is allowed.
+    /// Allowed skew, by rule.
     most_skew: Vec<i32>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Takes the skews that there are as allowed where they are above what is asked: preferred spreads.
+    /// Allows the current skews where they exceed `maxSkew`, as preferred spreads may.
     pub(super) fn allow_what_is(&mut self) {
         let rules = self.grouped.rules.domain.iter().enumerate();
         self.most_skew = rules
@@ -64,7 +64,7 @@ impl<'a> Tally<'a> {
             .collect();
     }
 
-    /// Counts a unit that a place gets (`times` 1) or loses (-1).
+    /// Counts a unit that is added to a place (`times` is 1) or removed (-1).
     pub(super) fn count(&mut self, part: &Part, place: usize, times: i32) {
         for &rule in &part.owns_domain {
             let value = self.value_of[rule as usize][place];
@@ -82,12 +82,12 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Notes that a unit is to be placed (`times` 1), or no longer (-1).
+    /// Counts a unit as to be placed (`times` is 1), or no longer (-1).
     pub(super) fn lift(&mut self, part: &Part, times: i32) {
         part.targets_domain.iter().for_each(|&(rule, count)| self.lifted[rule as usize] += count * times);
     }
 
-    /// Whether a unit may go to a place, balance aside.
+    /// Returns true if a unit may go to a place, without checking spreads.
     pub(super) fn admits(&self, part: &Part, place: usize) -> bool {
         let value = |rule: u32| self.value_of[rule as usize][place];
         let demand = |rule: u32| &self.grouped.rules.domain[rule as usize].demand;
@@ -109,13 +109,14 @@ impl<'a> Tally<'a> {
             })
     }
 
-    /// Whether the spreads that `part` is about can still be had with what is lifted; once nothing is, whether they hold.
+    /// Returns true if the lifted units can still satisfy the spreads that `part` takes part in; once none is lifted,
+    /// true if these hold.
     pub(super) fn is_balanced(&self, part: &Part) -> bool {
         let targets = part.targets_domain.iter().map(|&(rule, _)| rule);
         part.owns_domain.iter().copied().chain(targets).all(|rule| self.can_balance(rule as usize))
     }
 
-    /// Where the emptiest domains need more than is left to come, no balance is possible.
+    /// Returns false if the emptiest domains need more targets than are lifted.
     fn can_balance(&self, rule: usize) -> bool {
         let Demand::Spread { min_domains, .. } = self.grouped.rules.domain[rule].demand else { return true };
         let Some(most) = self.most_judged(rule) else { return true };
@@ -128,14 +129,15 @@ impl<'a> Tally<'a> {
         lacks.sum::<i32>() <= self.lifted[rule]
     }
 
-    /// Targets in the fullest value that has an owner and got a pending unit.
+    /// Returns the number of targets in the fullest value that has an owner and a pending unit.
     fn most_judged(&self, rule: usize) -> Option<i32> {
         let values = self.counts.targets[rule].iter().zip(&self.counts.owners[rule]).zip(&self.touched[rule]);
         let judged = values.filter(|&((_, &owners), &touched)| owners > 0 && touched > 0);
         judged.map(|((&targets, _), _)| targets).max()
     }
 
-    /// Places that a unit now in `place` can be in without leaving company, or company leaving others.
+    /// Returns the bit set of places that a unit in `place` can move to without breaking pod affinity, its own or that
+    /// of others.
     pub(super) fn in_company(&self, part: &Part, place: usize) -> u64 {
         let places = self.value_of.first().map_or(64, Vec::len).min(64);
         let all = if places == 64 { u64::MAX } else { (1 << places) - 1 };

@@ -1,4 +1,5 @@
-//! Copies of patterns as nodes: lots dealt into them under the rules, slack filled, and none dearer than its content needs.
+//! Copies of patterns as nodes: distributes lots to them under the rules, fills the remaining room, and moves each to
+//! the cheapest shape for its content.
 
 use fixedbitset::FixedBitSet;
 
@@ -10,10 +11,11 @@ use crate::pack::ground::Headroom;
 use crate::pack::shelf::{Classes, Shelf};
 use crate::pack::stock::Stock;
 
-/// What rules leave of a copy must be worth this share of its price, or it is not opened.
+/// Minimum value of the content that the rules allow for a copy, as a share of its full value or its price, whichever
+/// is lower, to be opened.
 const COMPLETE: f64 = 0.97;
 
-/// A node that is opened, still to be filled up.
+/// Opened node that may take more units.
 pub(super) struct Bin {
     pub(super) shape: usize,
     pub(super) cell: usize,
@@ -23,7 +25,7 @@ pub(super) struct Bin {
 }
 
 impl Generation<'_> {
-    /// Opens whole copies of a choice, and where there are none those that come closest.
+    /// Opens whole copies of a choice, and if fractional copies prevail, those with the largest fractions.
     pub(super) fn deal(&self, stock: &mut Stock, headroom: &mut Headroom, choice: &Choice, bins: &mut Vec<Bin>) {
         let mut filler = Filler::new(&self.grouped.rules.host, stock);
         let mut used = choice.used.clone();
@@ -36,7 +38,7 @@ impl Generation<'_> {
         if whole > parts {
             return;
         }
-        // A third of what is left, the parts that lack least first.
+        // Round up a third of the fractional copies, largest fractions first.
         used.sort_by(|a, b| b.1.fract().total_cmp(&a.1.fract()).then(a.0.cmp(&b.0)));
         let most = (parts / 3.0).ceil() as usize;
         for &(at, _) in used.iter().take(most) {
@@ -44,7 +46,7 @@ impl Generation<'_> {
         }
     }
 
-    /// Opens copies of a pattern as long as what the rules leave of it is worth it.
+    /// Opens copies of a pattern while the content that the rules allow is valuable enough.
     fn open_copies(
         &self,
         stock: &mut Stock,
@@ -71,7 +73,7 @@ impl Generation<'_> {
         }
     }
 
-    /// What lots are worth, of the rows of a pattern.
+    /// Returns the value of `content`, counting only lots of the rows of a pattern.
     fn value_of(&self, stock: &Stock, content: &Content, pattern: &Pattern, values: &[f64]) -> f64 {
         let value = |&(lot, count): &(u32, u32)| {
             let kind = stock.lots[lot as usize].kind;
@@ -84,8 +86,8 @@ impl Generation<'_> {
         content.iter().map(value).sum()
     }
 
-    /// Lots for a copy of a pattern, and their cell: of those of its market the one where most is waiting for it, or the next
-    /// one if rules or other cells leave too little there.
+    /// Returns lots for a copy of a pattern, and their cell: the cell of its market with the most waiting units, or the
+    /// next one if rules or other cells leave too few there.
     fn gather(
         &self,
         stock: &Stock,
@@ -126,7 +128,7 @@ impl Generation<'_> {
         best.filter(|&(found, ..)| found > 0).map(|(_, cell, content)| (cell, content))
     }
 
-    /// Fills what is left of the bins, one after the other.
+    /// Fills the remaining room of the bins, one after the other.
     pub(super) fn fill_up(&self, stock: &mut Stock, bins: &mut [Bin]) {
         let compiled = self.ground.compiled;
         let width = compiled.columns.width();
@@ -165,8 +167,8 @@ impl Generation<'_> {
         }
     }
 
-    /// Moves a bin to the cheapest market of its weight that holds what is in it: a row says nothing of the rules of its
-    /// lots, so that they may have kept out the very units that the shape and the cell were chosen for.
+    /// Moves a bin to the cheapest market of the same pool weight that holds its content. Rows ignore most rules of
+    /// their lots, so these may have excluded the very units that the shape and cell were chosen for.
     pub(super) fn move_down(&self, stock: &Stock, headroom: &mut Headroom, bin: &mut Bin) {
         let (ground, compiled) = (self.ground, self.ground.compiled);
         let mut sizes = vec![0_i32; compiled.columns.width()];

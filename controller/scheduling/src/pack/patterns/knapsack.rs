@@ -1,67 +1,67 @@
-//! The content of one node that is worth most: a knapsack with two capacities, by dynamic programming over a grid.
+//! Most valuable content of one node: a knapsack with two capacities, solved by dynamic programming over a grid.
 //!
 //! ```text
-//!   best[m][c] = the most that items worth together no more than m cells of memory and c cells of cpu bring
-//!   free item:    best[m][c] = max(best[m][c], best[m − mᵢ][c − cᵢ] + vᵢ)       rows in order: any number of it
-//!   choice:       at most one of several items, each against the values before them
+//!   best[m][c] = highest value of items that take at most m cells of memory and c cells of cpu together
+//!   free item:    best[m][c] = max(best[m][c], best[m − mᵢ][c − cᵢ] + vᵢ)       rows in order: any number of units
+//!   choice:       at most one of several items, each compared with the values before the choice
 //! ```
 //!
-//! Requests are counted in the unit of their column, so grids of whole cores and gibibytes are exact. Larger capacities are
-//! cut into [`CELLS`] cells and requests rounded to the nearest number of them: errors of several pods cancel out. What then
-//! does not fit is mended on the exact amounts, which also settle the other columns.
+//! Requests are counted in the unit of their column, so grids of whole cores and gibibytes are exact. Larger capacities
+//! are divided into [`CELLS`] cells and requests rounded to the nearest number of cells; errors of several pods cancel
+//! out. Content that then does not fit is repaired with the exact amounts, which also decide the other columns.
 
 use crate::compile::{CPU, MEMORY, fits};
 
-/// Cells of a column at most.
+/// Maximum number of cells of a scaled column.
 const CELLS: i32 = 128;
 
-/// Columns of capacity up to this are not cut.
+/// Maximum capacity of a column that is not scaled.
 const EXACT: i32 = 192;
 
-/// What may be put on the node.
+/// Item that may be put on the node.
 #[derive(Debug, Clone)]
 pub(super) struct Item<'a> {
-    /// Name for the caller.
+    /// Row, as an identifier for the caller.
     pub(super) row: u32,
     pub(super) sizes: &'a [i32],
-    /// USD per hour.
+    /// Value of one unit, in USD per hour.
     pub(super) value: f64,
-    /// Units at most.
+    /// Maximum number of units.
     pub(super) most: u32,
-    /// Rule that it shares with others, and how many of them may be on one node.
+    /// Rule that it shares with other items, and the number of units of these that one node may hold.
     pub(super) apart: Option<(u32, u32)>,
 }
 
-/// Passes over a choice at most: of rules that let more of their pods be together each item is free, and the sum is mended.
+/// Maximum number of passes over a choice. Items of rules with a higher limit are free, and the sum is repaired.
 const MOST_PASSES: u32 = 3;
 
-/// One pass of the dynamic program, and what it put where.
+/// One pass of the dynamic program.
 enum Pass {
-    /// Any number of an item.
+    /// Any number of units of an item.
     Any(usize),
-    /// So many of an item together, or none.
+    /// A fixed number of units of an item, or none.
     Bulk(usize, u32),
-    /// At most one of these.
+    /// At most one unit of one of these items.
     Choice(Vec<usize>),
 }
 
-/// Buffers that are reused.
+/// Solver that reuses its buffers.
 #[derive(Default)]
 pub(super) struct Knapsack {
     best: Vec<f32>,
     before: Vec<f32>,
-    /// By pass and cell: 0 for nothing, else the item of the pass plus one.
+    /// By pass and cell: 0 if nothing was taken, else one plus the index of the item in the pass.
     took: Vec<u8>,
-    /// Cells that were computed, over all solves.
+    /// Number of cells computed by all calls.
     pub(super) steps: usize,
 }
 
-/// Cells of a capacity.
+/// Returns the number of cells of a capacity.
 fn cells(room: i32) -> i32 {
     if room <= EXACT { room.max(0) } else { CELLS }
 }
 
-/// Cells of a size, to the nearest number or, with `up`, to the next one.
+/// Returns the number of cells of a size, rounded to the nearest or, with `up`, up.
 fn scaled(size: i32, room: i32, up: bool) -> usize {
     let cells = i64::from(cells(room));
     if size <= 0 || i64::from(room) == cells {
@@ -72,17 +72,18 @@ fn scaled(size: i32, room: i32, up: bool) -> usize {
 }
 
 impl Knapsack {
-    /// Cells of the grid of a node.
+    /// Returns the number of cells of the grid of a node.
     pub(super) fn grid(room: &[i32]) -> usize {
         (cells(room[CPU]) as usize + 1) * (cells(room[MEMORY]) as usize + 1)
     }
 
-    /// Whether the grid of a node is exact.
+    /// Returns true if the grid of a node is exact.
     pub(super) fn is_exact(room: &[i32]) -> bool {
         room[CPU] <= EXACT && room[MEMORY] <= EXACT
     }
 
-    /// The best content found for a node with this room: items and how many of each. Each item fits by itself.
+    /// Returns the best content found for a node with this room, as (item, number of units). Each item must fit by
+    /// itself. With `up`, sizes are rounded up.
     pub(super) fn fill(&mut self, room: &[i32], items: &[Item<'_>], up: bool) -> Vec<(usize, u32)> {
         let width = cells(room[CPU]) as usize + 1;
         let height = cells(room[MEMORY]) as usize + 1;
@@ -90,7 +91,7 @@ impl Knapsack {
         let scale = |item: &Item<'_>| {
             let cores = scaled(item.sizes[CPU], room[CPU], up).min(width - 1);
             let memory = scaled(item.sizes[MEMORY], room[MEMORY], up).min(height - 1);
-            // What takes nothing would be taken without end.
+            // An item of size zero would be taken without end.
             if cores == 0 && memory == 0 { (1.min(width - 1), 0) } else { (cores, memory) }
         };
         let scaled: Vec<(usize, usize)> = items.iter().map(scale).collect();
@@ -149,7 +150,8 @@ impl Knapsack {
     }
 }
 
-/// The passes for some items: choices first, whose marks are few, then what is bounded, then the rest.
+/// Returns the passes for some items: first choices, split so that their marks fit a byte, then the other items,
+/// bounded ones in powers of two.
 fn passes(items: &[Item<'_>], scaled: &[(usize, usize)], width: usize, height: usize) -> Vec<Pass> {
     let mut passes = Vec::new();
     let chosen = |item: &Item<'_>| item.apart.filter(|&(_, limit)| limit <= MOST_PASSES);
@@ -180,7 +182,7 @@ fn passes(items: &[Item<'_>], scaled: &[(usize, usize)], width: usize, height: u
     passes
 }
 
-/// Offers any number of an item to all cells.
+/// Tries any number of units of an item in all cells.
 fn any(best: &mut [f32], took: &mut [u8], width: usize, (cores, memory): (usize, usize), value: f32) {
     let height = best.len() / width;
     for row in memory..height {
@@ -201,7 +203,7 @@ fn any(best: &mut [f32], took: &mut [u8], width: usize, (cores, memory): (usize,
     }
 }
 
-/// Offers one of an item to all cells, on top of the values `before`.
+/// Tries one unit of an item in all cells, on top of the values `before`.
 fn once(
     best: &mut [f32],
     before: &[f32],
@@ -231,8 +233,8 @@ fn offer(best: &mut [f32], below: &[f32], took: &mut [u8], value: f32, mark: u8)
     }
 }
 
-/// Takes out what is too much by the exact amounts and the rules, puts in what still fits, and exchanges units one for one
-/// as long as that brings more.
+/// Repairs a content: removes units that exceed the exact amounts or the rules, adds units that still fit, and
+/// exchanges units one for one while that increases the value.
 fn mend(room: &[i32], items: &[Item<'_>], counts: &mut [u32]) {
     let mut held = Held::new(room, items, counts);
     while let Some(least) = held.least_of_too_much() {
@@ -247,16 +249,16 @@ fn mend(room: &[i32], items: &[Item<'_>], counts: &mut [u32]) {
     }
 }
 
-/// Exchanges at most; there are hardly ever more than two.
+/// Maximum number of exchanges; more than two are rare.
 const MOST_EXCHANGES: usize = 8;
 
-/// A content that is mended.
+/// Content being repaired.
 struct Held<'a> {
     items: &'a [Item<'a>],
     counts: &'a mut [u32],
-    /// Room left, negative if there is too much.
+    /// Room left by column; negative if exceeded.
     left: Vec<i32>,
-    /// Items by worth for the share of the room that they take, the most first.
+    /// Items by value per share of the room that they take, highest first.
     order: Vec<usize>,
 }
 
@@ -281,14 +283,14 @@ impl<'a> Held<'a> {
         self.left.iter_mut().zip(self.items[item].sizes).for_each(|(left, &size)| *left -= size * times);
     }
 
-    /// How many of the pods are held that share a rule with `item`.
+    /// Returns the number of units held that share a rule with `item`.
     fn together(&self, item: usize) -> u32 {
         let Some((rule, _)) = self.items[item].apart else { return 0 };
         let shares = |other: &Item<'_>| other.apart.is_some_and(|(one, _)| one == rule);
         self.items.iter().zip(&*self.counts).filter(|(other, _)| shares(other)).map(|(_, &count)| count).sum()
     }
 
-    /// The item worth least of those of which there is too much.
+    /// Returns the least valuable item among those that exceed the room or a rule.
     fn least_of_too_much(&self) -> Option<usize> {
         let too_much = |&item: &usize| {
             let one = &self.items[item];
@@ -312,7 +314,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Two items, one of which brings most in place of one of the other.
+    /// Returns the pair of items (out, in) whose exchange gains the most.
     fn best_exchange(&self) -> Option<(usize, usize)> {
         let mut best: Option<(usize, usize)> = None;
         let mut most = 1e-9;
@@ -342,13 +344,13 @@ impl<'a> Held<'a> {
 mod tests {
     use super::*;
 
-    /// Numbers that look random and never change.
+    /// Returns a deterministic pseudo-random number less than `below`.
     fn draw(state: &mut u64, below: u64) -> u64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 33) % below
     }
 
-    /// The most that a node holds, by trying everything.
+    /// Returns the highest value of a node's content, by exhaustive search.
     fn most(room: &[i32], items: &[Item<'_>], from: usize, held: &mut Vec<(u32, u32)>) -> f64 {
         let Some(item) = items.get(from) else { return 0.0 };
         let mut best = most(room, items, from + 1, held);

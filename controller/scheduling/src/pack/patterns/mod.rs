@@ -1,19 +1,21 @@
-//! Pattern packing: a linear program over whole contents of nodes, which are made on demand (column generation, Gilmore and
+//! Pattern packing: a linear program over whole contents of nodes, generated on demand (column generation, Gilmore and
 //! Gomory 1961).
 //!
-//! Where few types are for sale, or replicas that keep apart need most of the nodes, no price per core and gibibyte tells
-//! which pods go well together: a node filled by its own value leaves the others a mix that wastes half of a resource.
+//! If few types are on offer, or replicas with anti-affinity need most of the nodes, no price per core and gibibyte
+//! tells which pods fit well together: a node filled by its own value leaves a mix for the others that wastes half of a
+//! resource.
 //!
 //! ```text
 //!  known plan ──► patterns ──► program: cover every row at the least price ──► duals ──► knapsack for each market
 //!                    ▲                                                                        │
-//!                    └──────────────── a content that is worth more than its node ◄───────────┘
-//!  program ──► whole copies as bins ──► lots dealt into them under the rules ──► the same for the rest ──► slack filled
+//!                    └──────────────── a content with a value above its price ◄───────────────┘
+//!  program ──► whole copies as bins ──► lots distributed under the rules ──► repeat for the rest ──► bins filled up
 //! ```
 //!
-//! A row is demand that patterns need not tell apart, mostly a size; a market is a shape in cells that are alike. Slots of a
-//! row are interchangeable, so that rules between workloads cost almost nothing: who has most of them is dealt first. What
-//! no bin takes is packed as any other plan. All work is counted in cells of knapsacks, so that the same input ends alike.
+//! A row is demand that patterns do not distinguish, mostly a size; a market is a shape in equivalent cells. Slots of a
+//! row are interchangeable, so rules between workloads cost almost nothing: the lots with the most constraints are
+//! assigned first. The rest that no bin takes is packed like any other plan. All work is counted in cells of knapsacks,
+//! so the same input always gives the same plan.
 
 mod bins;
 mod knapsack;
@@ -30,36 +32,36 @@ use crate::bound::simplex::{Column, Program};
 use knapsack::{Item, Knapsack};
 use rows::{Market, Row};
 
-/// Cells of knapsacks for each unit: some ten microseconds.
+/// Budget of knapsack cells per unit, about ten microseconds.
 const STEPS_PER_UNIT: usize = 40_000;
 
-/// Cells of knapsacks at most.
+/// Maximum budget of knapsack cells.
 const MOST_STEPS: usize = 1_500_000_000;
 
-/// A program is ended after this many pivots for each row.
+/// Maximum number of pivots of a program per row.
 const PIVOTS: usize = 12;
 
-/// What a content must be worth beyond its price to become a column.
+/// Minimum value of a content above its price, as a share of the price, to become a column.
 const WORTHWHILE: f64 = 0.0005;
 
-/// A known content of so much more worth is taken without looking for a better one.
+/// Value of a known content above its price, as a share of the price, at which no better one is searched.
 const GOOD: f64 = 0.02;
 
-/// What the program must promise to save of a known plan.
+/// Minimum saving over a known plan that the program must promise, as a share of its price.
 pub(super) const SAVES: f64 = 0.001;
 
-/// Programs at most: the first for all, the others for what whole copies leave.
+/// Maximum number of programs: the first for all units, the others for those that whole copies leave.
 const ROUNDS: usize = 12;
 
-/// Content of a node of a market.
+/// Content of a node in a market.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Pattern {
     market: u32,
-    /// Rows, ascending, and how many units of each.
+    /// Content as (row, number of units), rows ascending.
     content: Vec<(u32, u32)>,
 }
 
-/// Column generation under way.
+/// State of the column generation.
 struct Generation<'a> {
     ground: &'a Ground<'a>,
     grouped: &'a Grouped,
@@ -68,23 +70,23 @@ struct Generation<'a> {
     seen: FxHashSet<Pattern>,
     patterns: Vec<Pattern>,
     knapsack: Knapsack,
-    /// By market: worth per dollar of the content that was last found for it.
+    /// Value per dollar of the content last found, by market.
     gains: Vec<f64>,
     steps: usize,
 }
 
-/// The outcome of a program.
+/// Solution of a program.
 struct Choice {
     /// USD per hour.
     price: f64,
-    /// Patterns and copies of each.
+    /// Patterns in use, with the fractional number of copies.
     used: Vec<(usize, f64)>,
-    /// By row: USD per hour of a unit.
+    /// Value of a unit by row, in USD per hour.
     values: Vec<f64>,
 }
 
-/// Opens nodes for most of `stock`, of which the plan `known` opens other nodes; leaves the rest there. `None` if that
-/// promises nothing, or would take too long.
+/// Opens nodes for most of `stock`, as an alternative to the plan `known`; the rest stays in `stock`. Returns `None` if
+/// that promises no saving or would take too long.
 pub(super) fn open(
     ground: &Ground<'_>,
     grouped: &Grouped,
@@ -133,7 +135,7 @@ impl<'a> Generation<'a> {
         let rows = rows::rows(ground, grouped, stock, known.len())?;
         let steps = (STEPS_PER_UNIT * stock.left).min(MOST_STEPS);
         let grid = |shape: usize| Knapsack::grid(&ground.compiled.shapes[shape].room);
-        // There are about as many columns as rows, and each takes one look at a market at least.
+        // About as many columns as rows are generated, each with at least one knapsack.
         let least = ground.basic.iter().map(|&shape| grid(shape)).min()?;
         if rows.len() * rows.len() * least > steps {
             return None;
@@ -163,7 +165,7 @@ impl<'a> Generation<'a> {
         Some(generation)
     }
 
-    /// Takes the contents of a plan as patterns.
+    /// Adds the contents of a plan as patterns.
     fn learn(&mut self, stock: &Stock, known: &[Opened]) {
         let mut row_of: FxHashMap<u32, u32> = FxHashMap::default();
         for (row, one) in (0..).zip(&self.rows) {
@@ -181,14 +183,14 @@ impl<'a> Generation<'a> {
         }
     }
 
-    /// Takes as a pattern what one row fills the node with on which it costs least.
+    /// Adds a pattern with a single row, on the node on which its units cost least.
     fn learn_alone(&mut self, stock: &Stock, row: usize) {
         if let Some((market, count)) = self.cheapest_alone(stock, row) {
             self.note(Pattern { market: market as u32, content: vec![(row as u32, count)] });
         }
     }
 
-    /// The number of a pattern.
+    /// Adds a pattern and returns its index; `None` if it is known.
     fn note(&mut self, pattern: Pattern) -> Option<usize> {
         let is_new = self.seen.insert(pattern.clone());
         is_new.then(|| {
@@ -197,7 +199,8 @@ impl<'a> Generation<'a> {
         })
     }
 
-    /// The cheapest fractional choice of patterns for `stock`, as far as the steps last. `None` if nothing is left.
+    /// Returns the cheapest fractional choice of patterns for `stock` that the budget allows; `None` if nothing is
+    /// left.
     fn choose(&mut self, stock: &Stock) -> Option<Choice> {
         let left: Vec<f64> = self.rows.iter().map(|row| row.left(stock) as f64).collect();
         let demanded: Vec<usize> = (0..self.rows.len()).filter(|&row| left[row] > 0.0).collect();
@@ -206,7 +209,7 @@ impl<'a> Generation<'a> {
         }
         let mut row_of = vec![usize::MAX; self.rows.len()];
         demanded.iter().enumerate().for_each(|(at, &row)| row_of[row] = at);
-        // Dearer than the pattern of the row alone, so that what is used is a pattern.
+        // More expensive than the pattern of the row alone, so that the solution uses patterns only.
         let alone = |row: usize| {
             let (market, count) = self.cheapest_alone(stock, row)?;
             Some(2.0 * left[row].max(f64::from(count)) * self.markets[market].price / f64::from(count))
@@ -230,7 +233,7 @@ impl<'a> Generation<'a> {
         Some(Choice { price, used: program.used(), values })
     }
 
-    /// The market on which units of a row cost least if nothing else is there, and how many of them a node then holds.
+    /// Returns the market in which units of a row alone cost least, and the number of them per node.
     fn cheapest_alone(&self, stock: &Stock, row: usize) -> Option<(usize, u32)> {
         let one = &self.rows[row];
         let sizes = &stock.kinds[one.kind as usize].sizes;
@@ -246,8 +249,8 @@ impl<'a> Generation<'a> {
         counted.min_by(|a, b| each(a).total_cmp(&each(b)))
     }
 
-    /// A pattern that is worth more than its price, by the values of units of each row; the best of those that are known,
-    /// or the first that the knapsacks find.
+    /// Returns a pattern with a value above its price, given the value of a unit of each row: the best known one, or
+    /// the first that the knapsacks find.
     fn price_out(&mut self, stock: &Stock, values: &[f64], left: &[f64]) -> Option<usize> {
         let worth = |pattern: &Pattern| {
             let content = pattern.content.iter().map(|&(row, count)| values[row as usize] * f64::from(count));
@@ -276,7 +279,7 @@ impl<'a> Generation<'a> {
         best.filter(|_| most > 1.0 + WORTHWHILE)
     }
 
-    /// The content of a market that is worth most, and its worth per dollar.
+    /// Returns the most valuable content of a market, and its value per dollar.
     fn best_content(&mut self, stock: &Stock, market: usize, values: &[f64], left: &[f64]) -> Option<(Pattern, f64)> {
         let one = &self.markets[market];
         let room = &self.ground.compiled.shapes[one.shape].room;

@@ -1,4 +1,4 @@
-//! The rows of the program and where each may be bought: demand that is alike, and shapes in cells that are alike.
+//! Rows and markets of the program: units with the same demand, and shapes in equivalent cells.
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -8,42 +8,43 @@ use crate::pack::ground::{Ground, Headroom};
 use crate::pack::groups::Grouped;
 use crate::pack::stock::Stock;
 
-/// Rows at most, of the program and its dense inverse.
+/// Maximum number of rows of the program and its dense inverse.
 const MOST_ROWS: usize = 512;
 
-/// Beyond this many rows demand of different cells shares one: copies of a pattern are then opened where most is waiting.
+/// Number of rows beyond which demand of different cells is merged; copies of a pattern are then opened where most
+/// units wait.
 const ROWS_BY_CELLS: usize = 192;
 
-/// Markets at most.
+/// Maximum number of markets.
 const MOST_MARKETS: usize = 128;
 
-/// Replicas that keep apart and need at least this share of the nodes are a row of their own: a node holds few of them, and
-/// the program must know. Others find a node by themselves.
+/// Minimum share of the nodes that replicas with anti-affinity need to be a row of their own: a node holds few of them,
+/// which the program must know. Other replicas find nodes without it.
 const APART: f64 = 0.1;
 
-/// Kind, cells where they are told apart, and the rule that keeps units apart.
+/// Key of a row: kind, mask of cells (0 if cells are merged), and the anti-affinity rule with its limit.
 type Key = (u32, u32, Option<(u32, u32)>);
 
-/// Units that a pattern need not tell apart.
+/// Units that patterns do not distinguish.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) kind: u32,
-    /// Rule that keeps the units apart from each other, and how many of them a node may hold.
+    /// Anti-affinity rule between the units, and the number of them that a node may hold.
     pub(super) apart: Option<(u32, u32)>,
-    /// Those with the fewest cells first, then those with the most rules.
+    /// Lots, those with the fewest cells first, then those with the most rules.
     pub(super) lots: Vec<u32>,
-    /// How many a node may hold by the rules of each lot on itself.
+    /// Number of units that a node may hold by the rules of each lot on itself.
     pub(super) most: u32,
 }
 
 impl Row {
-    /// Units left.
+    /// Returns the number of units left.
     pub(super) fn left(&self, stock: &Stock) -> usize {
         self.lots.iter().map(|&lot| stock.lots[lot as usize].left()).sum()
     }
 }
 
-/// A shape in cells where it costs the same and may hold the same rows.
+/// Shape in a set of cells with the same price and the same rows.
 #[derive(Debug, Clone)]
 pub(super) struct Market {
     pub(super) shape: usize,
@@ -53,7 +54,7 @@ pub(super) struct Market {
     pub(super) rows: FixedBitSet,
 }
 
-/// The rows of `stock`, of which a plan is known that has so many nodes; `None` if there are too many.
+/// Returns the rows of `stock`, for which a plan of `nodes` nodes is known; `None` if there are too many.
 pub(super) fn rows(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, nodes: usize) -> Option<Vec<Row>> {
     let by_cells = gathered(ground, grouped, stock, nodes, true);
     let rows = if by_cells.len() <= ROWS_BY_CELLS { by_cells } else { gathered(ground, grouped, stock, nodes, false) };
@@ -93,7 +94,7 @@ fn gathered(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, nodes: usize,
     rows
 }
 
-/// Where `rows` may be bought; `None` if there are too many markets.
+/// Returns the markets for `rows`; `None` if there are too many.
 pub(super) fn markets(
     ground: &Ground<'_>,
     grouped: &Grouped,

@@ -1,4 +1,4 @@
-//! What a seat can be launched as, and what all seats are bought as together.
+//! Launches of single seats, and of all seats together within limits and reservations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::pack::ground::Headroom;
 use crate::pack::groups::Group;
 use crate::pack::reserved::Reservations;
 
-/// All ways to launch a node, by cell, cheapest first.
+/// Returns all launches of a node, by cell, cheapest first.
 pub(super) fn launches_at(scene: &Scene<'_>, reservations: &Reservations, headroom: &Headroom) -> Vec<Vec<Launch>> {
     let bought = scene.ground.by_price.iter().enumerate().map(|(cell, shapes)| {
         let price = |shape: usize| scene.compiled.shapes[shape].price[cell];
@@ -25,8 +25,8 @@ pub(super) fn launches_at(scene: &Scene<'_>, reservations: &Reservations, headro
     launches
 }
 
-/// The weight of the heaviest pool that can hold a unit of `group`, by cell: among the cells that the rules between its
-/// pods and others cannot tell from this one.
+/// Returns by cell the weight of the heaviest pool that can hold a unit of `group` in any cell that rules between its
+/// pods and others do not distinguish from it; `i32::MIN` if none can.
 pub(super) fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
     let compiled = scene.compiled;
     let admits = &scene.grouped.admits[group.signature as usize];
@@ -44,7 +44,7 @@ pub(super) fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
     (0..cells).map(|cell| reached(cell).unwrap_or(i32::MIN)).collect()
 }
 
-/// Whether the rules between `pod` and others cannot tell these cells apart.
+/// Returns true if rules between `pod` and others do not distinguish the two cells.
 fn alike(scene: &Scene<'_>, pod: u32, one: usize, other: usize) -> bool {
     let compiled = scene.compiled;
     let value = |cell: usize, dimension: usize| compiled.cells.value_index(cell, dimension);
@@ -53,7 +53,8 @@ fn alike(scene: &Scene<'_>, pod: u32, one: usize, other: usize) -> bool {
 }
 
 impl Search<'_> {
-    /// Whether the seat, with `piece` on it already, has a node that holds it; chooses the cheapest.
+    /// Chooses the cheapest launch for the seat, to which `piece` is already added. Returns false if no node can hold
+    /// it.
     pub(super) fn fit(&mut self, piece: usize, seat: usize) -> bool {
         let scene = self.scene;
         let one = &self.pieces[piece];
@@ -62,18 +63,18 @@ impl Search<'_> {
             return scene.standing_admits[one.signature as usize].contains(position)
                 && fits(&self.with_shared_volumes(node, position), &scene.standing[position].room);
         }
-        // How often a launch may be repeated is looked at when all pods are placed.
+        // Limits and reservations are checked when all pods are placed.
         let Some(launch) = self.launches(node).next() else { return false };
         self.seats[seat].launch(launch);
         true
     }
 
-    /// Ways to launch a seat, cheapest first, whatever is left of limits and reservations.
+    /// Returns the launches of a seat, cheapest first, regardless of remaining limits and reservations.
     fn launches<'b>(&'b self, seat: &'b Seat) -> impl Iterator<Item = Launch> + 'b {
         let scene = self.scene;
         let cell = seat.cell;
         let members = || seat.pieces.iter().map(|&member| &self.pieces[member as usize]);
-        // Where limits are used up, lighter pools have their turn.
+        // With limits, lighter pools are allowed too, since heavier ones may be used up.
         let limited = self.headroom.binds();
         let suits = move |shape: usize| {
             fits(&seat.sizes, &scene.compiled.shapes[shape].room)
@@ -83,8 +84,8 @@ impl Search<'_> {
         self.launches_at[cell].iter().copied().filter(move |launch| suits(launch.shape))
     }
 
-    /// Chooses launches for the seats from number `seat` on, within limits and reservations; `price` is that of the seats
-    /// before it.
+    /// Chooses launches for the seats from index `seat` on, within limits and reservations. `price` is that of the
+    /// seats before it.
     pub(super) fn buy(&mut self, seat: usize, price: f64) {
         self.steps += 1;
         let (left, most) = self.ceiling;
@@ -92,7 +93,7 @@ impl Search<'_> {
             return;
         }
         let Some(one) = self.seats.get(seat) else {
-            // Which pool a node is of decides whether its pods count for some spreads.
+            // For some spreads the pool of a node decides whether its pods count.
             if self.heavier_pools_come_first() && self.holds() {
                 self.keep(price);
             }
@@ -109,8 +110,8 @@ impl Search<'_> {
             launch.reserved.is_none_or(|entry| self.reservations.has(&entry))
                 && self.headroom.allows(self.scene.compiled, launch.shape)
         };
-        // What is dearer than the best so far is not looked at, but a heavier pool that is too dear still keeps lighter
-        // ones off.
+        // Launches more expensive than the best so far are skipped, but a heavier pool that is too expensive still
+        // excludes lighter ones.
         let affordable = |launch: &Launch| self.left.len() < left || price + launch.price < most - 1e-9;
         let mut launches: Vec<Launch> = self.launches(one).take_while(affordable).filter(had).collect();
         if launches.iter().any(due) {
@@ -128,7 +129,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether every seat of a lighter pool has a pod for which the limits leave no heavier one, together with the rest.
+    /// Returns true if every new seat has a pod that no heavier pool can hold, that has required affinity, or for which
+    /// the limits left by all seats allow no node of a heavier pool.
     fn heavier_pools_come_first(&self) -> bool {
         let new = |seat: &&Seat| seat.standing.is_none() && !seat.pieces.is_empty();
         self.seats.iter().filter(new).all(|seat| {
@@ -140,7 +142,7 @@ impl Search<'_> {
         })
     }
 
-    /// Whether a node of a pool above `weight` could still be bought for a pod alone.
+    /// Returns true if a node of a pool heavier than `weight` could still be bought for the pod alone.
     fn finds_heavier(&self, piece: &Piece<'_>, cell: usize, weight: i32) -> bool {
         let scene = self.scene;
         let admits = &scene.grouped.admits[piece.signature as usize];
@@ -161,8 +163,8 @@ impl Search<'_> {
         }
     }
 
-    /// What the pods of a seat on a standing node take, a volume that several of them use counted once, and not at all if
-    /// the node has it.
+    /// Returns the requests of the pods of a seat on an existing node. A volume that several of them use counts once,
+    /// and not at all if it is already attached to the node.
     fn with_shared_volumes(&self, seat: &Seat, position: usize) -> Vec<i32> {
         let problem = self.scene.compiled.problem;
         let mut sizes = seat.sizes.clone();

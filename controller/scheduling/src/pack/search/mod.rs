@@ -1,9 +1,10 @@
-//! A handful of pods with constraints: every placement is tried, within a budget.
+//! Exhaustive search over the placements of a few pods with constraints, within a budget.
 //!
-//! Construction decides domains, existing nodes and new nodes one after the other, which a few pods with rules, limits or
-//! reservations can defeat (a free pod takes the only node that a pinned one can use). With so few pods the whole
-//! question can be asked at once: depth first over the pods, each on an existing node, on a node opened before, or on a
-//! new node in some cell; cut off by the price reached; rules between pods judged on the finished placement.
+//! Construction decides domains, existing nodes and new nodes one after the other, which can fail for a few pods with
+//! rules, limits or reservations (an unconstrained pod takes the only node that a pinned one can use). With so few pods
+//! all decisions can be made together: depth first over the pods, each on an existing node, on a node opened before, or
+//! on a new node in some cell. Branches are cut off at the best price so far; rules between pods are checked on the
+//! complete placement.
 
 mod launch;
 mod verdict;
@@ -20,13 +21,13 @@ use crate::pack::reserved::{Entry, Reservations};
 use crate::pack::terrain::Standing;
 use crate::pack::zones::Counts;
 
-/// Beyond this many pods the tree is too large to be worth a budget.
+/// Maximum number of pods: beyond it the tree is too large for the budget.
 pub(crate) const MOST_PODS: usize = 8;
 
-/// Placements tried at most; counted, so that the answer does not depend on the machine.
+/// Maximum number of steps; counted, not timed, so that the result does not depend on the machine.
 const MOST_STEPS: usize = 30_000;
 
-/// A pod to place.
+/// Pod to place.
 struct Piece<'a> {
     unit: u32,
     signature: u32,
@@ -37,15 +38,15 @@ struct Piece<'a> {
     tiers: Vec<i32>,
 }
 
-/// A node in the making.
+/// Node of a placement.
 #[derive(Clone)]
 struct Seat {
-    /// Position among the standing nodes.
+    /// Position in [`Scene::standing`]; `None` for a new node.
     standing: Option<usize>,
     cell: usize,
     sizes: Vec<i32>,
     pieces: SmallVec<[u8; 8]>,
-    /// Owners and targets per host rule.
+    /// Number of owners, by host rule; `targets` likewise.
     owners: Vec<i32>,
     targets: Vec<i32>,
     /// Chosen shape.
@@ -55,7 +56,7 @@ struct Seat {
     reserved: Option<Entry>,
 }
 
-/// A way to launch a seat.
+/// Shape in which a seat can be launched.
 #[derive(Debug, Clone, Copy)]
 struct Launch {
     shape: usize,
@@ -63,19 +64,19 @@ struct Launch {
     reserved: Option<Entry>,
 }
 
-/// What all placements share.
+/// Input shared by all placements.
 pub(crate) struct Scene<'a> {
     pub(crate) compiled: &'a Compiled<'a>,
-    /// Not glued.
+    /// Groups that are not glued.
     pub(crate) grouped: &'a Grouped,
     pub(crate) ground: &'a Ground<'a>,
     pub(crate) standing: &'a [Standing],
     pub(crate) standing_admits: &'a [FixedBitSet],
-    /// Values that count for the minimum of each domain rule.
+    /// Values that count for the minimum of a spread, by domain rule.
     pub(crate) counting: &'a [FixedBitSet],
-    /// What bound pods count for.
+    /// Counts of bound pods.
     pub(crate) bound: &'a Counts,
-    /// The dimension that each domain rule is about; `None` where no node has its label.
+    /// Dimension of each domain rule; `None` if no node has its label.
     pub(crate) dimension_of: &'a [Option<usize>],
 }
 
@@ -84,16 +85,16 @@ struct Search<'a> {
     pieces: Vec<Piece<'a>>,
     headroom: Headroom,
     reservations: Reservations,
-    /// By cell, cheapest first.
+    /// Launches by cell, cheapest first.
     launches_at: Vec<Vec<Launch>>,
-    /// Whether launches are counted at all.
+    /// True if launches must be checked against limits and reservations.
     counted: bool,
     seats: Vec<Seat>,
     left: SmallVec<[u8; 8]>,
     price: f64,
     steps: usize,
     best: Option<Found>,
-    /// Nothing worse than this is looked for: pods left over, price.
+    /// Bound to beat: number of unplaced pods, price.
     ceiling: (usize, f64),
 }
 
@@ -102,7 +103,7 @@ struct Found {
     left: SmallVec<[u8; 8]>,
 }
 
-/// The best placement, if it beats `known`, a draft of the `glued` pods, or if that breaks a rule.
+/// Returns the best placement if it beats `known`, a draft of the `glued` pods, or if `known` breaks a rule.
 pub(crate) fn search(scene: &Scene<'_>, glued: &Grouped, known: &Draft) -> Option<Draft> {
     let mut pieces: Vec<Piece<'_>> = Vec::new();
     for (number, group) in scene.grouped.groups.iter().enumerate() {
@@ -118,7 +119,7 @@ pub(crate) fn search(scene: &Scene<'_>, glued: &Grouped, known: &Draft) -> Optio
             });
         }
     }
-    // Large pods first; alike ones stay together, so that their order can be fixed.
+    // Large pods first; interchangeable ones are adjacent, so that their order can be fixed.
     pieces.sort_by(|a, b| b.sizes.cmp(a.sizes).then(a.group.cmp(&b.group)).then(a.unit.cmp(&b.unit)));
     let rules = scene.grouped.rules.host.len();
     let seats = scene
@@ -217,7 +218,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the rules hold for `draft`.
+    /// Returns true if the rules between pods hold for `draft`.
     fn holds_for(&mut self, glued: &Grouped, draft: &Draft) -> bool {
         let empty = self.seats.clone();
         let piece_of = |pod: &u32| self.pieces.iter().position(|piece| piece.unit == *pod);
@@ -242,7 +243,7 @@ impl Search<'_> {
         holds
     }
 
-    /// Whether this branch can still beat the best.
+    /// Returns true if this branch can still beat the best.
     fn promising(&self) -> bool {
         let (left, price) = self.ceiling;
         self.left.len() < left || self.left.len() == left && self.price < price - 1e-9
@@ -251,7 +252,7 @@ impl Search<'_> {
     fn try_seat(&mut self, piece: usize, seat: usize) {
         self.steps += 1;
         let one = &self.pieces[piece];
-        // Alike pods are placed in order of seats: the rest is a renaming.
+        // Interchangeable pods are placed in order of seats; other orders only rename them.
         let alike = piece > 0 && self.pieces[piece - 1].group == one.group;
         let before = |other: &Seat| other.pieces.contains(&(piece as u8 - 1));
         if alike && self.seats[seat + 1..].iter().any(before) {

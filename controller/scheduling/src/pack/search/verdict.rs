@@ -1,11 +1,11 @@
-//! Whether a finished placement keeps every rule between pods.
+//! Check of the rules between pods for a complete placement.
 
 use super::{Piece, Search, Seat};
 use crate::compile::{Demand, Filter};
 use crate::pack::{terrain, zones};
 
 impl Search<'_> {
-    /// Whether the rules between pods hold for the placement as a whole.
+    /// Returns true if all rules between pods hold for the placement.
     pub(super) fn holds(&self) -> bool {
         let rules = &self.scene.grouped.rules;
         let cells = &self.scene.compiled.cells;
@@ -13,7 +13,7 @@ impl Search<'_> {
             self.scene.dimension_of[rule].and_then(|dimension| cells.value_index(cell, dimension))
         };
         let mut counts = self.scene.bound.clone();
-        // Values to which some pod was added: what bound pods did to each other is not ours to judge.
+        // Values to which some pod was added; violations among bound pods only are ignored.
         let mut touched: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
         for seat in self.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
             let counts_for = |rule: usize| match &rules.domain[rule].demand {
@@ -40,7 +40,7 @@ impl Search<'_> {
             Demand::Spread { required: false, .. } => true,
             Demand::Spread { max_skew, min_domains, .. } => {
                 let fewest = zones::fewest(&counts.targets[at], &self.scene.counting[at], *min_domains);
-                // Owners that were planned before count where a pod was added.
+                // Owners planned before count in values to which a pod was added.
                 let owned = |value: &usize| touched[at][*value] && counts.owners[at][*value] > 0;
                 (0..touched[at].len()).filter(owned).all(|value| counts.targets[at][value] - fewest <= *max_skew)
             }
@@ -48,13 +48,13 @@ impl Search<'_> {
                 let mut values = counts.owners[at].iter().zip(&counts.targets[at]).zip(&touched[at]);
                 values.all(|((&owners, &targets), &touched)| !touched || owners == 0 || targets <= *limit)
             }
-            // In some order of binding: judged below.
+            // Checked below, for some order of binding.
             Demand::Company => true,
         });
         domains && self.company_comes_first()
     }
 
-    /// Whether pods on a seat count for a spread.
+    /// Returns true if pods on a seat count for a spread.
     fn passes(&self, filter: &Filter, seat: &Seat) -> bool {
         let compiled = self.scene.compiled;
         if let Some(position) = seat.standing {
@@ -64,15 +64,15 @@ impl Search<'_> {
         terrain::counts_on_new(compiled, self.scene.grouped, filter, (seat.shape, seat.cell), pods)
     }
 
-    /// Whether a pod must be where some other is.
+    /// Returns true if a pod has required affinity to other pods.
     pub(super) fn follows(&self, piece: &Piece<'_>) -> bool {
         let rules = &self.scene.grouped.rules.domain;
         let company = |rule: &u32| rules[*rule as usize].demand == Demand::Company;
         !piece.part.joins.is_empty() || piece.part.owns_domain.iter().any(company)
     }
 
-    /// Whether the pods can be bound in some order, each finding those whom it must follow: searched over sets of bound
-    /// pods.
+    /// Returns true if the pods can be bound in some order in which each finds the pods it has affinity to. Searches
+    /// over sets of bound pods.
     pub(super) fn company_comes_first(&self) -> bool {
         if !self.pieces.iter().any(|piece| self.follows(piece)) {
             return true;
@@ -99,7 +99,7 @@ impl Search<'_> {
         reached[placed]
     }
 
-    /// Whether `piece` has all the company it asks for once the pieces of the set `bound` are bound.
+    /// Returns true if the affinity of `piece` is satisfied once the pieces of the set `bound` are bound.
     fn finds_company(&self, piece: usize, bound: usize, seat_of: &[usize]) -> bool {
         let scene = self.scene;
         let (problem, rules, cells) = (scene.compiled.problem, &scene.grouped.rules, &scene.compiled.cells);

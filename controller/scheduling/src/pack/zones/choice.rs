@@ -1,4 +1,4 @@
-//! Which value a unit takes: what the rules allow, and of that what suits it best.
+//! Choice of the value of a unit: the best one that the rules allow.
 
 use std::rc::Rc;
 
@@ -9,11 +9,13 @@ use super::{Intruder, Taste, Zoned, Zoning};
 use crate::compile::Demand;
 use crate::solution::Reason;
 
-/// Values tried for one unit, over all dimensions: what suits it best in one may leave nothing in the next.
+/// Maximum number of values tried for one unit, over all dimensions: the best value in one dimension may leave none in
+/// the next.
 const MOST_TRIALS: usize = 256;
 
 impl Zoning<'_> {
-    /// Chooses a value per dimension for one unit of `group`, and counts it.
+    /// Chooses a value per dimension for one unit of `group`, and counts it. Returns the cells with these values;
+    /// `None` if none are allowed.
     pub(super) fn choose(
         &mut self,
         unit: u32,
@@ -38,7 +40,8 @@ impl Zoning<'_> {
         Some(mask)
     }
 
-    /// The cells of `mask` in the best values that can be had together.
+    /// Returns the cells of `mask` in the best combination of values; `None` if there is none or the trials are used
+    /// up.
     fn descend(
         &self,
         contests: &[Contest],
@@ -71,7 +74,7 @@ impl Zoning<'_> {
         None
     }
 
-    /// Whether a required spread that somebody owns in `value` does not hold there with `more` targets.
+    /// Returns true if a required spread with an owner in `value` is violated there after adding `more` targets.
     fn skewed(&self, rule: usize, value: usize, more: i32) -> bool {
         let Demand::Spread { max_skew, min_domains, required: true, .. } = self.grouped.rules.domain[rule].demand
         else {
@@ -81,7 +84,7 @@ impl Zoning<'_> {
         self.counts.owners[rule][value] > 0 && there - self.fewest(rule, min_domains) > max_skew
     }
 
-    /// Takes away the units that unbalance a spread to the end, the last ones first.
+    /// Rejects the units that still violate a spread at the end, last ones first.
     pub(super) fn turn_away(&mut self, zoned: &mut Zoned) {
         loop {
             let offends = |intruder: &Intruder| {

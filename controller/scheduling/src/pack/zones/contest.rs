@@ -1,4 +1,4 @@
-//! Between which values of one label the units of a group choose, and what each has for it.
+//! Values of one label that the units of a group choose between, with the criteria for each.
 
 use std::rc::Rc;
 
@@ -8,34 +8,35 @@ use smallvec::SmallVec;
 use super::{Taste, Zoning};
 use crate::compile::{Demand, fits};
 
-/// A rule, and how many of its targets one unit is.
+/// Rule, and the highest number of targets in a value that still allows a unit.
 type Aim = (usize, i32);
 
-/// How dear a value is: pools of less weight come later, then USD per hour for the units that go there together.
+/// Cost of a value: negated pool weight, so that lighter pools come later, then USD per hour for the units that go
+/// there together.
 pub(super) type Cost = (i32, f64);
 
-/// Whose costs: signature, sizes, units that go together, dimension.
+/// Key of costs: signature, sizes, number of units that go together, dimension.
 pub(super) type Asked = (u32, Rc<[i32]>, usize, usize);
 
-/// How little a value suits a unit: unbalances others, targets of its own rules there, of others' rules, cost, load,
-/// number.
+/// Rank of a value for a unit, lowest first: violates spreads of others, targets of its own rules there, targets of
+/// others' rules, cost, load, index of the value.
 pub(super) type Claim = (bool, i64, i64, Cost, f64, usize);
 
-/// What the rules about one dimension make of its values for one unit.
+/// Constraints and costs of the values of one dimension for one unit.
 pub(super) struct Contest {
     pub(super) dimension: usize,
-    /// Owned rules that a value with more targets than this breaks.
+    /// Owned rules that are violated in a value with more targets than this.
     ceilings: SmallVec<[Aim; 2]>,
-    /// Owned rules that ask for company, and whether a unit is company to itself.
+    /// Owned affinity rules; true if a unit is a target of its own rule.
     company: SmallVec<[(usize, bool); 1]>,
-    /// Rules of others that a value with an owner and more targets than this breaks.
+    /// Anti-affinity rules of others, violated in a value with an owner and more targets than this.
     barriers: SmallVec<[Aim; 2]>,
-    /// Spreads of others that a value with an owner and more targets than this unbalances.
+    /// Spreads of others, violated in a value with an owner and more targets than this.
     balances: SmallVec<[Aim; 2]>,
-    /// Owned rules, and those that count a unit; none that asks for company.
+    /// Owned rules, without affinity; `targeted` are the rules that count a unit, likewise.
     owned: SmallVec<[usize; 2]>,
     targeted: SmallVec<[usize; 2]>,
-    /// By value.
+    /// Cost by value.
     costs: Rc<[Cost]>,
 }
 
@@ -57,7 +58,7 @@ impl Contest {
         Some((unbalances, sum(&self.owned), sum(&self.targeted), cost, load, value))
     }
 
-    /// What the values of which there are cells in `mask` have for them, if the rules allow them.
+    /// Returns the claims of the values that have cells in `mask` and that the rules allow.
     pub(super) fn claims(&self, zoning: &Zoning<'_>, mask: &FixedBitSet) -> Vec<Claim> {
         let inside = zoning.compiled.cells.by_value(self.dimension).iter().enumerate();
         let inside = inside.filter(|(_, cells)| !mask.is_disjoint(cells)).map(|(value, _)| value);
@@ -66,7 +67,7 @@ impl Contest {
 }
 
 impl Zoning<'_> {
-    /// The contest over a dimension as it stands for the next unit of `group`.
+    /// Returns the contest over a dimension for the next unit of `group`.
     pub(super) fn contest(&self, group: usize, dimension: usize, costs: &Rc<[Cost]>) -> Contest {
         let part = &self.grouped.groups[group].part;
         let here = |rule: u32| self.dimension_of[rule as usize] == dimension;
@@ -103,7 +104,7 @@ impl Zoning<'_> {
                     contest.balances.push((at, max_skew.saturating_add(self.fewest(at, min_domains)) - count));
                 }
                 Demand::Spread { .. } => {}
-                // What others own must still hold when this unit has come.
+                // Rules of others must still hold after adding this unit.
                 Demand::AtMost(limit) => contest.barriers.push((at, limit - count)),
                 Demand::Company => continue,
             }
@@ -112,8 +113,8 @@ impl Zoning<'_> {
         contest
     }
 
-    /// What units of `group` cost in each value of a dimension that they reach: the cheapest nodes of the heaviest pools for
-    /// those that will go there together; nothing where an existing node has room for one.
+    /// Returns the cost of units of `group` in each value of a dimension that they reach: the cheapest nodes of the
+    /// heaviest pools for the units that go there together; 0 if an existing node has room for one.
     pub(super) fn costs(&mut self, group: usize, reach: &FixedBitSet, dimension: usize) -> Rc<[Cost]> {
         let of = &self.grouped.groups[group];
         let together = if self.owns_company(group) { of.units.len() } else { 1 };
@@ -156,7 +157,7 @@ impl Zoning<'_> {
     }
 }
 
-/// Nodes with `room` that `together` units take; 0 if it holds none.
+/// Returns the number of nodes with `room` that `together` units need; 0 if `room` holds none.
 fn nodes(sizes: &[i32], room: &[i32], together: usize) -> f64 {
     let asked = sizes.iter().zip(room).filter(|&(&size, _)| size > 0);
     let held = asked.map(|(&size, &room)| (room / size).max(0) as usize).min().unwrap_or(together);

@@ -1,4 +1,4 @@
-//! What the rules about domains count: targets and owners by value, those of bound pods first.
+//! Counts of the domain rules: targets and owners by value, starting with those of bound pods.
 
 use fixedbitset::FixedBitSet;
 
@@ -7,22 +7,22 @@ use crate::compile::{Compiled, Demand};
 use crate::pack::groups::Grouped;
 use crate::pack::terrain::Standing;
 
-/// Counts per rule and value.
+/// Counts by rule and value.
 #[derive(Debug, Clone)]
 pub(crate) struct Counts {
     pub(crate) targets: Vec<Vec<i32>>,
     pub(crate) owners: Vec<Vec<i32>>,
-    /// Targets anywhere, in domains or not.
+    /// Number of targets by rule, whether in a domain or not.
     pub(crate) total: Vec<i32>,
 }
 
-/// The dimension that each domain rule is about; `usize::MAX` where no node has its label.
+/// Returns the dimension of each domain rule; `usize::MAX` if no node has its label.
 pub(crate) fn dimensions(compiled: &Compiled<'_>, grouped: &Grouped) -> Vec<usize> {
     let rules = grouped.rules.domain.iter();
     rules.map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect()
 }
 
-/// What bound pods count for.
+/// Returns the counts of bound pods on nodes that are not being deleted.
 pub(crate) fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Counts {
     let dimension_of = dimensions(compiled, grouped);
     let values = |rule: &usize| compiled.cells.dimensions.get(*rule).map_or(0, |dimension| dimension.values.len());
@@ -58,13 +58,14 @@ fn value_of(compiled: &Compiled<'_>, dimension: usize, cell: usize) -> Option<us
     if dimension == usize::MAX { None } else { compiled.cells.value_index(cell, dimension) }
 }
 
-/// Whether pods on an existing node count for the spread.
+/// Returns true if the pods on an existing node count for the rule.
 fn passes_filter(compiled: &Compiled<'_>, grouped: &Grouped, rule: usize, node: usize) -> bool {
     let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule].demand else { return true };
     filter.counts_on(&compiled.problem.nodes[node])
 }
 
-/// Targets in the emptiest of the values that count for a spread, given those of each value.
+/// Returns the minimum number of targets over the values that count for a spread; 0 if fewer than `min_domains` values
+/// count.
 pub(crate) fn fewest(targets: &[i32], counting: &FixedBitSet, min_domains: i32) -> i32 {
     if (counting.count_ones(..) as i32) < min_domains {
         return 0;
@@ -73,12 +74,12 @@ pub(crate) fn fewest(targets: &[i32], counting: &FixedBitSet, min_domains: i32) 
 }
 
 impl Zoning<'_> {
-    /// Targets in the emptiest value that counts for a spread.
+    /// Returns the minimum number of targets over the values that count for a spread.
     pub(super) fn fewest(&self, rule: usize, min_domains: i32) -> i32 {
         fewest(&self.counts.targets[rule], &self.counting[rule], min_domains)
     }
 
-    /// Counts a unit of `group`, and its `share` of the load, where it went.
+    /// Counts a unit of `group`, and its `share` of the load, in the chosen values.
     pub(super) fn count(&mut self, group: usize, chosen: &[(usize, usize)], share: f64) {
         for &(dimension, value) in chosen {
             self.load[dimension][value] += share;
@@ -86,7 +87,7 @@ impl Zoning<'_> {
         self.recount(group, chosen, 1);
     }
 
-    /// Counts a unit of `group` `times` times more.
+    /// Adds `times` units of `group` to the counts, in the chosen values.
     pub(super) fn recount(&mut self, group: usize, chosen: &[(usize, usize)], times: i32) {
         let part = &self.grouped.groups[group].part;
         let value_in = |dimension: usize| chosen.iter().find(|&&(at, _)| at == dimension).map(|&(_, value)| value);

@@ -1,11 +1,11 @@
-//! Domains first: which zone (or other label value) a pod goes to is decided before any node is filled, so that every
-//! later change of a node keeps the spread.
+//! Assigns domains: the zone (or other label value) of a pod is decided before any node is filled, so that every later
+//! change of a node keeps the spread.
 //!
-//! Order: groups that can go to one value only; founders of affinity groups, largest first; owners of spreads, the rule
-//! with the fewest targets first (an app before its tier); pods that are only targets. Each pod takes the allowed value
-//! with the fewest targets over the rules it owns, then over those that merely count it, then the cheapest, then that with
-//! the least load.
-//! Deciding all rules at once, by the sum of counts, breaks overlapping selectors; this order does not.
+//! Order: groups that can reach at most one cell; owners of affinity, largest first; owners of spreads, those whose
+//! rule has the fewest targets first (an app before its tier); pods that are only targets. Each pod takes the allowed
+//! value with the fewest targets over the rules it owns, then over those that only count it, then the cheapest, then
+//! the one with the least load. Deciding all rules at once, by the sum of counts, breaks overlapping selectors; this
+//! order does not.
 
 mod choice;
 mod contest;
@@ -24,7 +24,7 @@ use crate::solution::Reason;
 use contest::Cost;
 pub(crate) use counts::{Counts, bound_counts, dimensions, fewest};
 
-/// Units that are interchangeable and share a set of cells.
+/// Interchangeable units with the same set of cells.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     pub(crate) group: usize,
@@ -33,24 +33,24 @@ pub(crate) struct Placed {
     pub(crate) units: Vec<u32>,
 }
 
-/// The outcome.
+/// Result of the assignment.
 pub(crate) struct Zoned {
     pub(crate) placed: Vec<Placed>,
     /// Sets of cells.
     pub(crate) masks: Vec<FixedBitSet>,
-    /// Units that no value suits, with the kind of rule at fault.
+    /// Units without an allowed value, with the kind of rule that excludes them.
     pub(crate) rejected: Vec<(u32, Reason)>,
-    /// The other taste might have decided otherwise.
+    /// True if the other [`Taste`] might have decided differently.
     pub(crate) tasted: bool,
 }
 
-/// Which of two values goes first where the rules see no difference.
+/// Preference between values that the rules do not distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taste {
-    /// The cheaper one; and where what suits best in one label leaves nothing in the next, what comes after it.
+    /// Cheaper values first. If the best value of one label leaves none for the next label, the next best is tried.
     Cheapest,
-    /// The one with less load, and the best or nothing: limits and existing nodes may not have room for all that goes to
-    /// the cheapest, and who squeezes in may leave others no place.
+    /// Values with less load first, and only the best value: limits and existing nodes may not have room for all units
+    /// in the cheapest value, and units in a second choice may leave others without a value.
     Emptiest,
 }
 
@@ -61,30 +61,30 @@ struct Zoning<'a> {
     standing_admits: &'a [FixedBitSet],
     dimension_of: Vec<usize>,
     counting: Vec<FixedBitSet>,
-    /// Per rule: values in which no node counts for it.
+    /// Values in which no node counts, by rule.
     deaf: Vec<FixedBitSet>,
     counts: Counts,
     taste: Taste,
     tasted: bool,
-    /// Load per dimension and value, as a share of all pending cpu and memory.
+    /// Load by dimension and value, as a share of all pending cpu plus a share of all memory.
     load: Vec<Vec<f64>>,
-    /// What values of a dimension cost.
+    /// Costs of the values of a dimension.
     costs: FxHashMap<contest::Asked, Rc<[Cost]>>,
     masks: Vec<FixedBitSet>,
     mask_ids: FxHashMap<FixedBitSet, u32>,
-    /// Units that went where they unbalance a spread of others.
+    /// Units assigned to values in which they violate a spread of others.
     intruders: Vec<Intruder>,
 }
 
-/// A unit that is a target of a spread which does not hold where the unit went, at the time it went there. Those that come
-/// after it may set that right.
+/// Unit that is a target of a spread that was violated in its value when the unit was assigned. Later units may restore
+/// the balance.
 struct Intruder {
     unit: u32,
     group: usize,
     chosen: Vec<(usize, usize)>,
 }
 
-/// Decides for all units but those of `without`.
+/// Assigns cells to all units except those of `without`.
 pub(crate) fn assign(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
@@ -140,7 +140,7 @@ pub(crate) fn assign(
     zoned
 }
 
-/// Whether there is a choice between costs.
+/// Returns true if at least two values with a finite price differ in cost.
 fn differ(costs: &[Cost]) -> bool {
     let mut real = costs.iter().filter(|(_, price)| price.is_finite());
     let first = real.next();
@@ -181,7 +181,7 @@ impl Zoning<'_> {
             .collect()
     }
 
-    /// Groups in the order of deciding.
+    /// Returns the groups in order of assignment.
     fn order(&self, reaches: &[FixedBitSet], totals: &[f64]) -> Vec<usize> {
         let groups = &self.grouped.groups;
         let mut targets = vec![0_i64; self.grouped.rules.domain.len()];
@@ -221,7 +221,7 @@ impl Zoning<'_> {
         of(CPU) + of(MEMORY)
     }
 
-    /// Whether `group` needs targets that are still to be placed.
+    /// Returns true if `group` needs targets that are still to be placed.
     fn lacks_company(&self, group: usize) -> bool {
         let part = &self.grouped.groups[group].part;
         part.owns_domain.iter().any(|&rule| {
@@ -242,7 +242,7 @@ impl Zoning<'_> {
     ) {
         let of = &self.grouped.groups[group];
         if !of.part.joins.is_empty() {
-            // Their company is on existing nodes, or nowhere.
+            // Glue found no targets for them.
             let units = of.units.iter().filter(|unit| !without.contains(unit));
             zoned.rejected.extend(units.map(|&unit| (unit, Reason::PodAffinity)));
             return;
@@ -259,7 +259,7 @@ impl Zoning<'_> {
             return;
         }
         if dimensions.last() == Some(&usize::MAX) {
-            // A label that nothing has: no node can be in any of its domains.
+            // No node has the label, so no node is in any of its domains.
             let reason = self.reason_of(group);
             let units = of.units.iter().filter(|unit| !without.contains(unit));
             zoned.rejected.extend(units.map(|&unit| (unit, reason)));
@@ -280,7 +280,7 @@ impl Zoning<'_> {
                         None => zoned.placed.push(Placed { group, mask: id, units: vec![unit] }),
                     }
                 }
-                // Nothing has changed for those that are alike.
+                // The remaining units of the group are interchangeable with it.
                 None => {
                     let reason = self.reason_of(group);
                     zoned.rejected.extend(std::iter::once(unit).chain(units.by_ref()).map(|unit| (unit, reason)));
