@@ -2,9 +2,9 @@
 //! for them differently from the plan: new nodes are bought for pods that it leaves without a place.
 //!
 //! ```text
-//!   parts of a proposal ──► replay of kube-scheduler's default profile ──► pods left over ──► second solve ──► their price
-//!                                                                                                │
-//!        the part that saves most ◄── try all parts, then half as many, ... ◄── savings − price ◄┘
+//!   parts of a proposal ──► replay of kube-scheduler's profile ──► pods left over ──► second solve ──► their price
+//!                                                                                            │
+//!     the part that saves most ◄── try all parts, then half as many, ... ◄── savings − price ◄┘
 //! ```
 
 use super::consolidate::Proposal;

@@ -202,7 +202,7 @@ impl<'c> Check<'c, '_> {
                 || format!("add a nodepool with types that have {resource}, or drop the request"),
                 |(_, hint)| hint.clone(),
             );
-            // Such a pool is no nearer than one with other labels.
+            // Such a pool ranks with pools of other labels.
             let finding = Finding { message, stage: Stage::Requirements, ..finding };
             return finding.near(elsewhere.map(|(near, _)| near)).hint(hint);
         }

@@ -87,7 +87,7 @@ pub(super) fn yaml(text: &str) -> String {
     if other || text.parse::<f64>().is_ok() { format!("{text:?}") } else { text.to_owned() }
 }
 
-/// Formats a taint as `key=value:Effect`, without `=` if there is no value.
+/// Formats a taint as `key=value:Effect`, without `=` if the value is empty.
 pub(super) fn taint(taint: &Taint) -> String {
     let gap = if taint.value.is_empty() { "" } else { "=" };
     format!("{}{gap}{}:{}", taint.key, taint.value, effect(taint.effect))
