@@ -3,7 +3,7 @@
 //! ```text
 //!  Problem ──► compile ──► pack ──────────────────────► Solution ──► validate   (shares only `model` with packing)
 //!  (model)     classes,    existing nodes, zones,          │     ──► replay     (what kube-scheduler would do with it)
-//!              shapes,     fluid prices, fill,             │     ──► explain    (why a pod is pending, or is where it is)
+//!              shapes,     fluid prices, fill,             │     ──► explain    (why a pod is pending, or on its node)
 //!              rules       exact endgame                   ▼
 //!                                                        bound                  (no plan can cost less)
 //!

@@ -71,9 +71,7 @@ pub(super) enum Miss {
 
 /// Returns `node` with only the types that cost less than `limit` in every allowed offering, if they satisfy the pool's
 /// `minValues`. A launch that may be spot or on-demand becomes spot, so that a shortage of spot cannot turn the saving
-/// into a loss.
-///
-/// # Errors The reason, if too few types remain.
+/// into a loss. Returns the reason if too few types remain.
 pub(super) fn below(problem: &Problem, options: &Options, node: &NewNode, limit: f64) -> Result<NewNode, Miss> {
     let mut requirements = Arc::clone(&node.requirements);
     let mut market = Market::new(problem, options, node.pool, &requirements);

@@ -17,7 +17,8 @@ pub struct Schedule {
 impl Schedule {
     /// Parses `text`, such as `0 9 * * mon-fri` or `@daily`.
     ///
-    /// # Errors A description of the syntax error.
+    /// # Errors
+    /// A description of the syntax error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         // The one macro of Karpenter's library that croner does not support.

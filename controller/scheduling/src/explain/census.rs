@@ -250,7 +250,8 @@ impl<'a> Census<'a> {
         values
     }
 
-    /// Returns the values of `key` that nodes of `pool` can have; `None` if no rule uses `key`.
+    /// Returns the values of `key` that nodes of `pool` can have; `None` if no rule uses `key`. Hostnames are not known
+    /// in advance.
     pub(super) fn pool_domains(&self, pool: usize, key: &str) -> Option<&BTreeSet<Arc<str>>> {
         self.view(pool).domains.get(key)
     }

@@ -2,14 +2,15 @@
 //!
 //! All planned nodes are ready at once, and pods arrive in the order of the input, without nominations. For each pod:
 //!
-//! 1. **Filters**: taints, node selector and affinity, volumes' zones, requests against free resources, host ports, attach
-//!    limits, required anti-affinity (own and inverse), required affinity (with its first-pod exception), required spread
-//!    (the minimum over the domains of the existing nodes; for hostnames: zero).
+//! 1. **Filters**: taints, node selector and affinity, volumes' zones, requests against free resources, host ports,
+//!    attach limits, required anti-affinity (own and inverse), required affinity (with its first-pod exception),
+//!    required spread (the minimum over the domains of the existing nodes; for hostnames: zero).
 //! 2. **Sample**: like kube-scheduler by default, scoring stops at `max(100, n · (50 − n/125) %)` feasible nodes (at
 //!    least 5 %), and the search for the next pod starts where this one stopped.
-//! 3. **Scores**: NodeResourcesFit (LeastAllocated over cpu and memory, weight 1), NodeResourcesBalancedAllocation (weight
-//!    1; as of Kubernetes 1.36, which scores the change by the pod), both in integers like kube-scheduler, and
-//!    PodTopologySpread over the preferred spreads (weight 2, normalised over the sample). The first of equal nodes wins.
+//! 3. **Scores**: NodeResourcesFit (LeastAllocated over cpu and memory, weight 1), NodeResourcesBalancedAllocation
+//!    (weight 1; as of Kubernetes 1.36, which scores the change by the pod), both in integers like kube-scheduler, and
+//!    PodTopologySpread over the preferred spreads (weight 2, normalised over the sample). The first of equal nodes
+//!    wins.
 //!
 //! `tests/tests/run/scheduler.rs` compares this with kube-scheduler 1.37, pod by pod: it binds each pod to a node that
 //! is among the best here.
