@@ -1,4 +1,4 @@
-//! The labels that have a meaning for the engine. This crate may not know `muster-api`, whose list is the full one.
+//! Labels that the engine interprets. This crate may not depend on `muster-api`, which has the full list.
 
 /// Zone of a node.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
@@ -8,7 +8,7 @@ pub const REGION: &str = "topology.kubernetes.io/region";
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// `on-demand`, `spot` or `reserved`.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
-/// The reservation of a node; offerings with the same one draw on the same instances.
+/// The reservation of a node; offerings with the same one share the same instances.
 pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// The pool of a node.
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
@@ -21,10 +21,10 @@ pub const OS: &str = "kubernetes.io/os";
 /// The build of a Windows node.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 
-/// Labels that a launch defines although no pool lists them; a catalogue's own keys come on top.
+/// Labels that a launch defines even if no pool lists them; the keys of the catalogue are added to these.
 pub const WELL_KNOWN: [&str; 8] = [NODE_POOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD];
 
-/// The name under which a label is compared: beta and driver labels stand for the stable ones.
+/// Returns the name under which a label is compared: beta and driver labels map to the stable ones.
 pub fn stable_name(key: &str) -> &str {
     match key {
         "failure-domain.beta.kubernetes.io/zone" | "topology.ebs.csi.aws.com/zone" => ZONE,

@@ -1,15 +1,15 @@
-//! The packing engine: from a snapshot of a cluster to the cheapest set of nodes that holds its pending pods.
+//! The packing engine: computes the cheapest set of nodes for the pending pods in a snapshot of a cluster.
 //!
 //! ```text
-//!  Problem ──► compile ──► pack ──────────────────────► Solution ──► validate   (shares only `model` with the packer)
-//!  (model)     classes,    existing nodes, zones,          │     ──► replay     (what kube-scheduler would make of it)
-//!              shapes,     fluid prices, fill,             │     ──► explain    (why a pod is pending, or is where it is)
+//!  Problem ──► compile ──► pack ──────────────────────► Solution ──► validate   (shares only `model` with packing)
+//!  (model)     classes,    existing nodes, zones,          │     ──► replay     (what kube-scheduler would do with it)
+//!              shapes,     fluid prices, fill,             │     ──► explain    (why a pod is pending, or on its node)
 //!              rules       exact endgame                   ▼
 //!                                                        bound                  (no plan can cost less)
 //!
-//!  places that do not hold ──► exchange                       (who takes whose, so that all have one and nothing is bought)
+//!  nominations that do not hold ──► exchange            (permutes the nodes of the pods, without launching any)
 //!
-//!  Estate ──► disrupt ──► Decision ──► validate_disruption      (which nodes go, and where their pods go; by the packer)
+//!  Estate ──► disrupt ──► Decision ──► validate_disruption    (nodes to remove, and new places of their pods)
 //! ```
 //!
 //! Everything here is a total, synchronous function of its arguments: no clock, no random number, no I/O, and no order

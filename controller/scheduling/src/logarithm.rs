@@ -1,7 +1,7 @@
-//! The natural logarithm from additions, multiplications and divisions alone. Those are rounded alike everywhere; what the
-//! platform's mathematical library makes of the last bit is its own choice, and a plan must not depend on it.
+//! The natural logarithm from additions, multiplications and divisions alone. Their rounding is the same on every
+//! platform; the last bit of the logarithm of a platform's math library is not, and a plan must not depend on it.
 
-/// `ln value`, to some units in the last place, of a positive, finite, normal number; anything else gives 0.
+/// Returns `ln value`, to some units in the last place, of a positive, finite, normal number; 0 for anything else.
 pub(crate) fn ln(value: f64) -> f64 {
     if !(value.is_normal() && value > 0.0) {
         return 0.0;
@@ -10,7 +10,7 @@ pub(crate) fn ln(value: f64) -> f64 {
     let bits = value.to_bits();
     let exponent = (bits >> 52) as i32 - 1023;
     let mantissa = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
-    // Nearer to 1 the series is shorter.
+    // The series converges faster near 1.
     let (mantissa, exponent) =
         if mantissa > std::f64::consts::SQRT_2 { (mantissa / 2.0, exponent + 1) } else { (mantissa, exponent) };
     // ln m = 2 artanh s, s = (m - 1) / (m + 1), |s| ≤ 0.172.

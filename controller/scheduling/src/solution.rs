@@ -1,15 +1,16 @@
-//! What the engine answers.
+//! Output of the engine.
 
 use std::sync::Arc;
 
 use crate::model::{Requirements, Resources};
 
-/// A plan. Pods are named by their index in [`crate::model::Problem::pods`]; every pending pod is in exactly one place.
+/// A plan. Pods are given by their index in [`crate::model::Problem::pods`]; every pending pod is in exactly one place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Solution {
     /// Nodes to launch, in the order in which they were decided.
     pub new_nodes: Vec<NewNode>,
-    /// Pods put on existing nodes: index in [`crate::model::Problem::nodes`], its pods ascending. Only nodes that got any.
+    /// Pods placed on existing nodes: index in [`crate::model::Problem::nodes`], its pods ascending. Nodes without pods
+    /// of the plan are left out.
     pub existing: Vec<(usize, Vec<usize>)>,
     /// Pods that cannot be placed, ascending.
     pub unschedulable: Vec<Unschedulable>,
@@ -28,52 +29,52 @@ pub struct NewNode {
     pub offering: usize,
     /// USD per hour of that offering.
     pub price: f64,
-    /// All types it may be launched as, cheapest first, at most 600; the first is `instance_type`.
+    /// All types that it may be launched as, cheapest first, at most 600; the first is `instance_type`.
     pub alternatives: Arc<[usize]>,
-    /// Requirements of its NodeClaim: the pool's and its pods' together.
+    /// Requirements of its NodeClaim: those of the pool and of its pods.
     pub requirements: Arc<Requirements>,
-    /// Pods and daemons together.
+    /// Sum of the requests of pods and daemons.
     pub requests: Resources,
-    /// `Some(true)` if `minValues` had to be lowered, `Some(false)` if they were asked for and held.
+    /// `Some(true)` if `minValues` had to be lowered, `Some(false)` if they were set and met.
     pub min_values_relaxed: Option<bool>,
 }
 
-/// A pod that cannot be placed, and why.
+/// A pod that cannot be placed, with the reasons.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unschedulable {
     /// Index of the pod.
     pub pod: usize,
-    /// The most specific reason over all pools: that of the pool which came nearest.
+    /// The most specific reason over all pools: that of the pool which came closest to taking the pod.
     pub reason: Reason,
     /// One line for people.
     pub message: String,
-    /// Pool by pool, in the order in which they would be tried.
+    /// Verdict of each pool, in the order in which they would be tried.
     pub pools: Vec<PoolVerdict>,
 }
 
-/// Why one pool cannot take a pod.
+/// Reason why one pool cannot take a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolVerdict {
     /// The pool's name.
     pub pool: Arc<str>,
-    /// Its first failing constraint.
+    /// Reason of the first constraint that fails.
     pub reason: Reason,
-    /// The constraint in words.
+    /// The constraint, in words.
     pub message: String,
-    /// The nearest miss, if there is one.
+    /// The closest candidate, if there is one.
     pub nearest: Option<String>,
     /// An edit that would help, if there is one.
     pub hint: Option<String>,
 }
 
-/// Why a pod cannot be placed; the names are part of the command-line contract.
+/// Reason why a pod cannot be placed; the names are part of the command-line contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// There is no pool that may launch.
+    /// No pool may launch nodes.
     NoNodePool,
-    /// A label is known, and no value suits both sides.
+    /// A label is defined, but no value suits both sides.
     IncompatibleRequirements,
-    /// A label is asked for that nothing defines.
+    /// A required label is not defined by any pool or offering.
     UnknownLabel,
     /// A taint is not tolerated.
     Taints,
@@ -83,30 +84,30 @@ pub enum Reason {
     PodAffinity,
     /// Required pod anti-affinity, its own or another pod's.
     PodAntiAffinity,
-    /// A required spread.
+    /// A required topology spread.
     TopologySpread,
-    /// A host port is taken.
+    /// A host port is in use.
     HostPort,
     /// A volume cannot be attached where the pod may run.
     Volume,
     /// Too many volumes for the node.
     VolumeLimit,
-    /// Too few kinds of instances are left.
+    /// Fewer distinct values than `minValues` are left.
     MinValues,
     /// The pool's limit is reached.
     Limits,
     /// The reserved capacity is used up.
     Reserved,
-    /// Types fit, and none can be bought where the pod may run.
+    /// Types fit, but none can be bought where the pod may run.
     NoOffering,
     /// The pod claims dynamic resources.
     DynamicResources,
-    /// Its rules about others take more work than the share of its namespace.
+    /// Its rules about other pods take more work than the share of its namespace.
     TooComplex,
 }
 
 impl Reason {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoNodePool => "NoNodePool",

@@ -1,49 +1,50 @@
-//! The fluid bound: pods as liquids, poured into fractions of nodes.
+//! Fluid bound: treats pods as divisible and fills fractions of nodes with them.
 //!
-//! Rows are (group of signatures, resource) and "at least so many nodes". A node's resource goes to the dearest group it
-//! admits, so the dual gives every pod a price, `Σ_r u[group][r]·size_r`, and no node content is worth more than the node.
+//! Rows are (group of signatures, resource) and a minimum number of nodes. A node's resource is credited to the
+//! highest-priced group that the node admits, so the dual gives every pod a price, `Σ_r u[group][r]·size_r`, and the
+//! contents of a node never cost more than the node.
 
 use fixedbitset::FixedBitSet;
 
 use super::simplex::{Column, Program};
 
-/// A shape as the bound sees it.
+/// A shape, as the bound needs it.
 pub(crate) struct Source<'a> {
     pub(crate) room: &'a [i32],
     pub(crate) price: f64,
-    /// Groups it admits.
+    /// Groups that the shape admits.
     pub(crate) groups: &'a FixedBitSet,
 }
 
-/// What must be covered.
+/// Total demand that the nodes must cover.
 #[derive(Debug, Clone)]
 pub(crate) struct Demands {
     /// Sum of sizes, `[group * width + column]`.
     pub(crate) totals: Vec<f64>,
     pub(crate) groups: usize,
     pub(crate) width: usize,
-    /// Nodes that rules enforce, 0 if none do.
+    /// Minimum number of nodes that rules enforce, 0 if none do.
     pub(crate) least_nodes: f64,
 }
 
-/// Prices of resources, per group.
+/// Dual prices of resources, per group.
 #[derive(Debug, Clone)]
 pub(crate) struct Duals {
     /// USD per unit of a column, `[group * width + column]`.
     pub(crate) unit: Vec<f64>,
     /// USD per node.
     pub(crate) node: f64,
-    /// Fractional copies of sources in the optimum.
+    /// Sources used in the optimum, with the fractional number of nodes of each.
     pub(crate) used: Vec<(usize, f64)>,
 }
 
 impl Duals {
-    /// The price of a pod.
+    /// Returns the price of a pod, in USD per hour.
     pub(crate) fn value(&self, group: usize, width: usize, sizes: &[i32]) -> f64 {
         self.unit[group * width..][..width].iter().zip(sizes).map(|(unit, &size)| unit * f64::from(size)).sum()
     }
 
-    /// What a source could hold at most, priced.
+    /// Returns the highest price of any contents of a source.
     pub(crate) fn worth(&self, source: &Source<'_>, width: usize) -> f64 {
         let mut worth = self.node;
         for (column, &room) in source.room.iter().enumerate() {
@@ -56,7 +57,7 @@ impl Duals {
     }
 }
 
-/// Pivots at most; 6–60 are usual.
+/// Maximum number of pivots; 6–60 are usual.
 const MOST_PIVOTS: usize = 400;
 
 /// Solves the fluid program. Every source must have a price above 0.
@@ -118,7 +119,7 @@ pub(crate) fn solve(sources: &[Source<'_>], demands: &Demands) -> Duals {
     Duals { unit, node, used: program.used() }
 }
 
-/// Nodes that one demand can need at most: the largest demand in terms of the smallest room for it.
+/// Returns an upper bound on the nodes that one demand needs: the largest demand divided by the smallest room for it.
 fn pieces(sources: &[Source<'_>], demands: &Demands) -> f64 {
     let mut most = demands.least_nodes.max(1.0);
     for column in 0..demands.width {
@@ -132,8 +133,8 @@ fn pieces(sources: &[Source<'_>], demands: &Demands) -> f64 {
     most
 }
 
-/// Makes `duals` valid whatever the simplex did (Farley): scaled so that no source is worth more than its price.
-/// Returns the scale; the bound is the scale times the duals' value of the demands.
+/// Returns the factor that makes `duals` valid whatever the simplex returned (Farley): scaled by it, no source is worth
+/// more than its price. The bound is this factor times the value of the demands under `duals`.
 pub(crate) fn valid_scale(duals: &Duals, sources: &[Source<'_>], width: usize) -> f64 {
     sources
         .iter()
@@ -144,7 +145,7 @@ pub(crate) fn valid_scale(duals: &Duals, sources: &[Source<'_>], width: usize) -
         .fold(f64::INFINITY, f64::min)
 }
 
-/// The value of the demands under `duals`, not yet scaled.
+/// Returns the value of the demands under `duals`, not yet scaled.
 pub(crate) fn value(duals: &Duals, demands: &Demands) -> f64 {
     let covered: f64 = duals.unit.iter().zip(&demands.totals).map(|(unit, total)| unit * total).sum();
     covered + duals.node * demands.least_nodes

@@ -1,8 +1,9 @@
-//! Lower bounds: what no plan can undercut.
+//! Lower bounds on the cost of any plan.
 //!
-//! A bound is a price per pod such that no node's content is priced above the node. Two ways to find one: [`fluid`]
-//! treats resources as liquids and is sharp where prices follow resources; `split` shares each shape's price out over its
-//! resources and is sharp where they do not (burstable and odd types). Both are proven by construction; the larger counts.
+//! A bound is a price per pod such that the pods on a node never cost more than the node. There are two ways to find
+//! one: [`fluid`] treats resources as divisible and is tight where prices follow resources; `split` distributes each
+//! shape's price over its resources and is tight where they do not (burstable and unusual types). Both are valid by
+//! construction; the larger one is used.
 
 pub(crate) mod fluid;
 pub(crate) mod simplex;
@@ -17,22 +18,23 @@ use crate::pack::groups::{Group, Grouped, Reading};
 use crate::pack::stock::Stock;
 use crate::solution::Solution;
 
-/// USD per hour below which no assignment of the pods on `solution`'s new nodes to the offerings of `problem` can cost.
-/// All pools are allowed, weights and limits aside, and preferred terms are ignored.
+/// Returns a lower bound, in USD per hour, on the cost of placing the pods on `solution`'s new nodes on offerings of
+/// `problem`. All pools are allowed, weights and limits are ignored, and so are preferred terms.
 pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) -> f64 {
     lower_bound_of(problem, options, solution.new_nodes.iter().flat_map(|node| &node.pods).copied())
 }
 
-/// USD per hour below which no assignment of `pods`, by their index in the problem, to its offerings can cost.
+/// Returns a lower bound, in USD per hour, on the cost of placing `pods`, by their index in the problem, on its
+/// offerings.
 pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoIterator<Item = usize>) -> f64 {
-    // Room held back for `minValues` is a choice of ours; the offerings have it.
+    // Room reserved for `minValues` is a choice of the packer; the offerings have that room.
     let options = &Options { min_values: MinValuesPolicy::BestEffort, ..*options };
     let compiled = Compiled::relaxed(problem, options);
-    // Pods one by one: a plan may also part those that construction glues into one.
+    // Pods are taken one by one: a plan may also separate pods that construction treats as one unit.
     let mut grouped = Grouped::new(&compiled, &Reading::PLAIN, false);
     let mut on_new = FixedBitSet::with_capacity(problem.pods.len());
     pods.into_iter().for_each(|pod| on_new.insert(pod));
-    // A pod that fits nothing on sale is on no new node: rules about how many may share one say nothing of it.
+    // A pod that fits no offering is not on a new node: rules about how many may share a node do not count it.
     let fits_somewhere = |group: &Group| {
         let mut offered = grouped.offered(&compiled, group.signature).ones();
         offered.any(|shape| fits(&group.sizes, &compiled.shapes[shape].room))
@@ -47,17 +49,17 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     }
     let ground = Ground::new(&compiled, &grouped, &stock, false);
     let demands = ground.demands(&stock, stock.least_nodes(&grouped.rules.host));
-    // Dominated shapes are worth no more than those that beat them, so the undominated ones prove the bound for all.
+    // Dominated shapes are worth no more than the shapes that dominate them, so the undominated ones prove the bound.
     let sources = ground.sources(ground.basic);
     let duals = fluid::solve(&sources, &demands);
     let scale = fluid::valid_scale(&duals, &sources, demands.width);
     let fluid = if scale.is_finite() { scale * fluid::value(&duals, &demands) } else { 0.0 };
     let fluid = (fluid - reservations_worth(&compiled, &ground, &duals, scale, demands.width)).max(0.0);
     let single = dearest_pod(&compiled, &grouped, &stock);
-    // Free nodes were counted as nearly free ones, and there are at most as many as pods.
+    // Free nodes were priced at `FREE`, and there are at most as many as pods.
     let free = compiled.shapes.iter().any(|shape| shape.cheapest <= FREE);
     let spared = if free { FREE * stock.left as f64 } else { 0.0 };
-    // What a reservation could hold is not known in split prices.
+    // Split prices do not tell the value of the contents of a reservation.
     if compiled.shapes.iter().any(|shape| !shape.reserved.is_empty()) {
         return (fluid.max(single) - spared).max(0.0);
     }
@@ -70,7 +72,7 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     (fluid.max(total).max(single) - spared).max(0.0)
 }
 
-/// The cheapest node of the pod for which that is dearest: sharp for a pod or two.
+/// Returns the highest, over all pods, of the price of the cheapest node for a pod: tight for one or two pods.
 fn dearest_pod(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock) -> f64 {
     let kinds = stock.kinds.iter().zip(&stock.left_of_kind).filter(|&(_, &left)| left > 0);
     let cheapest = kinds.map(|(kind, _)| {
@@ -83,11 +85,11 @@ fn dearest_pod(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock) -> f64
         });
         prices.fold(f64::INFINITY, f64::min)
     });
-    // A pod that fits nowhere is on no new node.
+    // A pod that fits nowhere is not on a new node.
     cheapest.filter(|price| price.is_finite()).fold(0.0, f64::max)
 }
 
-/// What nodes of reservations could hold at most beyond their price: so much less need be bought.
+/// Returns the maximum value of pods on reserved nodes in excess of their price; this much need not be bought.
 fn reservations_worth(
     compiled: &Compiled<'_>,
     ground: &Ground<'_>,

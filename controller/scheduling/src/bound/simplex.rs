@@ -1,48 +1,49 @@
-//! A small linear program: cover demands by shapes at the least price.
+//! A small linear program: covers demands by shapes at the lowest price.
 //!
-//! min Σ price·x over columns that are generated on demand, one row per demand, `≥ 1` after scaling. At most some hundred
-//! rows, so the inverse of the basis is kept dense. Bounds use the result only through a dual that is made valid afterwards
-//! (Farley), and plans only as a proposal, so an early stop costs sharpness, never correctness.
+//! min Σ price·x over columns that are generated on demand, one row per demand, `≥ 1` after scaling. There are at most
+//! some hundred rows, so the inverse of the basis is kept dense. Bounds use the result only through a dual that is made
+//! valid afterwards (Farley), and plans only as a proposal, so stopping early makes a bound less tight, never wrong.
 
-/// A column that the program asked for: what it covers, and its price.
+/// A generated column: the rows that it covers, and its price.
 pub(crate) struct Column {
-    /// Rows, and how much of each.
+    /// Rows, and the covered fraction of each.
     pub(crate) covers: Vec<(usize, f64)>,
     pub(crate) price: f64,
-    /// Whose column it is.
+    /// Index of the shape that the column is of.
     pub(crate) shape: usize,
 }
 
-/// What sits in a basis row.
+/// Variable in a basis row.
 #[derive(Debug)]
 enum Basic {
-    /// What covers this row alone.
+    /// Artificial variable that covers only this row.
     Alone,
-    /// More than was demanded.
+    /// Surplus variable: coverage above the demand.
     Surplus,
     Shape(usize),
 }
 
-/// A linear program under way: it can be asked again when there are more columns.
+/// A linear program that can be solved again once there are more columns.
 #[derive(Debug)]
 pub(crate) struct Program {
     rows: usize,
     basis: Vec<Basic>,
-    /// Of what is in the basis.
+    /// Prices of the basic variables.
     prices: Vec<f64>,
-    /// Copies of what is in the basis.
+    /// Values of the basic variables.
     level: Vec<f64>,
     inverse: Vec<f64>,
-    /// Price of one whole demand, by row.
+    /// Dual price of the whole demand, by row.
     duals: Vec<f64>,
     direction: Vec<f64>,
 }
 
-/// Duals are only corrected, which is quicker, for as many pivots as there are so many rows; then they are found anew.
+/// Number of rows per pivot for which duals are only updated, which is faster; after that they are computed anew.
 const ROWS_A_PIVOT: usize = 40;
 
 impl Program {
-    /// Over as many demands as `alone` has, which holds the price of covering each wholly by what covers nothing else.
+    /// Creates a program with as many rows as `alone`, which holds the price of covering each demand without any
+    /// column.
     pub(crate) fn new(alone: &[f64]) -> Self {
         let rows = alone.len();
         let mut inverse = vec![0.0; rows * rows];
@@ -59,8 +60,8 @@ impl Program {
         }
     }
 
-    /// Goes on until `price_out`, which returns the column with the most negative reduced price for the duals given, knows
-    /// none; for `most_pivots` pivots at most.
+    /// Pivots until `price_out`, which returns the column with the most negative reduced price for the given duals,
+    /// returns `None`, or `most_pivots` is reached.
     pub(crate) fn solve(&mut self, most_pivots: usize, mut price_out: impl FnMut(&[f64]) -> Option<Column>) {
         for step in 0..most_pivots {
             if step % (self.rows / ROWS_A_PIVOT).max(1) == 0 {
@@ -93,7 +94,7 @@ impl Program {
         }
     }
 
-    /// Whether something made way for the column.
+    /// Returns true if the column entered the basis.
     fn enter(&mut self, column: &Column, entering: Basic) -> bool {
         let rows = self.rows;
         for (step, inverse) in self.direction.iter_mut().zip(self.inverse.chunks_exact(rows)) {
@@ -114,12 +115,12 @@ impl Program {
         true
     }
 
-    /// Price of one whole demand, by row.
+    /// Returns the dual price of the whole demand, by row.
     pub(crate) fn duals(&self) -> impl Iterator<Item = f64> {
         self.duals.iter().map(|dual| dual.max(0.0))
     }
 
-    /// Copies of each shape in the fractional optimum; only those in use.
+    /// Returns the shapes with a positive value in the fractional optimum, with these values.
     pub(crate) fn used(&self) -> Vec<(usize, f64)> {
         let copies = self.basis.iter().zip(&self.level);
         let used = copies.filter_map(|(basic, &copies)| match basic {
@@ -150,11 +151,11 @@ fn pivot(inverse: &mut [f64], level: &mut [f64], direction: &[f64], leaving: usi
 mod tests {
     use super::*;
 
-    /// Rolls of 10 for 4 pieces of 6, 6 of 4 and 10 of 3; alone, a roll holds 1, 2 or 3 of them.
+    /// Rolls of length 10 for 4 pieces of 6, 6 of 4 and 10 of 3; a roll holds 1, 2 or 3 of one length.
     const PIECES: [f64; 3] = [4.0, 6.0, 10.0];
     const ALONE: [f64; 3] = [4.0, 3.0, 10.0 / 3.0];
 
-    /// Asks for the best of some patterns at a price of 1 each.
+    /// Solves with the best of `patterns`, each at a price of 1.
     fn solve(program: &mut Program, patterns: &[[f64; 3]]) -> f64 {
         program.solve(100, |duals| {
             let parts = |pattern: &[f64; 3]| (0..3).map(|row| (row, pattern[row] / PIECES[row])).collect::<Vec<_>>();
@@ -171,7 +172,7 @@ mod tests {
         assert!((solve(&mut program, &[]) - 31.0 / 3.0).abs() < 1e-9);
         // 6 + 4: four rolls with both leave two of 4.
         assert!((solve(&mut program, &[[1.0, 1.0, 0.0]]) - (4.0 + 1.0 + 10.0 / 3.0)).abs() < 1e-6);
-        // 6 + 3 and 4 + 3 + 3: what is left over with the large pieces holds small ones.
+        // 6 + 3 and 4 + 3 + 3: the rest of a roll with large pieces holds small ones.
         let price = solve(&mut program, &[[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 2.0]]);
         assert!((price - 8.0).abs() < 1e-6, "{price}");
         let copies: f64 = program.used().iter().map(|&(_, copies)| copies).sum();

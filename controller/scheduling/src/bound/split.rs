@@ -1,20 +1,22 @@
-//! The split-price bound: every shape shares its price out over its resources, and a pod pays the least that any shape
-//! which can hold it would ask.
+//! Split-price bound: every shape distributes its price over its resources, and a pod is valued at the lowest price
+//! that any shape which can hold it charges.
 //!
-//! Shape `s` asks `λ_s ≥ 0` per unit of each resource, such that its whole room costs no more than it does:
-//! `λ_s·room_s ≤ price_s`. Kind `k` is valued `y_k = min λ_s·size_k` over the shapes `s` that admit and can hold it. For
-//! any content `a` of a node of shape `s`,
+//! Shape `s` charges `λ_s ≥ 0` per unit of each resource, such that its whole room costs no more than the shape:
+//! `λ_s·room_s ≤ price_s`. Kind `k` is valued `y_k = min λ_s·size_k` over the shapes `s` that admit and can hold it.
+//! For any contents `a` of a node of shape `s`,
 //!
 //! ```text
 //! Σ a_k y_k  ≤  Σ a_k λ_s·size_k  =  λ_s·Σ a_k size_k  ≤  λ_s·room_s  ≤  price_s
 //! ```
 //!
-//! so `Σ y` over all pods is a lower bound for *any* λ: however crude the search for a good one, the bound holds. A rule
-//! that lets at most `L` of some pods share a node is one more resource: each takes `1/L` of the one that a node has.
+//! so `Σ y` over all pods is a lower bound for *any* λ: the bound holds even if the search for a good λ is crude. A
+//! rule that lets at most `L` of some pods share a node is one more resource: each pod takes `1/L` of the one slot of a
+//! node.
 //!
-//! It beats the fluid bound where prices do not follow resources, since cpu of one node cannot meet memory of another, and
-//! a pod that is too large for a small cheap node is not priced by it. λ is found by mirror ascent: demand flows to the
-//! shapes that ask least for it, and each shape moves its price to the resources that run out first.
+//! It exceeds the fluid bound where prices do not follow resources, since cpu of one node cannot be combined with
+//! memory of another, and a pod that is too large for a small cheap node is not priced by that node. λ is found by
+//! mirror ascent: demand moves to the shapes that charge least for it, and each shape moves its price to the resources
+//! that run out first.
 
 use super::fluid::{Duals, Source};
 use crate::compile::fits;
@@ -26,18 +28,19 @@ pub(crate) struct Item<'a> {
     pub(crate) group: usize,
     pub(crate) sizes: &'a [i32],
     pub(crate) count: f64,
-    /// Share of a node's one slot that the tightest host rule gives to such a pod; 0 if it is not about these.
+    /// Share of a node's one slot that such a pod takes under the tightest host rule; 0 if the rule does not apply.
     pub(crate) slot: f64,
 }
 
-/// The kinds of a stock; with `rule`, a host rule and its limit, those it keeps apart on their own.
+/// Returns the kinds of a stock as items; with `rule`, a host rule and its limit, the pods that it keeps apart are
+/// separate items.
 pub(crate) fn items<'a>(stock: &'a Stock, group_of: &[usize], rule: Option<(u32, i32)>) -> Vec<Item<'a>> {
     let apart = rule.map(|(rule, limit)| (stock.apart_of_kind(rule), 1.0 / f64::from(limit.max(1))));
     let mut items = Vec::with_capacity(stock.kinds.len());
     for (kind, one) in stock.kinds.iter().enumerate() {
         let held = apart.as_ref().map_or((0, 0.0), |(apart, slot)| (apart[kind], *slot));
         let item = |count: usize, slot| Item { group: group_of[kind], sizes: &one.sizes, count: count as f64, slot };
-        // Kinds of which nothing is left keep their place.
+        // Kinds without pods left keep their place.
         items.push(item(stock.left_of_kind[kind] - held.0, 0.0));
         if held.0 > 0 {
             items.push(item(held.0, held.1));
@@ -46,7 +49,7 @@ pub(crate) fn items<'a>(stock: &'a Stock, group_of: &[usize], rule: Option<(u32,
     items
 }
 
-/// How every source splits its price.
+/// Distribution of the price of every source over its resources.
 #[derive(Debug, Clone)]
 pub(crate) struct Split {
     /// USD per unit of a column and, last, for the slot: `[source * (width + 1) + column]`.
@@ -55,13 +58,13 @@ pub(crate) struct Split {
     pub(crate) shares: Vec<f64>,
 }
 
-/// Steps of the ascent.
+/// Number of ascent steps.
 const STEPS: usize = 60;
 
-/// The last of them, which suffice from a split of nearly the same items.
+/// Number of final steps that are enough when starting from a split of nearly the same items.
 const LAST_STEPS: usize = 24;
 
-/// What the ascent starts from.
+/// Starting point of the ascent.
 #[derive(Clone, Copy)]
 pub(crate) enum Start<'a> {
     /// Fluid prices.
@@ -71,7 +74,7 @@ pub(crate) enum Start<'a> {
 }
 
 impl Start<'_> {
-    /// Share of its price that a source puts on a column.
+    /// Returns the share of its price that a source charges for a column.
     fn share(self, source: &Source<'_>, index: usize, column: usize) -> f32 {
         let width = source.room.len();
         let room = source.room.get(column).map_or(1.0, |&room| f64::from(room.max(0)));
@@ -93,15 +96,15 @@ impl Start<'_> {
     }
 }
 
-/// Items merged for the ascent: by group, slot and size class.
+/// Items merged for the ascent, by group, slot and size class.
 struct Cluster {
     sizes: Vec<f32>,
     count: f32,
-    /// By source: 0 where it may hold such pods, infinite where not.
+    /// By source: 0 if it can hold such pods, infinity if not.
     barrier: Vec<f32>,
 }
 
-/// A decreasing function close to `exp` for `x ≤ 0`, zero from −8 on; made of products, so alike on every machine.
+/// Returns approximately `exp(x)` for `x ≤ 0`, and zero from −8 on; only multiplications, so the same on every machine.
 fn decay(x: f32) -> f32 {
     let base = (1.0 + 0.125 * x).max(0.0);
     let square = base * base;
@@ -109,7 +112,7 @@ fn decay(x: f32) -> f32 {
     fourth * fourth
 }
 
-/// Finds a split that values `items` highly.
+/// Searches for a split that values `items` highly.
 pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>, width: usize) -> Split {
     let columns = width + 1;
     let count = sources.len();
@@ -117,7 +120,7 @@ pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>
         if column == width { 1.0 } else { sources[source].room[column].max(0) as f32 }
     };
     let clusters = clusters(sources, items, width);
-    // Shares of the price, by column and source: what the start says, and a little for everything.
+    // Shares of the price, by column and source: those of the start, plus a little for every column.
     let mut shares = vec![0.0_f32; columns * count];
     for (index, source) in sources.iter().enumerate() {
         for column in (0..columns).filter(|&column| room(index, column) > 0.0) {
@@ -200,7 +203,7 @@ pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>
     Split { asks: valid(sources, &best.1, width), shares }
 }
 
-/// `end` to the power of `progress`, roughly: linear between 16 points of the geometric sequence.
+/// Returns approximately `end` to the power of `progress`: linear between 16 points of the geometric sequence.
 fn between(end: f32, progress: f32) -> f32 {
     let root = end.sqrt().sqrt().sqrt().sqrt();
     let (mut value, mut left) = (1.0_f32, progress * 16.0);
@@ -211,7 +214,7 @@ fn between(end: f32, progress: f32) -> f32 {
     value * (1.0 + left * (root - 1.0))
 }
 
-/// Asks by source and column, scaled such that no source asks more for its whole room than its price.
+/// Returns the prices by source and column, scaled such that no source charges more for its whole room than its price.
 fn valid(sources: &[Source<'_>], asks: &[f32], width: usize) -> Vec<f64> {
     let columns = width + 1;
     let mut valid = vec![0.0; sources.len() * columns];
@@ -235,8 +238,8 @@ fn valid(sources: &[Source<'_>], asks: &[f32], width: usize) -> Vec<f64> {
 }
 
 impl Split {
-    /// What each item is worth: the least that a source which admits and can hold it asks. 0 where none can, or where
-    /// there is nothing of it.
+    /// Returns the value of each item: the lowest price of a source that admits and can hold it. 0 if no source can, or
+    /// if the item has no pods.
     pub(crate) fn values(&self, sources: &[Source<'_>], items: &[Item<'_>], width: usize) -> Vec<f64> {
         let value = |item: &Item<'_>| {
             let mut least = f64::INFINITY;
@@ -257,7 +260,7 @@ impl Split {
 }
 
 fn clusters(sources: &[Source<'_>], items: &[Item<'_>], width: usize) -> Vec<Cluster> {
-    // Thirds of an octave.
+    // Size classes of a third of an octave.
     let step = |size: i32| {
         let size = size.max(0) as u128;
         size.pow(3).checked_ilog2().map_or(-1, |step| step as i32)
@@ -311,7 +314,7 @@ mod tests {
     use super::*;
     use crate::bound::fluid::Duals;
 
-    /// Numbers that look random and never change.
+    /// Deterministic pseudo-random numbers.
     fn draw(state: &mut u64, below: u64) -> u64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 33) % below
@@ -345,7 +348,7 @@ mod tests {
             let split = solve(&sources, &items, Start::Fluid(&fluid()), 2);
             let values = split.values(&sources, &items, 2);
             for source in &sources {
-                // Fill a node at random, as the rule that allows two of some pods does.
+                // Fill a node at random, under the rule that allows two of some pods.
                 let (mut room, mut slot, mut worth) = (source.room.to_vec(), 1.0, 0.0);
                 for _ in 0..60 {
                     let item = draw(state, 12) as usize;
@@ -368,7 +371,7 @@ mod tests {
             Source { room: &[10, 1], price: 1.0, groups: &groups },
             Source { room: &[1, 10], price: 1.0, groups: &groups },
         ];
-        // A pod needs (1, 1): each node holds one, though together they seem to hold eleven.
+        // A pod needs (1, 1): each node holds one, though the two nodes together have room for eleven.
         let items = [Item { group: 0, sizes: &[1, 1], count: 10.0, slot: 0.0 }];
         let split = solve(&sources, &items, Start::Fluid(&fluid()), 2);
         let bound = 10.0 * split.values(&sources, &items, 2)[0];

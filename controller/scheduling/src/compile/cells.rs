@@ -1,7 +1,7 @@
-//! Cells: what a launch still decides about a node's labels, as far as anybody asks.
+//! Cells: the choices about a node's labels that a launch leaves open and that some pod constrains.
 //!
 //! A dimension is a label that some pod constrains or spreads over and that the instance type does not fix (a zone, a
-//! capacity type, a label that a pool leaves open). A cell is one value for every dimension. Where nobody asks there is
+//! capacity type, a label that a pool leaves open). A cell is one value for every dimension. Without such pods there is
 //! one cell and no dimension, so that workloads without zones cost nothing.
 
 use std::cell::OnceCell;
@@ -16,7 +16,7 @@ use super::signatures::Signature;
 use crate::labels;
 use crate::model::{Catalogue, InstanceType, Labels, Problem, Requirement, Requirements};
 
-/// A label that cells differ in.
+/// A label in which cells differ.
 #[derive(Debug, Clone)]
 pub(crate) struct Dimension {
     pub(crate) key: Arc<str>,
@@ -25,14 +25,14 @@ pub(crate) struct Dimension {
 }
 
 impl Dimension {
-    /// The values that a pool and one of its types allow together.
+    /// Returns the values that a pool and one of its types allow together.
     pub(crate) fn values_of(&self, pool: &PoolUse, types: &Catalogue) -> FixedBitSet {
         let mut values = FixedBitSet::with_capacity(self.values.len());
         let of_pool = pool.requirements.get(&self.key);
         let column = types.column(&self.key);
         let mut seen = vec![false; column.map_or(1, |column| column.distinct.len())];
         for number in types.suiting(&pool.requirements).ones() {
-            // Types differ little in a label: each distinct answer is looked at once.
+            // Types have few distinct requirements on a label: each is tested once.
             let id = column.map_or(0, |column| column.of_type[number] as usize);
             if std::mem::replace(&mut seen[id], true) {
                 continue;
@@ -50,21 +50,21 @@ impl Dimension {
 #[derive(Debug, Clone)]
 pub(crate) struct Cells {
     pub(crate) dimensions: Vec<Dimension>,
-    /// Value of each dimension by cell; `None`: the label is absent, or has a value that nobody mentions.
+    /// Value of each dimension by cell; `None`: the label is absent, or has a value that occurs in no constraint.
     cells: Vec<Vec<Option<u32>>>,
     ids: FxHashMap<Vec<Option<u32>>, usize>,
     offering_keys: Vec<Arc<str>>,
     /// By catalogue.
     openings: Vec<Openings>,
-    /// By dimension and value, once somebody asked.
+    /// Cells by dimension and value, computed on first use.
     by_value: OnceCell<Vec<Vec<FixedBitSet>>>,
 }
 
-/// What the types of a catalogue say of the dimensions: those that say the same are one class.
+/// Classes of the types of a catalogue that have equal requirements on all dimensions.
 #[derive(Debug, Clone)]
 pub(crate) struct Openings {
     pub(crate) of_type: Vec<u32>,
-    /// By class: one of its types.
+    /// One type of each class.
     pub(crate) representative: Vec<usize>,
 }
 
@@ -84,17 +84,18 @@ impl Openings {
         openings
     }
 
-    /// How many pairs there are of a class and an offering set.
+    /// Returns the number of pairs of a class and an offering set.
     pub(crate) fn pairs(&self, types: &Catalogue) -> usize {
         self.representative.len() * types.sets().len()
     }
 }
 
-/// Enough for six zones by three capacity types by every label that pools leave open in practice.
+/// Maximum number of cells: enough for six zones by three capacity types by every label that pools leave open in
+/// practice.
 const MOST_COMBINATIONS: usize = 4096;
 
 impl Cells {
-    /// `topology_keys` are the labels that rules spread over, hostnames aside.
+    /// Enumerates the cells; `topology_keys` are the labels that rules spread over, without hostnames.
     pub(crate) fn new(
         problem: &Problem,
         pools: &[PoolUse],
@@ -180,7 +181,7 @@ impl Cells {
         }
     }
 
-    /// The cells that a launch of `one` from an offering set may be in, under the requirements of a pool.
+    /// Returns the cells in which `one` can be launched from an offering set, under the requirements of a pool.
     pub(crate) fn open_to(
         &self,
         one: &InstanceType,
@@ -190,12 +191,12 @@ impl Cells {
         product(&self.choices(one, offering, pool)).into_iter().filter_map(|cell| self.ids.get(&cell).copied())
     }
 
-    /// What the types of a catalogue say of the dimensions.
+    /// Returns the classes of the types of a catalogue.
     pub(crate) fn openings(&self, catalogue: usize) -> &Openings {
         &self.openings[catalogue]
     }
 
-    /// Per dimension, the values that a launch may choose.
+    /// Returns the values that a launch can choose, by dimension.
     fn choices(&self, one: &InstanceType, offering: &Requirements, pool: &Requirements) -> Vec<Vec<Option<u32>>> {
         self.dimensions
             .iter()
@@ -227,7 +228,7 @@ impl Cells {
             .collect()
     }
 
-    /// The cell of an existing node.
+    /// Returns the cell of an existing node.
     pub(crate) fn of_node(&self, labels: &Labels) -> usize {
         self.ids.get(&self.of_labels(labels)).copied().unwrap_or(0)
     }
@@ -236,22 +237,22 @@ impl Cells {
         self.cells.len()
     }
 
-    /// Labels that offerings decide.
+    /// Returns the labels that offerings decide.
     pub(crate) fn offering_keys(&self) -> &[Arc<str>] {
         &self.offering_keys
     }
 
-    /// The value of dimension number `dimension` in `cell`.
+    /// Returns the value of dimension number `dimension` in `cell`.
     pub(crate) fn value(&self, cell: usize, dimension: usize) -> Option<&str> {
         self.cells[cell][dimension].map(|number| &*self.dimensions[dimension].values[number as usize])
     }
 
-    /// The same as an index into the dimension's values.
+    /// Returns the index of the value of dimension number `dimension` in `cell`.
     pub(crate) fn value_index(&self, cell: usize, dimension: usize) -> Option<usize> {
         self.cells[cell][dimension].map(|number| number as usize)
     }
 
-    /// The cells with each value of a dimension.
+    /// Returns the cells with each value of a dimension.
     pub(crate) fn by_value(&self, dimension: usize) -> &[FixedBitSet] {
         let sets = self.by_value.get_or_init(|| {
             let none = FixedBitSet::with_capacity(self.cells.len());
@@ -266,13 +267,13 @@ impl Cells {
         &sets[dimension]
     }
 
-    /// The dimension of `key`.
+    /// Returns the index of the dimension of `key`.
     pub(crate) fn dimension(&self, key: &str) -> Option<usize> {
         self.dimensions.iter().position(|dimension| &*dimension.key == key)
     }
 }
 
-/// Labels that tell offerings apart.
+/// Returns the labels that distinguish offerings.
 fn offering_keys(problem: &Problem) -> Vec<Arc<str>> {
     let mut keys = BTreeSet::from([Arc::from(labels::ZONE), Arc::from(labels::CAPACITY_TYPE)]);
     keys.extend(problem.catalogues.iter().flat_map(Catalogue::offering_keys).cloned());
@@ -303,7 +304,7 @@ fn dimension_keys(
     keys.into_iter().collect()
 }
 
-/// Values that signatures name, by dimension: what a pool leaves open can be any of them.
+/// Returns the values that signatures mention, by dimension: a label that a pool leaves open can have any of them.
 fn mentioned_values(keys: &[Arc<str>], signatures: &[Signature]) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
     let mut mentioned: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> =
         keys.iter().map(|key| (Arc::clone(key), BTreeSet::new())).collect();
@@ -311,7 +312,7 @@ fn mentioned_values(keys: &[Arc<str>], signatures: &[Signature]) -> BTreeMap<Arc
         for (key, wanted) in alternative.iter() {
             if let Some(values) = mentioned.get_mut(key) {
                 values.extend(wanted.values().cloned());
-                // A bound names no value: its edges stand for those inside and outside.
+                // A bound does not list values: its edges represent the values inside and outside.
                 let (gte, lte) = wanted.bounds();
                 values.extend([gte, lte].into_iter().flatten().map(|edge| edge.to_string().into()));
             }

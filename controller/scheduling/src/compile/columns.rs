@@ -1,10 +1,11 @@
-//! Resources become columns of small integers.
+//! Resources as columns of small integers.
 //!
-//! A column counts in the greatest common divisor of all requests in it (5 m of cpu, 64 Mi of memory), so that 32 bits
-//! hold every amount exactly; room is rounded down, which loses nothing since requests are multiples.
+//! The unit of a column is the greatest common divisor of all requests in it (5 m of cpu, 64 Mi of memory), so that 32
+//! bits hold every request exactly; room is rounded down, which loses nothing since requests are multiples of the unit.
 //!
-//! Requests without a useful one (VerticalPodAutoscaler recommends single bytes) are counted in a billionth of the largest
-//! node: a plan rounds them up, so that what fits here fits there; a bound rounds them down, so that it holds for every plan.
+//! Where the divisor is too small (VerticalPodAutoscaler recommends single bytes), the unit is a billionth of the
+//! largest node: a plan rounds requests up, so that pods which fit in units fit on the node; a bound rounds them down,
+//! so that it holds for every plan.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 
 use crate::model::{PodSpec, Problem, Resource, Resources};
 
-/// The resources that some pod asks for. Column 0 is cpu, 1 memory, 2 pods; the rest follow in the order of their names.
-/// Behind them, the CSI drivers of which some existing node can attach only so many volumes.
+/// The resources that pods request. Column 0 is cpu, 1 memory, 2 pods; the others follow in the order of their names,
+/// and then the CSI drivers for which some existing node has an attach limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
     resources: Vec<Resource>,
@@ -25,22 +26,22 @@ pub(crate) struct Columns {
 pub(crate) const CPU: usize = 0;
 pub(crate) const MEMORY: usize = 1;
 
-/// The most room in a column. Sums of a node's requests stay below twice this.
+/// Maximum room in a column. Sums of a node's requests stay below twice this.
 const LARGEST: i64 = 1 << 30;
-/// What is larger than any room.
+/// Size that exceeds any room.
 const TOO_LARGE: i64 = LARGEST + 1;
 
-/// Where requests go that are no multiple of a column's unit.
+/// Rounding of requests that are not multiples of a column's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
-    /// What fits then fits.
+    /// Pods that fit in units fit on the node.
     Up,
-    /// What does not fit then does not fit.
+    /// Pods that do not fit in units do not fit on the node.
     Down,
 }
 
 impl Columns {
-    /// The columns of `problem`, of whose specs the `used` ones have so many pending pods.
+    /// Creates the columns of `problem`; `used` are the specs of pending pods with their number of pods.
     pub(crate) fn new<'a>(problem: &Problem, used: impl Iterator<Item = (&'a PodSpec, usize)> + Clone) -> Self {
         let nodes = &problem.nodes;
         let specs = used.clone().map(|(spec, _)| spec);
@@ -66,17 +67,17 @@ impl Columns {
         Self { resources, units, drivers }
     }
 
-    /// How many amounts make one vector.
+    /// Returns the number of columns.
     pub(crate) fn width(&self) -> usize {
         self.resources.len() + self.drivers.len()
     }
 
-    /// CSI drivers with a column, and the column.
+    /// Returns the CSI drivers that have a column, with its index.
     pub(crate) fn drivers(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
         self.drivers.iter().zip(self.resources.len()..)
     }
 
-    /// What a pod takes. A volume that pods share is counted for each of them.
+    /// Returns the sizes of a pod. A volume that several pods share is counted for each of them.
     pub(crate) fn sizes(&self, spec: &PodSpec, rounding: Rounding) -> Vec<i32> {
         let amounts = self.resources.iter().zip(&self.units);
         let amounts = amounts.map(|(resource, &unit)| {
@@ -91,7 +92,8 @@ impl Columns {
         amounts.chain(self.drivers.iter().map(volumes)).collect()
     }
 
-    /// What a node has, rounded down; negative if it is overdrawn. Drivers that it names no limit for have none.
+    /// Returns the room of a node, rounded down; negative if it is overcommitted. Drivers without a limit are
+    /// unlimited.
     pub(crate) fn room(&self, allocatable: &Resources, attach_limits: &[(Arc<str>, u32)]) -> Vec<i32> {
         let amounts = self.resources.iter().zip(&self.units);
         let amounts = amounts.map(|(resource, &unit)| clamp(allocatable.get(resource).div_euclid(unit)));
@@ -102,55 +104,55 @@ impl Columns {
         amounts.chain(self.drivers.iter().map(limit)).collect()
     }
 
-    /// Where the resources of these columns are in rows over `resources`, which are sorted.
+    /// Returns the indices of these columns in rows over `resources`, which are sorted.
     pub(crate) fn of_resources(&self, resources: &[Resource]) -> Places {
         Places(self.resources.iter().map(|resource| resources.binary_search(resource).ok()).collect())
     }
 
-    /// The room of a node that is still to be launched: `left` in column order, any number of volumes.
+    /// Returns the room of a node yet to be launched: `left` in column order, and unlimited volumes.
     pub(crate) fn unlimited_room(&self, left: &[i64]) -> Vec<i32> {
         let amounts = left.iter().zip(&self.units).map(|(left, &unit)| clamp(left.div_euclid(unit)));
         amounts.chain(self.drivers.iter().map(|_| LARGEST as i32)).collect()
     }
 
-    /// `requests` as exact amounts, millicores or base units.
+    /// Returns `requests` as exact amounts, in millicores or base units.
     pub(crate) fn amounts(&self, requests: &Resources) -> Vec<i64> {
         let volumes = self.drivers.iter().map(|_| 0);
         self.resources.iter().map(|resource| requests.get(resource)).chain(volumes).collect()
     }
 
-    /// The resources of exact amounts; what is zero is left out.
+    /// Returns exact amounts as resources, without those that are zero.
     pub(crate) fn resources(&self, amounts: &[i64]) -> Resources {
         let named = self.resources.iter().cloned().zip(amounts.iter().copied());
         named.filter(|&(_, amount)| amount != 0).collect()
     }
 }
 
-/// Where columns are in the rows of a catalogue; what it does not have is nowhere.
+/// Indices of columns in the rows of a catalogue; `None` for a resource that the catalogue does not have.
 pub(crate) struct Places(SmallVec<[Option<usize>; 8]>);
 
 impl Places {
-    /// The amounts of a row, in column order.
+    /// Returns the amounts of a row, in column order.
     pub(crate) fn pick(&self, row: &[i64]) -> SmallVec<[i64; 8]> {
         self.0.iter().map(|place| place.map_or(0, |at| row[at])).collect()
     }
 }
 
-/// In what amounts of `resource` are counted.
+/// Returns the unit in which amounts of `resource` are counted.
 fn unit<'a>(problem: &Problem, resource: &Resource, used: impl Iterator<Item = (&'a PodSpec, usize)>) -> i64 {
     let of_types = problem.pools.iter().filter_map(|pool| problem.catalogues.get(pool.catalogue));
     let of_types = of_types.map(|types| types.most(resource));
     let of_nodes = problem.nodes.iter().map(|node| node.allocatable.get(resource));
     let most = of_types.chain(of_nodes).max().unwrap_or(0);
     let (mut divisor, mut all) = (0, 0_i64);
-    // What fits nowhere must not make the others inexact.
+    // Requests that fit no node must not make the others inexact.
     for (amount, pods) in used.map(|(spec, pods)| (spec.requests.get(resource), pods)) {
         if (1..=most).contains(&amount) {
             divisor = gcd(divisor, amount);
             all = all.saturating_add(amount.saturating_mul(i64::try_from(pods).unwrap_or(i64::MAX)));
         }
     }
-    // Room beyond what all pods ask for together need not be told apart.
+    // Room beyond the sum of all requests need not be resolved.
     divisor.max(most.min(all) / LARGEST + 1)
 }
 
@@ -188,7 +190,7 @@ impl Vectors {
     }
 }
 
-/// Whether `sizes` fit into `room`. A column that is not asked for may be overdrawn.
+/// Returns true if `sizes` fit into `room`. A column with size zero may be overcommitted.
 #[inline]
 pub(crate) fn fits(sizes: &[i32], room: &[i32]) -> bool {
     sizes.iter().zip(room).all(|(&wanted, &left)| wanted <= left || wanted == 0)

@@ -1,4 +1,5 @@
-//! `minValues`: a launch must leave a choice, so a node is filled only as far as enough other types would hold the same.
+//! `minValues`: a launch must allow a choice, so a node is filled only as far as enough other types could hold the same
+//! pods.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -11,16 +12,16 @@ use super::columns::fits;
 use super::shapes::Shape;
 use crate::model::{Catalogue, InstanceType, MinValuesPolicy, NodePool, Options, Problem, Requirement};
 
-/// What one pool asks: labels, and how many values of each.
+/// Labels with `minValues` of a pool, and the minimum number of values of each.
 type Asked<'a> = Vec<(&'a Arc<str>, usize)>;
 
-/// What `pool` asks of the launches of its nodes.
+/// Returns the labels of `pool` with `minValues`.
 pub(crate) fn asked(pool: &NodePool) -> Asked<'_> {
     let least = |requirement: &Requirement| requirement.min_values.map(|least| least as usize);
     pool.requirements.iter().filter_map(|(key, requirement)| Some((key, least(requirement)?))).collect()
 }
 
-/// The first label of which `types` have fewer values than asked, and how many they have.
+/// Returns the first label of which `types` have fewer values than required, and their number.
 pub(crate) fn first_miss<'a>(
     asked: &Asked<'a>,
     types: impl Iterator<Item = &'a InstanceType> + Clone,
@@ -38,8 +39,8 @@ pub(crate) fn first_miss<'a>(
     })
 }
 
-/// Lowers the room of shapes of pools that ask for `minValues` to what enough types have, and takes away what a signature
-/// leaves too few types of. With `BestEffort` nothing is held back.
+/// Lowers the room of shapes of pools with `minValues` to the room that enough types have, and stops admitting
+/// signatures to a pool that leaves them too few types. Does nothing with `BestEffort`.
 pub(crate) fn hold_back(
     problem: &Problem,
     options: &Options,
@@ -56,7 +57,7 @@ pub(crate) fn hold_back(
             continue;
         }
         let types = &problem.catalogues[pool.catalogue];
-        // What a limit forbids is no choice.
+        // A type that the limits forbid is not a choice.
         let within = |shape: &Shape| pool.allows_one_more(&types[shape.instance_type].capacity);
         let own: Vec<usize> =
             (0..shapes.len()).filter(|&shape| shapes[shape].pool == number && within(&shapes[shape])).collect();
@@ -77,12 +78,13 @@ pub(crate) fn hold_back(
         let rooms: Vec<Vec<i32>> = own.iter().map(|&shape| shapes[shape].room.clone()).collect();
         let all: Vec<usize> = (0..own.len()).collect();
         for (one, &shape) in own.iter().enumerate() {
-            // Too few types in all: nothing can be launched.
+            // Too few types in total: nothing can be launched.
             let room = choice.shared(one, &all, &rooms).unwrap_or_else(|| vec![-1; rooms[one].len()]);
             let whole = std::mem::replace(&mut shapes[shape].room, room);
             shapes[shape].whole = Some(whole.into());
         }
-        // Pods that enough types hold, but none together with its nearest, get a shape that is lowered to those types.
+        // If enough types hold the pods, but no shape does together with its nearest types, add a shape with the room
+        // that these types share.
         for &(signature, sizes) in kinds {
             let admitted = |one: usize| admitted[signature as usize].contains(own[one]);
             let holders: Vec<usize> = (0..own.len()).filter(|&one| admitted(one) && fits(sizes, &rooms[one])).collect();
@@ -107,13 +109,13 @@ pub(crate) fn hold_back(
     }
 }
 
-/// Which values the types of a pool have of the labels that it asks to be flexible in.
+/// Values that the types of a pool have for the labels with `minValues`.
 struct Choice {
-    /// By label: how many values are enough.
+    /// Minimum number of values, by label.
     least: Vec<usize>,
-    /// By type: label and number of each value.
+    /// Label and index of each value, by type.
     values: Vec<Vec<(usize, usize)>>,
-    /// By label: the values counted so far, and how many.
+    /// Values counted so far and their number, by label.
     seen: Vec<(FixedBitSet, usize)>,
 }
 
@@ -136,7 +138,7 @@ impl Choice {
         Self { least: asked.iter().map(|&(_, least)| least).collect(), values, seen }
     }
 
-    /// Whether some of `types`, as they come, are enough; none is counted yet.
+    /// Starts a new count; returns true as soon as the first of `types` have enough values.
     fn reached_by(&mut self, mut types: impl Iterator<Item = usize>) -> bool {
         for (seen, count) in &mut self.seen {
             seen.clear();
@@ -145,7 +147,7 @@ impl Choice {
         types.any(|one| self.reached_with(one))
     }
 
-    /// Counts one more type; returns whether they are enough now.
+    /// Counts one more type; returns true if there are enough values now.
     fn reached_with(&mut self, one: usize) -> bool {
         for &(label, value) in &self.values[one] {
             let (seen, count) = &mut self.seen[label];
@@ -154,14 +156,15 @@ impl Choice {
         self.seen.iter().zip(&self.least).all(|((_, count), least)| count >= least)
     }
 
-    /// The room that type number `one` shares with the nearest of `among`, as many as are enough; `None` if all are not.
+    /// Returns the room that type number `one` shares with the nearest types of `among` that give enough values; `None`
+    /// if all of them together have too few.
     fn shared(&mut self, one: usize, among: &[usize], rooms: &[Vec<i32>]) -> Option<Vec<i32>> {
         let mut room = rooms[one].clone();
         let holds_all = |&other: &usize| loss(&rooms[one], &rooms[other]) <= 1.0;
         if self.reached_by(among.iter().copied().filter(holds_all)) {
             return Some(room);
         }
-        // The nearest of those that hold less. Losses are positive, so their bits are in their order.
+        // Take the nearest of those that hold less. Losses are positive, so their bits sort like their values.
         let less = among.iter().map(|&other| (loss(&rooms[one], &rooms[other]), other)).filter(|&(loss, _)| loss > 1.0);
         let mut less: BinaryHeap<Reverse<(u64, usize)>> =
             less.map(|(loss, other)| Reverse((loss.to_bits(), other))).collect();
@@ -175,10 +178,10 @@ impl Choice {
     }
 }
 
-/// How much less `other` holds than `room` in the scarcest column: 1 or less if it holds all.
+/// Returns the ratio of `room` to `other` in the scarcest column: 1 if `other` holds as much in every column.
 fn loss(room: &[i32], other: &[i32]) -> f64 {
     let columns = room.iter().zip(other).filter(|&(&room, _)| room > 0);
     let ratio = |(&room, &there): (&i32, &i32)| if there > 0 { f64::from(room) / f64::from(there) } else { f64::MAX };
-    // All that hold everything are alike.
+    // All that hold everything are equally near.
     columns.map(ratio).fold(1.0, f64::max)
 }

@@ -1,4 +1,4 @@
-//! From a snapshot to integers: columns, signatures, cells, shapes, rules and classes.
+//! Compiles a snapshot to integers: columns, signatures, cells, shapes, rules and classes.
 //!
 //! ```text
 //! specs ─► signatures ─┬─► cells ─► shapes ─► admissions   (may pods of signature g use shape s in cell c: one bit)
@@ -32,7 +32,7 @@ pub(crate) use topology::{TopologyKeys, is_wide, topology_values};
 
 use crate::model::{Options, Problem, SpecId};
 
-/// What the dearest node weighs beside one that takes all that limits leave.
+/// Weight of the highest price relative to a node that uses all that the limits leave.
 const PRICE_BESIDE_LIMITS: f64 = 0.001;
 
 /// Pods of one spec.
@@ -46,7 +46,7 @@ pub(crate) struct Class {
     pub(crate) pods: Vec<u32>,
 }
 
-/// A problem, compiled. What does not depend on how preferred terms are read is here; rules are learned per reading.
+/// A compiled problem. It does not depend on the treatment of preferred terms; rules are built per treatment.
 #[derive(Clone)]
 pub(crate) struct Compiled<'a> {
     pub(crate) problem: &'a Problem,
@@ -54,30 +54,30 @@ pub(crate) struct Compiled<'a> {
     pub(crate) columns: Columns,
     pub(crate) vectors: Vectors,
     pub(crate) classes: Vec<Class>,
-    /// By spec; `u32::MAX` where no pending pod has it.
+    /// Class by spec; `u32::MAX` if no pending pod has the spec.
     pub(crate) class_of_spec: Vec<u32>,
     pub(crate) signatures: Vec<Signature>,
     pub(crate) topology_keys: TopologyKeys,
     pub(crate) cells: Cells,
     pub(crate) pools: Vec<PoolUse>,
     pub(crate) shapes: Vec<Shape>,
-    /// `admits[signature][cell]` contains shape.
+    /// Shapes by signature and cell: `admits[signature][cell]` contains shape.
     pub(crate) admits: Vec<Vec<FixedBitSet>>,
-    /// Shapes worth opening, and the same by ascending price for each cell, once somebody asked.
+    /// Shapes worth opening, and these by ascending price for each cell, computed on first use.
     pub(crate) ranked: OnceCell<(Vec<usize>, Vec<Vec<usize>>)>,
-    /// By cell: shapes that can be bought there, and those that can be had there, reservations included; likewise.
+    /// Shapes by cell that can be bought there, and those offered there, reservations included; computed on first use.
     bought: OnceCell<(Vec<FixedBitSet>, Vec<FixedBitSet>)>,
     /// Exact requests, by class, in column order.
     amounts: Vec<i64>,
 }
 
 impl<'a> Compiled<'a> {
-    /// Compiles `problem` for plans.
+    /// Compiles `problem` for planning.
     pub(crate) fn new(problem: &'a Problem, options: &'a Options) -> Self {
         Self::rounded(problem, options, Rounding::Up)
     }
 
-    /// Compiles `problem` for what no plan can undercut.
+    /// Compiles `problem` for lower bounds.
     pub(crate) fn relaxed(problem: &'a Problem, options: &'a Options) -> Self {
         Self::rounded(problem, options, Rounding::Down)
     }
@@ -150,10 +150,10 @@ impl<'a> Compiled<'a> {
         }
     }
 
-    /// The same where a node of a pool with limits costs what it takes of them, so that most is placed before they are used
-    /// up. Among equals, and without limits, the price decides.
+    /// Returns a copy in which a node of a pool with limits costs the share of the limits that it uses, so that as many
+    /// pods as possible are placed before the limits are reached. Among equals, and without limits, the price decides.
     pub(crate) fn priced_by_limits(&self) -> Self {
-        // What was ranked was ranked by price.
+        // The previous ranking was by price.
         let mut other = Self { ranked: OnceCell::new(), ..self.clone() };
         let dearest =
             self.shapes.iter().map(|shape| shape.cheapest).filter(|price| price.is_finite()).fold(FREE, f64::max);
@@ -173,12 +173,12 @@ impl<'a> Compiled<'a> {
         other
     }
 
-    /// By cell: shapes that can be bought there.
+    /// Returns the shapes that can be bought in each cell.
     pub(crate) fn bought(&self) -> &[FixedBitSet] {
         &self.supply().0
     }
 
-    /// By cell: shapes that can be had there, reservations included.
+    /// Returns the shapes that are offered in each cell, reservations included.
     pub(crate) fn offered(&self) -> &[FixedBitSet] {
         &self.supply().1
     }
@@ -198,18 +198,18 @@ impl<'a> Compiled<'a> {
         })
     }
 
-    /// The class of a pending pod.
+    /// Returns the class of a pending pod.
     pub(crate) fn class_of(&self, pod: usize) -> usize {
         self.class_of_spec[self.problem.pods[pod].spec] as usize
     }
 
-    /// What pods of a class ask for: millicores or base units, by column.
+    /// Returns the requests of a pod of a class: millicores or base units, by column.
     pub(crate) fn amounts(&self, class: usize) -> &[i64] {
         let width = self.columns.width();
         &self.amounts[class * width..][..width]
     }
 
-    /// What the daemons of a shape ask for: millicores or base units, by column.
+    /// Returns the requests of the daemons of a shape: millicores or base units, by column.
     pub(crate) fn daemon_amounts(&self, shape: usize) -> Vec<i64> {
         let mut amounts = vec![0; self.columns.width()];
         for &daemon in &self.shapes[shape].daemons {
@@ -220,7 +220,7 @@ impl<'a> Compiled<'a> {
         amounts
     }
 
-    /// The request vector of a class.
+    /// Returns the request vector of a class.
     pub(crate) fn request(&self, class: usize) -> &[i32] {
         self.vectors.get(self.classes[class].request, self.columns.width())
     }

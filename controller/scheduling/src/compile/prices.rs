@@ -1,4 +1,4 @@
-//! What the types of a pool cost, by cell.
+//! Prices of the types of a pool, by cell.
 
 use super::cells::{Cells, Openings};
 use super::shapes::{PoolUse, Reserved};
@@ -7,28 +7,28 @@ use crate::model::Catalogue;
 /// Prices of one type in one pool.
 pub(crate) struct Priced {
     pub(crate) price: Vec<f64>,
-    /// The offering of that price, spot first; `u32::MAX` where there is none.
+    /// Index of the offering of that price, spot preferred; `u32::MAX` if there is none.
     pub(crate) offering: Vec<u32>,
     pub(crate) reserved: Vec<Reserved>,
 }
 
-/// Prices the types of one pool. Thousands of offerings say the same few things of zone and capacity type: the cells that
-/// one of these opens are found once for all types that leave the same open.
+/// Computes the prices of the types of one pool. Thousands of offerings have few distinct requirements on zone and
+/// capacity type: the cells of each are computed once for all types of a class.
 pub(crate) struct Pricing<'a> {
     cells: &'a Cells,
     types: &'a Catalogue,
     openings: &'a Openings,
     pool: &'a PoolUse,
     with_reserved: bool,
-    /// By class of types and offering set: where its cells are in `opened`.
+    /// Range in `opened`, by class of types and offering set.
     known: Vec<Option<(u32, u32)>>,
     opened: Vec<usize>,
-    /// By cell: whether the price found so far is one of spot.
+    /// True if the lowest price so far is one of spot, by cell.
     spot: Vec<bool>,
 }
 
 impl<'a> Pricing<'a> {
-    /// `catalogue` is the index of `types`.
+    /// Creates the pricing of a pool; `catalogue` is the index of `types`.
     pub(crate) fn new(
         cells: &'a Cells,
         types: &'a Catalogue,
@@ -41,7 +41,7 @@ impl<'a> Pricing<'a> {
         Self { cells, types, openings, pool, with_reserved, known, opened: Vec::new(), spot: vec![false; cells.len()] }
     }
 
-    /// Prices of a type; `None` if it cannot be bought at all.
+    /// Returns the prices of a type; `None` if it cannot be bought.
     pub(crate) fn of_type(&mut self, number: usize) -> Option<Priced> {
         let types = self.types;
         let mut priced = Priced { price: Vec::new(), offering: Vec::new(), reserved: Vec::new() };

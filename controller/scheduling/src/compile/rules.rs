@@ -1,8 +1,8 @@
-//! Rules between pods, in the form that holds for a finished plan whatever the order of binding.
+//! Rules between pods, in a form that holds for a finished plan in any order of binding.
 //!
 //! A *host rule* says: a node that holds an owner holds at most `limit` targets. Anti-affinity on hostnames, hostname
-//! spread and host ports are all of this form. A *domain rule* says the like of a label's values (zones, mostly), where
-//! owners may also ask for balance (spread) or for company (affinity).
+//! spread and host ports have this form. A *domain rule* says the same of a label's values (mostly zones); owners may
+//! also require balance (spread) or other pods (affinity) there.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -18,12 +18,12 @@ use crate::model::{
     Taint, Toleration,
 };
 
-/// Which pods a rule is about.
+/// Pods to which a rule applies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
     /// Pods with these labels in these namespaces.
     Term { selector: LabelSelector, namespaces: NamespaceScope },
-    /// Pods that take this port, or one that clashes with it.
+    /// Pods that use this port, or one that conflicts with it.
     Port(HostPort),
 }
 
@@ -32,11 +32,12 @@ pub(crate) enum Subject {
 pub(crate) struct HostRule {
     pub(crate) subject: u32,
     pub(crate) limit: i32,
-    /// Anti-affinity and ports: an owner keeps later targets off. A spread only looks when its owner is placed.
+    /// True for anti-affinity and ports: an owner excludes later targets. A spread is only checked when its owner is
+    /// placed.
     pub(crate) symmetric: bool,
 }
 
-/// What a domain rule asks.
+/// Constraint of a domain rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Demand {
     /// Final counts differ by at most `max_skew` over the domains that count.
@@ -47,8 +48,8 @@ pub(crate) enum Demand {
     Company,
 }
 
-/// Which domains count for the minimum of a spread: those that its owner's selector and affinity allow. Which nodes count
-/// in them is the choice of the owner (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
+/// Domains that count for the minimum of a spread: those that its owner's selector and affinity allow. The owner's
+/// `nodeAffinityPolicy` and `nodeTaintsPolicy` choose the nodes that count in them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Filter {
     pub(crate) node_selector: Requirements,
@@ -59,20 +60,20 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether the owner tolerates these taints, or does not ask.
+    /// Returns true if the owner tolerates these taints or ignores taints.
     pub(crate) fn tolerates(&self, taints: &[Taint]) -> bool {
         let tolerated = |tolerations: &Vec<Toleration>, taint: &Taint| tolerations.iter().any(|it| it.tolerates(taint));
         let mut repelling = taints.iter().filter(|taint| taint.repels());
         self.tolerations.as_ref().is_none_or(|tolerations| repelling.all(|taint| tolerated(tolerations, taint)))
     }
 
-    /// Whether pods on an existing node count.
+    /// Returns true if pods on an existing node count.
     pub(crate) fn counts_on(&self, node: &Node) -> bool {
         self.tolerates(&node.taints)
             && (self.every_node || self.suits_labels(|key| node.labels.get(key).map(|value| &**value)))
     }
 
-    /// Whether the owner's selector and affinity hold where `label` gives the value of a label, if it is there.
+    /// Returns true if the owner's selector and affinity hold for labels of which `label` returns the values.
     pub(crate) fn suits_labels<'v>(&self, label: impl Fn(&str) -> Option<&'v str>) -> bool {
         let holds = |term: &Requirements| {
             term.iter().all(|(key, wanted)| match label(key) {
@@ -83,7 +84,7 @@ impl Filter {
         holds(&self.node_selector) && (self.node_terms.is_empty() || self.node_terms.iter().any(holds))
     }
 
-    /// Whether the owner's selector and affinity let `key` be `value`.
+    /// Returns true if the owner's selector and affinity allow `value` for `key`.
     pub(crate) fn allows(&self, key: &str, value: &str) -> bool {
         let allows = |term: &Requirements| term.get(key).is_none_or(|wanted| wanted.has(value));
         allows(&self.node_selector) && (self.node_terms.is_empty() || self.node_terms.iter().any(allows))
@@ -98,11 +99,11 @@ pub(crate) struct DomainRule {
     pub(crate) demand: Demand,
 }
 
-/// What one pod spec has to do with rules.
+/// Rules that one pod spec owns or is a target of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) owns_host: SmallVec<[u32; 2]>,
-    /// Rule, and how many targets one unit counts as.
+    /// Rule, and the number of targets that one unit counts as.
     pub(crate) targets_host: SmallVec<[(u32, i32); 2]>,
     pub(crate) owns_domain: SmallVec<[u32; 2]>,
     pub(crate) targets_domain: SmallVec<[(u32, i32); 2]>,
@@ -123,11 +124,11 @@ pub(crate) struct Rules {
     ports: Vec<u32>,
     host_ids: FxHashMap<HostRule, u32>,
     domain_ids: FxHashMap<DomainRule, u32>,
-    /// Which subjects select a set of labels in a namespace, by namespace and labels.
+    /// Subjects that select a set of labels in a namespace, by namespace and labels.
     selected: FxHashMap<(Arc<str>, Labels), SmallVec<[u32; 4]>>,
 }
 
-/// How preferred terms take part in a pass.
+/// Preferred terms that a pass treats as required.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Softness<'a> {
     /// `ScheduleAnyway` spreads over these labels count as required.
@@ -135,7 +136,8 @@ pub(crate) struct Softness<'a> {
 }
 
 impl Rules {
-    /// Learns the rules that `spec` owns; `pending` pods own all of theirs, bound ones only what they hold against others.
+    /// Adds the rules that `spec` owns: all of them for pending pods, only those that restrict other pods for bound
+    /// ones.
     pub(crate) fn learn(&mut self, spec: &PodSpec, pending: bool, softness: Softness<'_>) -> Part {
         let mut part = Part::default();
         for term in &spec.anti_affinity {
@@ -194,7 +196,7 @@ impl Rules {
         self.host_rule(HostRule { subject, limit, symmetric: false })
     }
 
-    /// Fills in which rules `spec` is a target of. All rules must be known.
+    /// Adds to `part` the rules of which `spec` is a target. All rules must be known.
     pub(crate) fn aim(&mut self, spec: &PodSpec, part: &mut Part, by_subject: &RulesBySubject) {
         let subjects = self.subjects_of(spec);
         for subject in subjects {
@@ -205,7 +207,7 @@ impl Rules {
         part.targets_domain.sort_unstable();
     }
 
-    /// Subjects that select `spec`.
+    /// Returns the subjects that select `spec`.
     pub(crate) fn subjects_of(&mut self, spec: &PodSpec) -> SmallVec<[u32; 4]> {
         let key = (Arc::clone(&spec.namespace), spec.labels.clone());
         let mut found = match self.selected.get(&key) {
@@ -223,7 +225,7 @@ impl Rules {
         found
     }
 
-    /// Whether `subject` is about pods like `spec`.
+    /// Returns true if `subject` selects pods like `spec`.
     pub(crate) fn selects(&self, subject: u32, spec: &PodSpec) -> bool {
         match &self.subjects[subject as usize] {
             Subject::Term { selector, namespaces } => {
@@ -233,7 +235,7 @@ impl Rules {
         }
     }
 
-    /// Rules by subject; call when all are known.
+    /// Returns the rules by subject. All rules must be known.
     pub(crate) fn by_subject(&self) -> RulesBySubject {
         let mut host = vec![SmallVec::new(); self.subjects.len()];
         for (rule, one) in self.host.iter().enumerate() {
@@ -250,7 +252,7 @@ impl Rules {
         self.term(&term.selector, &term.namespaces)
     }
 
-    /// The subject of these pods; what it is made of is copied only the first time.
+    /// Returns the subject of these pods; the selector and namespaces are cloned only the first time.
     fn term(&mut self, selector: &LabelSelector, namespaces: &NamespaceScope) -> u32 {
         let is_it = |subject: &Subject| match subject {
             Subject::Term { selector: other, namespaces: others } => selector == other && namespaces == others,
@@ -274,7 +276,7 @@ impl Rules {
         id
     }
 
-    /// The id of a subject, and whether it is a new one.
+    /// Returns the id of a subject, and true if it is new.
     fn intern(&mut self, hash: u64, is_it: impl Fn(&Subject) -> bool, make: impl FnOnce() -> Subject) -> (u32, bool) {
         let alike = self.subject_ids.entry(hash).or_default();
         if let Some(&id) = alike.iter().find(|&&id| is_it(&self.subjects[id as usize])) {
@@ -307,7 +309,7 @@ impl Rules {
     }
 }
 
-/// Rules by the subject they are about.
+/// Rules by their subject.
 #[derive(Debug)]
 pub(crate) struct RulesBySubject {
     pub(crate) host: Vec<SmallVec<[u32; 2]>>,

@@ -1,8 +1,9 @@
-//! Subjects by the labels that they select: a pod's labels are looked up instead of being compared with every subject.
+//! Index of subjects by the labels that they select: a pod's labels are looked up instead of compared with every
+//! subject.
 //!
-//! A subject is listed under one expression that each pod which it selects must meet: the values of its shortest `In`,
-//! or else the label of an `Exists`. Where that expression is all there is and names the namespace, a look-up is the
-//! answer; what else it asks for is compared.
+//! A subject is listed under one expression that each selected pod must satisfy: the values of its shortest `In`,
+//! otherwise the label of an `Exists`. If that is its only expression and its namespaces are one or all, the lookup
+//! decides; otherwise the subject is compared.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ type Bucket = Vec<Entry>;
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     subject: u32,
-    /// Nothing else has to hold.
+    /// True if the lookup decides, without a comparison.
     decided: bool,
 }
 
@@ -29,19 +30,19 @@ struct Listed {
     others: Bucket,
 }
 
-/// Subjects that ask for one label.
+/// Subjects that require one label.
 #[derive(Debug, Default)]
 struct ByValue {
     values: FxHashMap<Arc<str>, Bucket>,
     any: Bucket,
 }
 
-/// An index of subjects, which are numbered by whoever adds them.
+/// An index of subjects, which the caller numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
-    /// Subjects about one namespace.
+    /// Subjects of a single namespace, by namespace.
     one: FxHashMap<Arc<str>, Listed>,
-    /// Subjects about several, or all.
+    /// Subjects of several namespaces, or of all.
     several: Listed,
 }
 
@@ -74,7 +75,7 @@ impl Selection {
                         Some(bucket) => bucket,
                         None => by_value.values.entry(Arc::clone(value)).or_default(),
                     };
-                    // A value may be written twice.
+                    // A selector may list a value twice.
                     if bucket.last().is_none_or(|last| last.subject != subject) {
                         bucket.push(entry);
                     }
@@ -85,8 +86,8 @@ impl Selection {
         }
     }
 
-    /// Subjects that select a pod with `labels` in `namespace`, ascending; `selects` compares those that a look-up does
-    /// not decide.
+    /// Returns the subjects that select a pod with `labels` in `namespace`, ascending; `selects` compares those that
+    /// the lookup does not decide.
     pub(crate) fn of(&self, namespace: &str, labels: &Labels, selects: impl Fn(u32) -> bool) -> SmallVec<[u32; 4]> {
         let mut found = SmallVec::new();
         for listed in self.one.get(namespace).into_iter().chain([&self.several]) {

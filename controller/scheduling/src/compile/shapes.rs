@@ -1,4 +1,4 @@
-//! Shapes: what one pool can launch, as capacities and prices per cell.
+//! Shapes: the nodes that one pool can launch, as capacities and prices per cell.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::model::{
     reservations_left,
 };
 
-/// What a node that costs nothing counts as while packing, USD per hour: what it holds is divided by its price, and one
-/// such node is better than two.
+/// Price of a free node in packing, USD per hour: the value of its pods is divided by its price, and one free node is
+/// better than two.
 pub(crate) const FREE: f64 = 1e-6;
 
 /// One pool's use of one instance type.
@@ -26,37 +26,37 @@ pub(crate) struct Shape {
     pub(crate) pool: usize,
     /// Index in the pool's catalogue.
     pub(crate) instance_type: usize,
-    /// Allocatable less the daemons of this pool and type, in column order.
+    /// Allocatable minus the daemons of this pool and type, in column order.
     pub(crate) room: Vec<i32>,
-    /// The same before `minValues` lowered it.
+    /// The room before `minValues` lowered it.
     pub(crate) whole: Option<Box<[i32]>>,
-    /// The shape of the same pool and type, from which it differs only in the room that `minValues` leaves.
+    /// The shape of the same pool and type from which it differs only in the room that `minValues` allows.
     pub(crate) twin_of: Option<usize>,
-    /// Daemons that its nodes carry.
+    /// Daemons that run on its nodes.
     pub(crate) daemons: SmallVec<[u32; 4]>,
-    /// USD per hour of the cheapest offering, at least [`FREE`], by cell; infinite where there is none.
+    /// USD per hour of the cheapest offering, at least [`FREE`], by cell; infinite if there is none.
     pub(crate) price: Vec<f64>,
-    /// That offering, by cell; spot goes first at equal price.
+    /// Index of that offering, by cell; spot is preferred at equal price.
     pub(crate) offering: Vec<u32>,
-    /// The least of `price`.
+    /// The minimum of `price`.
     pub(crate) cheapest: f64,
     /// Reserved offerings that have instances left.
     pub(crate) reserved: Vec<Reserved>,
 }
 
 impl Shape {
-    /// What its nodes hold, whatever may be put on them.
+    /// Returns the room of its nodes before `minValues` lowered it.
     pub(crate) fn holds(&self) -> &[i32] {
         self.whole.as_deref().unwrap_or(&self.room)
     }
 
-    /// Whether it can be bought in `cell`.
+    /// Returns true if it can be bought in `cell`, or is reserved there.
     pub(crate) fn offered(&self, cell: usize) -> bool {
         self.price[cell].is_finite() || self.reserved.iter().any(|reserved| reserved.cell == cell)
     }
 }
 
-/// Capacity that is paid for already.
+/// Reserved capacity, which is already paid for.
 #[derive(Debug, Clone)]
 pub(crate) struct Reserved {
     pub(crate) cell: usize,
@@ -65,13 +65,13 @@ pub(crate) struct Reserved {
     pub(crate) offering: usize,
 }
 
-/// A pool as packing sees it.
+/// A pool, as packing needs it.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolUse {
-    /// Ready, not static.
+    /// True if it is ready and not static.
     pub(crate) open: bool,
     pub(crate) requirements: Requirements,
-    /// By offering set of its catalogue: whether the pool may use it.
+    /// True if the pool may use the offering set, by offering set of its catalogue.
     pub(crate) allows: Vec<bool>,
 }
 
@@ -87,7 +87,7 @@ impl PoolUse {
     }
 }
 
-/// Whether what the pool and the type say of a label leaves room for `wanted`.
+/// Returns true if a label that the pool and the type constrain can satisfy `wanted`.
 fn meets(wanted: &Requirement, pool: Option<&Requirement>, own: Option<&Requirement>) -> bool {
     match (pool, own) {
         (None, None) => wanted.allows_absence(),
@@ -96,7 +96,7 @@ fn meets(wanted: &Requirement, pool: Option<&Requirement>, own: Option<&Requirem
     }
 }
 
-/// Types of `pool` that meet its own requirements, offerings aside.
+/// Returns the types that meet the requirements of `pool`, except those on labels of offerings.
 fn types_of_pool(pool: &PoolUse, types: &Catalogue, offering_keys: &[Arc<str>]) -> FixedBitSet {
     let mut set = FixedBitSet::with_capacity(types.len());
     set.insert_range(..);
@@ -109,8 +109,8 @@ fn types_of_pool(pool: &PoolUse, types: &Catalogue, offering_keys: &[Arc<str>]) 
     set
 }
 
-/// Types of `pool` on which `alternative` of a signature can hold. A label that neither pool, type nor offering defines is
-/// absent on the node. With `cells_decide`, labels that offerings decide are left to the cells.
+/// Returns the types of `pool` on which `alternative` of a signature can hold. A label that neither pool, type nor
+/// offering defines is absent on the node. With `cells_decide`, labels that offerings decide are left to the cells.
 fn types_for(
     alternative: &Requirements,
     pool: &PoolUse,
@@ -137,7 +137,7 @@ fn types_for(
     set
 }
 
-/// Everything that opens shapes: the pools' types, their offerings by cell, the daemons they carry.
+/// Builds the shapes: the pools' types, their offerings by cell, and the daemons that run on them.
 pub(crate) fn build(
     problem: &Problem,
     options: &Options,
@@ -199,7 +199,7 @@ pub(crate) fn build(
     shapes
 }
 
-/// Gives every reserved way to launch what its reservation as a whole has left.
+/// Limits the count of every reserved offering to the instances that its reservation has left.
 fn count_reservations(problem: &Problem, shapes: &mut [Shape]) {
     if shapes.iter().all(|shape| shape.reserved.is_empty()) {
         return;
@@ -217,7 +217,7 @@ fn count_reservations(problem: &Problem, shapes: &mut [Shape]) {
     }
 }
 
-/// For every signature and cell, the shapes on which its pods may run.
+/// Returns the shapes on which pods may run, by signature and cell.
 pub(crate) fn admissions(
     problem: &Problem,
     cells: &Cells,
@@ -271,7 +271,7 @@ pub(crate) fn admissions(
         .collect()
 }
 
-/// Takes away the shapes on which a daemon holds one of the signature's ports.
+/// Removes the shapes on which a daemon uses one of the signature's ports.
 fn block_daemon_ports(
     problem: &Problem,
     pools: &[PoolUse],

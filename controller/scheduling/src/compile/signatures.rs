@@ -1,19 +1,19 @@
-//! Signatures: what a pod's selector, affinity, volumes and tolerations say about nodes, shared by all pods that say it.
+//! Signatures: node constraints from selector, affinity, volumes and tolerations, shared by all pods that have them.
 
 use rustc_hash::FxHashMap;
 
 use crate::labels;
 use crate::model::{HostPort, Operator, PodSpec, Requirement, Requirements, Taint, Toleration};
 
-/// A set of constraints on nodes. A pod may go where one of `alternatives` holds and no taint repels it.
+/// A set of constraints on nodes. A pod may run where one of `alternatives` holds and its taints are tolerated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Signature {
-    /// Selector ∧ one node affinity term ∧ one volume term, every pair of terms that can hold together.
+    /// Selector ∧ one node affinity term ∧ one volume term, for every pair of terms that can hold together.
     pub(crate) alternatives: Vec<Requirements>,
     pub(crate) tolerations: Vec<Toleration>,
-    /// Ports, since a daemon may hold one of them.
+    /// Host ports, since a daemon may use one of them.
     pub(crate) host_ports: Vec<HostPort>,
-    /// Some alternative names a hostname: only existing nodes can answer that.
+    /// True if some alternative constrains the hostname, which only existing nodes can satisfy.
     pub(crate) names_host: bool,
 }
 
@@ -25,7 +25,7 @@ impl Signature {
         let mut alternatives = Vec::with_capacity(node_terms.len() * volume_terms.len());
         for node_term in node_terms {
             for volume_term in volume_terms {
-                // Terms that contradict each other hold nowhere; merged, they would read as "the label is absent".
+                // Contradictory terms hold nowhere; their intersection would mean "the label is absent".
                 if spec.node_selector.first_disjoint(node_term).is_some() {
                     continue;
                 }
@@ -42,14 +42,14 @@ impl Signature {
         Self { alternatives, tolerations: spec.tolerations.clone(), host_ports: spec.host_ports.clone(), names_host }
     }
 
-    /// Whether no taint of `taints` keeps the pod off.
+    /// Returns true if no taint of `taints` keeps the pod off.
     pub(crate) fn tolerates(&self, taints: &[Taint]) -> bool {
         taints
             .iter()
             .all(|taint| !taint.repels() || self.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
     }
 
-    /// Whether some alternative holds on an existing node, whose labels are all that it has.
+    /// Returns true if some alternative holds on an existing node with exactly these labels.
     pub(crate) fn admits_labels(&self, labels: &crate::model::Labels) -> bool {
         self.alternatives.iter().any(|alternative| {
             alternative.iter().all(|(key, wanted)| match labels.get(key) {
@@ -60,7 +60,7 @@ impl Signature {
     }
 }
 
-/// What a signature is made of, as the pod says it.
+/// Parts of a pod spec that determine its signature.
 type Words<'a> = (&'a Requirements, &'a [Requirements], &'a [Requirements], &'a [Toleration], &'a [HostPort]);
 
 /// Distinct signatures.
@@ -68,7 +68,7 @@ type Words<'a> = (&'a Requirements, &'a [Requirements], &'a [Requirements], &'a 
 pub(crate) struct Signatures<'a> {
     pub(crate) all: Vec<Signature>,
     ids: FxHashMap<Signature, u32>,
-    /// Most pods say it in words that were heard before.
+    /// Ids by these parts: most pods share them with an earlier pod.
     heard: FxHashMap<Words<'a>, u32>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Signatures<'a> {
     }
 }
 
-/// What `requirement` says of a label whose value is `value` (`None`: absent).
+/// Returns true if `requirement` allows a label with this value (`None`: absent).
 pub(crate) fn allows(requirement: &Requirement, value: Option<&str>) -> bool {
     match value {
         Some(value) => requirement.has(value),
@@ -104,7 +104,7 @@ pub(crate) fn allows(requirement: &Requirement, value: Option<&str>) -> bool {
     }
 }
 
-/// Labels that every node will have once it is initialized; daemons may select on them.
+/// Labels that every node has once it is initialized; daemons may select on them.
 pub(crate) fn lifecycle_labels() -> Requirements {
     ["karpenter.sh/registered", "karpenter.sh/initialized"]
         .into_iter()

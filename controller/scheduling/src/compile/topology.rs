@@ -1,4 +1,4 @@
-//! Which labels cells must tell apart for the sake of rules between pods.
+//! Labels that cells must distinguish for rules between pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use super::shapes::PoolUse;
 use crate::labels;
 use crate::model::{AffinityTerm, PodSpec, Problem, Requirement, SpecId};
 
-/// Labels that rules are about, hostnames aside.
+/// Topology keys of rules, without hostnames.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TopologyKeys {
-    /// Some pending pod spreads over it, or a term of any pod is about it, and must hold.
+    /// Keys of required spreads and terms of pending pods, and of required anti-affinity of bound pods.
     pub(crate) required: BTreeSet<Arc<str>>,
-    /// Some pending pod prefers something of it, and that is looked at.
+    /// Keys of preferred constraints of pending pods that are considered.
     pub(crate) preferred: BTreeSet<Arc<str>>,
 }
 
-/// A preferred spread over a label of more values is not looked at: each value is a domain of its own, every unit is weighed
-/// against all of them, and so even a spread means as many kinds of nodes as there are values. Zones and capacity types are
-/// looked at however many there are.
+/// Maximum number of values of a label whose preferred spread is considered. With more, each value is a domain of its
+/// own, every unit is compared with all of them, and an even spread means as many kinds of nodes as values. Zones and
+/// capacity types are considered with any number of values.
 const MOST_PREFERRED_VALUES: usize = 20;
 
-/// A label of more values makes kinds of nodes by the hundred: the generations of EC2 are eight, its categories
-/// seventeen.
+/// Maximum number of values of a narrow label. A label with more makes kinds of nodes by the hundred: EC2 has eight
+/// generations and seventeen categories.
 const MOST_NARROW_VALUES: usize = 8;
 
-/// Whether each value of `key`, of which there are `values`, is a domain of its own that costs more than it is worth to
-/// those whom no rule about it concerns.
+/// Returns true if each of the `values` values of `key` is a domain of its own that costs pods without rules about
+/// `key` more than it is worth.
 pub(crate) fn is_wide(key: &Arc<str>, values: usize) -> bool {
     &**key != labels::HOSTNAME && !decided(key) && values > MOST_NARROW_VALUES
 }
@@ -56,7 +56,7 @@ impl TopologyKeys {
         keys
     }
 
-    /// Adds the labels of anti-affinity of bound pods; of many values only those that hold some pending pod off.
+    /// Adds the labels of anti-affinity of bound pods; of wide labels only those whose terms exclude some pending pod.
     fn add_bound(&mut self, problem: &Problem, pools: &[PoolUse], pending: &[SpecId]) {
         let mut is_bound = FixedBitSet::with_capacity(problem.specs.len());
         problem.nodes.iter().flat_map(|node| &node.bound).for_each(|bound| is_bound.insert(bound.spec));
@@ -89,24 +89,24 @@ impl TopologyKeys {
         }
     }
 
-    /// The same without labels of many values, for those who do not look at rules about them.
+    /// Removes wide labels, for callers that ignore rules about them.
     pub(crate) fn narrow(mut self, problem: &Problem, pools: &[PoolUse]) -> Self {
         self.required.retain(|key| !is_wide(key, topology_values(problem, pools, key)));
         self
     }
 
-    /// All of them.
+    /// Returns all keys.
     pub(crate) fn all(&self) -> BTreeSet<Arc<str>> {
         self.required.union(&self.preferred).cloned().collect()
     }
 }
 
-/// Whether it is one of the two labels that every launch decides.
+/// Returns true if every launch decides the label: zone and capacity type.
 fn decided(key: &Arc<str>) -> bool {
     [labels::ZONE, labels::CAPACITY_TYPE].contains(&&**key)
 }
 
-/// How many values of `key` pools and nodes offer.
+/// Returns the number of values of `key` that pools and nodes offer.
 pub(crate) fn topology_values(problem: &Problem, pools: &[PoolUse], key: &str) -> usize {
     let mut values: BTreeSet<&Arc<str>> = problem.nodes.iter().filter_map(|node| node.labels.get(key)).collect();
     for (pool, used) in problem.pools.iter().zip(pools).filter(|(_, used)| used.open) {

@@ -1,4 +1,4 @@
-//! How many nodes may be away at once: the budgets of pools, and those of pods.
+//! Disruption budgets: limits of NodePools on unavailable nodes, and of PodDisruptionBudgets on evictions.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use jiff::Timestamp;
 
 use super::estate::{Cause, Estate, NodeBudget, Share, Window};
 
-/// Causes that budgets hold for.
+/// Causes to which budgets apply.
 const VOLUNTARY: [Cause; 3] = [Cause::Empty, Cause::Underutilized, Cause::Drifted];
 
-/// What one pool allows for one cause.
+/// Number of nodes that one pool allows to be unavailable for one cause.
 #[derive(Debug, Clone, Default)]
 struct Allowance {
-    /// Nodes that may be away.
+    /// Maximum number of unavailable nodes.
     nodes: u64,
-    /// What the tightest budget says, for people, and since when it has been in force if that is by schedule.
+    /// The strictest budget, in words, and the time since which its schedule has been active, if it has one.
     rule: Option<(String, Option<Timestamp>)>,
 }
 
-/// The budgets at one moment, and what commands have taken of them.
+/// The budgets at one time, and the part of them that commands have used.
 #[derive(Debug, Clone)]
 pub(super) struct Ledger {
-    /// By pool and voluntary cause.
+    /// Allowances by pool and voluntary cause.
     allowed: Vec<[Allowance; 3]>,
-    /// By pool: nodes that are away.
+    /// Unavailable nodes by pool.
     away: Vec<u64>,
-    /// By pod budget: evictions of commands so far.
+    /// Evictions of commands so far, by pod budget.
     evictions: Vec<u32>,
 }
 
@@ -49,12 +49,12 @@ impl Ledger {
         Self { allowed: (0..pools).map(of_pool).collect(), away, evictions: vec![0; estate.pod_budgets.len()] }
     }
 
-    /// Nodes of `pool` that may still go for `cause`.
+    /// Returns the number of nodes of `pool` that can still be disrupted for `cause`.
     pub(super) fn left(&self, pool: usize, cause: Cause) -> u64 {
         self.allowance(pool, cause).map_or(u64::MAX, |allowance| allowance.nodes.saturating_sub(self.away[pool]))
     }
 
-    /// Why none is left, and since when.
+    /// Returns the reason why none is left, and since when.
     pub(super) fn refusal(&self, pool: usize, cause: Cause) -> (String, Option<Timestamp>) {
         let rule = self.allowance(pool, cause).and_then(|allowance| allowance.rule.clone());
         let (rule, since) = rule.unwrap_or_default();
@@ -62,15 +62,15 @@ impl Ledger {
         (format!("{rule}, and {} {nodes} away already", self.away[pool]), since)
     }
 
-    /// Takes one node of `pool`, whatever is left.
+    /// Counts one node of `pool` as unavailable, even if none is left.
     pub(super) fn take(&mut self, pool: Option<usize>) {
         if let Some(pool) = pool {
             self.away[pool] += 1;
         }
     }
 
-    /// The first pod budget that has no room for evicting all that it guards on a node beside what commands evict already.
-    /// What one node needs is always let through: its pods leave one by one.
+    /// Returns the first pod budget that does not allow evicting all its pods on a node in addition to the evictions of
+    /// earlier commands. The first node that needs a budget is always allowed: its pods are evicted one by one.
     pub(super) fn pods_left(&self, estate: &Estate, node: usize) -> Option<usize> {
         let over = |&(budget, count): &(usize, u32)| {
             let taken = self.evictions[budget];
@@ -92,15 +92,15 @@ impl Ledger {
     }
 }
 
-/// How many nodes of each pool budgets allow to be away for each cause that they hold for, less those that are away: by index
-/// of the pool.
+/// Returns the number of nodes that can still be disrupted by pool (its index) and cause: the budgets minus the
+/// unavailable nodes.
 pub fn allowed_disruptions(estate: &Estate, now: Timestamp) -> Vec<(usize, Cause, u64)> {
     let ledger = Ledger::new(estate, now);
     let pools = 0..estate.problem.pools.len();
     pools.flat_map(|pool| VOLUNTARY.map(|cause| (pool, cause, ledger.left(pool, cause)))).collect()
 }
 
-/// How many pods of a node each budget guards.
+/// Returns the number of evictable pods of a node, by pod budget.
 fn guarded(estate: &Estate, node: usize) -> BTreeMap<usize, u32> {
     let mut counts = BTreeMap::new();
     let occupants = estate.members[node].iter().flat_map(|member| &member.occupants);
@@ -111,7 +111,7 @@ fn guarded(estate: &Estate, node: usize) -> BTreeMap<usize, u32> {
 }
 
 impl Allowance {
-    /// The least that a budget in force allows of `total` nodes.
+    /// Returns the minimum that an active budget allows of `total` nodes.
     fn new(budgets: &[NodeBudget], cause: Cause, total: u64, now: Timestamp) -> Self {
         let mut least = Self { nodes: u64::MAX, rule: None };
         for budget in budgets.iter().filter(|budget| budget.causes.is_empty() || budget.causes.contains(&cause)) {
@@ -142,7 +142,7 @@ impl Allowance {
 }
 
 impl Share {
-    /// How many of `total` nodes that is. Percentages round up, so that a small pool is not stuck.
+    /// Returns the number of nodes, out of `total`. Percentages round up, so that a small pool is not stuck.
     fn of(self, total: u64) -> u64 {
         match self {
             Self::Count(count) => count,

@@ -1,4 +1,4 @@
-//! What keeps a node from being taken away at all, in Karpenter's order: the node, its pods, then what consolidation asks.
+//! Reasons not to disrupt a node, in Karpenter's order: the node, its pods, then the conditions of consolidation.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::decision::{Block, Blocked};
 use super::estate::{Consolidation, Estate, Hold};
 use crate::labels;
 
-/// Labels that tell a node's price.
+/// Labels that determine a node's price.
 const PRICE_LABELS: [&str; 3] = [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE];
 
-/// What is wrong with the node itself. `promised` is a pending pod that a plan puts on it.
+/// Returns the reason in the node itself. `promised` is a pending pod that a plan places on it.
 pub(super) fn node_block(estate: &Estate, node: usize, promised: Option<&Arc<str>>) -> Option<Blocked> {
     let member = estate.members[node].as_ref()?;
     let about = &estate.problem.nodes[node];
@@ -36,7 +36,7 @@ pub(super) fn node_block(estate: &Estate, node: usize, promised: Option<&Arc<str
     None
 }
 
-/// The first of its pods that may not be moved now.
+/// Returns the first of its pods that must not be evicted now.
 pub(super) fn pods_block(estate: &Estate, node: usize, now: Timestamp) -> Option<Blocked> {
     let member = estate.members[node].as_ref()?;
     let pods = estate.problem.nodes[node].bound.iter().zip(&member.occupants);
@@ -69,7 +69,7 @@ pub(super) fn pods_block(estate: &Estate, node: usize, now: Timestamp) -> Option
     Some(Blocked { node, block: Block::PodDisruptionBudget, since: occupant.started, message })
 }
 
-/// What keeps consolidation from an otherwise free node. `empty`: it has no pod that would have to move.
+/// Returns the reason not to consolidate an otherwise free node. `empty`: no pod would have to move.
 pub(super) fn consolidation_block(
     estate: &Estate,
     node: usize,

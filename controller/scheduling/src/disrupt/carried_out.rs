@@ -1,4 +1,4 @@
-//! The cluster once a decision has been carried out: what the next pass would look at if nothing else happened meanwhile.
+//! The cluster after a decision was executed: the input of the next pass if nothing else happens meanwhile.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::model::{BoundPod, Pod, Resource, Resources, draw};
 use crate::second_round::node_when_up;
 use crate::solution::NewNode;
 
-/// `estate` after all commands of `decision`: nodes gone, replacements up since `now`, pods where they were to go. Pods that
-/// got no place are pending. New nodes never expire: when they do is their claims' word.
+/// Returns `estate` after all commands of `decision`: candidates removed, replacements initialized at `now`, pods moved
+/// to their planned nodes. Pods without a place are pending. New nodes never expire, since their claims decide when.
 pub fn carried_out(estate: &Estate, decision: &Decision, now: Timestamp) -> Estate {
     let mut after = estate.clone();
     let mut gone = vec![false; estate.problem.nodes.len()];
@@ -46,7 +46,7 @@ pub fn carried_out(estate: &Estate, decision: &Decision, now: Timestamp) -> Esta
     }
     draw(&mut after.problem, launches.iter().map(|(node, _)| (node.pool, node.instance_type, node.offering)));
     let named = estate.problem.nodes.len();
-    // What a launch requests counts its pods by their numbers in the decision.
+    // The requests of a launch refer to its pods by their index in the decision.
     let pending = std::mem::replace(&mut after.problem.pods, decision.pods.clone());
     for (number, (node, pods)) in launches.into_iter().enumerate() {
         let name = format!("{}-{}-{number}", estate.problem.pools[node.pool].name, now.as_second());
@@ -62,7 +62,7 @@ pub fn carried_out(estate: &Estate, decision: &Decision, now: Timestamp) -> Esta
     after
 }
 
-/// Adds a launched node, up since `now`, with its pods. The problem's pods are those that the launch names.
+/// Adds a launched node, initialized at `now`, with its pods. The problem's pods are those that the launch refers to.
 pub(crate) fn join(
     estate: &mut Estate,
     node: &NewNode,
@@ -101,7 +101,7 @@ pub(crate) fn join(
     estate.members.push(Some(member));
 }
 
-/// Takes a node out of what its pool uses.
+/// Subtracts a node from the usage of its pool.
 fn leave_pool(estate: &mut Estate, node: usize) {
     let Some(pool) = estate.members[node].as_ref().and_then(|member| member.pool) else { return };
     let problem = &mut estate.problem;
@@ -117,8 +117,8 @@ fn one_node() -> Resources {
     [(Resource::new("nodes"), 1)].into_iter().collect()
 }
 
-/// A cluster in which `solution`, a plan for the estate's pending pods, has been carried out: `occupant` says what moving
-/// each pod would mean.
+/// Returns a cluster in which `solution`, a plan for the estate's pending pods, was executed; `occupant` returns the
+/// disruption properties of each pod.
 pub fn populated(
     mut estate: Estate,
     solution: &crate::Solution,

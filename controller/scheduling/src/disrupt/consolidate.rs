@@ -1,9 +1,9 @@
-//! Consolidation: which nodes to keep, given what they are worth per dollar, and where the pods of the others go.
+//! Consolidation: decides which nodes to keep by their value per dollar, and where the pods of the others move.
 //!
-//! Candidates stand in the order of their worth. For some number of them, from the worst on, a trial puts all their pods
-//! into the room of the rest and, what is left, onto new nodes. That number is looked for by bisection (the most that need
-//! no launch), then beyond it, where launches pay. What one trial moves falls apart into commands that do not depend on
-//! each other. Nodes that are left are then tried one by one.
+//! Candidates are sorted by value, lowest first. A trial takes a number of them from the front and places all their
+//! pods in the room of the others and, if that is not enough, on new nodes. The number is found by bisection (the
+//! maximum without a launch), and then numbers above it are tried, where launches pay. A trial is split into commands
+//! that do not depend on each other. Remaining nodes are tried one by one.
 
 use super::decision::{Block, Method};
 use super::estate::Cause;
@@ -12,23 +12,25 @@ use super::pass::Pass;
 use super::world::Trial;
 use super::worth::worst_first;
 
-/// Up to this many candidates, each number of them is tried.
+/// Number of candidates up to which every prefix is tried.
 const FEW: usize = 12;
 
-/// Among more candidates than this the most that go without a launch are told to one in so many: the next pass finds the
-/// rest, and every step of the bisection is a trial.
+/// Number of candidates above which the bisection stops early, at a precision of one in this many: the next pass finds
+/// the rest, and every step of the bisection is a trial.
 const EXACTLY_UP_TO: usize = 100;
 
-/// Rounds in which parts that are not worth it, or fit nowhere, are left out of a trial.
+/// Maximum number of rounds in which parts that are not worth it, or whose pods do not fit, are left out of a trial.
 const REPAIRS: usize = 4;
 
-/// Nodes that are tried one by one, at most. Counted, not timed: a plan does not depend on the load of the machine.
+/// Maximum number of nodes that are tried one by one. A count, not a time: a plan does not depend on the load of the
+/// machine.
 const SINGLES: usize = 200;
 
-/// Nodes that wait for the same launches, at most. Companies of this size fill new nodes nearly as well as all together.
+/// Maximum number of nodes that wait for the same launches. Groups of this size fill new nodes nearly as well as all
+/// together.
 pub(super) const MOST_TOGETHER: usize = 100;
 
-/// A trial that can be carried out: its parts, and what they save less what the moves must save.
+/// A trial that can be executed: its parts, and their savings minus the price of the moves.
 pub(super) struct Proposal {
     pub(super) parts: Vec<(Trial, Offer)>,
     pub(super) gain: f64,
@@ -36,7 +38,7 @@ pub(super) struct Proposal {
 
 impl Pass<'_> {
     pub(super) fn consolidate(&mut self) {
-        // Nodes whose own pods changed lately take no pods that are moved for money.
+        // Nodes whose own pods changed recently take no pods from consolidation.
         for (node, member) in self.members() {
             let after = member.pool.and_then(|pool| self.estate().policies[pool].consolidate_after);
             if after.is_some() && !member.is_consolidatable(after, self.world.now) {
@@ -90,7 +92,7 @@ impl Pass<'_> {
         self.carry_out(best);
     }
 
-    /// The proposal without nodes that nothing is saved by.
+    /// Returns the proposal without nodes whose removal saves nothing.
     fn without_needless(&mut self, mut best: Proposal) -> Proposal {
         let mut nodes: Vec<usize> = best.parts.iter().flat_map(|(part, _)| part.nodes.clone()).collect();
         for node in nodes.clone() {
@@ -108,7 +110,7 @@ impl Pass<'_> {
         best
     }
 
-    /// As many of `ordered` as the budgets let go, from its beginning.
+    /// Returns the nodes of `ordered` that the budgets allow, in order.
     fn within_budgets(&self, ordered: Vec<usize>) -> Vec<usize> {
         let mut ledger = self.ledger.clone();
         let pool_of = |node: usize| self.estate().members[node].as_ref().and_then(|member| member.pool);
@@ -124,7 +126,7 @@ impl Pass<'_> {
         ordered.into_iter().filter(|node| goes(node)).collect()
     }
 
-    /// The list without nodes whose pods fit nowhere, not even on what can be launched, and the trial of all the rest.
+    /// Returns the list without nodes whose pods do not even fit on new nodes, and the trial of the rest.
     fn without_stuck(&mut self, mut list: Vec<usize>) -> Option<(Vec<usize>, Trial)> {
         for _ in 0..REPAIRS {
             if list.is_empty() {
@@ -140,7 +142,7 @@ impl Pass<'_> {
         None
     }
 
-    /// The most nodes whose pods all fit on those that stay.
+    /// Returns the maximum number of nodes of `list` whose pods all fit on the remaining nodes.
     fn most_without_launch(&mut self, list: &[usize]) -> usize {
         let (mut fits, mut too_many) = (0, list.len() + 1);
         while too_many - fits > 1 + list.len() / EXACTLY_UP_TO {
@@ -151,14 +153,14 @@ impl Pass<'_> {
         fits
     }
 
-    /// What of a trial is worth carrying out.
+    /// Returns the parts of a trial that are worth executing.
     fn propose(&mut self, mut trial: Trial) -> Proposal {
         for round in 0..=REPAIRS {
             let parts = trial.parts();
             let all = parts.len();
             let offers = parts.into_iter().filter_map(|part| Some((self.offer(&part).ok()?, part)));
             let parts: Vec<(Trial, Offer)> = offers.map(|(offer, part)| (part, offer)).collect();
-            // Where something is left out, the rest is asked again: rules between pods may see it otherwise.
+            // If a part is left out, the others are tried again: rules between pods may now have another result.
             if parts.len() == all || round == REPAIRS && parts.iter().all(|(part, _)| !part.launches()) {
                 let moves: usize = parts.iter().map(|(part, _)| part.pods.len()).sum();
                 let savings: f64 = parts.iter().map(|(_, offer)| offer.savings).sum();
@@ -169,7 +171,7 @@ impl Pass<'_> {
             if nodes.is_empty() {
                 break;
             }
-            // What is refused over and over is a launch: in the end only what needs none is asked for.
+            // Launches are what is refused repeatedly: the last round tries only parts without launches.
             let nodes: Vec<usize> = if round + 1 < REPAIRS {
                 nodes
             } else {
@@ -181,7 +183,7 @@ impl Pass<'_> {
         Proposal { parts: Vec::new(), gain: 0.0 }
     }
 
-    /// What needs no launch goes in one command, everything else each for itself.
+    /// Accepts the parts: those without launches as one command, each of the others as its own.
     fn carry_out(&mut self, proposal: Proposal) {
         let (launching, free): (Vec<_>, Vec<_>) = proposal.parts.into_iter().partition(|(part, _)| part.launches());
         let method = |trial: &Trial| if trial.nodes.len() > 1 { Method::MultiNode } else { Method::SingleNode };
@@ -189,7 +191,7 @@ impl Pass<'_> {
             let joined = Trial::joined(free.into_iter().map(|(part, _)| part).collect());
             self.accept((Cause::Underutilized, method(&joined)), &joined, Vec::new());
         }
-        // None of those that go takes pods of others, whoever comes first.
+        // None of these nodes takes pods of the others, in any order.
         for &node in launching.iter().flat_map(|(part, _)| &part.nodes) {
             self.world.close(node);
         }
@@ -198,8 +200,8 @@ impl Pass<'_> {
                 self.accept((Cause::Underutilized, method(&part)), &part, offer.launches);
                 continue;
             }
-            // So many would all wait for the slowest launch, and fail with the first that fails: smaller companies go,
-            // each onto nodes of its own.
+            // All of these would wait for the slowest launch, and fail with the first that fails: use smaller groups,
+            // each with its own new nodes.
             for company in part.nodes.chunks(MOST_TOGETHER) {
                 let trial = self.world.attempt(company);
                 if let Ok(offer) = self.offer(&trial) {
@@ -218,7 +220,7 @@ impl Pass<'_> {
             if still.binary_search(&node).is_err() {
                 continue;
             }
-            // Who takes pods in this pass gives none.
+            // A node that takes pods in this pass is not disrupted in it.
             if self.world.received[node] > 0 {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What is decided: commands in their order, and why each other node stays.
+//! Result of a pass: commands in their order, and the reason why each other node stays.
 
 use jiff::Timestamp;
 
@@ -6,65 +6,66 @@ use super::estate::Cause;
 use crate::model::Pod;
 use crate::solution::{NewNode, Solution};
 
-/// One pass of the disruption loop. Every managed node that is not being deleted is in exactly one place.
+/// Result of one pass of the disruption loop. Every managed node that is not being deleted occurs exactly once.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Decision {
-    /// Pods that have to move, which commands name by their index here.
+    /// Pods that have to move; commands refer to them by their index here.
     pub pods: Vec<Pod>,
-    /// What is done, in this order.
+    /// The commands, in the order of execution.
     pub commands: Vec<Command>,
-    /// What is not done, by node.
+    /// Nodes that stay, with the reason.
     pub blocked: Vec<Blocked>,
-    /// Pods that wait for a place, and where the commands take them to go.
+    /// Pending pods, and the plan for them that the commands take into account.
     pub arrivals: Arrivals,
 }
 
-/// The pending pods of a snapshot, and their plan. Nothing carries it out: it is what commands leave room for, and what
-/// rules between pods (a spread over zones) are counted with.
+/// The pending pods of a snapshot, and a plan for them. It is not executed: commands leave room for it, and it counts
+/// for rules between pods (such as a zone spread).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Arrivals {
     /// The pods.
     pub pods: Vec<Pod>,
-    /// Where they go, by their index in `pods`.
+    /// Plan for the pods, by their index in `pods`.
     pub solution: Solution,
 }
 
-/// Nodes that are taken away together.
+/// Nodes that are disrupted together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
-    /// Why.
+    /// Reason for the disruption.
     pub cause: Cause,
-    /// Which method found it.
+    /// Method that found the command.
     pub method: Method,
-    /// The nodes that go, by index in the problem.
+    /// The nodes to delete, by index in the problem.
     pub candidates: Vec<usize>,
-    /// What is launched, and ready, before they go. Pods by index in [`Decision::pods`].
+    /// Nodes that are launched, and must be ready, before the candidates are deleted. Pods by index in
+    /// [`Decision::pods`].
     pub replacements: Vec<NewNode>,
-    /// Pods that go to nodes that stay: the node, its pods ascending.
+    /// Pods that move to existing nodes: the node, its pods ascending.
     pub existing: Vec<(usize, Vec<usize>)>,
-    /// Pods that find no place. Only a command that cannot wait, or pods that are worth nothing, leave any.
+    /// Pods without a place. They occur only with forceful causes, and for pods whose eviction cost is zero.
     pub unplaced: Vec<usize>,
-    /// Pods among all of these that nothing creates anew.
+    /// Pods of these that have no controller which would recreate them.
     pub bare: Vec<usize>,
-    /// USD per hour less than before.
+    /// Savings in USD per hour.
     pub savings: f64,
 }
 
 impl Command {
-    /// Whether it launches anything.
+    /// Returns true if it launches nodes.
     pub fn replaces(&self) -> bool {
         !self.replacements.is_empty()
     }
 }
 
-/// How a command was found; the names are part of the command-line contract.
+/// Method that found a command; the names are part of the command-line contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// The cloud takes nodes back.
+    /// The cloud reclaims nodes.
     Interruption,
-    /// Broken nodes.
+    /// Unhealthy nodes.
     Repair,
-    /// Old nodes.
+    /// Expired nodes.
     Expiration,
     /// Nodes without pods.
     Emptiness,
@@ -94,39 +95,39 @@ impl Method {
     }
 }
 
-/// Why a node stays.
+/// Reason why a node stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
     /// Its index in the problem.
     pub node: usize,
-    /// The first thing in the way.
+    /// The first reason.
     pub block: Block,
-    /// Since when, as far as is known.
+    /// Time since which it applies, if known.
     pub since: Option<Timestamp>,
-    /// One line for people: names the pod, budget, annotation or price.
+    /// One line for people, with the name of the pod, budget, annotation or price.
     pub message: String,
 }
 
-/// What is in the way; the names are part of the command-line contract.
+/// Reason not to disrupt a node; the names are part of the command-line contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Block {
-    /// It is still coming up.
+    /// It is not initialized yet.
     NotInitialized,
-    /// A pending pod was promised room on it.
+    /// A pending pod is nominated to it.
     Nominated,
-    /// Its annotation says no.
+    /// The node is annotated `karpenter.sh/do-not-disrupt`.
     DoNotDisrupt,
-    /// A pod's annotation says no.
+    /// One of its pods is annotated `karpenter.sh/do-not-disrupt`.
     PodDoNotDisrupt,
     /// A PodDisruptionBudget allows no eviction.
     PodDisruptionBudget,
-    /// A budget of its pool is used up.
+    /// A disruption budget of its pool is used up.
     Budget,
-    /// Its pods have changed too lately, or its pool never consolidates.
+    /// Its pods changed within `consolidateAfter`, or its pool never consolidates.
     ConsolidateAfter,
     /// Consolidation of its pool rests: the last commands did not save what they promised.
     PoolRests,
-    /// It was launched lately, and its load has not fallen since.
+    /// It was launched recently, and its load has not fallen since.
     LaunchedLately,
     /// Its pool consolidates empty nodes only.
     ConsolidationPolicy,
@@ -134,17 +135,17 @@ pub enum Block {
     NodePoolMissing,
     /// Its type or offering is not in the catalogue, so its price is unknown.
     UnknownInstanceType,
-    /// A label that tells its price is missing.
+    /// A label that determines its price is missing.
     MissingLabel,
-    /// Its pods fit nowhere else.
+    /// Its pods do not fit on other nodes.
     PodsWouldNotFit,
-    /// Whatever holds its pods costs as much.
+    /// Every replacement for its pods costs as much.
     NoCheaperReplacement,
-    /// Spot would be replaced by spot, with too little choice or without leave.
+    /// Spot would be replaced by spot, with too few types to choose from or without the gate.
     SpotToSpot,
     /// Its pool has a fixed number of nodes.
     StaticPool,
-    /// Nothing is wrong with it, and moving its pods is not worth it.
+    /// It is in order, and moving its pods is not worth it.
     NothingToGain,
 }
 

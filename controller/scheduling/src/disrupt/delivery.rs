@@ -1,10 +1,10 @@
-//! The part of a promised saving that comes true. Evicted pods come back under new names, and kube-scheduler scores nodes for them
-//! in its own way: what it leaves without a place is bought again.
+//! Realistic part of a proposal's savings. Evicted pods are recreated under new names, and kube-scheduler scores nodes
+//! for them differently from the plan: new nodes are bought for pods that it leaves without a place.
 //!
 //! ```text
-//!   parts of a proposal ──► replay of kube-scheduler's default profile ──► pods left over ──► second solve ──► their price
-//!                                                                                                │
-//!        most of it that still saves ◄── as much of it as delivers best ◄── savings, less price ◄┘
+//!   parts of a proposal ──► replay of kube-scheduler's profile ──► pods left over ──► second solve ──► their price
+//!                                                                                            │
+//!     the part that saves most ◄── try all parts, then half as many, ... ◄── savings − price ◄┘
 //! ```
 
 use super::consolidate::Proposal;
@@ -14,8 +14,8 @@ use super::world::Trial;
 use crate::replay::replay;
 
 impl Pass<'_> {
-    /// As much of `proposal` as delivers most once kube-scheduler has placed the pods; nothing, if that saves nothing. Parts that
-    /// save most for each pod that they move come first.
+    /// Returns the part of `proposal` that saves most once kube-scheduler has placed the pods; empty if that saves
+    /// nothing. Parts with the highest savings per moved pod come first.
     pub(super) fn deliverable(&mut self, mut proposal: Proposal) -> Proposal {
         if !self.world.settings.replayed || proposal.parts.is_empty() {
             return proposal;
@@ -30,7 +30,7 @@ impl Pass<'_> {
             if gain > best.1 {
                 best = (count, gain);
             }
-            // Half of what fails may deliver; less than what delivers delivers less.
+            // Half of a failing proposal may succeed; less of a succeeding one saves less.
             if best.0 > 0 && gain < best.1 {
                 break;
             }
@@ -41,9 +41,9 @@ impl Pass<'_> {
         proposal
     }
 
-    /// USD per hour that carrying out `parts` together saves, less what the moves must save, in the worse of two orders in which
-    /// pods come back: which it will be is not known. Pods that are bought for again have moved twice. Negative infinity if some would
-    /// have no place at all.
+    /// Returns the savings of executing `parts` together, in USD per hour, minus the price of the moves, for the worse
+    /// of two orders in which pods are recreated, since the order is not known. Pods for which a node is bought again
+    /// count as two moves. Negative infinity if some pods would have no place.
     fn delivered(&mut self, parts: &[(Trial, Offer)]) -> f64 {
         let joined = Trial::joined(parts.iter().map(|(part, _)| part.clone()).collect());
         let savings: f64 = parts.iter().map(|(_, offer)| offer.savings).sum();
@@ -64,8 +64,8 @@ impl Pass<'_> {
         gain.into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// Two orders in which the pods of `trial` may come back: as they stand, and the other way round. Pods with volumes come first: a
-    /// node that is consolidated is drained of them before others.
+    /// Returns two orders in which the pods of `trial` may be recreated: as listed, and reversed. Pods with volumes
+    /// come first, since draining a consolidated node evicts them before others.
     fn orders(&self, trial: &Trial) -> [Vec<usize>; 2] {
         let has_volumes = |&pod: &usize| {
             let spec = &self.world.problem.specs[self.world.pod(trial.pods[pod]).spec];

@@ -1,5 +1,5 @@
-//! Nodes that are no longer what their pool or class says. Their replacements come first, and several go at once, as far as
-//! budgets allow: a node whose pods fit nowhere holds up nobody else.
+//! Drifted nodes. Replacements are launched first, and several nodes are replaced at once, as far as budgets allow: a
+//! node whose pods do not fit elsewhere does not block the others.
 
 use super::consolidate::MOST_TOGETHER;
 use super::decision::{Block, Method};
@@ -9,11 +9,11 @@ use super::world::Trial;
 use crate::model::PoolState;
 use crate::pack;
 
-/// Nodes that are tried one by one where only one command is wanted.
+/// Maximum number of nodes that are tried one by one if only one command is wanted.
 const TRIED: usize = 100;
 
 impl Pass<'_> {
-    /// Drifted nodes of static pools: each is replaced by one node of its pool.
+    /// Replaces drifted nodes of static pools, each by one node of its pool.
     pub(super) fn static_drift(&mut self) {
         for node in self.drifted(true) {
             let Some(pool) = self.pool_for_drift(node) else { continue };
@@ -34,7 +34,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Drifted nodes of the other pools, the empty ones first, then those that drifted first.
+    /// Replaces drifted nodes of the other pools: the empty ones first, then by the time of their drift.
     pub(super) fn drift(&mut self) {
         let why = (Cause::Drifted, Method::Drift);
         let mut waiting = self.drifted(false);
@@ -52,7 +52,7 @@ impl Pass<'_> {
             }
             return;
         }
-        // Nodes that are to go themselves take no pods of others.
+        // Drifted nodes take no pods of others.
         let rooms = self.world.rooms();
         waiting.iter().for_each(|&node| self.world.close(node));
         loop {
@@ -86,7 +86,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The next nodes that the budgets let go, as many as may wait for each other's launches.
+    /// Returns the next nodes that the budgets allow, at most as many as may wait for each other's launches.
     fn next_to_drift(&self, waiting: &[usize]) -> Vec<usize> {
         let mut ledger = self.ledger.clone();
         let mut going = Vec::new();
@@ -104,7 +104,7 @@ impl Pass<'_> {
         going
     }
 
-    /// Drifted nodes that may be touched, in their order.
+    /// Returns the drifted nodes that can be disrupted, in their order.
     fn drifted(&mut self, fixed: bool) -> Vec<usize> {
         let mut nodes = Vec::new();
         for (node, member) in self.members() {
@@ -112,7 +112,7 @@ impl Pass<'_> {
             if self.is_static(node) != fixed || !self.is_asked_about(node) || !self.node_is_free(node) {
                 continue;
             }
-            // Draining is bounded: what its pods say holds until then.
+            // Draining is bounded: the pods' annotations and budgets are respected only until its end.
             if (member.drain_is_bounded || self.pods_are_free(node)) && self.takes_none(node) {
                 nodes.push((member.leavers().next().is_some(), drift.since, node));
             }
@@ -121,7 +121,8 @@ impl Pass<'_> {
         nodes.into_iter().map(|(_, _, node)| node).collect()
     }
 
-    /// The node's pool, if its budgets and those of its pods let the node go now; otherwise notes which does not.
+    /// Returns the node's pool if its budgets and those of the pods allow the disruption now; otherwise records the
+    /// reason.
     fn pool_for_drift(&mut self, node: usize) -> Option<usize> {
         let pool = self.estate().members[node].as_ref().and_then(|member| member.pool)?;
         if self.ledger.left(pool, Cause::Drifted) == 0 {
@@ -131,7 +132,7 @@ impl Pass<'_> {
         self.evictions_are_left(node).then_some(pool)
     }
 
-    /// Which pod of a trial finds no place.
+    /// Returns a message that names a pod of the trial without a place.
     pub(super) fn who_is_stuck(&self, trial: &Trial) -> String {
         let stuck = &trial.solution.unschedulable;
         let first = stuck.first().map(|one| self.world.pod(trial.pods[one.pod]));
@@ -144,7 +145,7 @@ impl Pass<'_> {
         format!("pod `{name}`{others} would fit on no other node, and on none that can be launched")
     }
 
-    /// A static node gone, and one node of its pool launched, which takes what fits nowhere else.
+    /// Tries to replace a static node by one node of its pool, which takes all pods of the node.
     pub(super) fn attempt_static(&mut self, node: usize) -> Trial {
         let Some(pool) = self.estate().members[node].as_ref().and_then(|member: &Member| member.pool) else {
             return self.world.attempt(&[node]);
@@ -157,7 +158,7 @@ impl Pass<'_> {
                 other.state = PoolState::NotReady("another pool's node is replaced".to_owned());
             }
         }
-        // The pods follow their node: whatever room others have is not asked for.
+        // The pods follow their node: room on other nodes is not used.
         let rooms = self.world.rooms();
         (0..rooms.len()).for_each(|node| self.world.close(node));
         let mut trial = self.world.attempt(&[node]);

@@ -1,5 +1,5 @@
-//! What a disruption is decided from, beside the packing problem: who launched each node, what its pods and its pool say
-//! about being moved, and since when things are as they are. Every text is already parsed.
+//! Input of a disruption decision, in addition to the packing problem: the pool of each node, the disruption settings
+//! of its pods and pool, and the times of their last changes. Every text is already parsed.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use jiff::{SignedDuration, Timestamp};
 use super::schedule::Schedule;
 use crate::model::Problem;
 
-/// A snapshot of everything that disruption looks at.
+/// A snapshot of everything that disruption depends on.
 #[derive(Debug, Clone, Default)]
 pub struct Estate {
     /// Nodes, pools, types and pending pods.
     pub problem: Problem,
-    /// By node of the problem; `None`: nobody of ours launched it, or it has not joined yet.
+    /// Members by node of the problem; `None` if Muster did not launch the node or it has not joined yet.
     pub members: Vec<Option<Member>>,
-    /// By pool of the problem.
+    /// Disruption policies by pool of the problem.
     pub policies: Vec<Policy>,
     /// PodDisruptionBudgets.
     pub pod_budgets: Vec<PodBudget>,
@@ -26,114 +26,115 @@ pub struct Estate {
 pub struct Member {
     /// The name of its pool.
     pub pool_name: Arc<str>,
-    /// Index of that pool in the problem; `None` if there is none of the name.
+    /// Index of that pool in the problem; `None` if no pool has this name.
     pub pool: Option<usize>,
-    /// Whether its condition Ready is True (or is not reported at all).
+    /// True if its condition Ready is True or is not reported at all.
     pub ready: bool,
-    /// When its NodeClaim was made.
+    /// Creation time of its NodeClaim.
     pub created: Option<Timestamp>,
-    /// When it became initialized.
+    /// Time at which it became initialized.
     pub initialized: Option<Timestamp>,
-    /// Whether the condition Consolidatable is True, and no pod has come or left since.
+    /// True if the condition Consolidatable is True and no pod was bound to it or left it since.
     pub consolidatable: bool,
-    /// When a pod last came to it or left it.
+    /// Time at which a pod was last bound to it or left it.
     pub last_pod_event: Option<Timestamp>,
-    /// It no longer is what its pool or class says.
+    /// Set if it has drifted from its pool or class.
     pub drifted: Option<Drift>,
-    /// The age at which it is replaced; `None`: never.
+    /// Age at which it is replaced; `None` means never.
     pub expire_after: Option<SignedDuration>,
-    /// Draining it may be forced after a while (`terminationGracePeriod`).
+    /// True if draining is forced after a while (`terminationGracePeriod`).
     pub drain_is_bounded: bool,
-    /// The cloud takes it back.
+    /// Set if the cloud reclaims it.
     pub interrupted: Option<Interruption>,
-    /// A condition says that it is broken, and that it is to be repaired after a while.
+    /// Set if a condition reports that it is unhealthy, and it is to be repaired after a while.
     pub ailment: Option<Ailment>,
-    /// Its annotation `karpenter.sh/do-not-disrupt` is `true`.
+    /// True if its annotation `karpenter.sh/do-not-disrupt` is `true`.
     pub do_not_disrupt: bool,
-    /// A pod that was promised room on it.
+    /// A pod that is nominated to it.
     pub nominated_by: Option<Arc<str>>,
-    /// The share of the node for which it was launched, daemons included: that of cpu or memory, whichever is larger.
+    /// Share of the node for which it was launched, daemons included: that of cpu or memory, whichever is larger.
     pub launched_for: f64,
-    /// Consolidation leaves it alone until then: it was launched lately, and its load has not fallen since. `None`: that is not
-    /// known, as on files, or is no reason.
+    /// Time until which consolidation keeps it, because it was launched recently and its load has not fallen since.
+    /// `None` if that is unknown, as for input from files, or does not apply.
     pub keeps_until: Option<Timestamp>,
     /// True if a command launched it in place of other nodes, false if it was launched for pending pods.
     pub is_replacement: bool,
-    /// By pod of [`crate::model::Node::bound`].
+    /// Occupants by pod of [`crate::model::Node::bound`].
     pub occupants: Vec<Occupant>,
 }
 
 impl Member {
-    /// Whether `consolidateAfter` (`None`: never) has passed since it became initialized and a pod last came to it or left it.
+    /// Returns true if `after` (`consolidateAfter`; `None`: never) has passed since it became initialized and since its
+    /// last pod event.
     #[must_use]
     pub fn has_rested(&self, after: Option<SignedDuration>, now: Timestamp) -> bool {
         let since = self.last_pod_event.max(self.initialized);
         after.is_some_and(|after| after.is_zero() || since.is_some_and(|since| now.duration_since(since) >= after))
     }
 
-    /// Whether it has, or its condition says so.
+    /// Returns true if [`Self::has_rested`], or if its condition Consolidatable is set and `after` is not `None`.
     #[must_use]
     pub fn is_consolidatable(&self, after: Option<SignedDuration>, now: Timestamp) -> bool {
         after.is_some() && self.consolidatable || self.has_rested(after, now)
     }
 }
 
-/// Why a node is no longer as it should be.
+/// Reason why a node has drifted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drift {
-    /// Since when, as far as is known.
+    /// Time since which it has drifted, if known.
     pub since: Option<Timestamp>,
     /// One word (`NodePoolDrifted`, `RequirementsDrifted`, `AMIDrift`).
     pub reason: Arc<str>,
-    /// What differs, if that is known.
+    /// The difference, if known.
     pub detail: Arc<str>,
 }
 
-/// That the cloud takes a node back.
+/// Announcement that the cloud reclaims a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interruption {
-    /// Since when that is known.
+    /// Time of the announcement, if known.
     pub since: Option<Timestamp>,
-    /// What said so.
+    /// Source of the announcement.
     pub notice: Arc<str>,
 }
 
-/// A condition under which a node is replaced once it has lasted.
+/// A condition under which a node is replaced once it has lasted for a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ailment {
     /// The condition and its status (`Ready=False`).
     pub condition: Arc<str>,
-    /// Since when.
+    /// Time since which the condition has had this status.
     pub since: Timestamp,
-    /// How long that is tolerated.
+    /// Duration for which the condition is tolerated.
     pub tolerated: SignedDuration,
 }
 
-/// A pod on a node, as far as moving it is concerned.
+/// Disruption properties of a pod on a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Occupant {
-    /// It will want another node: neither a daemon nor a mirror pod, and not on its way out.
+    /// True if it needs another node once evicted: not a daemon, not a mirror pod, not terminating.
     pub reschedulable: bool,
-    /// It is evicted when its node is drained: neither a mirror pod nor on its way out.
+    /// True if draining its node evicts it: not a mirror pod, not terminating.
     pub evictable: bool,
-    /// What moving it costs: 1 for an ordinary pod, −10 to 10, from its deletion cost and priority.
+    /// Cost of moving it: 1 for an ordinary pod, −10 to 10, from its deletion cost and priority.
     pub eviction_cost: f64,
-    /// It asks not to be moved.
+    /// Set if its annotation forbids disruption.
     pub hold: Option<Hold>,
-    /// Indices in [`Estate::pod_budgets`] of those that guard it now.
+    /// Indices in [`Estate::pod_budgets`] of the budgets that currently select it.
     pub budgets: Vec<usize>,
-    /// When it started.
+    /// Start time.
     pub started: Option<Timestamp>,
-    /// Something would create it anew. A bare pod is lost when it is evicted.
+    /// True if a controller would recreate it. A bare pod is lost when it is evicted.
     pub controlled: bool,
 }
 
-/// How long a pod asks not to be moved.
+/// Duration for which a pod forbids disruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// As long as it says so.
+    /// As long as the annotation exists.
     Always,
-    /// Until then.
+    /// Until this time.
     Until(Timestamp),
 }
 
@@ -146,14 +147,14 @@ pub struct PodBudget {
     pub allowed: u32,
 }
 
-/// What a NodePool says about disruption.
+/// Disruption settings of a NodePool.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// How long a node must have been without pod changes; `None`: consolidation never takes it.
+    /// Minimum time without pod events before consolidation; `None` means that consolidation never takes a node.
     pub consolidate_after: Option<SignedDuration>,
-    /// Which nodes may be consolidated.
+    /// Nodes that may be consolidated.
     pub consolidation: Consolidation,
-    /// How many nodes may be away at once.
+    /// Limits on unavailable nodes.
     pub budgets: Vec<NodeBudget>,
     /// End of a rest, in which only empty nodes are consolidated: the last commands saved less than half of what they promised. `None`:
     /// the pool does not rest, or that is not known, as on files.
@@ -165,58 +166,59 @@ pub struct Policy {
 pub enum Consolidation {
     /// Only nodes without pods that would have to move.
     WhenEmpty,
-    /// Also nodes whose pods fit elsewhere, or on something cheaper.
+    /// Also nodes whose pods fit on other or cheaper nodes.
     #[default]
     WhenEmptyOrUnderutilized,
-    /// As before, if what is saved is worth the pods that have to move.
+    /// Like `WhenEmptyOrUnderutilized`, but only if the savings are worth moving the pods.
     Balanced,
 }
 
 /// One entry of `spec.disruption.budgets`.
 #[derive(Debug, Clone)]
 pub struct NodeBudget {
-    /// How many.
+    /// Maximum number of unavailable nodes.
     pub nodes: Share,
-    /// Causes that it holds for; empty: all.
+    /// Causes to which it applies; empty means all.
     pub causes: Vec<Cause>,
-    /// When it is in force.
+    /// Time in which it is active.
     pub window: Window,
 }
 
 /// A number of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// So many.
+    /// A fixed number.
     Count(u64),
-    /// So many hundredths of the pool's nodes, rounded up.
+    /// A percentage of the pool's nodes, rounded up.
     Percent(u64),
 }
 
-/// When a budget is in force.
+/// Time in which a budget is active.
 #[derive(Debug, Clone)]
 pub enum Window {
     /// Always.
     Always,
-    /// For a while after each hit of a schedule.
+    /// For a duration after each occurrence of a schedule.
     After(Schedule, SignedDuration),
-    /// Nobody knows, and so nothing is allowed: why, as the end of a sentence (`its schedule cannot be read: …`).
+    /// Unknown, so that no disruption is allowed; the reason, as the end of a sentence (`its schedule cannot be read:
+    /// …`).
     Unreadable(Arc<str>),
 }
 
-/// Why a node is disrupted; the names are part of the command-line contract.
+/// Reason why a node is disrupted; the names are part of the command-line contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// It has no pod that would have to move.
+    /// No pod on it would have to move.
     Empty,
-    /// Its pods fit elsewhere, or on something cheaper.
+    /// Its pods fit on other or cheaper nodes.
     Underutilized,
-    /// It is no longer what its pool or class says.
+    /// It no longer matches its pool or class.
     Drifted,
-    /// It is as old as nodes of its pool may get.
+    /// It has reached `expireAfter`.
     Expired,
-    /// It is broken.
+    /// It is unhealthy.
     Unhealthy,
-    /// The cloud takes it back.
+    /// The cloud reclaims it.
     Interrupted,
 }
 
@@ -235,7 +237,7 @@ impl Cause {
         }
     }
 
-    /// Whether it happens whatever pods, budgets and owners say.
+    /// Returns true if it ignores budgets and the annotations of pods and nodes.
     pub fn forceful(self) -> bool {
         matches!(self, Self::Expired | Self::Unhealthy | Self::Interrupted)
     }
@@ -244,24 +246,25 @@ impl Cause {
 // === impl Member ===
 
 impl Member {
-    /// When it reaches the age at which it is replaced.
+    /// Returns the time at which it expires.
     pub fn expires(&self) -> Option<Timestamp> {
         self.created?.checked_add(self.expire_after?).ok()
     }
 
-    /// Pods that would want another node, by their place among the node's pods.
+    /// Returns the pods that need another node, by their index among the node's pods.
     pub fn leavers(&self) -> impl Iterator<Item = usize> {
         let occupants = self.occupants.iter().enumerate();
         occupants.filter(|(_, occupant)| occupant.reschedulable).map(|(at, _)| at)
     }
 
-    /// What moving its pods costs: Karpenter's "reschedule disruption cost", 1 for the node and more for each pod.
+    /// Returns the cost of moving its pods: Karpenter's "reschedule disruption cost", 1 for the node and more for each
+    /// pod.
     pub fn moving_cost(&self) -> f64 {
         let leavers = self.occupants.iter().filter(|occupant| occupant.reschedulable);
         1.0 + leavers.map(|occupant| occupant.eviction_cost.max(0.0)).sum::<f64>()
     }
 
-    /// Since when it has been as it is, as far as is known.
+    /// Returns the time since which its state has been known: its initialization, or else its creation.
     pub fn known_since(&self) -> Option<Timestamp> {
         self.initialized.or(self.created)
     }
@@ -270,7 +273,7 @@ impl Member {
 // === impl Occupant ===
 
 impl Occupant {
-    /// Whether it asks not to be moved at `now`.
+    /// Returns true if it forbids disruption at `now`.
     pub fn holds(&self, now: Timestamp) -> bool {
         match self.hold {
             Some(Hold::Always) => true,

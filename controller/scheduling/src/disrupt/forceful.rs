@@ -1,5 +1,5 @@
-//! What cannot wait: the cloud takes a node back, a node is broken, a node is too old. Budgets, pods and owners have no say.
-//! Where the pods go is planned all the same, so that replacements are up before old nodes go.
+//! Forceful disruption: interrupted, unhealthy and expired nodes. Budgets and annotations are ignored. Places for the
+//! pods are planned nevertheless, so that replacements are ready before the old nodes are deleted.
 
 use std::sync::Arc;
 
@@ -11,23 +11,25 @@ use super::estate::{Cause, Member};
 use super::pass::Pass;
 use super::world::Trial;
 
-/// Of a pool, more than this share may be broken before nobody believes it and nothing is repaired: a fifth, rounded up.
+/// Maximum share of a pool's nodes that are repaired, a fifth, rounded up. If more are unhealthy, another cause is
+/// likely, and none is repaired.
 const REPAIRED_AT_MOST: (u64, u64) = (1, 5);
 
-/// For how long a node that is too old waits for places for its pods: capacity comes back, and other nodes come up. As long
-/// as Karpenter waits for a replacement; its own expiration waits for nothing.
+/// Time for which an expired node waits for places for its pods: capacity returns, and other nodes become ready. The
+/// same as Karpenter's timeout for a replacement; Karpenter's own expiration does not wait.
 pub(crate) const LATE: SignedDuration = SignedDuration::from_mins(10);
 
-/// When a node that expires then no longer waits.
+/// Returns the time from which a node that expires at `expires` no longer waits.
 fn late(expires: Timestamp) -> Timestamp {
     expires.checked_add(LATE).unwrap_or(Timestamp::MAX)
 }
 
-/// Why nodes go, and how that was found.
+/// Cause of a disruption, and the method that found it.
 type Why = (Cause, Method);
 
 impl Pass<'_> {
-    /// What cannot wait, by why: which comes first, and the order within it.
+    /// Returns the nodes of a forceful disruption, by cause in the order of execution; expired nodes are sorted by
+    /// expiry.
     pub(super) fn forced(&mut self) -> [(Why, Vec<usize>); 3] {
         let members = self.members();
         let interrupted = |member: &Member| member.interrupted.is_some();
@@ -53,7 +55,7 @@ impl Pass<'_> {
         groups
     }
 
-    /// Takes away what cannot wait; it takes no pods any more.
+    /// Disrupts these nodes; they take no more pods.
     pub(super) fn forceful(&mut self, forced: [(Why, Vec<usize>); 3]) {
         for (why, nodes) in forced {
             let (fixed, others): (Vec<usize>, Vec<usize>) = nodes.into_iter().partition(|&node| self.is_static(node));
@@ -79,7 +81,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Where the pods of nodes that are too old would go, without nodes whose pods find no place and that may still wait for
+    /// Tries to place the pods of expired nodes, leaving out nodes whose pods have no place and that may still wait for
     /// one.
     fn attempt_expired(&mut self, company: &[usize]) -> Trial {
         let mut going = company.to_vec();
@@ -102,14 +104,15 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether a node that is too old, and whose pods find no place, is not so much too old that it goes all the same.
+    /// Returns true if an expired node whose pods have no place may still wait.
     pub(super) fn waits_for_places(&self, node: usize) -> bool {
         let expires = self.estate().members[node].as_ref().and_then(Member::expires);
         expires.is_some_and(|expires| self.world.now < late(expires))
     }
 
-    /// Nodes whose pods find no place go one after the other, each when what the one before has made room for is up; notes
-    /// it. In the end it is their NodeClaims' own time that ends them.
+    /// Returns true, and records the reason, if the nodes of `part`, whose pods have no place, must wait for another
+    /// node of their pools that is being launched or deleted. They go one after the other, each once the replacement of
+    /// the one before is ready. The deadline of their NodeClaims ends the wait at the latest.
     fn waits_for_turn(&mut self, part: &Trial) -> bool {
         let pool = |node: usize| self.estate().members[node].as_ref().map(|member| &member.pool_name);
         let pools: Vec<_> = part.nodes.iter().map(|&node| pool(node)).collect();
@@ -129,13 +132,13 @@ impl Pass<'_> {
         true
     }
 
-    /// Whether the node's pool has a fixed number of nodes.
+    /// Returns true if the node's pool has a fixed number of nodes.
     pub(super) fn is_static(&self, node: usize) -> bool {
         let pool = self.estate().members[node].as_ref().and_then(|member| member.pool);
         pool.is_some_and(|pool| self.estate().problem.pools[pool].missing_replicas.is_some())
     }
 
-    /// Nodes that have been broken for too long, in pools of which not too many are.
+    /// Returns the nodes that have been unhealthy for too long, in pools with at most the tolerated share of them.
     fn broken(&mut self) -> Vec<usize> {
         let now = self.world.now;
         let ails = |member: &Member| {

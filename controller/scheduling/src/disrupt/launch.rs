@@ -1,4 +1,5 @@
-//! Launches of a replacement: only types that are cheaper than what they replace, whichever of them the cloud picks.
+//! Launches of a replacement: only types that are cheaper than the nodes they replace, whichever of them the cloud
+//! picks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use crate::solution::NewNode;
 
 const SPOT: &str = "spot";
 
-/// What a launch may draw on: its pool's types, and which of their offerings its requirements allow.
+/// Supply for a launch: its pool's types, and those of their offerings that its requirements allow.
 struct Market<'p> {
     types: &'p Catalogue,
-    /// By set of requirements that offerings share.
+    /// True if the requirements allow the offering set, by index.
     open: Vec<bool>,
 }
 
@@ -31,8 +32,8 @@ impl<'p> Market<'p> {
         offers.filter(|(offer, set)| self.open[offer.set as usize] && (!set.reserved || offer.reservation_capacity > 0))
     }
 
-    /// What a launch of the type may cost at most: the dearest reserved offering if there is one, else the dearest of
-    /// spot, else the dearest on demand, as the cloud tries them in this order.
+    /// Returns the maximum price of a launch of the type: that of the dearest reserved offering, without one that of
+    /// the dearest spot, without one that of the dearest on-demand, since the cloud tries them in this order.
     fn worst_price(&self, kind: usize) -> Option<f64> {
         let mut worst: [Option<f64>; 3] = [None; 3];
         for (offer, set) in self.offers(kind) {
@@ -42,35 +43,35 @@ impl<'p> Market<'p> {
         worst.into_iter().flatten().next()
     }
 
-    /// The cheapest offering of the type: price and number.
+    /// Returns the cheapest offering of the type: price and index.
     fn cheapest(&self, kind: usize) -> Option<(f64, usize)> {
         let offers = self.offers(kind).map(|(offer, _)| (offer.price, offer.number as usize));
         offers.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
     }
 
-    /// Whether some of `kinds` may come up as spot, and some on demand.
+    /// Returns two flags: some of `kinds` may be launched as spot, and some as on-demand.
     fn spot_and_on_demand(&self, kinds: &[usize]) -> (bool, bool) {
         let sets = || kinds.iter().flat_map(|&kind| self.offers(kind)).map(|(_, set)| set);
         (sets().any(|set| set.spot), sets().any(|set| !set.spot && !set.reserved))
     }
 }
 
-/// Whether the launch may come up as spot.
+/// Returns true if the node may be launched as spot.
 pub(super) fn may_be_spot(problem: &Problem, options: &Options, node: &NewNode) -> bool {
     Market::new(problem, options, node.pool, &node.requirements).spot_and_on_demand(&node.alternatives).0
 }
 
-/// Why there is no cheaper launch.
+/// Reason why no cheaper launch exists.
 pub(super) enum Miss {
     /// Every type costs as much.
     Dear,
-    /// So many types cost less, too few for the pool's `minValues`.
+    /// Number of cheaper types, too few for the pool's `minValues`.
     Choice(usize),
 }
 
-/// `node` with only those types that cost less than `limit` wherever they come up, as many as the pool's `minValues` ask
-/// for at least. What may be spot or on demand becomes spot, so that no interruption of the market turns a saving
-/// into its opposite.
+/// Returns `node` with only the types that cost less than `limit` in every allowed offering, if they satisfy the pool's
+/// `minValues`. A launch that may be spot or on-demand becomes spot, so that a shortage of spot cannot turn the saving
+/// into a loss. Returns the reason if too few types remain.
 pub(super) fn below(problem: &Problem, options: &Options, node: &NewNode, limit: f64) -> Result<NewNode, Miss> {
     let mut requirements = Arc::clone(&node.requirements);
     let mut market = Market::new(problem, options, node.pool, &requirements);
@@ -81,7 +82,7 @@ pub(super) fn below(problem: &Problem, options: &Options, node: &NewNode, limit:
     let cheaper = node.alternatives.iter().filter(|&&kind| market.worst_price(kind).is_some_and(|worst| worst < limit));
     let priced = cheaper.filter_map(|&kind| market.cheapest(kind).map(|(price, offering)| (price, kind, offering)));
     let mut kept: Vec<(f64, usize, usize)> = priced.collect();
-    // The order of the plan, but by the prices that are left.
+    // The order of the plan, but by the prices of the remaining offerings.
     kept.sort_by(|a, b| a.0.total_cmp(&b.0));
     let &(price, instance_type, offering) = kept.first().ok_or(Miss::Dear)?;
     let alternatives: Arc<[usize]> = kept.iter().map(|&(_, kind, _)| kind).collect();
@@ -90,7 +91,7 @@ pub(super) fn below(problem: &Problem, options: &Options, node: &NewNode, limit:
     if choice_is_kept(problem, &kept, &kept.alternatives) { Ok(kept) } else { Err(Miss::Choice(count)) }
 }
 
-/// `node` with its `count` cheapest types, or more if `minValues` asks for them.
+/// Returns `node` with its `count` cheapest types, or more if `minValues` requires them.
 pub(super) fn truncated(problem: &Problem, node: NewNode, count: usize) -> NewNode {
     let enough =
         (count..node.alternatives.len()).find(|&most| choice_is_kept(problem, &node, &node.alternatives[..most]));
@@ -100,7 +101,7 @@ pub(super) fn truncated(problem: &Problem, node: NewNode, count: usize) -> NewNo
     }
 }
 
-/// Whether `minValues` of the pool hold for these types. A consolidation never relaxes them.
+/// Returns true if these types satisfy the pool's `minValues`. A consolidation never relaxes them.
 fn choice_is_kept(problem: &Problem, node: &NewNode, kinds: &[usize]) -> bool {
     let pool = &problem.pools[node.pool];
     let types = &problem.catalogues[pool.catalogue];
@@ -112,7 +113,7 @@ fn choice_is_kept(problem: &Problem, node: &NewNode, kinds: &[usize]) -> bool {
             .map(|value| &**value)
             .filter(|value| requirement.has(value))
             .collect();
-        // A type is its own name, whether the catalogue repeats it as a label or not.
+        // A type's name counts as a value, even if the catalogue does not repeat it as a label.
         let names = if &**key == labels::INSTANCE_TYPE { kinds.len() } else { 0 };
         distinct.len().max(names) >= least as usize
     })

@@ -1,24 +1,25 @@
-//! Which nodes are taken away, why, and where their pods go.
+//! Disruption: which nodes to remove, why, and where their pods go.
 //!
 //! ```text
-//!  Estate ──► candidates  what keeps a node from being touched at all ─────────────────────────────┐
-//!  now        budgets     how many may go at once                                                  │
+//!  Estate ──► candidates  reasons not to disrupt a node at all ────────────────────────────────────┐
+//!  now        budgets     number of nodes that may be disrupted at once                            │
 //!               │                                                                                  ▼
 //!               ▼                                                                               blocked
-//!  forceful ──► emptiness ──► drift ──► consolidate (many at once, then one by one) ──► commands     (each other node,
-//!     │            │            │            │                                                       by what, since when)
+//!  forceful ──► emptiness ──► drift ──► consolidate (many at once, then one by one) ──► commands   (each other node,
+//!     │            │            │            │                                                     reason, since when)
 //!     └────────────┴── world ◄──┴────────────┘
-//!                      trial: where would the pods go?  (the packer, on what earlier commands leave)
+//!                      trial: where would the pods go?  (the packer, on the room that earlier commands leave)
 //! ```
 //!
-//! Before any of them, pods that wait for a place are taken to go where a plan would put them, but onto none of the nodes that
-//! cannot wait ([`Arrivals`]): rules between pods are counted with them.
+//! Before all of them, pending pods are assumed to go where a plan would place them, but not on nodes of a forceful
+//! disruption ([`Arrivals`]): rules between pods count them.
 //!
-//! What consolidation proposes is replayed as kube-scheduler would place the pods (`delivery`), and only what still saves is kept. When
-//! time alone may change the answer, `moments` says.
+//! Proposals of consolidation are replayed with the placement of kube-scheduler (`delivery`), and only parts that still
+//! save are kept. `moments` computes the times at which the result may change although the snapshot does not.
 //!
-//! A pass is a total function of a snapshot and a moment. Nodes that get pods never give any in the same pass, so commands
-//! may be carried out in any order. What is bought for a command is full: its room is for the next pass, when it is up.
+//! A pass is a total function of a snapshot and a time. Nodes that take pods are never disrupted in the same pass, so
+//! commands may be executed in any order. New nodes of a command count as full: their room is used by the next pass,
+//! once they are ready.
 
 mod budgets;
 mod candidates;
@@ -62,17 +63,17 @@ use pass::Pass;
 /// The operator's choices for a pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// How pods are packed.
+    /// Options of the packer.
     pub options: Options,
     /// Gate `NodeRepair`.
     pub node_repair: bool,
     /// Gate `SpotToSpotConsolidation`.
     pub spot_to_spot: bool,
-    /// Only the first voluntary command, as one pass of Karpenter's loop.
+    /// True to stop at the first voluntary command, like one pass of Karpenter's loop.
     pub first: bool,
-    /// USD per hour that moving one pod must save.
+    /// Minimum saving per moved pod, in USD per hour.
     pub move_price: f64,
-    /// Consolidation is begun only if it saves once kube-scheduler, and not the plan, has placed the pods that come back.
+    /// True to consolidate only if it saves after kube-scheduler, not the plan, has placed the recreated pods.
     pub replayed: bool,
     /// Time in which a launch pays back: see [`Member::keeps_until`], which the live controller and the simulator set.
     pub payback: SignedDuration,
@@ -92,23 +93,24 @@ impl Default for Settings {
     }
 }
 
-/// A pod that moves is away for a minute or so, and its images are pulled again. At half a thousandth of a dollar per hour,
-/// a saving that is kept for an hour pays for two minutes of a quarter of a core.
+/// Default of [`Settings::move_price`]. A pod that moves is unavailable for about a minute, and its images are pulled
+/// again. At half a thousandth of a dollar per hour, a saving that lasts an hour pays for two minutes of a quarter of a
+/// core.
 const MOVE_PRICE: f64 = 0.0005;
 
-/// The time in which a saving pays for its moves, and a launch for itself.
+/// Default of [`Settings::payback`]: time in which a saving pays for its moves, and a launch for itself.
 const PAYBACK: SignedDuration = SignedDuration::from_hours(1);
 
-/// What is disrupted at `now`, and why every other managed node is not.
+/// Decides which nodes to disrupt at `now`, with a reason for every other managed node.
 ///
-/// Rules between pods are kept by each trial as far as it sees; where commands together break one all the same, the pass is
-/// made again, and each command asked to keep them together with all before it.
+/// Each trial respects the rules between pods that it can see. If the commands together break one, the pass is
+/// repeated, and each command must keep the rules together with all commands before it.
 pub fn decide(estate: &Estate, now: Timestamp, settings: &Settings) -> Decision {
     decide_about(estate, now, settings, None)
 }
 
-/// What is disrupted at `now`, if by our own choice only `nodes` may be: what an earlier decision chose is decided anew. What
-/// cannot wait does not ask.
+/// Like [`decide`], but limits voluntary disruption to `nodes`, the choice of an earlier decision. Forceful disruption
+/// is not limited.
 pub fn decide_among(estate: &Estate, now: Timestamp, settings: &Settings, nodes: &BTreeSet<usize>) -> Decision {
     decide_about(estate, now, settings, Some(nodes))
 }
@@ -134,7 +136,7 @@ fn pass<'a>(
     pass.among = among;
     let forced = pass.forced();
     let going: Vec<usize> = forced.iter().flat_map(|(_, nodes)| nodes).copied().collect();
-    // None of them takes pods of another, nor pods that wait.
+    // None of these nodes takes pods of the others, or pending pods.
     pass.settle(&going);
     pass.forceful(forced);
     let forced = pass.commands.len();

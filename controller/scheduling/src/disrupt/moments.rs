@@ -1,5 +1,5 @@
-//! Moments at which time alone changes what is disrupted: until the next one, a cluster in which nothing changes need not be
-//! looked at.
+//! Times at which a decision may change without a change of the cluster: until the next one, an unchanged cluster need
+//! not be checked.
 
 use jiff::Timestamp;
 
@@ -7,18 +7,18 @@ use super::Settings;
 use super::estate::{Estate, Hold, Member, Policy, Window};
 use super::forceful::LATE;
 
-/// The next moments after the one at which they were asked for; none if nothing is due, ever.
+/// The next such times; `None` if there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moments {
-    /// When something becomes due that cannot wait: a node expires, or may no longer wait for places; a condition has lasted
-    /// for as long as it is tolerated.
+    /// Time at which a forceful disruption may become due: a node expires, or may no longer wait for places; a
+    /// condition has lasted for its tolerated duration.
     pub forceful: Option<Timestamp>,
-    /// When a choice of ours may come out otherwise: a node has been without pod events for `consolidateAfter`; a launch has
-    /// paid back; a pod's time not to be disrupted ends; the window of a budget opens or closes.
+    /// Time at which a voluntary decision may change: a node has had no pod events for `consolidateAfter`; a launch has
+    /// paid back; a pod's do-not-disrupt time ends; the window of a budget opens or closes.
     pub voluntary: Option<Timestamp>,
 }
 
-/// Returns the first moments after `now` at which a decision about `estate` may come out otherwise although nothing in it has
+/// Returns the first times after `now` at which a decision about `estate` may change although nothing in it has
 /// changed.
 #[must_use]
 pub fn next_moments(estate: &Estate, now: Timestamp, settings: &Settings) -> Moments {

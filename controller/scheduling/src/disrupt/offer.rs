@@ -1,4 +1,4 @@
-//! Whether a trial is worth carrying out as a consolidation, and with which launches.
+//! Evaluation of a trial as a consolidation: its launches and its savings.
 
 use super::decision::Block;
 use super::launch::{self, Miss};
@@ -9,24 +9,25 @@ use crate::labels;
 use crate::model::Packing;
 use crate::solution::NewNode;
 
-/// A replacement must save this share of what it replaces, lest rounding of prices makes nodes flap.
+/// Minimum share of the replaced nodes' price that a replacement must save, so that rounded prices do not cause
+/// flapping.
 const LEAST_SAVING: f64 = 0.01;
 
-/// Cheaper types that one spot node needs to be replaced by another: with fewer, each move ends on a type that is more
-/// likely to be interrupted than the last.
+/// Minimum number of cheaper types for replacing one spot node by another: with fewer, each move ends on a type that is
+/// more likely to be interrupted than the previous one.
 const SPOT_CHOICE: usize = 15;
 
-/// Launches of a consolidation, and what it saves in USD per hour.
+/// Launches of a consolidation, and its savings in USD per hour.
 pub(super) struct Offer {
     pub(super) launches: Vec<NewNode>,
     pub(super) savings: f64,
 }
 
-/// Why there is none.
+/// Reason why a trial has no offer.
 pub(super) type Refusal = (Block, String);
 
 impl Pass<'_> {
-    /// What carrying `trial` out would launch and save.
+    /// Returns the launches and savings of executing `trial`.
     pub(super) fn offer(&self, trial: &Trial) -> Result<Offer, Refusal> {
         let world = &self.world;
         if !trial.places_all() {
@@ -34,7 +35,7 @@ impl Pass<'_> {
         }
         let launched = trial.solution.new_nodes.len();
         if launched > 1 && world.settings.options.packing == Packing::FirstFit {
-            // What plans are compared with replaces nodes by one, or not at all.
+            // The algorithm used for comparison replaces nodes by at most one.
             return Err((Block::NoCheaperReplacement, format!("its pods would need {launched} new nodes")));
         }
         let cost = world.prices(&trial.nodes);
@@ -53,7 +54,7 @@ impl Pass<'_> {
         Ok(Offer { launches, savings })
     }
 
-    /// The launches of `trial`, with the types only that leave a saving.
+    /// Returns the launches of `trial`, restricted to the types that leave a saving.
     fn cheaper(&self, trial: &Trial, cost: f64) -> Result<Vec<NewNode>, Refusal> {
         let world = &self.world;
         let (problem, options) = (&world.problem, &world.settings.options);
@@ -111,8 +112,8 @@ impl Pass<'_> {
         Ok(launches)
     }
 
-    /// What the cheapest node costs that goes and is of a type that `launch` may be: rather than buy another one, that one
-    /// would be kept.
+    /// Returns the price of the cheapest removed node of a type that `launch` may use: keeping that node would be
+    /// better than buying another one.
     fn least_of_same_types(&self, trial: &Trial, launch: &NewNode) -> f64 {
         let problem = &self.world.problem;
         let types = &problem.catalogues[problem.pools[launch.pool].catalogue];

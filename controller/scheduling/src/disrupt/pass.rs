@@ -1,4 +1,4 @@
-//! One pass under way: what was decided so far, and what speaks against each node.
+//! State of a pass: the decisions so far, and the reasons against each node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use super::world::{Trial, World};
 use crate::solution::{NewNode, Solution};
 use crate::validate::places_hold;
 
-/// See the module.
+/// State of a pass; see the module.
 pub(super) struct Pass<'a> {
     pub(super) world: World<'a>,
     pub(super) ledger: Ledger,
     pub(super) commands: Vec<Command>,
-    /// By node: what keeps it, as far as that is known.
+    /// Known reason to keep a node, by node.
     verdicts: Vec<Option<Blocked>>,
-    /// By node: it goes.
+    /// True if the node is to be deleted, by node.
     gone: Vec<bool>,
-    /// By node: a pending pod that a plan puts on it.
+    /// A pending pod that a plan places on the node, by node.
     promised: BTreeMap<usize, Arc<str>>,
     careful: bool,
-    /// The nodes that may be taken away by our own choice; `None`: all.
+    /// Nodes that may be disrupted voluntarily; `None` means all.
     pub(super) among: Option<&'a BTreeSet<usize>>,
 }
 
 impl<'a> Pass<'a> {
-    /// `careful`: each command is asked to keep the rules between pods, together with all before it.
+    /// Creates a pass. `careful`: each command must keep the rules between pods, together with all commands before it.
     pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp, careful: bool) -> Self {
         let world = World::new(estate, settings, now);
         let nodes = estate.problem.nodes.len();
@@ -47,8 +47,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Has the pods that wait for a place go where a plan would put them, but onto none of `going`. Everything else is
-    /// decided after that.
+    /// Places the pending pods where a plan would, but not on `going`. All other decisions follow this one.
     pub(super) fn settle(&mut self, going: &[usize]) {
         going.iter().for_each(|&node| self.world.close(node));
         self.promised = self.world.settle_pending().into_iter().collect();
@@ -58,7 +57,7 @@ impl<'a> Pass<'a> {
         self.world.estate
     }
 
-    /// Managed nodes that stay so far, in the order of the input.
+    /// Returns the managed nodes that stay so far, in the order of the input.
     pub(super) fn members(&self) -> Vec<(usize, &'a Member)> {
         let estate = self.estate();
         let members = estate.members.iter().enumerate();
@@ -66,8 +65,8 @@ impl<'a> Pass<'a> {
         members.filter(|&(node, _)| !estate.problem.nodes[node].deleting && !self.gone[node]).collect()
     }
 
-    /// Notes what keeps a node. Of one that has drifted or expired, what keeps it from going for that is what its owner wants
-    /// to hear.
+    /// Records the reason to keep a node. For a drifted or expired node, the reason against that disruption is kept,
+    /// since its owner needs to know that one.
     pub(super) fn block(&mut self, blocked: Blocked) {
         let verdict = &mut self.verdicts[blocked.node];
         let now = self.world.now;
@@ -80,13 +79,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The same in parts.
+    /// Records a reason to keep a node, given in parts.
     pub(super) fn keep(&mut self, node: usize, block: Block, message: String) {
         let since = self.estate().members[node].as_ref().and_then(Member::known_since);
         self.block(Blocked { node, block, since, message });
     }
 
-    /// Notes that a budget of the node's pool is used up; `ledger` says how far.
+    /// Records that a budget of the node's pool is used up, according to `ledger`.
     pub(super) fn keep_by_budget(&mut self, ledger: &Ledger, node: usize, pool: usize, cause: Cause) {
         let (message, since) = ledger.refusal(pool, cause);
         let message = format!("{message} (NodePool `{}`)", self.estate().problem.pools[pool].name);
@@ -94,17 +93,17 @@ impl<'a> Pass<'a> {
         self.block(Blocked { node, block: Block::Budget, since, message });
     }
 
-    /// What keeps a node, if that is known.
+    /// Returns the recorded reason to keep a node, if there is one.
     pub(super) fn verdict(&self, node: usize) -> Option<&Blocked> {
         self.verdicts[node].as_ref()
     }
 
-    /// Whether the node may be taken away by our own choice in this pass.
+    /// Returns true if the node may be disrupted voluntarily in this pass.
     pub(super) fn is_asked_about(&self, node: usize) -> bool {
         self.among.is_none_or(|among| among.contains(&node))
     }
 
-    /// Whether the node itself may be touched; notes why not.
+    /// Returns true if the node itself may be disrupted; otherwise records the reason.
     pub(super) fn node_is_free(&mut self, node: usize) -> bool {
         if let Some(blocked) = node_block(self.estate(), node, self.promised.get(&node)) {
             self.block(blocked);
@@ -113,7 +112,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Whether its pods may be moved; notes why not.
+    /// Returns true if its pods may be moved; otherwise records the reason.
     pub(super) fn pods_are_free(&mut self, node: usize) -> bool {
         let blocked = pods_block(self.estate(), node, self.world.now);
         let free = blocked.is_none();
@@ -121,7 +120,7 @@ impl<'a> Pass<'a> {
         free
     }
 
-    /// Whether no pod of nodes that go comes to it: a node that takes pods in this pass gives none. Notes why not.
+    /// Returns true if it takes no pods in this pass: a node that does is not disrupted. Otherwise records the reason.
     pub(super) fn takes_none(&mut self, node: usize) -> bool {
         let takes = self.world.received[node] > 0;
         if takes {
@@ -130,7 +129,7 @@ impl<'a> Pass<'a> {
         !takes
     }
 
-    /// Whether commands before leave enough of the budgets of its pods; notes why not.
+    /// Returns true if earlier commands leave enough of its pods' budgets; otherwise records the reason.
     pub(super) fn evictions_are_left(&mut self, node: usize) -> bool {
         let over = self.ledger.pods_left(self.estate(), node);
         over.into_iter().for_each(|budget| self.keep_by_evictions(node, budget));
@@ -143,7 +142,7 @@ impl<'a> Pass<'a> {
         self.keep(node, Block::PodDisruptionBudget, message);
     }
 
-    /// Nodes that consolidation may take; notes of the others why not.
+    /// Returns the nodes that may be consolidated; records the reasons against the others.
     pub(super) fn consolidatable(&mut self, empty: bool) -> Vec<(usize, usize)> {
         let mut nodes = Vec::new();
         for (node, member) in self.members() {
@@ -158,7 +157,7 @@ impl<'a> Pass<'a> {
             let price = self.world.price(node);
             match (consolidation_block(self.estate(), node, self.world.now, empty, price), member.pool) {
                 (None, Some(pool)) => nodes.push((node, pool)),
-                // A node that has drifted and could not go for that has the better reason already.
+                // For a node that could not be disrupted for drift, the recorded reason is the better one.
                 (Some(_), _) if self.verdict(node).is_some_and(|known| known.block != Block::StaticPool) => {}
                 (blocked, _) => blocked.into_iter().for_each(|blocked| self.block(blocked)),
             }
@@ -167,12 +166,12 @@ impl<'a> Pass<'a> {
             let cost = self.estate().members[node].as_ref().map_or(1.0, Member::moving_cost);
             self.world.price(node).unwrap_or(0.0) / cost
         };
-        // What costs most for the pods that it holds goes first.
+        // The most expensive nodes for the pods that they run come first.
         nodes.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.0.cmp(&b.0)));
         nodes
     }
 
-    /// Carries a trial out as a command, and counts it. What cannot wait is carried out in any case.
+    /// Executes a trial as a command, and counts it. Forceful commands are executed in any case.
     pub(super) fn accept(&mut self, why: (Cause, Method), trial: &Trial, replacements: Vec<NewNode>) {
         if self.world.settings.first && !why.0.forceful() && self.has_voluntary_command() {
             // It is for the next pass, and must leave no trace in this one.
@@ -211,7 +210,7 @@ impl<'a> Pass<'a> {
         self.commands.iter().any(|command| !command.cause.forceful())
     }
 
-    /// Whether the rules between pods would hold once all commands and this one are carried out.
+    /// Returns true if the rules between pods would hold after all commands and this one.
     fn rules_hold(&self, trial: &Trial, command: &Command) -> bool {
         let pods = trial.pods.iter().map(|&place| self.world.pod(place));
         let so_far = Decision {
@@ -223,7 +222,7 @@ impl<'a> Pass<'a> {
         places_hold(self.estate(), &self.world.settings.options, &so_far)
     }
 
-    /// Nodes without pods that would have to move: all that the budgets allow, in one command.
+    /// Disrupts nodes without pods that would have to move: all that the budgets allow, in one command.
     pub(super) fn emptiness(&mut self) {
         let mut going = Vec::new();
         let mut waiting = Vec::new();
@@ -233,7 +232,7 @@ impl<'a> Pass<'a> {
                 waiting.push((node, pool));
                 continue;
             }
-            // Pods that are worth nothing may have a budget all the same.
+            // Pods with eviction cost zero may still have a budget.
             if let Some(budget) = ledger.pods_left(self.estate(), node) {
                 self.keep_by_evictions(node, budget);
                 continue;
@@ -246,7 +245,7 @@ impl<'a> Pass<'a> {
             self.keep_by_budget(&ledger, node, pool, Cause::Empty);
         }
         if !going.is_empty() {
-            // Pods that are worth nothing may be left without a place, and buy none.
+            // Pods with eviction cost zero may be left without a place, and no node is bought for them.
             let mut trial = self.world.attempt(&going);
             let launches = std::mem::take(&mut trial.solution.new_nodes);
             let bought = launches.into_iter().flat_map(|node| node.pods);
@@ -256,7 +255,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What was decided.
+    /// Returns the decision.
     pub(super) fn end(mut self) -> Decision {
         for (node, _) in self.members() {
             if self.verdicts[node].is_none()
@@ -272,7 +271,7 @@ impl<'a> Pass<'a> {
         Decision { pods: self.world.moved, commands: self.commands, blocked, arrivals: self.world.arrivals }
     }
 
-    /// Why a node stays that nothing speaks against.
+    /// Returns the reason why a node stays that could be disrupted.
     fn why_kept(&self, node: usize) -> String {
         let received = self.world.received[node];
         if received > 0 {
@@ -289,7 +288,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether no pod of the node would have to move, or only pods that are worth nothing.
+/// Returns true if no pod of the node would have to move, except pods with eviction cost zero.
 pub(super) fn is_empty(member: &Member) -> bool {
     member.moving_cost() <= 1.0
 }

@@ -1,4 +1,4 @@
-//! What would happen if one node were gone, whoever or whatever removes it.
+//! Prediction of the effects of removing one node, for any cause.
 
 use jiff::Timestamp;
 
@@ -10,18 +10,18 @@ use crate::explain::Explainer;
 use crate::model::{Pod, Problem};
 use crate::solution::Unschedulable;
 
-/// Where the pods of a node would go.
+/// New places of the pods of a removed node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Removal {
     /// The pods that would have to move.
     pub pods: Vec<Pod>,
-    /// Places and launches; its cause says nothing.
+    /// Places and launches; its cause has no meaning.
     pub command: Command,
-    /// Why pods find no place, by their index.
+    /// Reasons why pods have no place, by their index.
     pub unplaced: Vec<Unschedulable>,
 }
 
-/// What would happen if `node` were gone; `None` if nobody of ours launched it, or it is on its way out.
+/// Predicts the effects of removing `node`; `None` if Muster did not launch it, or it is already being deleted.
 pub fn if_removed(estate: &Estate, now: Timestamp, settings: &Settings, node: usize) -> Option<Removal> {
     estate.members.get(node)?.as_ref()?;
     if estate.problem.nodes[node].deleting {

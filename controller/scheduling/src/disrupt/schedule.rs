@@ -1,4 +1,4 @@
-//! Cron schedules as Karpenter reads them: five fields or a macro, in UTC.
+//! Cron schedules in Karpenter's format: five fields or a macro, in UTC.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-/// A schedule that can be read.
+/// A valid schedule.
 #[derive(Clone)]
 pub struct Schedule {
     text: String,
@@ -15,13 +15,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reads `text`: `0 9 * * mon-fri`, `@daily`.
+    /// Parses `text`, such as `0 9 * * mon-fri` or `@daily`.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the syntax error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        // The one macro of Karpenter's library that croner does not know.
+        // The one macro of Karpenter's library that croner does not support.
         let known = match text.trim() {
             midnight if midnight.eq_ignore_ascii_case("@midnight") => "@daily".to_owned(),
             other if other.starts_with('@') => other.to_owned(),
@@ -31,10 +31,10 @@ impl Schedule {
         Ok(Self { text: text.to_owned(), cron: Box::new(cron) })
     }
 
-    /// The last hit at or before `now`, if it is less than `duration` ago: since when a window is open.
+    /// Returns the last occurrence at or before `now` if it is less than `duration` ago: the start of the open window.
     pub fn open_since(&self, now: Timestamp, duration: SignedDuration) -> Option<Timestamp> {
         let from = now.checked_sub(duration).ok()?.to_zoned(TimeZone::UTC);
-        // As in Karpenter: open if the first hit after `now − duration` is not after now.
+        // As in Karpenter: open if the first occurrence after `now − duration` is not after `now`.
         let first = self.cron.find_next_occurrence(&from, false).ok()?;
         (first.timestamp() <= now).then(|| {
             let last = self.cron.find_previous_occurrence(&now.to_zoned(TimeZone::UTC), true);
@@ -44,7 +44,7 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// The next hit after `now`, and the end of the window that is open at `now`, as far as there are such.
+    /// Returns the next occurrence after `now`, and the end of the window that is open at `now`, if they exist.
     pub fn turns(&self, now: Timestamp, duration: SignedDuration) -> [Option<Timestamp>; 2] {
         let next = self.cron.find_next_occurrence(&now.to_zoned(TimeZone::UTC), false);
         let opens = next.ok().map(|next| next.timestamp());
@@ -58,7 +58,7 @@ struct Field {
     name: &'static str,
     least: u32,
     greatest: u32,
-    /// Words for the numbers from the least on.
+    /// Names of the numbers, beginning with the least.
     words: &'static [&'static str],
 }
 
@@ -75,8 +75,8 @@ const FIELDS: [Field; 5] = [
     Field { name: "day of week", least: 0, greatest: 6, words: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] },
 ];
 
-/// The five fields as croner reads them, if Karpenter's library (robfig/cron) reads them too: no `L`, `W` or `#`, and Sunday
-/// is 0. Karpenter lets nothing be disrupted while there is a schedule that it cannot read.
+/// Returns the five fields in croner's syntax if Karpenter's library (robfig/cron) accepts them too: no `L`, `W` or
+/// `#`, and Sunday is 0. Karpenter disrupts nothing while a schedule is invalid.
 fn spelled_out(text: &str) -> Result<String, String> {
     let parts: Vec<&str> = text.split_whitespace().collect();
     if parts.len() != FIELDS.len() {
@@ -89,7 +89,7 @@ fn spelled_out(text: &str) -> Result<String, String> {
     Ok(parts.iter().zip(&FIELDS).map(field).collect::<Result<Vec<String>, String>>()?.join(" "))
 }
 
-/// One item of a field's list: `*`, `5`, `1-5`, each with `/2` behind it or without. `5/20` is every 20 from 5 on.
+/// Parses one item of a field's list: `*`, `5`, `1-5`, each with an optional `/2`. `5/20` is every 20 from 5 on.
 fn item(text: &str, field: &Field) -> Result<String, String> {
     let Field { name, greatest, .. } = field;
     let (range, step) = text.split_once('/').map_or((text, None), |(range, step)| (range, Some(step)));
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn windows_open_at_the_hit_and_close_after_their_duration() {
-        // The 20th of November 2026 is a Friday.
+        // 20 November 2026 is a Friday.
         for (schedule, hours, now, expected) in [
             ("0 9 * * mon-fri", 8, "2026-11-20T08:59:59Z", false),
             ("0 9 * * mon-fri", 8, "2026-11-20T09:00:00Z", true),
@@ -153,7 +153,7 @@ mod tests {
             ("0 9 * * mon-fri", 8, "2026-11-21T12:00:00Z", false),
             ("@daily", 1, "2026-11-21T00:30:00Z", true),
             ("@midnight", 1, "2026-11-21T01:30:00Z", false),
-            // Either day field may match, as in cron.
+            // A match of either day field is enough, as in cron.
             ("0 0 1 * fri", 1, "2026-11-20T00:10:00Z", true),
             ("0 0 1 * fri", 1, "2026-11-01T00:10:00Z", true),
             ("0 0 ? * FRI", 1, "2026-11-20T00:10:00Z", true),

@@ -1,26 +1,26 @@
-//! One trial of many nodes, taken apart into what can be carried out alone: nodes whose pods share a new node go together.
+//! Splits a trial of many nodes into parts that can be executed alone: nodes whose pods share a new node stay together.
 
 use crate::solution::{NewNode, Solution, Unschedulable};
 
 use super::world::Trial;
 
 impl Trial {
-    /// Whether every pod has a place.
+    /// Returns true if every pod has a place.
     pub(super) fn places_all(&self) -> bool {
         self.solution.unschedulable.is_empty()
     }
 
-    /// Whether something has to be launched.
+    /// Returns true if it needs launches.
     pub(super) fn launches(&self) -> bool {
         !self.solution.new_nodes.is_empty()
     }
 
-    /// USD per hour of what has to be launched.
+    /// Returns the price of its launches, in USD per hour.
     pub(super) fn price(&self) -> f64 {
         self.solution.new_nodes.iter().map(|node| node.price).sum()
     }
 
-    /// The nodes whose pods find no place.
+    /// Returns the nodes that have pods without a place.
     pub(super) fn stuck(&self) -> Vec<usize> {
         let mut nodes: Vec<usize> = self.solution.unschedulable.iter().map(|pod| self.pods[pod.pod].0).collect();
         nodes.sort_unstable();
@@ -28,11 +28,11 @@ impl Trial {
         nodes
     }
 
-    /// The smallest parts, in the order of their first nodes.
+    /// Returns the smallest parts, in the order of their first nodes.
     pub(super) fn parts(&self) -> Vec<Self> {
         let position = |node: usize| self.nodes.iter().position(|&other| other == node);
         let owner: Vec<usize> = {
-            // Pods stand in the order of their nodes.
+            // Pods are in the order of their nodes.
             let mut owner = Vec::with_capacity(self.pods.len());
             let mut at = 0;
             for &(node, _) in &self.pods {
@@ -56,7 +56,7 @@ impl Trial {
         self.grouped(&owner, &group)
     }
 
-    /// The part of some of its nodes, which share no new node with others.
+    /// Joins parts that share no new node into one trial.
     pub(super) fn joined(parts: Vec<Self>) -> Self {
         let mut joined = Self { nodes: Vec::new(), pods: Vec::new(), solution: Solution::default() };
         let mut existing: std::collections::BTreeMap<usize, Vec<usize>> = std::collections::BTreeMap::new();
@@ -82,7 +82,7 @@ impl Trial {
         joined
     }
 
-    /// The same with its pods in another order: `order` has their numbers, each once.
+    /// Returns the trial with its pods in another order: `order` is a permutation of their indices.
     pub(super) fn in_order(&self, order: &[usize]) -> Self {
         let mut number = vec![0; self.pods.len()];
         order.iter().enumerate().for_each(|(new, &old)| number[old] = new);

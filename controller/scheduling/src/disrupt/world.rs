@@ -1,5 +1,5 @@
-//! The cluster while a pass is decided: what accepted commands take away is gone, what they launch is there, and the pods
-//! that they move are where they go. A trial asks where the pods of some nodes would go if these were gone.
+//! The cluster during a pass: the candidates of accepted commands are deleted, their launches exist, and the pods that
+//! they move are at their new places. A trial computes where the pods of some nodes would go if these were deleted.
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use crate::pack;
 use crate::second_round::node_when_up;
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
-/// See the module.
+/// The cluster during a pass; see the module.
 pub(super) struct World<'a> {
     pub(super) estate: &'a Estate,
     pub(super) settings: &'a Settings,
     pub(super) now: Timestamp,
-    /// The estate's problem, changed by what was accepted. Its pods are those of the trial at hand.
+    /// The estate's problem, changed by the accepted commands. Its pods are those of the current trial.
     pub(super) problem: Problem,
     /// Pods that accepted commands move.
     pub(super) moved: Vec<Pod>,
-    /// Price of each node, where it is known.
+    /// Price of each node in USD per hour, if known.
     prices: Vec<Option<f64>>,
-    /// By node: how many pods it got from nodes that go.
+    /// Number of pods that the node takes from disrupted nodes, by node.
     pub(super) received: Vec<usize>,
-    /// Pods that wait for a place, and what they were given.
+    /// Pending pods, and their planned places.
     pub(super) arrivals: Arrivals,
 }
 
-/// Where the pods of some nodes would go.
+/// Planned places of the pods of some nodes if these were deleted.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
-    /// The nodes that would go.
+    /// The nodes to delete.
     pub(super) nodes: Vec<usize>,
-    /// Their pods that move, as `solution` numbers them: node and place among its pods.
+    /// Their pods that move, in the order of the indices in `solution`: node, and index among its pods.
     pub(super) pods: Vec<(usize, usize)>,
     pub(super) solution: Solution,
 }
@@ -49,7 +49,7 @@ impl<'a> World<'a> {
         Self { estate, settings, now, problem, moved: Vec::new(), prices, received, arrivals: Arrivals::default() }
     }
 
-    /// Puts the pending pods where a plan would put them; by node, a pod that was put there.
+    /// Places the pending pods where a plan would; returns the nodes that take such pods, with one pod each.
     pub(super) fn settle_pending(&mut self) -> Vec<(usize, Arc<str>)> {
         let mut promised = Vec::new();
         if !self.problem.pods.is_empty() {
@@ -61,30 +61,29 @@ impl<'a> World<'a> {
             self.put(&pods, &solution.new_nodes, &solution.existing, "pending");
             self.arrivals = Arrivals { pods, solution };
         }
-        // From here on nodes that are still coming up take nothing: nobody knows yet whether they will be any good.
+        // From here on, nodes that are not initialized take no pods: it is not known yet if they will become ready.
         for node in self.problem.nodes.iter_mut().filter(|node| !node.initialized) {
             node.allocatable = Resources::new();
         }
         promised
     }
 
-    /// Lets a node take no more pods.
+    /// Prevents a node from taking more pods.
     pub(super) fn close(&mut self, node: usize) {
         self.problem.nodes[node].allocatable = Resources::new();
     }
 
-    /// What all nodes can hold, to be given back by [`World::reopen`].
+    /// Returns the allocatable resources of all nodes, to be restored by [`World::reopen`].
     pub(super) fn rooms(&self) -> Vec<Resources> {
         self.problem.nodes.iter().map(|node| node.allocatable.clone()).collect()
     }
 
-    /// Gives nodes the room back that they had; what was launched since has none.
+    /// Restores the resources of nodes; nodes launched since have none.
     pub(super) fn reopen(&mut self, rooms: Vec<Resources>) {
         self.problem.nodes.iter_mut().zip(rooms).for_each(|(node, room)| node.allocatable = room);
     }
 
-    /// Returns the answer of `ask` about the cluster as kube-scheduler sees it: nodes that take no pods that are moved for money take them all the
-    /// same.
+    /// Calls `ask` with the cluster as kube-scheduler sees it: nodes that take no pods from consolidation do take them.
     pub(super) fn as_scheduled<T>(&mut self, ask: impl FnOnce(&mut Self) -> T) -> T {
         let rooms = self.rooms();
         let there = self.estate.problem.nodes.iter().zip(&mut self.problem.nodes);
@@ -94,24 +93,24 @@ impl<'a> World<'a> {
         found
     }
 
-    /// USD per hour of a node, if it is known.
+    /// Returns the price of a node in USD per hour, if known.
     pub(super) fn price(&self, node: usize) -> Option<f64> {
         self.prices[node]
     }
 
-    /// What is known of the prices of `nodes`, summed up.
+    /// Returns the sum of the known prices of `nodes`, in USD per hour.
     pub(super) fn prices(&self, nodes: &[usize]) -> f64 {
         nodes.iter().filter_map(|&node| self.prices[node]).sum()
     }
 
-    /// Where the pods of `nodes` would go if these were gone.
+    /// Plans the places of the pods of `nodes` as if these were deleted.
     pub(super) fn attempt(&mut self, nodes: &[usize]) -> Trial {
         let settings = self.settings;
         self.attempt_with(nodes, &settings.options)
     }
 
-    /// The same of nodes that go whatever that costs. What their pods prefer and did without where they were is not worth
-    /// more than these nodes: replicas that shared one may share the next.
+    /// Like [`World::attempt`], for nodes that are deleted at any cost. Preferences of their pods that did not hold
+    /// before must not cost more than these nodes: replicas that shared a node may share the next.
     pub(super) fn attempt_anyway(&mut self, nodes: &[usize]) -> Trial {
         let trial = self.attempt(nodes);
         let settings = self.settings;
@@ -133,7 +132,7 @@ impl<'a> World<'a> {
         Trial { nodes: nodes.to_vec(), pods, solution }
     }
 
-    /// Returns the answer of `ask` while `nodes` are gone and `pods` are pending.
+    /// Calls `ask` while `nodes` are deleted and `pods` are pending.
     pub(super) fn without<T>(&mut self, nodes: &[usize], pods: &[(usize, usize)], ask: impl FnOnce(&Self) -> T) -> T {
         nodes.iter().for_each(|&node| self.problem.nodes[node].deleting = true);
         self.problem.pods = pods.iter().map(|&place| self.pod(place)).collect();
@@ -143,19 +142,20 @@ impl<'a> World<'a> {
         found
     }
 
-    /// The pods of a node that have to move.
+    /// Returns the pods of a node that have to move.
     pub(super) fn leavers(&self, node: usize) -> Vec<(usize, usize)> {
         let leavers = self.estate.members[node].iter().flat_map(|member| member.leavers());
         leavers.map(|at| (node, at)).collect()
     }
 
-    /// A pod by node and place.
+    /// Returns a pod by node and index.
     pub(super) fn pod(&self, (node, at): (usize, usize)) -> Pod {
         let bound = &self.estate.problem.nodes[node].bound[at];
         Pod { name: Arc::clone(&bound.name), spec: bound.spec }
     }
 
-    /// The command that carries `trial` out, with these launches; its pods are numbered behind those that move already.
+    /// Returns the command that executes `trial` with these launches; its pods are numbered after those that already
+    /// move.
     pub(super) fn command(&self, (cause, method): (Cause, Method), trial: &Trial, replacements: &[NewNode]) -> Command {
         let first = self.moved.len();
         let number = |pods: &[usize]| -> Vec<usize> { pods.iter().map(|&pod| first + pod).collect() };
@@ -177,7 +177,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Carries a trial out, with these launches.
+    /// Applies a trial with these launches to the cluster.
     pub(super) fn carry_out(&mut self, trial: &Trial, replacements: &[NewNode]) {
         let pods: Vec<Pod> = trial.pods.iter().map(|&place| self.pod(place)).collect();
         for &node in &trial.nodes {
@@ -190,7 +190,8 @@ impl<'a> World<'a> {
         self.moved.extend(pods);
     }
 
-    /// Binds pods where they were placed. New nodes are full: what room they have is for the next pass, when they are up.
+    /// Binds pods to their planned nodes. New nodes count as full: their room is for the next pass, once they are
+    /// ready.
     fn put(&mut self, pods: &[Pod], launched: &[NewNode], existing: &[(usize, Vec<usize>)], word: &str) {
         let bound = |pod: &usize| BoundPod {
             name: Arc::clone(&pods[*pod].name),
@@ -203,7 +204,7 @@ impl<'a> World<'a> {
             self.problem.nodes[*node].bound.extend(placed.iter().map(bound));
         }
         draw(&mut self.problem, launched.iter().map(|node| (node.pool, node.instance_type, node.offering)));
-        // The requests of a launch are those of its pods and daemons: the pods must be there when these are told apart.
+        // The requests of a launch include pods and daemons: the pods must be present to separate the two.
         self.problem.pods = pods.to_vec();
         for node in launched {
             let name = format!("{word}-{}", self.problem.nodes.len()).into();
@@ -220,8 +221,8 @@ impl<'a> World<'a> {
 }
 
 impl Estate {
-    /// What a managed node costs in USD per hour, by its labels: its type's offering in its zone, of its capacity type and
-    /// reservation.
+    /// Returns the price of a managed node in USD per hour, from its labels: that of its type's offering with its zone,
+    /// capacity type and reservation.
     pub fn price(&self, node: usize) -> Option<f64> {
         let pool = self.members.get(node)?.as_ref()?.pool?;
         let label = |key: &str| self.problem.nodes[node].labels.get(key).map(|value| &**value);
@@ -241,7 +242,7 @@ impl Estate {
     }
 }
 
-/// A pod that goes nowhere, as a solution has it.
+/// Returns an entry of a solution for a pod without a place.
 pub(super) fn unplaced(pod: usize) -> Unschedulable {
     Unschedulable { pod, reason: Reason::Resources, message: String::new(), pools: Vec::new() }
 }

@@ -1,5 +1,5 @@
-//! What nodes are worth: what they can hold, in the prices of resources that the pods of the candidates have, per dollar;
-//! and whether a command is worth the pods that it moves.
+//! Value of nodes per dollar, priced by the resources that the candidates' pods use; and the comparison of a command's
+//! savings with the pods that it moves.
 
 use super::estate::{Consolidation, Estate};
 use super::world::World;
@@ -11,13 +11,13 @@ use crate::pack::ground::Ground;
 use crate::pack::groups::{Grouped, Reading};
 use crate::pack::stock::Stock;
 
-/// Nodes whose worth per dollar differs by less than this are told apart by how full they are.
+/// Relative difference in value per dollar below which nodes are compared by utilization.
 const STEP: f64 = 0.005;
 
-/// Karpenter's `k` of the policy Balanced: a share of the pool's cost is worth this share of its disruption.
+/// Karpenter's `k` of the policy Balanced: one percent of the pool's cost is worth this many percent of its disruption.
 const BALANCED: f64 = 2.0;
 
-/// `candidates`, those that are worth least per dollar, hold least, and are cheapest to move first.
+/// Sorts `candidates` by value per dollar, then utilization, then moving cost, lowest first.
 pub(super) fn worst_first(world: &mut World<'_>, candidates: &[usize]) -> Vec<usize> {
     let places: Vec<(usize, usize)> = candidates.iter().flat_map(|&node| world.leavers(node)).collect();
     world.problem.pods = places.iter().map(|&place| world.pod(place)).collect();
@@ -45,7 +45,7 @@ fn moving_cost(world: &World<'_>, node: usize) -> f64 {
     world.estate.members[node].as_ref().map_or(0.0, |member| member.moving_cost())
 }
 
-/// For each candidate, what all its room and what its moving pods are worth.
+/// Returns the value of the room and of the moving pods, for each candidate.
 fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
     let problem = &world.problem;
     let compiled = Compiled::new(problem, &world.settings.options);
@@ -55,7 +55,7 @@ fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
     let width = compiled.columns.width();
     let demands = ground.demands(&stock, 0.0);
     let sources = ground.sources(ground.basic);
-    // Of a resource that several groups price, the dearest counts, as a node may hold any of them.
+    // If several groups price a resource, the highest price counts, as a node may run any of them.
     let mut unit = vec![0.0_f64; width];
     if !sources.is_empty() && stock.left > 0 {
         let duals = fluid::solve(&sources, &demands);
@@ -82,7 +82,7 @@ fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
                 if occupant.reschedulable { used.add(requests) } else { room.subtract(requests) }
             }
             if !priced {
-                // Nothing can be launched: cores decide.
+                // Nothing can be launched: compare by cpu.
                 return (room.get(&Resource::Cpu) as f64, used.get(&Resource::Cpu) as f64);
             }
             (worth(&compiled.columns.room(&room, &[])), worth(&compiled.columns.room(&used, &[])))
@@ -90,7 +90,8 @@ fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Whether the pools with the policy Balanced find `savings` worth taking `nodes` away; otherwise what they say.
+/// Checks that `savings` are worth disrupting `nodes` for all pools with the policy Balanced; otherwise returns the
+/// reason.
 pub(super) fn balanced(world: &World<'_>, nodes: &[usize], savings: f64) -> Result<(), String> {
     let estate = world.estate;
     let pool_of = |node: usize| estate.members[node].as_ref().and_then(|member| member.pool);

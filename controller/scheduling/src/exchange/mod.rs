@@ -1,4 +1,5 @@
-//! Places that do not hold any more: which pods exchange theirs, so that everybody has one and nothing is bought.
+//! Repair of nominations that no longer hold: pods exchange their nodes, so that every pod has one and no node is
+//! bought.
 //!
 //! ```text
 //!   planned    node 1: a b c    node 2: d e x      both full
@@ -6,9 +7,9 @@
 //!   exchange   node 1: a b d X  node 2: c e        c for d: the difference is what x takes, or a little more
 //! ```
 //!
-//! Whoever solved again would take the node apart: plans fit so tightly that what was one pod too many would end as a node
-//! bought for it. Few pods move instead, one to three at a time, and only where no rule sees them come or go: to nodes of their own
-//! domains, and none with rules about its neighbours. The checker that shares nothing with the packer has the last word.
+//! A new solve would replan the whole node: plans are so tight that the one excess pod would lead to a node bought for
+//! it. Instead few pods move, one to three at a time, and only pods without affinity, anti-affinity, host ports or
+//! volumes, to nodes that keep their spreads. The validator, which shares nothing with the packer, checks the result.
 
 mod search;
 mod table;
@@ -18,30 +19,31 @@ use crate::solution::Solution;
 use crate::validate::validate;
 use table::Table;
 
-/// A pod that goes to another node.
+/// A pod that moves to another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Move {
     /// Index of the pod.
     pub pod: usize,
-    /// Index of the node that it had a place on.
+    /// Index of the node that it was nominated to.
     pub from: usize,
-    /// Index of the node that it goes to.
+    /// Index of the node that it moves to.
     pub to: usize,
 }
 
-/// What [`exchange`] has found.
+/// Result of [`exchange`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exchange {
-    /// Who goes where, by pod; each at most once.
+    /// Moves, sorted by pod; each pod at most once.
     pub moves: Vec<Move>,
-    /// Pods that lose their places, ascending: the least that lets the others keep theirs.
+    /// Pods that lose their places, ascending: as few and as small as possible.
     pub left: Vec<usize>,
 }
 
-/// Mends `places`: pods of `problem.pods` by the existing node that each is meant for, every node once. Of two pods that would do,
-/// the one with the higher index moves.
+/// Repairs `places`: pods of `problem.pods` by the existing node that each is nominated to, every node once. Of two
+/// equivalent pods, the one with the higher index moves.
 ///
-/// Where nothing is broken nothing moves. A node whose own bound pods are too many keeps none of its places that ask for what is short.
+/// If every place holds, nothing moves. A node that its own bound pods overcommit keeps none of the places of pods that
+/// request the scarce resource.
 #[must_use]
 pub fn exchange(problem: &Problem, options: &Options, places: &[(usize, Vec<usize>)]) -> Exchange {
     let mut table = Table::new(problem, places);
@@ -53,7 +55,7 @@ pub fn exchange(problem: &Problem, options: &Options, places: &[(usize, Vec<usiz
     Exchange { moves: table.moves(), left }
 }
 
-/// Whether the table breaks more promises than the places that it began with.
+/// Returns true if the places of the table violate at least as many promises as `places`.
 fn breaks_rules(problem: &Problem, options: &Options, places: &[(usize, Vec<usize>)], table: &Table<'_>) -> bool {
     let broken = |existing: Vec<(usize, Vec<usize>)>| {
         validate(problem, options, &Solution { existing, ..Solution::default() }).len()

@@ -1,14 +1,14 @@
-//! From the smallest exchange to larger ones, until one mends the node.
+//! Search for the exchange that repairs a node, from the smallest to larger ones.
 
 use super::table::Table;
 
-/// How many exchanges are looked at for one call: a second's part of what a packer does, and enough for hundreds of nodes.
+/// Maximum number of exchanges that one call checks: enough for hundreds of nodes, in a fraction of a second.
 const MOST_LOOKS: usize = 4_000_000;
 
-/// Pods with the seats that they leave and come to.
+/// Pods, each with the seat that it leaves and the seat that it moves to.
 type Trade = Vec<(usize, usize, usize)>;
 
-/// Mends what can be mended. Returns what was done, in order.
+/// Repairs all seats that can be repaired. Returns the moves, in order.
 pub(super) fn mend(table: &mut Table<'_>) -> Trade {
     let mut looks = MOST_LOOKS;
     let mut done = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn mend(table: &mut Table<'_>) -> Trade {
 
 struct Search<'t, 'a> {
     table: &'t Table<'a>,
-    /// The seat that is to be mended.
+    /// The seat to repair.
     short: usize,
     looks: &'t mut usize,
 }
@@ -48,16 +48,16 @@ impl Search<'_, '_> {
             .or_else(|| self.between(&twos, 2))
     }
 
-    /// Whether this may still be looked at.
+    /// Counts one check; returns false if no more are allowed.
     const fn look(&mut self) -> bool {
         *self.looks = self.looks.saturating_sub(1);
         *self.looks > 0
     }
 
-    /// Some of `give` for `count` pods of another seat.
+    /// Exchanges some of `give` for `count` pods of another seat.
     fn between(&mut self, give: &[Vec<usize>], count: usize) -> Option<Trade> {
         let (table, short) = (self.table, self.short);
-        // Who takes nothing back must leave enough; who gets something must leave more.
+        // Pods that are given away must free enough even without any coming back.
         let give: Vec<&Vec<usize>> = give.iter().filter(|gone| table.holds(short, gone, &[])).collect();
         for other in self.others() {
             let take: Vec<Vec<usize>> = match count {
@@ -85,7 +85,7 @@ impl Search<'_, '_> {
         None
     }
 
-    /// One for whom another one makes room by going to a third seat.
+    /// Moves one pod to a seat where another pod makes room by moving to a third seat.
     fn chain(&mut self, here: &[usize]) -> Option<Trade> {
         let (table, short) = (self.table, self.short);
         for gone in here.iter().copied().filter(|pod| table.holds(short, &[*pod], &[])) {
@@ -107,7 +107,7 @@ impl Search<'_, '_> {
         None
     }
 
-    /// One for one of another seat, from which a second one goes to a third seat.
+    /// Exchanges one pod for one of another seat, from which a second pod moves to a third seat.
     fn pass_on(&mut self, here: &[usize]) -> Option<Trade> {
         let (table, short) = (self.table, self.short);
         for gone in here.iter().copied().filter(|pod| table.holds(short, &[*pod], &[])) {
@@ -136,7 +136,7 @@ impl Search<'_, '_> {
         None
     }
 
-    /// The same, and somebody of the third seat comes in return.
+    /// Moves one pod to a second seat, one from there to a third seat, and one from there back.
     fn ring(&mut self, here: &[usize]) -> Option<Trade> {
         let (table, short) = (self.table, self.short);
         for gone in here.iter().copied().filter(|pod| table.holds(short, &[*pod], &[])) {
@@ -173,7 +173,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// Pairs of pods of a seat, one for each two specs; two of one spec where there are two.
+/// Returns pairs of pods of a seat: one per pair of specs, and two of one spec if it has two.
 fn pairs(table: &Table<'_>, seat: usize) -> Vec<Vec<usize>> {
     let different = table.different(seat);
     let mut pairs = Vec::new();

@@ -1,4 +1,4 @@
-//! Who has which place, and what room each node has left.
+//! Nominations of pods, and the room that each node has left.
 
 use std::collections::BTreeMap;
 
@@ -9,51 +9,51 @@ use crate::labels::HOSTNAME;
 use crate::model::{PodSpec, Problem, SpreadConstraint};
 use crate::validate::specs::{Specs, intern, label};
 
-/// Nodes with their places, while pods go to and fro.
+/// Nodes with their nominated pods, while pods move between them.
 pub(super) struct Table<'a> {
     specs: Specs<'a>,
     pub(super) seats: Vec<Seat>,
-    /// By pod of the problem: where it was meant to go. Only those with a place.
+    /// Original seat by pod of the problem. Only pods with a place.
     meant: BTreeMap<usize, usize>,
-    /// By spec: what it takes, and whom it may go to.
+    /// Properties by spec.
     habits: FxHashMap<usize, Habit>,
-    /// Keys that specs are spread over.
+    /// Topology keys of required spreads.
     keys: Vec<&'a str>,
 }
 
 /// A node.
 pub(super) struct Seat {
-    /// Its index in the problem.
+    /// Index in the problem.
     node: usize,
-    /// What is left when all are there; negative where they do not fit.
+    /// Room left once all nominated pods are bound; negative if they do not fit.
     free: Vec<i64>,
-    /// The pods that are meant for it, ascending.
+    /// The pods nominated to it, ascending.
     pub(super) pods: Vec<usize>,
-    /// By key: a number for its domain; 0 if it has none.
+    /// Id of its domain by key; 0 if it has none.
     domains: Vec<u32>,
 }
 
 /// A required spread of a spec.
 struct Spread {
-    /// Number of its key.
+    /// Index of its key.
     key: usize,
     most: i64,
-    /// By spec: whether its pods count.
+    /// True if pods of the spec count, by spec.
     counted: Vec<bool>,
-    /// By domain: pods that count, with those that are meant to go there. Of domain 0, which is none, nothing is known.
+    /// Counted pods, nominated ones included, by domain. Domain 0, which stands for none, is not used.
     counts: Vec<i64>,
 }
 
-/// What there is to know of a spec.
+/// Properties of a spec.
 struct Habit {
-    /// Whether rules between pods, ports or volumes keep it where it is.
+    /// True if pod affinity, anti-affinity, host ports or volumes keep its pods on their nodes.
     stays: bool,
-    /// By seat: whether labels and taints let it go there.
+    /// True if labels and taints allow its pods there, by seat.
     suits: Vec<bool>,
     /// Spreads that must hold.
     spreads: Vec<Spread>,
-    /// How many of them one node takes: kube-scheduler counts who has been told of a node for a spread, and more than `maxSkew`
-    /// there refuse each other.
+    /// Maximum number of its pods on one node: for a spread, kube-scheduler counts nominated pods, and refuses all of
+    /// them if more than `maxSkew` are on one node.
     most: usize,
 }
 
@@ -142,13 +142,13 @@ impl<'a> Table<'a> {
         self.specs.request(self.specs.problem.pods[pod].spec)
     }
 
-    /// Whether the pods that are meant for the seat do not all fit.
+    /// Returns true if the pods that are nominated to the seat do not all fit.
     pub(super) fn is_short(&self, seat: usize) -> bool {
         let Seat { free, pods, .. } = &self.seats[seat];
         (0..free.len()).any(|at| free[at] < 0 && pods.iter().any(|pod| self.request(*pod)[at] > 0))
     }
 
-    /// Of the pods of a seat one of each spec, the last one; the last of them first.
+    /// Returns the last pod of each spec on a seat, in descending order.
     pub(super) fn different(&self, seat: usize) -> Vec<usize> {
         let mut seen = Vec::new();
         let mut different = Vec::new();
@@ -162,7 +162,8 @@ impl<'a> Table<'a> {
         different
     }
 
-    /// Another pod of the seat that is like this one; none of a spread, of which only one goes at a time.
+    /// Returns another pod of the seat with the same spec; `None` for pods with a spread, of which only one moves at a
+    /// time.
     pub(super) fn twin(&self, seat: usize, pod: usize) -> Option<usize> {
         if self.habit_of(pod).most != usize::MAX {
             return None;
@@ -171,7 +172,7 @@ impl<'a> Table<'a> {
         self.seats[seat].pods.iter().rev().copied().find(|other| *other != pod && spec(*other) == spec(pod))
     }
 
-    /// Whether the pod may go from one seat to the other as far as its rules go.
+    /// Returns true if the pod's constraints allow it to move from one seat to the other.
     pub(super) fn may_go(&self, pod: usize, from: usize, to: usize) -> bool {
         let habit = self.habit_of(pod);
         let allows = |one: &Spread| {
@@ -189,24 +190,24 @@ impl<'a> Table<'a> {
         &self.habits[&self.specs.problem.pods[pod].spec]
     }
 
-    /// Whether the seat holds what is meant for it if some of that goes and others come.
+    /// Returns true if the seat holds its pods after those in `gone` leave and those in `come` arrive.
     pub(super) fn holds(&self, seat: usize, gone: &[usize], come: &[usize]) -> bool {
         let free = &self.seats[seat].free;
         (0..free.len()).all(|at| {
             let sum = |pods: &[usize]| pods.iter().map(|pod| self.request(*pod)[at]).fold(0, i64::saturating_add);
             let (gone, come) = (sum(gone), sum(come));
-            // What was short before and is asked for by nobody who stays or comes is nobody's affair.
+            // An earlier shortage of a resource that no remaining or arriving pod requests does not matter.
             free[at].saturating_add(gone).saturating_sub(come) >= 0 || come == 0 && !self.is_asked_for(seat, at, gone)
         })
     }
 
-    /// Whether pods that are meant for the seat ask for more of the resource than `gone`.
+    /// Returns true if the seat's pods request more of the resource than `gone`.
     fn is_asked_for(&self, seat: usize, at: usize, gone: i64) -> bool {
         let asked = self.seats[seat].pods.iter().map(|pod| self.request(*pod)[at]);
         asked.fold(0, i64::saturating_add) > gone
     }
 
-    /// Has the pod go from one seat to the other.
+    /// Moves the pod from one seat to the other.
     pub(super) fn shift(&mut self, pod: usize, from: usize, to: usize) {
         let row = self.request(pod).to_vec();
         let Seat { free, pods, .. } = &mut self.seats[from];
@@ -223,12 +224,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Where everybody is by now.
+    /// Returns the current places.
     pub(super) fn places(&self) -> Vec<(usize, Vec<usize>)> {
         self.seats.iter().map(|seat| (seat.node, seat.pods.clone())).collect()
     }
 
-    /// Who is not where it was meant to be.
+    /// Returns the moves of pods that are not on their original seat.
     pub(super) fn moves(&self) -> Vec<Move> {
         let all = self.seats.iter().enumerate();
         let moved = all.flat_map(|(to, seat)| {
@@ -244,8 +245,8 @@ impl<'a> Table<'a> {
         moves
     }
 
-    /// Takes places from pods where not all fit, and says from whom: from one to three that together are enough and ask for the
-    /// least, else from one after the other, the largest first.
+    /// Removes pods from seats where not all fit, and returns them: the one to three pods that free enough and request
+    /// least, otherwise one pod after the other, the largest first.
     pub(super) fn shed(&mut self) -> Vec<usize> {
         let mut left = Vec::new();
         for seat in 0..self.seats.len() {
@@ -263,9 +264,9 @@ impl<'a> Table<'a> {
         left
     }
 
-    /// Pods of a seat that is short, at least one.
+    /// Returns the next pods to remove from an overcommitted seat, at least one.
     fn worth_least(&self, seat: usize) -> Vec<usize> {
-        // Three of each spec can be among them.
+        // Up to three pods of each spec can be among them.
         let mut pods: Vec<usize> = Vec::new();
         for one in self.different(seat) {
             let spec = |pod: usize| self.specs.problem.pods[pod].spec;
@@ -296,7 +297,7 @@ impl<'a> Table<'a> {
         best.map_or_else(|| largest().into_iter().collect(), |(_, gone)| gone)
     }
 
-    /// How much of what is short on the seat the pod asks for, in millionths of the node; of several resources the sum.
+    /// Returns the pod's requests of the scarce resources of the seat, in millionths of the node's allocatable, summed.
     fn share(&self, seat: usize, pod: usize) -> i64 {
         let Seat { node, free, .. } = &self.seats[seat];
         let all = self.specs.row(&self.specs.problem.nodes[*node].allocatable);
@@ -309,7 +310,7 @@ impl<'a> Table<'a> {
 // === impl Spread ===
 
 impl Spread {
-    /// Whether the spread still holds where one comes, if it leaves the other domain for it.
+    /// Returns true if the spread still holds after one pod moves from one domain to the other.
     fn allows(&self, from: u32, to: u32) -> bool {
         let after = |(domain, count): (usize, &i64)| {
             count + i64::from(domain == to as usize) - i64::from(domain == from as usize)
@@ -320,7 +321,7 @@ impl Spread {
     }
 }
 
-/// Keys over which a pod with this spec must be spread.
+/// Returns the topology keys of the required spreads of a spec.
 fn required_keys(spec: &PodSpec) -> impl Iterator<Item = &str> {
     spec.spread.iter().filter(|one| one.required).map(|one| &*one.topology_key)
 }

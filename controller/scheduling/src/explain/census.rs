@@ -1,4 +1,4 @@
-//! Who is where already, and what each pool can still launch: computed once, looked up for every pod.
+//! Census: pods by place, and the types that each pool can still launch. Computed once, used for every pod.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::labels;
 use crate::model::{Catalogue, Options, PodSpec, Problem, Requirements, Resource, Resources, Taint};
 use crate::solution::{NewNode, Solution};
 
-/// A place that has pods.
+/// A place of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Location {
     /// Index in `Problem::nodes`.
@@ -22,22 +22,22 @@ pub(super) enum Location {
     New(usize),
 }
 
-/// The snapshot with the nodes already decided, indexed for questions.
+/// The snapshot with the nodes already decided, indexed for queries.
 #[derive(Debug)]
 pub(super) struct Census<'a> {
     pub(super) problem: &'a Problem,
     pub(super) options: &'a Options,
     pub(super) solution: &'a Solution,
-    /// By spec: where its pods are and how many.
+    /// Locations of the pods of each spec, with their number.
     tenants: Vec<Vec<(Location, u32)>>,
     topology_keys: BTreeSet<Arc<str>>,
     views: Vec<OnceLock<PoolView>>,
-    /// By existing node: the pods that the solution adds, and what is left.
+    /// Pods that the solution adds, by existing node.
     added: Vec<&'a [usize]>,
     free: Vec<OnceLock<Resources>>,
-    /// By pool and requirements: pods of many sizes share few of these.
+    /// Admitted types by pool and requirements: pods of many sizes share few of these.
     admitted: RefCell<FxHashMap<(usize, Requirements), Rc<Admitted>>>,
-    /// By label: every value that a type, a pool or a node has.
+    /// Every value that a type, a pool or a node has, by label.
     values: RefCell<ValuesByKey>,
 }
 
@@ -46,32 +46,32 @@ type ValuesByKey = FxHashMap<Arc<str>, Rc<BTreeSet<Arc<str>>>>;
 /// Types of a pool under some requirements, as positions in [`PoolView::types`].
 #[derive(Debug)]
 pub(super) struct Admitted {
-    /// Those that meet the requirements.
+    /// Types that meet the requirements.
     pub(super) meeting: FixedBitSet,
-    /// Those with an offering that meets them and can be bought.
+    /// Types with an offering that meets them and can be bought.
     pub(super) bought: FixedBitSet,
 }
 
-/// What one pool can launch.
+/// Types that one pool can launch.
 #[derive(Debug)]
 pub(super) struct PoolView {
     /// Types that meet the pool's own requirements, in the catalogue's order.
     pub(super) types: Vec<TypeView>,
-    /// Labels that a launch may define: the well-known ones and those of the catalogue.
+    /// Labels that a launch can define: the well-known ones and those of the catalogue.
     pub(super) defined: BTreeSet<Arc<str>>,
-    /// Capacity of its nodes, the decided ones included; the count as resource `nodes`.
+    /// Capacity of its nodes, the decided ones included; their number is the resource `nodes`.
     pub(super) used: Resources,
     domains: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
-/// A type with the daemons that its nodes would carry.
+/// A type, with the daemons that run on its nodes.
 #[derive(Debug)]
 pub(super) struct TypeView {
     /// Index in the catalogue.
     pub(super) index: usize,
     /// Index in [`PoolView::types`].
     pub(super) position: usize,
-    /// Allocatable less the daemons.
+    /// Allocatable minus the daemons.
     pub(super) room: Resources,
     /// Indices in `Problem::daemons`.
     pub(super) daemons: Vec<usize>,
@@ -111,13 +111,13 @@ impl<'a> Census<'a> {
         Self { problem, options, solution, tenants, topology_keys, views, added, free, admitted, values }
     }
 
-    /// Every value of the label `key` that a type or a node has, or a pool gives its nodes.
+    /// Returns every value of the label `key` that a type or a node has, or that a pool sets on its nodes.
     pub(super) fn known_values(&self, key: &str) -> Rc<BTreeSet<Arc<str>>> {
         if let Some(known) = self.values.borrow().get(key) {
             return Rc::clone(known);
         }
         let mut values = self.sold_values(key);
-        // What a pool asks of a label that the catalogue has may be mistyped too.
+        // A pool's requirement on a label that the catalogue has may contain a typo too.
         if values.is_empty() {
             values = likeness::values_of(key, self.problem.pools.iter().map(|pool| &pool.requirements));
         }
@@ -127,21 +127,21 @@ impl<'a> Census<'a> {
         values
     }
 
-    /// Every value of the label `key` that a type has.
+    /// Returns every value of the label `key` that a type has.
     pub(super) fn sold_values(&self, key: &str) -> BTreeSet<Arc<str>> {
         let types = self.problem.catalogues.iter().flat_map(|catalogue| catalogue.iter());
         let offerings = types.clone().flat_map(|it| it.offerings.iter().map(|offering| &offering.requirements));
         likeness::values_of(key, types.map(|it| &it.requirements).chain(offerings))
     }
 
-    /// Labels that a launch of some pool may define, or that some pool gives its nodes.
+    /// Returns the labels that a launch of some pool can define, or that some pool sets on its nodes.
     pub(super) fn known_keys(&self) -> BTreeSet<Arc<str>> {
         let defined = (0..self.problem.pools.len()).flat_map(|pool| self.view(pool).defined.iter());
         let given = self.problem.pools.iter().flat_map(|pool| pool.requirements.iter()).map(|(key, _)| key);
         defined.chain(given).cloned().collect()
     }
 
-    /// The types that `required` admits, computed by `judge` the first time.
+    /// Returns the types that `required` admits, computed by `judge` the first time.
     pub(super) fn admitted(
         &self,
         pool: usize,
@@ -157,12 +157,13 @@ impl<'a> Census<'a> {
         admitted
     }
 
-    /// Pods that the solution puts on an existing node.
+    /// Returns the pods that the solution adds to an existing node.
     pub(super) fn added(&self, node: usize) -> &'a [usize] {
         self.added.get(node).copied().unwrap_or_default()
     }
 
-    /// What is left on an existing node after its pods, the planned ones included, and the daemons to come.
+    /// Returns the resources left on an existing node after its pods, the planned ones included, and its future
+    /// daemons.
     pub(super) fn free(&self, index: usize) -> Option<&Resources> {
         let node = self.problem.nodes.get(index)?;
         let count = || {
@@ -174,7 +175,7 @@ impl<'a> Census<'a> {
         Some(self.free.get(index)?.get_or_init(count))
     }
 
-    /// What `pool` can launch.
+    /// Returns the types that `pool` can launch.
     pub(super) fn view(&self, pool: usize) -> &PoolView {
         self.views[pool].get_or_init(|| self.open(pool))
     }
@@ -228,7 +229,7 @@ impl<'a> Census<'a> {
         daemons.filter(|(_, daemon)| suits(&self.problem.specs[daemon.spec])).map(|(index, _)| index).collect()
     }
 
-    /// The values of `key` that nodes of the pool may have.
+    /// Returns the values of `key` that nodes of the pool can have.
     fn launched(&self, index: usize, types: &[TypeView], key: &Arc<str>) -> BTreeSet<Arc<str>> {
         let pool = &self.problem.pools[index];
         let wanted = pool.requirements.get(key);
@@ -249,24 +250,25 @@ impl<'a> Census<'a> {
         values
     }
 
-    /// The values of `key` that nodes of `pool` may have; hostnames are never known beforehand.
+    /// Returns the values of `key` that nodes of `pool` can have; `None` if no rule uses `key`. Hostnames are not known
+    /// in advance.
     pub(super) fn pool_domains(&self, pool: usize, key: &str) -> Option<&BTreeSet<Arc<str>>> {
         self.view(pool).domains.get(key)
     }
 
-    /// Pods for which `matches` says so, by place.
+    /// Returns the locations of pods whose spec satisfies `matches`, with their number.
     pub(super) fn tenants(&self, matches: impl Fn(&PodSpec) -> bool) -> impl Iterator<Item = (Location, u32)> {
         let specs = self.problem.specs.iter().zip(&self.tenants);
         specs.filter(move |(spec, places)| !places.is_empty() && matches(spec)).flat_map(|(_, places)| places).copied()
     }
 
-    /// The constraints that have pods somewhere, with where.
+    /// Returns the specs that have pods at some location, with the locations.
     pub(super) fn settled(&self) -> impl Iterator<Item = (&PodSpec, &[(Location, u32)])> {
         let specs = self.problem.specs.iter().zip(&self.tenants);
         specs.filter(|(_, places)| !places.is_empty()).map(|(spec, places)| (spec, places.as_slice()))
     }
 
-    /// The value of the label `key` at `location`, if it has one for sure.
+    /// Returns the value of the label `key` at `location`, if it is certain.
     pub(super) fn domain(&self, location: Location, key: &str) -> Option<Arc<str>> {
         match location {
             Location::Existing(index) => self.problem.nodes.get(index)?.labels.get(key).cloned(),
@@ -293,13 +295,13 @@ fn settle(tenants: &mut [Vec<(Location, u32)>], spec: usize, location: Location)
     }
 }
 
-/// The first taint that keeps the pod off.
+/// Returns the first taint that keeps the pod off.
 pub(super) fn untolerated<'t>(taints: &'t [Taint], spec: &PodSpec) -> Option<&'t Taint> {
     let tolerated = |taint: &Taint| spec.tolerations.iter().any(|toleration| toleration.tolerates(taint));
     taints.iter().find(|taint| taint.repels() && !tolerated(taint))
 }
 
-/// What the pod's selector and each of its required node affinity terms ask for together.
+/// Returns the combinations of the pod's selector with each of its required node affinity terms.
 pub(super) fn alternatives(spec: &PodSpec) -> impl Iterator<Item = Requirements> {
     let count = spec.node_terms.len().max(1);
     (0..count).map(|number| {

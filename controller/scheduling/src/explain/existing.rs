@@ -1,4 +1,4 @@
-//! One pod against one existing node, in Karpenter's order of checks.
+//! Checks of one pod against one existing node, in Karpenter's order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::labels;
 use crate::model::{Conflict, Node, PodSpec, Requirements};
 use crate::solution::Reason;
 
-/// The specs of the pods on a node: bound ones, and those that the plan adds.
+/// Returns the pods on a node, bound ones and those that the plan adds: name and spec.
 pub(super) fn pods_on<'c>(census: &Census<'c>, index: usize) -> impl Iterator<Item = (&'c Arc<str>, &'c PodSpec)> {
     let problem = census.problem;
     let bound = problem.nodes.get(index).map_or(&[][..], |node| &node.bound).iter().map(|pod| (&pod.name, pod.spec));
@@ -20,7 +20,7 @@ pub(super) fn pods_on<'c>(census: &Census<'c>, index: usize) -> impl Iterator<It
     bound.chain(added).filter_map(|(name, spec)| Some((name, problem.specs.get(spec)?)))
 }
 
-/// Why the node does not take a pod of `spec`; `None` if nothing speaks against it.
+/// Returns the reason why the node does not take a pod of `spec`; `None` if there is none.
 pub(super) fn refusal<'s>(census: &Census<'s>, index: usize, rules: &Rules<'s>) -> Option<Finding> {
     let spec = rules.spec;
     let node = census.problem.nodes.get(index)?;
@@ -99,7 +99,7 @@ fn host_port(census: &Census<'_>, index: usize, spec: &PodSpec) -> Option<Findin
     })
 }
 
-/// Labels of the node against selector, affinity and volumes; nothing may be undefined here.
+/// Checks the node's labels against selector, affinity and volumes; an undefined label is a conflict here.
 fn labelled(node: &Node, rules: &Rules<'_>) -> Option<Finding> {
     let mut there = Requirements::from_labels(&node.labels);
     there.add(labels::HOSTNAME, judge::only(node.labels.get(labels::HOSTNAME).unwrap_or(&node.name)));
@@ -131,7 +131,7 @@ fn labelled(node: &Node, rules: &Rules<'_>) -> Option<Finding> {
     Some(Finding { reason: Reason::Volume, stage: Stage::Volumes, ..finding(conflict) })
 }
 
-/// The existing nodes that the pod's selector names, if each of its alternatives names some.
+/// Returns the existing hosts that the pod's selector lists, if each of its alternatives lists some.
 pub(super) fn named_hosts(spec: &PodSpec) -> Option<BTreeSet<Arc<str>>> {
     let hosts = |wanted: Requirements| {
         let host = wanted.get(labels::HOSTNAME).filter(|it| it.is_finite())?;
@@ -141,7 +141,7 @@ pub(super) fn named_hosts(spec: &PodSpec) -> Option<BTreeSet<Arc<str>>> {
     named.map(|hosts| hosts.into_iter().flatten().collect())
 }
 
-/// Whether `host` means this node.
+/// Returns true if `host` is the hostname of this node.
 pub(super) fn answers_to(node: &Node, host: &str) -> bool {
     node.labels.get(labels::HOSTNAME).map_or(&*node.name == host, |label| &**label == host)
 }

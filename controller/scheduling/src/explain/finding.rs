@@ -1,16 +1,16 @@
-//! One failing constraint, and how far the checks came before it.
+//! A failing constraint, with the stage of the checks at which it fails.
 
 use std::sync::Arc;
 
 use crate::solution::{PoolVerdict, Reason};
 
-/// The checks in the order in which they are made; the pool that came furthest is the nearest one.
+/// Stages of the checks, in order; the pool that reached the latest stage is the nearest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Pool,
     Taints,
     Requirements,
-    /// Closed or tainted, but otherwise what the pod selects: nearer than a pool of other labels.
+    /// Closed or tainted, but otherwise selected by the pod: nearer than a pool with other labels.
     Barred,
     Volumes,
     Topology,
@@ -56,7 +56,7 @@ impl Finding {
     }
 }
 
-/// The finding that came further; the first of two that came equally far.
+/// Returns the finding of the later stage; the first of two of the same stage.
 pub(super) fn further(best: Option<Finding>, next: Finding) -> Option<Finding> {
     match best {
         Some(best) if best.stage >= next.stage => Some(best),

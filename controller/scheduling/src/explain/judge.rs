@@ -1,4 +1,4 @@
-//! One pod against one pool: the checks in Karpenter's order up to the instance types.
+//! Checks of one pod against one pool, in Karpenter's order, up to the instance types.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::labels;
 use crate::model::{Conflict, NodePool, Operator, PodSpec, PoolState, Requirement, Requirements, Taint};
 use crate::solution::Reason;
 
-/// Whether a new node of `pool` could take a pod of `spec`: the types it could be, or the constraint in the way. Of
-/// several node affinity terms and volume alternatives, the one that came furthest speaks.
+/// Returns the types that a new node of `pool` with a pod of `spec` can be, or the constraint that fails. Of several
+/// node affinity terms and volume alternatives, the one that reached the latest stage is reported.
 pub(super) fn judge(census: &Census<'_>, pool: usize, rules: &Rules<'_>) -> Result<Vec<usize>, Finding> {
     let spec = rules.spec;
     let open = [Requirements::new()];
@@ -63,7 +63,8 @@ fn launches(census: &Census<'_>, index: usize) -> Result<(), Finding> {
     Ok(())
 }
 
-/// The finding for a pool whose own requirements leave no type: the one that no type meets, if there is such a one.
+/// Returns the finding for a pool whose own requirements exclude all types: it names a requirement that no type meets,
+/// if there is one.
 fn sells_nothing(census: &Census<'_>, pool: &NodePool) -> Finding {
     let message = "nodepool requirements filtered out all available instance types".to_owned();
     let types = census.problem.catalogues.get(pool.catalogue).into_iter().flat_map(|types| types.iter());
@@ -89,7 +90,7 @@ fn sells_nothing(census: &Census<'_>, pool: &NodePool) -> Finding {
     }
 }
 
-/// The finding for a taint that is not tolerated.
+/// Returns the finding for a taint that is not tolerated.
 pub(super) fn repelled(taint: &Taint, spec: &PodSpec) -> Finding {
     let effect = wording::effect(taint.effect);
     let message = format!("did not tolerate taint (taint={})", wording::taint(taint));
@@ -115,7 +116,7 @@ pub(super) fn repelled(taint: &Taint, spec: &PodSpec) -> Finding {
         .hint(format!("add to the pod's tolerations: {edit}"))
 }
 
-/// The pool's requirements narrowed by the pod's selector and `term`.
+/// Returns the pool's requirements narrowed by the pod's selector and `term`.
 fn selected(census: &Census<'_>, index: usize, spec: &PodSpec, term: &Requirements) -> Result<Requirements, Finding> {
     let pool = &census.problem.pools[index];
     if let Some(Conflict::Disjoint { key, incoming, existing }) = spec.node_selector.first_disjoint(term) {
@@ -186,14 +187,14 @@ fn unknown(census: &Census<'_>, index: usize, key: &str) -> Finding {
     finding(String::new()).near(near).hint(hint)
 }
 
-/// The finding for a key on which two sides share no value.
+/// Returns the finding for a key on which two sides share no value.
 pub(super) fn disjoint(stage: Stage, key: &str, incoming: &Requirement, existing: &Requirement) -> Finding {
     let message = format!("key {key}, {} not in {}", wording::requirement(incoming), wording::requirement(existing));
     Finding::new(stage, Reason::IncompatibleRequirements, message)
 }
 
-/// `finding` about a key on which pod and pool share no value, with what the pod's author probably meant: a value that
-/// nothing has was mistyped, and to ask the pool for it would repeat the mistake.
+/// Adds to `finding`, about a key on which pod and pool share no value, the value that the author probably meant: a
+/// value that does not exist is a typo, and adding it to the pool would repeat the mistake.
 pub(super) fn corrected(
     census: &Census<'_>,
     spec: &PodSpec,
@@ -225,7 +226,7 @@ pub(super) fn corrected(
     finding.near(near).hint(format!("ask for a value of {key} that exists in the pod's {source}"))
 }
 
-/// The edit that lets a pool meet what a pod wants of `key`.
+/// Returns the edit that lets a pool meet the pod's requirement on `key`.
 pub(super) fn allow(pool: &NodePool, key: &str, wanted: &Requirement) -> String {
     if key == labels::NODE_POOL {
         return format!("drop {key} from the pod's selector, if nodepool {:?} may take the pod too", pool.name);
@@ -267,7 +268,7 @@ fn attached(
         )))
 }
 
-/// `key In [value]` of an offering and the like.
+/// Returns the requirement `key In [value]`.
 pub(super) fn only(value: &str) -> Requirement {
     Requirement::new(Operator::In, [value])
 }

@@ -1,4 +1,4 @@
-//! What a misspelt label or value was probably meant to be.
+//! Suggestions for misspelt labels and values.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::labels;
 use crate::model::{Requirement, Requirements};
 
-/// Labels of other tools and of former versions, and the one that says the same here.
+/// Labels of other tools and of earlier versions, with their equivalent here.
 const OTHER_KEYS: [(&str, &str); 7] = [
     ("karpenter.sh/provisioner-name", labels::NODE_POOL),
     ("eks.amazonaws.com/nodegroup", labels::NODE_POOL),
@@ -17,7 +17,7 @@ const OTHER_KEYS: [(&str, &str); 7] = [
     ("node.kubernetes.io/arch", labels::ARCH),
 ];
 
-/// Other names of values.
+/// Aliases of values.
 const OTHER_VALUES: [(&str, &str); 8] = [
     ("x86_64", "amd64"),
     ("x86-64", "amd64"),
@@ -29,11 +29,11 @@ const OTHER_VALUES: [(&str, &str); 8] = [
     ("win", "windows"),
 ];
 
-/// Names shorter than this are part of too many others to mean one of them.
+/// Minimum length of a name for suggestions: shorter ones are part of too many others.
 const TELLING: usize = 3;
 
-/// The known key that `key` was probably meant to be: one that says the same, one with the same name after the slash, one
-/// that differs by few letters, one that contains it.
+/// Returns the known key that `key` was probably meant to be: an equivalent one, one with the same name after the
+/// slash, one that differs by few letters, or one that contains it.
 pub(super) fn nearest_key<'k>(key: &str, known: &'k BTreeSet<Arc<str>>) -> Option<&'k str> {
     let name = name_of(key);
     let renamed = OTHER_KEYS.iter().find(|(other, _)| *other == key).and_then(|(_, here)| known.get(*here));
@@ -55,7 +55,7 @@ fn nearest_name<'k>(name: &str, known: &'k BTreeSet<Arc<str>>) -> Option<&'k str
     measured.min().map(|(_, other)| &**other)
 }
 
-/// The text among `known` that `text` was probably meant to be.
+/// Returns the text among `known` that `text` was probably meant to be.
 pub(super) fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k Arc<str>>) -> Option<&'k str> {
     let lower = text.to_ascii_lowercase();
     let alias = OTHER_VALUES.iter().find(|(other, _)| *other == lower).map(|(_, here)| *here);
@@ -67,14 +67,14 @@ pub(super) fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k Arc<st
     measured.min().map(|(_, other)| &**other)
 }
 
-/// How many letters were mistyped, if few enough of them were: a quarter, at least one.
+/// Returns the number of mistyped letters if it is at most a quarter of the text, or one.
 fn distance(text: &str, other: &str) -> Option<usize> {
     let length = text.chars().count();
     let allowed = if length < TELLING { 0 } else { (length / 4).max(1) };
     Some(strsim::osa_distance(text, other)).filter(|letters| *letters <= allowed)
 }
 
-/// The known number nearest to what `wanted` asks, if it asks for numbers.
+/// Returns the known number closest to those in `wanted`, if it is about numbers.
 pub(super) fn nearest_number<'k>(wanted: &Requirement, known: impl IntoIterator<Item = &'k Arc<str>>) -> Option<i64> {
     let asked: Vec<i64> = match (wanted.is_finite(), wanted.bounds()) {
         (true, _) => wanted.values().map(|value| value.parse()).collect::<Result<_, _>>().ok()?,
@@ -85,14 +85,14 @@ pub(super) fn nearest_number<'k>(wanted: &Requirement, known: impl IntoIterator<
     known.filter_map(|number| Some((apart(number)?, number))).min().map(|(_, number)| number)
 }
 
-/// A value that nothing has, and the one that it was probably meant to be.
+/// A value that does not exist, and the one that it was probably meant to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Misspelling {
     pub(super) wrong: Arc<str>,
     pub(super) right: Arc<str>,
 }
 
-/// The misspelt value among those that `wanted` asks for: one that is not among `known`. Those of `there` come first.
+/// Returns a misspelt value of `wanted`: one that is not among `known`. Suggestions are taken from `there` first.
 pub(super) fn misspelling(
     wanted: &Requirement,
     there: &Requirement,
@@ -107,7 +107,7 @@ pub(super) fn misspelling(
     unknown.filter(|value| value.parse::<i64>().is_err()).find_map(close)
 }
 
-/// Every value that `sources` list for `key`.
+/// Returns every value that `sources` list for `key`.
 pub(super) fn values_of<'r>(key: &str, sources: impl Iterator<Item = &'r Requirements>) -> BTreeSet<Arc<str>> {
     let listed = sources.filter_map(|source| source.get(key)).filter(|it| it.is_finite());
     listed.flat_map(Requirement::values).cloned().collect()

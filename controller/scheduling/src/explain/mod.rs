@@ -1,13 +1,13 @@
-//! Why a pod is pending, why it is where it is, and why a node is what it is.
+//! Explanations: why a pod is pending, why it is on its node, and why a node has its type and pool.
 //!
-//! [`Explainer`] judges a pod against each pool in the order of trial (weight descending, then name ascending: Karpenter
-//! takes equal weights by name descending) and stops at the first constraint that fails. The checks come in Karpenter's
-//! order: pool, taints, requirements, volumes, topology, types, host ports, resources, offerings, minValues, limits. The
-//! pool whose checks came furthest is the nearest one and gives the pod's reason. Texts that operators search for are
-//! Karpenter's.
+//! [`Explainer`] checks a pod against each pool in the order of trial (weight descending, then name ascending;
+//! Karpenter orders equal weights by name descending) and stops at the first constraint that fails. The checks follow
+//! Karpenter's order: pool, taints, requirements, volumes, topology, types, host ports, resources, offerings,
+//! minValues, limits. The pool that passed the most checks is the nearest one and gives the pod's reason. Phrases that
+//! operators search for are Karpenter's.
 //!
-//! What a manifest says beyond the constraints (no requests, an image for other machines) is remarked on at the edge, where
-//! the manifest is at hand.
+//! Remarks on manifests beyond constraints (no requests, an image for another architecture) are made by the caller,
+//! which has the manifest.
 
 mod census;
 mod existing;
@@ -41,41 +41,41 @@ use census::Census;
 use finding::{Finding, Stage};
 use topology::Rules;
 
-/// Answers questions about one snapshot and the nodes decided for it. The answer to "why pending" is kept per spec, so
-/// that the thousandth replica costs nothing.
+/// Explains one snapshot and the nodes decided for it. The reason for a pending pod is cached per spec, so that further
+/// replicas cost nothing.
 #[derive(Debug)]
 pub struct Explainer<'a> {
     census: Census<'a>,
     /// Pools in the order of trial.
     order: Vec<usize>,
     answers: Vec<Option<Unschedulable>>,
-    /// By spec: what was not looked at in full when its pods were placed.
+    /// Rules that were not fully evaluated when pods were placed, by spec.
     costly: FxHashMap<SpecId, Costly>,
-    /// Number of these that were explained.
+    /// Number of these specs that were explained.
     costly_answers: usize,
 }
 
-/// Specs of costly rules that are explained. Each domain is judged for that, which takes as long as to place the pod;
-/// the others are told what they have in common.
+/// Maximum number of specs with costly rules that are explained. Each domain is checked for that, which takes as long
+/// as placing the pod; the others get a common message.
 const MOST_COSTLY: usize = 8;
 
-/// Why `pod` cannot be placed, given the nodes decided so far. For many pods, keep an [`Explainer`].
+/// Explains why `pod` cannot be placed, given the nodes decided so far. For many pods, keep an [`Explainer`].
 pub fn unschedulable(problem: &Problem, options: &Options, solution_so_far: &Solution, pod: usize) -> Unschedulable {
     Explainer::new(problem, options, solution_so_far).unschedulable(pod)
 }
 
-/// Why `pod` is where `solution` puts it; `None` if it puts it nowhere.
+/// Explains why `pod` is on the node that `solution` gives it; `None` if it is not placed.
 pub fn placed(problem: &Problem, options: &Options, solution: &Solution, pod: usize) -> Option<Placement> {
     Explainer::new(problem, options, solution).placed(pod)
 }
 
-/// Why a node is what it is; `None` if there is no such node.
+/// Explains a node: its type, price, requirements and pods; `None` if the node does not exist.
 pub fn node(problem: &Problem, options: &Options, solution: &Solution, node: PlacedOn) -> Option<NodeStory> {
     Explainer::new(problem, options, solution).node(node)
 }
 
 impl<'a> Explainer<'a> {
-    /// For questions about `problem`, with the nodes of `solution` as decided.
+    /// Creates an explainer for `problem`, with the nodes of `solution` as decided.
     pub fn new(problem: &'a Problem, options: &'a Options, solution: &'a Solution) -> Self {
         let mut order: Vec<usize> = (0..problem.pools.len()).collect();
         order.sort_by_key(|pool| (Reverse(problem.pools[*pool].weight), &problem.pools[*pool].name));
@@ -89,14 +89,14 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// The same where pods of some specs were not looked at in full.
+    /// Sets the specs whose rules were not fully evaluated.
     #[must_use]
     pub(crate) fn with_costly(mut self, costly: Vec<Costly>) -> Self {
         self.costly = costly.into_iter().map(|one| (one.spec, one)).collect();
         self
     }
 
-    /// Why `pod` cannot be placed.
+    /// Explains why `pod` cannot be placed.
     pub fn unschedulable(&mut self, pod: usize) -> Unschedulable {
         let problem = self.census.problem;
         let spec = problem.pods.get(pod).map(|pod| pod.spec).filter(|spec| *spec < problem.specs.len());
@@ -111,7 +111,7 @@ impl<'a> Explainer<'a> {
         if let Ok(at) = known.binary_search_by_key(&pod, |one| one.pod)
             && known[at].reason == Reason::TooComplex
         {
-            // That follows from all pods of the namespace, and not from this one.
+            // This reason comes from all pods of the namespace, not from this one.
             return known[at].clone();
         }
         let answer = match self.costly.get(&spec) {
@@ -125,18 +125,18 @@ impl<'a> Explainer<'a> {
         answer
     }
 
-    /// Why `pod` is where the solution puts it; `None` if it puts it nowhere.
+    /// Explains why `pod` is on the node that the solution gives it; `None` if it is not placed.
     pub fn placed(&self, pod: usize) -> Option<Placement> {
         placement::placed(&self.census, &self.order, pod)
     }
 
-    /// Why a node is what it is; `None` if there is no such node.
+    /// Explains a node; `None` if it does not exist.
     pub fn node(&self, node: PlacedOn) -> Option<NodeStory> {
         story::tell(&self.census, node)
     }
 
-    /// Returns the reason for which the existing node does not take a pod of `spec`, in one clause; `None` if nothing speaks against it, or if there is no
-    /// such node or spec.
+    /// Returns the reason why the existing node does not take a pod of `spec`, in one clause; `None` if there is none,
+    /// or if the node or spec does not exist.
     pub fn refused_by(&self, node: usize, spec: usize) -> Option<String> {
         let spec = self.census.problem.specs.get(spec)?;
         existing::refusal(&self.census, node, &Rules::new(spec)).map(|finding| finding.message)
@@ -163,7 +163,7 @@ impl<'a> Explainer<'a> {
             (None, Some((pool, finding))) if findings.iter().all(|(_, it)| it.reason == Reason::NoNodePool) => {
                 let existing = self.on_existing(&rules);
                 let nearest = &pools[*pool];
-                // One that is open sells nothing: its requirements leave no type.
+                // An open pool launches nothing if its requirements exclude all types.
                 let is_open = nearest.state == PoolState::Ready && nearest.missing_replicas.is_none();
                 let message = if is_open {
                     format!("incompatible with nodepool {:?}, {}", nearest.name, finding.message)
@@ -195,7 +195,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// A pod that names hosts can only go there: the first of them that exists says why not.
+    /// Returns the reason for a pod that selects hostnames, from the first of these nodes that exists.
     fn on_named(&self, rules: &Rules<'a>, hosts: Vec<Arc<str>>) -> (Reason, String) {
         let nodes = &self.census.problem.nodes;
         let found =
@@ -216,7 +216,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// Why the nodes that exist do not help, in one clause.
+    /// Returns the reason why the existing nodes do not take the pod, in one clause.
     fn on_existing(&self, rules: &Rules<'a>) -> String {
         let nodes = &self.census.problem.nodes;
         let findings =
@@ -252,7 +252,8 @@ fn refused(refusal: &Refusal) -> Finding {
     Finding::new(Stage::Pool, reason, message).hint(hint.to_owned())
 }
 
-/// Every check passes on its own: the pod's rules speak for the other pods of the plan.
+/// Returns the finding for a pod that passes every check on its own: its rules conflict with the other pods of the
+/// plan.
 fn together(spec: &PodSpec) -> Finding {
     let reason = if spec.spread.iter().any(|spread| spread.required) {
         Reason::TopologySpread
@@ -267,7 +268,7 @@ fn together(spec: &PodSpec) -> Finding {
     Finding::new(Stage::Together, reason, message).hint("plan the pod alone to see where it would go".to_owned())
 }
 
-/// `; 3 other nodepools: 2 Taints, 1 Limits`, empty if there are none.
+/// Formats `; 3 other nodepools: 2 Taints, 1 Limits`; empty without reasons.
 fn others(noun: &str, reasons: impl Iterator<Item = Reason>) -> String {
     let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
     reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);

@@ -1,4 +1,4 @@
-//! Why a pod is where it is.
+//! Explanation of the placement of a pod.
 
 use std::sync::Arc;
 
@@ -19,39 +19,39 @@ pub enum PlacedOn {
     New(usize),
 }
 
-/// Why a pod is where it is.
+/// Explanation of the placement of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     /// Index of the pod.
     pub pod: usize,
     /// Its node.
     pub node: PlacedOn,
-    /// The pool of the node, if it is known.
+    /// The pool of the node, if known.
     pub pool: Option<Arc<str>>,
-    /// Why an existing or a new node.
+    /// Reason for an existing or a new node.
     pub why_node: String,
-    /// Why this pool.
+    /// Reason for this pool.
     pub why_pool: String,
-    /// Pools that would have been tried before and refused.
+    /// Pools that are tried earlier and refused the pod.
     pub refused: Vec<PoolVerdict>,
-    /// What the pod's own constraints limited.
+    /// Effects of the pod's own constraints.
     pub narrowed: Vec<Narrowing>,
-    /// Its rules about other pods, with those that they concern.
+    /// Its rules about other pods, with the pods that they affect.
     pub shared_rules: Vec<SharedRule>,
-    /// Types cheaper than the node's, nearest price first, and why they do not do.
+    /// Types cheaper than the node's, closest price first, with the reason why they were not chosen.
     pub ruled_out: Vec<RuledOut>,
-    /// What deserves attention.
+    /// Remarks that need attention.
     pub notes: Vec<String>,
 }
 
-/// A constraint of the pod and what it left.
+/// A constraint of the pod on a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Narrowing {
     /// The label.
     pub key: Arc<str>,
-    /// What is asked of it (`In [a b]`).
+    /// The requirement on it (`In [a b]`).
     pub requirement: String,
-    /// Who asks.
+    /// Part of the pod spec that contains the constraint.
     pub source: &'static str,
 }
 
@@ -60,7 +60,7 @@ pub struct Narrowing {
 pub struct SharedRule {
     /// The rule in words.
     pub rule: String,
-    /// Pending pods of the plan that it concerns, by index, the pod itself left out.
+    /// Other pending pods of the plan that it affects, by index.
     pub pods: Vec<usize>,
 }
 
@@ -194,7 +194,7 @@ fn shared_rules(census: &Census<'_>, spec: &PodSpec, pod: usize) -> Vec<SharedRu
     rules
 }
 
-/// Who among `spec`'s constraints asks something of `key`.
+/// Returns the constraint of `spec` that refers to `key`.
 pub(super) fn source_of(spec: &PodSpec, key: &str) -> Option<&'static str> {
     let has = |terms: &[crate::model::Requirements]| terms.iter().any(|term| term.get(key).is_some());
     let about = |topology: &Arc<str>| labels::stable_name(topology) == key;

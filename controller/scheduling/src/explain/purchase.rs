@@ -1,4 +1,4 @@
-//! Whether a type that would hold a pod can be bought: offerings, reservations, limits of the pool.
+//! Availability of types that would hold a pod: offerings, reservations, limits of the pool.
 
 use super::census::{Census, TypeView};
 use super::finding::{Finding, Stage};
@@ -8,10 +8,10 @@ use crate::labels;
 use crate::model::{Conflict, InstanceType, Offering, Requirements, Resource};
 use crate::solution::Reason;
 
-/// Capacity type of offerings out of a reservation.
+/// Capacity type of offerings from a reservation.
 const RESERVED: &str = "reserved";
 
-/// Why none of `candidates`, which would hold the pod, can be bought under `required`.
+/// Returns the reason why none of `candidates`, which would hold the pod, can be bought under `required`.
 pub(super) fn nothing_offered(
     census: &Census<'_>,
     pool: usize,
@@ -35,7 +35,7 @@ pub(super) fn nothing_offered(
         let meant: Vec<_> = candidates.iter().filter(of).map(|it| &type_of(it).name).collect();
         (!meant.is_empty()).then(|| wording::list(meant, " "))
     };
-    // Of a type that is gone in one place and has no price in another, the first is what keeps the pod waiting.
+    // For a type that is unavailable in one zone and without a price in another, the former is why the pod waits.
     let (gone, unpriced) = (names(&|it| !it.available), names(&|it| it.available));
     let (reason, why) = if let Some((it, offering)) = matching().find(|(_, it)| is_reserved(it) && it.launchable()) {
         (Reason::Reserved, reservation(census, it, offering))
@@ -65,7 +65,7 @@ pub(super) fn nothing_offered(
     finding.near(near).hint(hint)
 }
 
-/// ` in us-west-2a (spot)`: as much of it as is said.
+/// Formats ` in us-west-2a (spot)`, as far as the requirements have these parts.
 fn place(requirements: &Requirements) -> String {
     let values = |key| requirements.get(key).filter(|it| it.is_finite()).map(|it| wording::list(it.values(), " or "));
     let zone = values(labels::ZONE).map(|zone| format!(" in {zone}")).unwrap_or_default();
@@ -73,7 +73,7 @@ fn place(requirements: &Requirements) -> String {
     zone + &kind
 }
 
-/// USD per hour; an unknown price counts as infinite.
+/// Returns the price in USD per hour; an unknown price counts as infinite.
 pub(super) fn cost(offering: &Offering) -> f64 {
     offering.price.unwrap_or(f64::INFINITY)
 }
@@ -82,7 +82,7 @@ fn is_reserved(offering: &Offering) -> bool {
     offering.capacity_type() == Some(RESERVED)
 }
 
-/// Whether the offering can be launched once more after the nodes already decided.
+/// Returns true if the offering can be launched again after the nodes already decided.
 pub(super) fn buys(census: &Census<'_>, instance_type: &InstanceType, offering: &Offering) -> bool {
     offering.launchable()
         && (!is_reserved(offering)
@@ -90,7 +90,7 @@ pub(super) fn buys(census: &Census<'_>, instance_type: &InstanceType, offering: 
                 && taken(census, instance_type, offering) < u64::from(offering.reservation_capacity)))
 }
 
-/// How many decided nodes come out of this reservation. Pools that share it name it alike.
+/// Returns the number of decided nodes that use this reservation. Pools that share it have equal requirements for it.
 fn taken(census: &Census<'_>, instance_type: &InstanceType, offering: &Offering) -> u64 {
     let same = |node: &&crate::solution::NewNode| {
         let pool = census.problem.pools.get(node.pool);
@@ -112,7 +112,7 @@ fn reservation(census: &Census<'_>, instance_type: &InstanceType, offering: &Off
     format!("the reserved capacity of {name}{place} is used up ({taken} of {capacity} taken by this plan)")
 }
 
-/// Of `candidates`, the types that the limits of the pool still admit.
+/// Returns the types of `candidates` that the limits of the pool still allow.
 pub(super) fn within_limits<'c>(
     census: &Census<'_>,
     pool: usize,

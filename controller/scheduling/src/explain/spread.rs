@@ -1,5 +1,5 @@
-//! Spread constraints against the pods that have a place already: whether they leave a domain, and which setting is at
-//! fault if they do not.
+//! Checks of spread constraints against the pods that have a place: the allowed domains, or the setting that excludes
+//! all.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::labels;
 use crate::model::{PodSpec, PoolState, Requirement, Requirements, SpreadConstraint};
 use crate::solution::Reason;
 
-/// What a spread makes of the domains that the pod may reach.
+/// Result of a spread for the domains that the pod can reach.
 struct Reading {
-    /// Domains that it could go to.
+    /// Domains that the spread allows.
     valid: Vec<Arc<str>>,
-    /// The fewest pods in a domain that counts.
+    /// The minimum number of pods in a domain that counts.
     least: u32,
-    /// Domains that count for `minDomains`, if there are too few.
+    /// Number of domains that count for `minDomains`, if there are too few.
     few: Option<usize>,
 }
 
-/// A setting of a spread without which the pod would have a place.
+/// A setting of a spread that alone excludes the pod.
 struct Culprit {
-    /// What it does, for the message.
+    /// Its effect, for the message.
     detail: String,
-    /// What to do about it.
+    /// The edit that would help.
     hint: String,
 }
 
@@ -96,7 +96,8 @@ impl Scope<'_, '_> {
         i64::from(counts.get(domain).copied().unwrap_or(0) + own) - i64::from(least)
     }
 
-    /// The setting that keeps the pod out: each is changed alone, and the first change that leaves a domain tells.
+    /// Finds the setting that excludes the pod: each is changed alone, and the first change that allows a domain
+    /// decides.
     fn culprit(
         &self,
         spread: &SpreadConstraint,
@@ -144,7 +145,7 @@ impl Scope<'_, '_> {
         Some(Culprit { detail, hint })
     }
 
-    /// Whether the pods at `location` count for the spread.
+    /// Returns true if the pods at `location` count for the spread.
     fn counted(&self, spread: &SpreadConstraint, location: Location) -> bool {
         match location {
             Location::Existing(index) => self.census.problem.nodes.get(index).is_some_and(|node| {
@@ -165,7 +166,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Domains that exist for the spread, be they empty: of nodes, and of pools that may launch.
+    /// Returns the domains of the spread, empty ones included: those of nodes, and of pools that may launch.
     fn spread_domains(&self, spread: &SpreadConstraint, key: &str) -> BTreeSet<Arc<str>> {
         let problem = self.census.problem;
         let nodes = (0..problem.nodes.len()).filter(|node| !problem.nodes[*node].deleting).map(Location::Existing);

@@ -1,4 +1,4 @@
-//! Why a node is what it is.
+//! Explanation of a node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::labels;
 use crate::model::{Conflict, InstanceType, Offering, PodSpec, Requirements, Resource, Resources};
 use crate::solution::NewNode;
 
-/// Why a node is what it is.
+/// Explanation of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeStory {
-    /// Which node.
+    /// The node.
     pub node: PlacedOn,
-    /// Its pool, if it is known.
+    /// Its pool, if known.
     pub pool: Option<Arc<str>>,
-    /// The type it is, or is launched as if the cheapest can be had.
+    /// Its type; for a launch, the cheapest type that it may be.
     pub instance_type: Option<Arc<str>>,
     /// Its zone.
     pub zone: Option<Arc<str>>,
@@ -26,78 +26,78 @@ pub struct NodeStory {
     pub capacity_type: Option<Arc<str>>,
     /// USD per hour, if known.
     pub price: Option<f64>,
-    /// How many types a launch may choose from; 0 for an existing node.
+    /// Number of types that a launch may choose from; 0 for an existing node.
     pub alternatives: usize,
-    /// What is required of it and by whom; for an existing node, its labels.
+    /// Requirements on it with their sources; for an existing node, its labels.
     pub requirements: Vec<RequirementOrigin>,
-    /// How full it is, by resource.
+    /// Utilization, by resource.
     pub fill: Vec<Fill>,
-    /// The fullest resource.
+    /// The resource with the highest utilization.
     pub binding: Option<Resource>,
-    /// Daemons that are charged to it.
+    /// Daemons that count against it.
     pub daemons: Vec<DaemonCharge>,
-    /// The cheaper type that came nearest to holding the content, if any lacks a resource only.
+    /// The cheaper type that came closest to holding the pods, if one lacks only a resource.
     pub next_smaller: Option<RuledOut>,
-    /// Its pods with their part of the price.
+    /// Its pods with their share of the price.
     pub pods: Vec<PodShare>,
 }
 
-/// A requirement of a node and where it comes from.
+/// A requirement of a node, with its sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequirementOrigin {
     /// The label.
     pub key: Arc<str>,
-    /// What is required of it (`In [a b]`).
+    /// The requirement (`In [a b]`).
     pub requirement: String,
-    /// Who requires it: the pool, pods.
+    /// The sources of the requirement: the pool, pods.
     pub sources: Vec<String>,
 }
 
-/// How full a node is of one resource.
+/// Utilization of one resource of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fill {
     /// The resource.
     pub resource: Resource,
     /// Requests of pods and daemons.
     pub used: i64,
-    /// What they may use in all.
+    /// Total amount that pods and daemons can use.
     pub allocatable: i64,
-    /// Used per thousand of allocatable.
+    /// `used` per thousand of `allocatable`.
     pub permille: i64,
 }
 
-/// A daemon that a node carries.
+/// A daemon that runs on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonCharge {
     /// `namespace/name`.
     pub name: Arc<str>,
-    /// What each of its pods takes.
+    /// Requests of each of its pods.
     pub requests: Resources,
 }
 
-/// A cheaper type and why it does not do.
+/// A cheaper type, with the reason why it was not chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuledOut {
     /// The type.
     pub instance_type: Arc<str>,
     /// USD per hour of its cheapest offering.
     pub price: f64,
-    /// The resource that it lacks, with how much, if that is the reason.
+    /// The resource of which it has too little, with the missing amount, if that is the reason.
     pub lacks: Option<(Resource, i64)>,
-    /// Why not, in words.
+    /// The reason, in words.
     pub why: String,
 }
 
-/// A pod's part of a node.
+/// A pod's share of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodShare {
     /// `namespace/name`.
     pub name: Arc<str>,
-    /// USD per hour: the price divided by requests, cpu and memory counting half each.
+    /// USD per hour: the price divided in proportion to requests, where cpu and memory count half each.
     pub price: Option<f64>,
 }
 
-/// Cheaper types listed at most.
+/// Maximum number of cheaper types that are listed.
 const RULED_OUT: usize = 5;
 
 pub(super) fn tell(census: &Census<'_>, node: PlacedOn) -> Option<NodeStory> {
@@ -148,7 +148,7 @@ fn launched(census: &Census<'_>, index: usize, node: &NewNode) -> Option<NodeSto
     })
 }
 
-/// The cheaper type that lacks the least part of what the node must hold.
+/// Returns the cheaper type that lacks the smallest part of the node's requests.
 fn next_smaller(census: &Census<'_>, node: &NewNode) -> Option<RuledOut> {
     let part = |it: &RuledOut| {
         let (resource, amount) = it.lacks.as_ref()?;
@@ -161,7 +161,7 @@ fn next_smaller(census: &Census<'_>, node: &NewNode) -> Option<RuledOut> {
     nearest.map(|(_, it)| it)
 }
 
-/// Who among the pods asks something of `key`: `node selector of a/web-0 and 4 others`.
+/// Returns the sources among the pods of a requirement on `key`: `node selector of a/web-0 and 4 others`.
 fn askers(pods: &[(&Arc<str>, &PodSpec)], key: &str) -> Vec<String> {
     let mut by_source: BTreeMap<&str, Vec<&Arc<str>>> = BTreeMap::new();
     for (name, spec) in pods {
@@ -249,7 +249,7 @@ fn shares(pods: &[(&Arc<str>, &PodSpec)], price: Option<f64>) -> Vec<PodShare> {
     pods.iter().map(share).collect()
 }
 
-/// The types next below the node's price and why they do not do.
+/// Returns the types next below the node's price, with the reasons why they were not chosen.
 pub(super) fn ruled_out(census: &Census<'_>, node: &NewNode) -> Vec<RuledOut> {
     let mut cheaper = cheaper(census, node);
     cheaper.sort_by(|a, b| b.price.total_cmp(&a.price).then_with(|| a.instance_type.cmp(&b.instance_type)));
@@ -257,7 +257,7 @@ pub(super) fn ruled_out(census: &Census<'_>, node: &NewNode) -> Vec<RuledOut> {
     cheaper
 }
 
-/// Every type of the pool with an offering below the node's price, in the catalogue's order.
+/// Returns every type of the pool with an offering below the node's price, in the catalogue's order.
 fn cheaper(census: &Census<'_>, node: &NewNode) -> Vec<RuledOut> {
     let Some(pool) = census.problem.pools.get(node.pool) else { return Vec::new() };
     let Some(catalogue) = census.problem.catalogues.get(pool.catalogue) else { return Vec::new() };
@@ -284,7 +284,7 @@ fn why_not(it: &InstanceType, required: &Requirements, lacks: Option<&(Resource,
     if let Some((resource, short)) = lacks {
         return format!("{} of {resource} short for these pods", wording::amount(resource, *short));
     }
-    // The list of launch alternatives would exclude whatever the plan did not choose.
+    // The list of launch alternatives would exclude every type that the plan did not choose.
     let mut required = required.clone();
     required.remove(labels::INSTANCE_TYPE);
     if let Some(Conflict::Disjoint { key, incoming, existing }) = required.first_disjoint(&it.requirements) {

@@ -1,4 +1,4 @@
-//! The rules of a pod about others, affinities and anti-affinities against the pods that have a place already.
+//! Checks of a pod's affinity and anti-affinity against the pods that have a place.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::solution::Reason;
 
 pub(super) type Counts = BTreeMap<Arc<str>, u32>;
 
-/// Where the pod would go.
+/// A possible place of the pod.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     /// A new node of this pool.
@@ -22,14 +22,14 @@ pub(super) enum Place {
     Node(usize),
 }
 
-/// Stands for the hostname of a node that does not exist yet.
+/// Placeholder for the hostname of a node that does not exist yet.
 const NEW_HOST: &str = "a new node";
 
-/// The rules of one pod about others, counted once for all the places it is judged against.
+/// The rules of one pod about others, with counts that are shared by all the places it is checked against.
 #[derive(Debug)]
 pub(super) struct Rules<'s> {
     pub(super) spec: &'s PodSpec,
-    /// Selector and each required node affinity term together.
+    /// Combinations of the selector with each required node affinity term.
     pub(super) wanted: Vec<Requirements>,
     spreads: Vec<OnceCell<Counts>>,
     affinity: Vec<OnceCell<Counts>>,
@@ -81,7 +81,7 @@ pub(super) struct Scope<'c, 'a> {
 }
 
 impl Scope<'_, '_> {
-    /// Domains of `key` that the pod may still reach here.
+    /// Returns the domains of `key` that the pod can still reach here.
     pub(super) fn reachable(&self, key: &str, requirements: &Requirements) -> BTreeSet<Arc<str>> {
         let allowed = |value: &Arc<str>| requirements.get(key).is_none_or(|wanted| wanted.has(value));
         match self.place {
@@ -119,7 +119,7 @@ impl Scope<'_, '_> {
         self.counts(labels::stable_name(&term.topology_key), |other| meant(term, other), |_| true)
     }
 
-    /// The advice where the pod reaches no domain of `key` at all.
+    /// Returns the hint for a pod that can reach no domain of `key`.
     pub(super) fn unreached(&self, key: &str) -> String {
         let there = match self.place {
             Place::Pool(pool) => self.census.pool_domains(pool, key).filter(|domains| !domains.is_empty()),
@@ -144,7 +144,7 @@ impl Scope<'_, '_> {
         let reachable = self.reachable(key, requirements);
         let populated: Vec<Arc<str>> =
             reachable.iter().filter(|domain| counts.contains_key(*domain)).cloned().collect();
-        // The first pod of a self-selecting group may start anywhere it is allowed to be.
+        // The first pod of a group that selects itself may start in any domain it is allowed in.
         let joins =
             |domain: &Arc<str>| self.rules.wanted.iter().any(|it| it.get(key).is_none_or(|wanted| wanted.has(domain)));
         if meant(term, self.spec) && !reachable.is_empty() && !counts.keys().any(joins) {
@@ -178,7 +178,7 @@ impl Scope<'_, '_> {
         Err(finding)
     }
 
-    /// A pod that the term would be about if it looked into its namespace, and that namespace.
+    /// Returns a pod that the term would select if it included the pod's namespace, and that namespace.
     fn stranger(&self, term: &AffinityTerm) -> Option<(&Arc<str>, &Arc<str>)> {
         let problem = self.census.problem;
         let pending = problem.pods.iter().map(|pod| (&pod.name, pod.spec));
@@ -189,7 +189,7 @@ impl Scope<'_, '_> {
         Some((name, &spec.namespace))
     }
 
-    /// Required anti-affinity of others against this pod.
+    /// Counts the pods whose required anti-affinity excludes this pod, by topology key and domain.
     fn inverse_counts(&self) -> BTreeMap<Arc<str>, Counts> {
         let mut blocked: BTreeMap<Arc<str>, Counts> = BTreeMap::new();
         for (owner, places) in self.census.settled() {
@@ -223,7 +223,7 @@ impl Scope<'_, '_> {
     }
 }
 
-/// Whether the term is about pods like `other`.
+/// Returns true if the term selects pods like `other`.
 pub(super) fn meant(term: &AffinityTerm, other: &PodSpec) -> bool {
     term.namespaces.contains(&other.namespace) && term.selector.matches(&other.labels)
 }

@@ -1,4 +1,5 @@
-//! The instance types of one pool against one pod: requirements, host ports, room, offerings, minValues, limits.
+//! Checks of one pod against the instance types of one pool: requirements, host ports, resources, offerings, minValues,
+//! limits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use crate::model::{
 };
 use crate::solution::Reason;
 
-/// Types of the pool that hold a pod of `spec` under `required` and can be bought, as indices in its catalogue.
+/// Returns the types of the pool that hold a pod of `spec` under `required` and can be bought, as indices in its
+/// catalogue.
 pub(super) fn fitting(
     census: &Census<'_>,
     pool: usize,
@@ -40,12 +42,12 @@ pub(super) fn fitting(
     Ok(within.into_iter().map(|candidate| candidate.index).collect())
 }
 
-/// The type that `candidate` stands for.
+/// Returns the type of `candidate`.
 pub(super) fn named<'c>(census: &'c Census<'_>, pool: usize, candidate: &TypeView) -> &'c InstanceType {
     &census.problem.catalogues[census.problem.pools[pool].catalogue][candidate.index]
 }
 
-/// The operating system for which a NodeClass of its own is needed.
+/// The operating system that needs a NodeClass of its own.
 const WINDOWS: &str = "windows";
 
 struct Check<'c, 'a> {
@@ -60,7 +62,8 @@ impl<'c> Check<'c, '_> {
         named(self.census, self.pool, candidate)
     }
 
-    /// Whether the type may have a value of `key` that is required. Zone and capacity type are the offerings'.
+    /// Returns true if the type can have a value of `key` that `wanted` allows. Zone and capacity type depend on
+    /// offerings.
     fn meets(&self, candidate: &TypeView, key: &str, wanted: &Requirement) -> bool {
         let suits = |requirements: &Requirements| {
             requirements
@@ -79,7 +82,7 @@ impl<'c> Check<'c, '_> {
         let types = &self.census.view(self.pool).types;
         let mut meeting = FixedBitSet::with_capacity(types.len());
         let mut bought = meeting.clone();
-        // Zone and capacity type are judged with the offerings, unless no type has such a one at all.
+        // Zone and capacity type are checked with the offerings, unless no type has a suitable one at all.
         let offered = |key: &str| [labels::ZONE, labels::CAPACITY_TYPE].contains(&key);
         let impossible = self.impossible().is_some();
         for candidate in types.iter().filter(|_| !impossible) {
@@ -93,7 +96,7 @@ impl<'c> Check<'c, '_> {
         Admitted { meeting, bought }
     }
 
-    /// The first requirement that no type of the pool meets.
+    /// Returns the first requirement that no type of the pool meets.
     fn impossible(&self) -> Option<(&'c Arc<str>, &'c Requirement)> {
         let types = &self.census.view(self.pool).types;
         self.required.iter().find(|(key, wanted)| !types.iter().any(|candidate| self.meets(candidate, key, wanted)))
@@ -117,7 +120,7 @@ impl<'c> Check<'c, '_> {
         finding.near(format!("{name} misses {keys}")).hint(format!("loosen what the pod asks of {keys}"))
     }
 
-    /// No type of the pool has a value of `key` that is asked for.
+    /// Returns the finding for a key of which no type of the pool has an allowed value.
     fn no_value(&self, key: &str, wanted: &Requirement) -> Finding {
         let there = self.values(key);
         let finding = judge::disjoint(Stage::Types, key, wanted, &there);
@@ -135,7 +138,7 @@ impl<'c> Check<'c, '_> {
         judge::corrected(self.census, self.spec, finding, (key, wanted, &there))
     }
 
-    /// Every value of `key` that some type of the pool has.
+    /// Returns every value of `key` that some type of the pool has.
     fn values(&self, key: &str) -> Requirement {
         let types = self.census.view(self.pool).types.iter().map(|candidate| self.type_of(candidate));
         let offered = |it: &'c InstanceType| it.offerings.iter().filter_map(|it| it.requirements.get(key));
@@ -172,7 +175,7 @@ impl<'c> Check<'c, '_> {
         if !holding.is_empty() {
             return Ok(holding);
         }
-        // A gigacore is a request in cores that was meant in millicores.
+        // A request of a million cores was probably meant in millicores.
         let typo = requests.get(&Resource::Cpu) >= 1_000_000_000;
         let suffix = if typo { " (CPU request >= 1 Million, m vs M typo?)" } else { "" };
         let lacking = requests.iter().find(|(resource, wanted)| {
@@ -186,7 +189,7 @@ impl<'c> Check<'c, '_> {
         })
     }
 
-    /// No type has enough of `resource`.
+    /// Returns the finding if no type has enough of `resource`.
     fn too_small(&self, finding: Finding, candidates: &[&TypeView], resource: &Resource, wanted: i64) -> Finding {
         let largest = candidates.iter().max_by_key(|it| (it.room.get(resource), std::cmp::Reverse(it.index)));
         let asked = wording::amount(resource, wanted);
@@ -199,7 +202,7 @@ impl<'c> Check<'c, '_> {
                 || format!("add a nodepool with types that have {resource}, or drop the request"),
                 |(_, hint)| hint.clone(),
             );
-            // Such a pool came no nearer than one of other labels.
+            // Such a pool ranks with pools of other labels.
             let finding = Finding { message, stage: Stage::Requirements, ..finding };
             return finding.near(elsewhere.map(|(near, _)| near)).hint(hint);
         }
@@ -228,7 +231,7 @@ impl<'c> Check<'c, '_> {
         Finding { message, ..finding }.near(nearest).hint(hint)
     }
 
-    /// Every resource is there somewhere, but no type has all.
+    /// Returns the finding if each resource is available on some type, but no type has enough of all.
     fn too_little(&self, finding: Finding, candidates: &[&TypeView]) -> Finding {
         let shortages = |candidate: &TypeView| {
             let short = |(resource, wanted): (&Resource, i64)| {
@@ -237,7 +240,7 @@ impl<'c> Check<'c, '_> {
             };
             self.spec.requests.iter().filter_map(short).collect::<Vec<_>>()
         };
-        // Fewest resources short, then the least part of the request missing (in millionths, to stay with integers).
+        // Fewest missing resources first, then the smallest missing part (in millionths, to use integers).
         let part = |short: &[(Resource, i64)]| {
             let millionths = |(resource, amount): &(Resource, i64)| {
                 i128::from(*amount) * 1_000_000 / i128::from(self.spec.requests.get(resource).max(1))
@@ -258,13 +261,13 @@ impl<'c> Check<'c, '_> {
             .hint("request less, or allow more instance types in the nodepool and the pod's selector".to_owned())
     }
 
-    /// The smallest type of the catalogue that would hold the pod but that the pool or the pod does not allow, among those
-    /// for which `suits` says so.
+    /// Returns the smallest type of the catalogue that satisfies `suits` and would hold the pod, but is excluded by one
+    /// requirement of the pool or the pod.
     fn elsewhere(&self, suits: impl Fn(&InstanceType) -> bool) -> Option<(String, String)> {
         let pool = &self.census.problem.pools[self.pool];
         let catalogue = self.census.problem.catalogues.get(pool.catalogue)?;
         let holds = |it: &&InstanceType| self.spec.requests.first_shortage(&it.allocatable()).is_none();
-        // One edit must be enough: types with a second conflict are no advice.
+        // One edit must be enough: types with a second conflict do not help.
         let excluded = catalogue.iter().filter(|it| suits(it)).filter(holds).filter_map(|it| {
             let Conflict::Disjoint { key, incoming, .. } = self.required.first_disjoint(&it.requirements)? else {
                 return None;
@@ -309,7 +312,7 @@ impl<'c> Check<'c, '_> {
     }
 }
 
-/// What is left of the limits of the pool, by limited resource.
+/// Returns the rest of the pool's limits, by limited resource.
 pub(super) fn left_of_limits(census: &Census<'_>, pool: usize) -> Option<Resources> {
     let limits = census.problem.pools[pool].limits.as_ref()?;
     let used = &census.view(pool).used;

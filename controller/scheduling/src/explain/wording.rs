@@ -1,4 +1,4 @@
-//! How amounts, requirements, taints and near misses are put into words.
+//! Formatting of amounts, requirements, taints and lists for messages.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use crate::model::{
     Effect, HostPort, LabelSelector, Protocol, Requirement, Resource, SelectorOperator, Taint, Toleration,
 };
 
-/// Lists longer than this are cut: a message is read by people, and a pool may allow a thousand types.
+/// Maximum number of list entries shown: messages are read by people, and a pool may allow a thousand types.
 const SHOWN: usize = 6;
 
-/// `amount` of `resource` as a manifest would write it; bytes that no unit divides are cut to one decimal.
+/// Formats `amount` of `resource` as in a manifest; bytes that are not a multiple of a unit are cut to one decimal.
 pub(super) fn amount(resource: &Resource, amount: i64) -> String {
     match resource {
         Resource::Cpu if amount % 1000 == 0 => (amount / 1000).to_string(),
@@ -37,7 +37,7 @@ fn bytes(amount: i64) -> String {
     }
 }
 
-/// The first entries, and how many more there are.
+/// Formats the first entries, and the number of the others.
 pub(super) fn list<T: Display>(entries: impl IntoIterator<Item = T>, gap: &str) -> String {
     let mut entries = entries.into_iter();
     let mut text = entries.by_ref().take(SHOWN).map(|entry| entry.to_string()).collect::<Vec<_>>().join(gap);
@@ -48,7 +48,7 @@ pub(super) fn list<T: Display>(entries: impl IntoIterator<Item = T>, gap: &str) 
     text
 }
 
-/// `1 other pod`, `2 other pods`; without a noun `1 other`, `2 others`.
+/// Formats `1 other pod`, `2 other pods`; without a noun `1 other`, `2 others`.
 pub(super) fn others(count: usize, noun: &str) -> String {
     let gap = if noun.is_empty() { "" } else { " " };
     match (count, noun) {
@@ -58,7 +58,7 @@ pub(super) fn others(count: usize, noun: &str) -> String {
     }
 }
 
-/// A requirement as Karpenter prints it (`In [a b]`), long lists cut, numbers by size.
+/// Formats a requirement like Karpenter (`In [a b]`); long lists are cut, and numbers sorted by value.
 pub(super) fn requirement(requirement: &Requirement) -> String {
     let entry = |(operator, mut values): (crate::model::Operator, Vec<Arc<str>>)| {
         if values.iter().all(|value| value.parse::<i64>().is_ok()) {
@@ -80,20 +80,20 @@ pub(super) fn effect(effect: Effect) -> &'static str {
     }
 }
 
-/// A text as YAML reads it back: quoted where it would be a number, a boolean or nothing.
+/// Formats a text for YAML: quoted if it would be parsed as a number, a boolean or null.
 pub(super) fn yaml(text: &str) -> String {
     let word = text.to_ascii_lowercase();
     let other = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "~"].contains(&&*word);
     if other || text.parse::<f64>().is_ok() { format!("{text:?}") } else { text.to_owned() }
 }
 
-/// `key=value:Effect`, without `=` if there is no value.
+/// Formats a taint as `key=value:Effect`, without `=` if the value is empty.
 pub(super) fn taint(taint: &Taint) -> String {
     let gap = if taint.value.is_empty() { "" } else { "=" };
     format!("{}{gap}{}:{}", taint.key, taint.value, effect(taint.effect))
 }
 
-/// A toleration in the form of the taint it would cover; `*` is any.
+/// Formats a toleration like the taint it matches; `*` matches any.
 pub(super) fn toleration(toleration: &Toleration) -> String {
     let any = || "*".into();
     let key: Arc<str> = toleration.key.clone().unwrap_or_else(any);

@@ -1,4 +1,4 @@
-//! The instance types of one NodeClass, with all that can be told of them before any pod is known.
+//! The instance types of one NodeClass, with everything about them that can be computed without pods.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,9 +13,9 @@ use crate::labels;
 
 /// Instance types as one NodeClass sees them, in a fixed order.
 ///
-/// A plain value: it derefs to the types, two of equal types are equal, and a clone shares everything. What solves need
-/// of the types alone is found once, when it is made: which of them have which labels, which offerings say the same, what
-/// is allocatable. To change a type, make another one with [`Catalogue::edit`].
+/// A plain value: it derefs to the types, catalogues of equal types are equal, and a clone shares everything. What
+/// solves need of the types alone is computed once, in the constructor: which types have which labels, which offerings
+/// have equal requirements, what is allocatable. To change a type, make another catalogue with [`Catalogue::edit`].
 #[derive(Clone)]
 pub struct Catalogue(Arc<Ingested>);
 
@@ -26,15 +26,15 @@ struct Ingested {
     offering_keys: Vec<Arc<str>>,
     sets: Vec<OfferingSet>,
     offers: Vec<Offer>,
-    /// By type: where its offers begin; one more at the end.
+    /// Index of the first offer, by type, with the total number of offers at the end.
     first_offer: Vec<u32>,
     resources: Vec<Resource>,
     allocatable: Vec<i64>,
-    /// By resource: the most that a type has.
+    /// Maximum allocatable amount of any type, by resource.
     most: Vec<i64>,
 }
 
-/// One label of all types: the distinct requirements on it, and which type has which.
+/// One label of all types: the distinct requirements on it, and the index of the requirement of each type.
 #[derive(Default)]
 pub(crate) struct LabelColumn {
     /// `None`: the type does not have the label.
@@ -42,7 +42,7 @@ pub(crate) struct LabelColumn {
     pub(crate) of_type: Vec<u32>,
 }
 
-/// What many offerings say of zone, capacity type and reservation.
+/// Requirements on zone, capacity type and reservation that many offerings share.
 pub(crate) struct OfferingSet {
     pub(crate) requirements: Requirements,
     pub(crate) spot: bool,
@@ -51,7 +51,7 @@ pub(crate) struct OfferingSet {
 
 /// A launchable offering.
 pub(crate) struct Offer {
-    /// Its number among all offerings of the type.
+    /// Index among all offerings of the type.
     pub(crate) number: u32,
     /// Index in [`Catalogue::sets`].
     pub(crate) set: u32,
@@ -61,7 +61,7 @@ pub(crate) struct Offer {
 }
 
 impl Catalogue {
-    /// The catalogue of `types`.
+    /// Builds the catalogue of `types`.
     pub fn new(mut types: Vec<InstanceType>) -> Self {
         let mut sets = Sets::default();
         let mut offers = Vec::new();
@@ -106,25 +106,25 @@ impl Catalogue {
         }))
     }
 
-    /// All types.
+    /// Returns all types.
     pub fn types(&self) -> &[InstanceType] {
         &self.0.types
     }
 
-    /// Replaces it by the catalogue of its types after `change`. Whoever shared it keeps what there was.
+    /// Replaces the catalogue by one of its types after `change`. Clones made before keep the old types.
     pub fn edit(&mut self, change: impl FnOnce(&mut Vec<InstanceType>)) {
         let mut types = self.0.types.clone();
         change(&mut types);
         *self = Self::new(types);
     }
 
-    /// The label `key`; `None` if no type has it.
+    /// Returns the column of the label `key`, `None` if no type has the label.
     pub(crate) fn column(&self, key: &str) -> Option<&LabelColumn> {
         let columns = &self.0.columns;
         columns.binary_search_by(|(other, _)| (**other).cmp(key)).ok().map(|at| &columns[at].1)
     }
 
-    /// Keeps in `set` the types whose own label `key` passes `test` (`None`: the type does not have it).
+    /// Keeps in `set` the types whose label `key` passes `test` (`None`: the type does not have it).
     pub(crate) fn retain(&self, key: &str, set: &mut FixedBitSet, test: impl Fn(Option<&Requirement>) -> bool) {
         let Some(column) = self.column(key) else {
             if !test(None) {
@@ -143,7 +143,7 @@ impl Catalogue {
         }
     }
 
-    /// The types that can meet `requirements`, labels that they do not have left open.
+    /// Returns the types that can meet `requirements`; a label that a type does not have is not checked.
     pub(crate) fn suiting(&self, requirements: &Requirements) -> FixedBitSet {
         let mut set = FixedBitSet::with_capacity(self.len());
         set.insert_range(..);
@@ -153,45 +153,46 @@ impl Catalogue {
         set
     }
 
-    /// Whether some type leaves several values of `key` open.
+    /// Returns true if some type allows several values of `key`.
     pub(crate) fn is_open(&self, key: &str) -> bool {
         let distinct = self.column(key).map_or(&[][..], |column| &column.distinct);
         distinct.iter().flatten().any(|requirement| requirement.single().is_none())
     }
 
-    /// Labels that offerings decide: zone and capacity type, and whatever else tells them apart. Sorted.
+    /// Labels that distinguish offerings: zone, capacity type and any others that offerings have. Sorted.
     pub(crate) fn offering_keys(&self) -> &[Arc<str>] {
         &self.0.offering_keys
     }
 
-    /// The distinct requirements of offerings, in the order in which they first occur.
+    /// Returns the distinct requirements of offerings, in the order in which they first occur.
     pub(crate) fn sets(&self) -> &[OfferingSet] {
         &self.0.sets
     }
 
-    /// Whether some offering, launchable or not, is of reserved capacity.
+    /// Returns true if some offering, launchable or not, is of capacity type `reserved`.
     pub(crate) fn reserves(&self) -> bool {
         self.sets().iter().any(|set| set.reserved)
     }
 
-    /// The launchable offerings of a type, ascending.
+    /// Returns the launchable offerings of a type, ascending.
     pub(crate) fn offers(&self, instance_type: usize) -> &[Offer] {
         let inner = &*self.0;
         &inner.offers[inner.first_offer[instance_type] as usize..inner.first_offer[instance_type + 1] as usize]
     }
 
-    /// The resources of [`Catalogue::allocatable`], sorted.
+    /// Returns the resources of [`Catalogue::allocatable`], sorted.
     pub(crate) fn resources(&self) -> &[Resource] {
         &self.0.resources
     }
 
-    /// What pods and daemons may use of a type, by resource: millicores or base units.
+    /// Returns the amounts that pods and daemons can use of a type, by resource: millicores or base units.
     pub(crate) fn allocatable(&self, instance_type: usize) -> &[i64] {
         let width = self.0.resources.len();
         &self.0.allocatable[instance_type * width..][..width]
     }
 
-    /// The most that pods and daemons may use of `resource` on one node of some type: millicores or base units.
+    /// Returns the maximum that pods and daemons can use of `resource` on one node of any type: millicores or base
+    /// units.
     pub(crate) fn most(&self, resource: &Resource) -> i64 {
         self.resources().binary_search(resource).map_or(0, |at| self.0.most[at])
     }
@@ -248,12 +249,12 @@ impl<'a> IntoIterator for &'a Catalogue {
 struct Sets {
     all: Vec<OfferingSet>,
     ids: FxHashMap<Requirements, u32>,
-    /// By where the entries of a set lie: resolved types often share them already.
+    /// Ids by the address of the entries of a set: resolved types often share them already.
     by_address: FxHashMap<usize, u32>,
 }
 
 impl Sets {
-    /// The set of `requirements`, which then share its memory.
+    /// Returns the id of the set of `requirements`, and makes them share its memory.
     fn intern(&mut self, requirements: &mut Requirements) -> u32 {
         // A set keeps its entries alive, so an address that is known here still means the same entries.
         if let Some(&id) = self.by_address.get(&requirements.address()) {
@@ -286,7 +287,7 @@ impl<'t> Growing<'t> {
         Self { key, column: LabelColumn::default(), ids: FxHashMap::default() }
     }
 
-    /// Says of the types before number `end` that were passed over that they do not have the label.
+    /// Marks the types before number `end` that were skipped as not having the label.
     fn skip_to(&mut self, end: usize) {
         while self.column.of_type.len() < end {
             self.push(None);

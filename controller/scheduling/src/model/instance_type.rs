@@ -1,4 +1,4 @@
-//! What can be launched.
+//! Instance types and their offerings.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ pub struct InstanceType {
     pub name: Arc<str>,
     /// The labels of its nodes; several values where the launch decides (zones, capacity types).
     pub requirements: Requirements,
-    /// What the node reports as capacity.
+    /// Capacity that the node reports.
     pub capacity: Resources,
-    /// Kube-reserved, system-reserved and eviction threshold together.
+    /// Sum of kube-reserved, system-reserved and the eviction threshold.
     pub overhead: Resources,
-    /// Where and how it can be bought.
+    /// Zones, capacity types and reservations in which it is offered.
     pub offerings: Vec<Offering>,
 }
 
 impl InstanceType {
-    /// Capacity less overhead: what pods and daemons may use.
+    /// Returns capacity minus overhead: the amounts that pods and daemons can use.
     pub fn allocatable(&self) -> Resources {
         let mut allocatable = self.capacity.clone();
         for (resource, amount) in self.overhead.iter() {
@@ -36,33 +36,33 @@ impl InstanceType {
 /// One way to buy an instance type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offering {
-    /// Zone, capacity type, and the reservation if it is one.
+    /// Zone, capacity type, and reservation if there is one.
     pub requirements: Requirements,
-    /// USD per hour; `None` is unknown, and such an offering is never launched.
+    /// USD per hour; `None` if unknown, and such an offering is never launched.
     pub price: Option<f64>,
-    /// Whether the cloud is believed to have it now.
+    /// True if the cloud is believed to have it now.
     pub available: bool,
     /// Instances left in the reservation; only for capacity type `reserved`.
     pub reservation_capacity: u32,
 }
 
 impl Offering {
-    /// Its zone, if it has exactly one.
+    /// Returns its zone, if it has exactly one.
     pub fn zone(&self) -> Option<&str> {
         self.requirements.single(crate::labels::ZONE)
     }
 
-    /// Its capacity type (`on-demand`, `spot`, `reserved`), if it has exactly one.
+    /// Returns its capacity type (`on-demand`, `spot`, `reserved`), if it has exactly one.
     pub fn capacity_type(&self) -> Option<&str> {
         self.requirements.single(crate::labels::CAPACITY_TYPE)
     }
 
-    /// Whether it is capacity that is paid for already.
+    /// Returns true if its capacity type is `reserved`: it is already paid for.
     pub fn reserved(&self) -> bool {
         self.capacity_type() == Some("reserved")
     }
 
-    /// Available and with a known price.
+    /// Returns true if it is available and its price is known.
     pub fn launchable(&self) -> bool {
         self.available && self.price.is_some_and(|price| price.is_finite() && price >= 0.0)
     }

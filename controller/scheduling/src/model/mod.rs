@@ -1,4 +1,4 @@
-//! What the engine is told: a snapshot of pods, nodes, pools and instance types, every text already parsed.
+//! Input of the engine: a snapshot of pods, nodes, pools and instance types, with every text already parsed.
 
 mod catalogue;
 mod instance_type;
@@ -36,7 +36,7 @@ use smallvec::SmallVec;
 /// Index of an entry of [`Problem::specs`].
 pub type SpecId = usize;
 
-/// A snapshot: everything a solve may look at. Two equal snapshots give the same bytes of plan.
+/// A snapshot: the complete input of a solve. Two equal snapshots give byte-identical plans.
 #[derive(Debug, Clone, Default)]
 pub struct Problem {
     /// The pods to place, in the order of the input. Their constraints are shared in `specs`.
@@ -45,18 +45,18 @@ pub struct Problem {
     pub specs: Vec<PodSpec>,
     /// Launchable pools, in the order of the input.
     pub pools: Vec<NodePool>,
-    /// Sets of instance types; [`NodePool::catalogue`] points here (pools of one NodeClass share one).
+    /// Sets of instance types; [`NodePool::catalogue`] is an index into it (pools of one NodeClass share one).
     pub catalogues: Vec<Catalogue>,
-    /// Nodes that exist or are on their way.
+    /// Nodes that exist or are being launched.
     pub nodes: Vec<Node>,
-    /// Daemons that every fitting node will carry.
+    /// DaemonSets whose pods run on every node that they fit.
     pub daemons: Vec<DaemonSet>,
     /// Specs by their hash, so that none is stored twice.
     interned: FxHashMap<u64, SmallVec<[SpecId; 1]>>,
 }
 
 impl Problem {
-    /// The id of `spec`, stored once however many pods have it.
+    /// Returns the id of `spec`, which is stored once even if many pods have it.
     pub fn intern(&mut self, spec: PodSpec) -> SpecId {
         let alike = self.interned.entry(FxBuildHasher.hash_one(&spec)).or_default();
         if let Some(&id) = alike.iter().find(|&&id| self.specs[id] == spec) {
@@ -68,59 +68,60 @@ impl Problem {
         id
     }
 
-    /// The constraints of pending pod number `pod`.
+    /// Returns the constraints of the pending pod with index `pod`.
     pub fn spec_of(&self, pod: usize) -> &PodSpec {
         &self.specs[self.pods[pod].spec]
     }
 }
 
-/// How preferred terms are read (`--preference-policy`).
+/// Treatment of preferred terms (`--preference-policy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PreferencePolicy {
-    /// Spreads over domains give way where they cost more than 0.5 %; anti-affinity between replicas gets three hosts; zones
-    /// and capacity types are taken where they are free.
+    /// Preferred spreads are dropped where they cost more than 0.5 %; anti-affinity between replicas gets three hosts;
+    /// preferred zones and capacity types are used where they cost nothing.
     #[default]
     Respect,
-    /// Never considered.
+    /// Ignores preferred terms.
     Ignore,
 }
 
-/// What happens when a pool's `minValues` cannot be met (`--min-values-policy`).
+/// Treatment of a pool's `minValues` that cannot be met (`--min-values-policy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MinValuesPolicy {
     /// The node is not launched.
     #[default]
     Strict,
-    /// The requirement is lowered to what is there, and the node says so.
+    /// The requirement is lowered to the number that is available, and the node is marked.
     BestEffort,
 }
 
-/// How nodes are filled.
+/// Algorithm that fills nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Packing {
-    /// So that they are worth most for their price.
+    /// Maximizes the value of a node's pods for its price.
     #[default]
     Priced,
-    /// One pod after the other, and priced last: what Karpenter's first fit comes to. For comparison only.
+    /// Adds one pod after the other and prices the node last, like Karpenter's first fit. For comparison only.
     FirstFit,
 }
 
 /// The operator's choices for one solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Preferred terms.
+    /// Treatment of preferred terms.
     pub preferences: PreferencePolicy,
-    /// Flexibility of launches.
+    /// Treatment of `minValues` that cannot be met.
     pub min_values: MinValuesPolicy,
-    /// Whether `reserved` offerings may be used (gate ReservedCapacity).
+    /// True if `reserved` offerings may be used (gate ReservedCapacity).
     pub reserved_capacity: bool,
-    /// Construction passes at most; the first is always run. Counted, never timed, so that a plan does not depend on load.
+    /// Maximum number of construction passes; the first always runs. A count, not a time, so that a plan does not
+    /// depend on load.
     pub passes: usize,
-    /// How nodes are filled.
+    /// Algorithm that fills nodes.
     pub packing: Packing,
-    /// Whether kube-scheduler will be told the node of each pod. It counts pods that it has been told of for a spread as if
-    /// they were bound, and more than `maxSkew` of them on one node then refuse each other: a plan has no more there, where
-    /// that costs next to nothing.
+    /// True if the controller nominates the node of each pod to kube-scheduler. For a spread, kube-scheduler counts
+    /// nominated pods as if they were bound, and then refuses all of them if more than `maxSkew` are on one node: a
+    /// plan does not exceed that where this costs next to nothing.
     pub tells_nodes: bool,
 }
 

@@ -1,43 +1,43 @@
-//! Nodes that exist or are on their way.
+//! Nodes that exist or are being launched.
 
 use std::sync::Arc;
 
 use super::{Labels, Resources, SpecId, Taint};
 
-/// A node that takes pods without being launched by this solve.
+/// A node that takes pods and is not launched by this solve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its name; for one in flight, its NodeClaim's.
+    /// Its name; for a node in flight, that of its NodeClaim.
     pub name: Arc<str>,
-    /// Its labels, with the hostname. For a node in flight: what it will have.
+    /// Its labels, with the hostname. For a node in flight: the labels that it will have.
     pub labels: Labels,
-    /// Taints that pods must tolerate: startup and ephemeral ones are left out while the node is not initialized.
+    /// Taints that pods must tolerate: startup and ephemeral taints are left out while the node is not initialized.
     pub taints: Vec<Taint>,
-    /// What pods and daemons may use in all.
+    /// Total amounts that pods and daemons can use.
     pub allocatable: Resources,
-    /// Requests of the daemons that are still to come.
+    /// Requests of the daemons that do not run on it yet.
     pub daemon_requests: Resources,
-    /// Registered and initialized.
+    /// True if it is registered and initialized.
     pub initialized: bool,
-    /// Being deleted: takes no pod; its pods do not count for spreads and affinities.
+    /// True if it is being deleted: it takes no pods, and its pods do not count for spreads and affinities.
     pub deleting: bool,
     /// The pods on it, daemons and nominated pods included.
     pub bound: Vec<BoundPod>,
-    /// Volumes it can still attach, by CSI driver; a driver that is absent has no limit.
+    /// Volumes that it can still attach, by CSI driver; a driver that is absent has no limit.
     pub attach_limits: Vec<(Arc<str>, u32)>,
 }
 
-/// A pod that has its node.
+/// A pod that has a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundPod {
     /// `namespace/name`.
     pub name: Arc<str>,
-    /// What it needs and what others may say of it.
+    /// Id of its constraints and labels.
     pub spec: SpecId,
-    /// Whether it counts for topology: false for terminal and terminating pods.
+    /// True if it counts for topology: false for terminal and terminating pods.
     pub counts: bool,
-    /// It is of the plan at hand and not there yet: the spreads that it asks for must hold when all are.
+    /// True if the current plan puts it there: its own spreads must hold once all planned pods are placed.
     pub planned: bool,
-    /// It never waits for a node: a DaemonSet's, or a static pod of the kubelet.
+    /// True if it never waits for a node: the pod of a DaemonSet, or a static pod of the kubelet.
     pub daemon: bool,
 }

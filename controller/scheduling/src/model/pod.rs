@@ -1,4 +1,4 @@
-//! Pods and what they ask for.
+//! Pods and their constraints.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -15,18 +15,18 @@ pub struct Pod {
     pub spec: SpecId,
 }
 
-/// Everything that decides where a pod may go; pods of one workload share one.
+/// All constraints on where a pod can run; the pods of one workload share one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodSpec {
     /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its labels, for the selectors of others.
+    /// Its labels, for the selectors of other pods.
     pub labels: Labels,
-    /// What it takes from a node, with `pods: 1`.
+    /// Its resource requests, with `pods: 1`.
     pub requests: Resources,
     /// `spec.nodeSelector`.
     pub node_selector: Requirements,
-    /// Required node affinity: one of these must hold; empty is no constraint.
+    /// Required node affinity: one of these terms must hold; empty means no constraint.
     pub node_terms: Vec<NodeTerm>,
     /// Preferred node affinity.
     pub preferred_node_terms: Vec<WeightedNodeTerm>,
@@ -42,20 +42,20 @@ pub struct PodSpec {
     pub preferred_affinity: Vec<WeightedAffinityTerm>,
     /// Preferred pod anti-affinity.
     pub preferred_anti_affinity: Vec<WeightedAffinityTerm>,
-    /// Ports it takes on the node.
+    /// Host ports.
     pub host_ports: Vec<HostPort>,
-    /// Where its volumes can be attached: one of these must hold; empty is anywhere.
+    /// Requirements of its volumes on the node: one of these must hold; empty means any node.
     pub volume_terms: Vec<Requirements>,
-    /// Volumes it attaches.
+    /// Volumes that it attaches.
     pub attachments: Vec<Attachment>,
     /// `spec.priority` resolved, 0 if absent.
     pub priority: i32,
-    /// Set if it cannot be placed whatever the nodes are (dynamic resource claims, a claim that does not exist).
+    /// Set if it cannot be placed on any node (dynamic resource claims, a claim that does not exist).
     pub refusal: Option<Refusal>,
 }
 
 impl PodSpec {
-    /// A pod of `namespace` that asks for nothing but `requests`, and constrains nothing.
+    /// Returns the spec of a pod of `namespace` with `requests` and no constraints.
     pub fn unconstrained(namespace: impl Into<Arc<str>>, requests: Resources) -> Self {
         Self {
             namespace: namespace.into(),
@@ -87,7 +87,7 @@ pub type NodeTerm = Requirements;
 pub struct WeightedNodeTerm {
     /// 1–100.
     pub weight: i32,
-    /// What is preferred.
+    /// The preferred requirements.
     pub term: Requirements,
 }
 
@@ -96,15 +96,15 @@ pub struct WeightedNodeTerm {
 pub struct SpreadConstraint {
     /// The label whose values are the domains.
     pub topology_key: Arc<str>,
-    /// How much fuller than the emptiest domain one may be.
+    /// Maximum number of matching pods by which a domain may exceed the emptiest one.
     pub max_skew: i32,
-    /// Below this many domains the minimum counts as zero.
+    /// Number of domains below which the minimum counts as zero.
     pub min_domains: Option<i32>,
     /// Pods that count, `matchLabelKeys` already merged.
     pub selector: LabelSelector,
-    /// `DoNotSchedule`; otherwise it only asks (`ScheduleAnyway`).
+    /// True for `DoNotSchedule`, false for `ScheduleAnyway`.
     pub required: bool,
-    /// `nodeAffinityPolicy: Honor`: only nodes that fit the pod's node selector and affinity count.
+    /// `nodeAffinityPolicy: Honor`: only nodes that match the pod's node selector and affinity count.
     pub honor_affinity: bool,
     /// `nodeTaintsPolicy: Honor`: only nodes whose taints the pod tolerates count.
     pub honor_taints: bool,
@@ -115,9 +115,9 @@ pub struct SpreadConstraint {
 pub struct AffinityTerm {
     /// The label whose values are the domains.
     pub topology_key: Arc<str>,
-    /// Pods it is about, `matchLabelKeys` already merged.
+    /// Pods that the term selects, `matchLabelKeys` already merged.
     pub selector: LabelSelector,
-    /// Where those pods live, `namespaceSelector` already resolved.
+    /// Namespaces of these pods, `namespaceSelector` already resolved.
     pub namespaces: NamespaceScope,
 }
 
@@ -126,11 +126,11 @@ pub struct AffinityTerm {
 pub struct WeightedAffinityTerm {
     /// 1–100.
     pub weight: i32,
-    /// What is preferred.
+    /// The preferred term.
     pub term: AffinityTerm,
 }
 
-/// Namespaces that a term is about.
+/// Namespaces that a term applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum NamespaceScope {
     /// Every namespace.
@@ -140,7 +140,7 @@ pub enum NamespaceScope {
 }
 
 impl NamespaceScope {
-    /// Whether `namespace` is meant.
+    /// Returns true if the scope includes `namespace`.
     pub fn contains(&self, namespace: &str) -> bool {
         match self {
             Self::All => true,
@@ -149,10 +149,10 @@ impl NamespaceScope {
     }
 }
 
-/// A port on the node.
+/// A host port of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
-    /// The address; unspecified (`0.0.0.0`, `::`) is every address.
+    /// The address; unspecified (`0.0.0.0`, `::`) means every address.
     pub ip: IpAddr,
     /// The port.
     pub port: u16,
@@ -161,7 +161,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Whether both cannot be taken on one node.
+    /// Returns true if the two ports cannot be used on one node.
     pub fn conflicts(&self, other: &Self) -> bool {
         self.port == other.port
             && self.protocol == other.protocol
@@ -189,20 +189,20 @@ pub struct Attachment {
     pub claim: Arc<str>,
 }
 
-/// Why a pod cannot be placed whatever the nodes are.
+/// Reason why a pod cannot be placed on any node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// It claims dynamic resources, which the engine does not allocate; the claim.
     DynamicResources(String),
     /// One of its volumes can never be attached.
     Volume {
-        /// Which one, and why.
+        /// The volume, and the reason.
         why: String,
-        /// What its author can do.
+        /// Action that its author can take.
         fix: String,
     },
-    /// Its node affinity uses `matchFields`, which names existing nodes only; the fields.
+    /// Its node affinity uses `matchFields`, which matches existing nodes only; the fields.
     MatchFields(String),
-    /// Its required node affinity has only terms that say nothing, and such a term matches no node.
+    /// Its required node affinity has only empty terms, and an empty term matches no node.
     EmptyTerm,
 }

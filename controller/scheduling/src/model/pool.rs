@@ -11,31 +11,31 @@ pub struct NodePool {
     pub name: Arc<str>,
     /// `spec.weight`, 0 if absent. Heavier pools are used first.
     pub weight: i32,
-    /// What its nodes must be: `spec.template` requirements and labels, the NodeClass label, `karpenter.sh/nodepool`.
-    /// `minValues` are on the requirements.
+    /// Requirements on its nodes: `spec.template` requirements and labels, the NodeClass label,
+    /// `karpenter.sh/nodepool`. `minValues` are on the requirements.
     pub requirements: Requirements,
-    /// Labels of `spec.template`, plus NodeClass and pool label.
+    /// Labels of `spec.template`, plus the NodeClass and pool labels.
     pub labels: Labels,
     /// Annotations of `spec.template`.
     pub annotations: Labels,
-    /// Taints that stay.
+    /// Permanent taints.
     pub taints: Vec<Taint>,
-    /// Taints that go before the node is initialized; pods need not tolerate them.
+    /// Taints that are removed before the node is initialized; pods need not tolerate them.
     pub startup_taints: Vec<Taint>,
-    /// `spec.limits`, the count of nodes as resource `nodes`.
+    /// `spec.limits`; the limit on the number of nodes is the resource `nodes`.
     pub limits: Option<Resources>,
-    /// Capacity of its nodes so far, those being deleted included; the count as resource `nodes`.
+    /// Capacity of its existing nodes, those being deleted included; their number is the resource `nodes`.
     pub usage: Resources,
     /// Index in [`super::Problem::catalogues`].
     pub catalogue: usize,
-    /// Whether it may launch.
+    /// State that decides if it may launch nodes.
     pub state: PoolState,
-    /// `spec.replicas` less the nodes that exist: for a static pool, how many are missing. Pods never open such nodes.
+    /// `spec.replicas` minus the nodes that exist, for a static pool. Pods never open nodes of such a pool.
     pub missing_replicas: Option<u32>,
 }
 
 impl NodePool {
-    /// Whether its limits leave room for one more node of `capacity`.
+    /// Returns true if its limits leave room for one more node of `capacity`.
     pub(crate) fn allows_one_more(&self, capacity: &Resources) -> bool {
         let within =
             |(resource, limit)| self.usage.get(resource).saturating_add(capacity.against_limit(resource)) <= limit;
@@ -43,20 +43,20 @@ impl NodePool {
     }
 }
 
-/// Whether a pool may launch.
+/// State that decides if a pool may launch nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolState {
-    /// It may.
+    /// It may launch.
     Ready,
-    /// It may not; the reason is for people.
+    /// It may not; the reason, for people.
     NotReady(String),
 }
 
-/// A daemon that every node it fits on will carry.
+/// A DaemonSet whose pods run on every node that they fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonSet {
     /// `namespace/name`.
     pub name: Arc<str>,
-    /// Its pods' constraints; preferences are ignored.
+    /// Constraints of its pods; preferences are ignored.
     pub spec: SpecId,
 }

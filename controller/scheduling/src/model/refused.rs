@@ -1,4 +1,4 @@
-//! Offerings that the cloud refused lately.
+//! Offerings that the cloud refused recently.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::{Catalogue, InstanceType, Offering, Problem};
 use crate::labels;
 
-/// What the cloud refused lately; a part that is `None` stands for any.
+/// A set of offerings that the cloud refused recently; a part that is `None` matches any.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Refused {
     /// Name of the type.
@@ -23,7 +23,7 @@ pub struct Refused {
 // === impl Refused ===
 
 impl Refused {
-    /// Whether an offering of the type that is named is meant.
+    /// Returns true if this matches an offering of the named type.
     fn means(&self, offering: &Offering) -> bool {
         let same = |wanted: &Option<Arc<str>>, have: Option<&str>| wanted.is_none() || wanted.as_deref() == have;
         same(&self.zone, offering.zone())
@@ -35,7 +35,7 @@ impl Refused {
 // === impl Catalogue ===
 
 impl Catalogue {
-    /// Makes `refused` unavailable, all of it at once: a catalogue is dear to make.
+    /// Makes all offerings in `refused` unavailable in one edit: building a catalogue is expensive.
     pub fn refuse(&mut self, refused: &[Refused]) {
         let mut by_type: FxHashMap<&str, Vec<&Refused>> = FxHashMap::default();
         for one in refused {
@@ -58,7 +58,7 @@ impl Catalogue {
 // === impl Problem ===
 
 impl Problem {
-    /// Makes `refused` unavailable: nothing is planned with it.
+    /// Makes all offerings in `refused` unavailable, so that no plan uses them.
     pub fn refuse(&mut self, refused: &[Refused]) {
         self.catalogues.iter_mut().for_each(|catalogue| catalogue.refuse(refused));
     }

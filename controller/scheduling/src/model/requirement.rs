@@ -28,7 +28,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Its name in manifests.
+    /// Returns its name in manifests.
     pub fn name(self) -> &'static str {
         match self {
             Self::In => "In",
@@ -45,23 +45,23 @@ impl Operator {
 
 type Values = SmallVec<[Arc<str>; 1]>;
 
-/// The set of values that one label may have. Either a finite set, or everything but a finite set, within bounds.
+/// The set of values that one label may have: a finite set, or everything except a finite set, within bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     complement: bool,
-    /// Sorted, each once. Most have one value, which needs no allocation of its own.
+    /// Sorted, without duplicates. Most have one value, which needs no allocation of its own.
     values: Values,
     gte: Option<i64>,
     lte: Option<i64>,
-    /// The bound was written as `Gt` or `Lt`, and is shown so.
+    /// True if the bound was written as `Gt` or `Lt`, and is displayed that way.
     above: bool,
     below: bool,
-    /// How many distinct values a launch must leave open, if the pool asks for that.
+    /// Minimum number of distinct values that a launch must allow, if the pool sets one.
     pub min_values: Option<u32>,
 }
 
 impl Requirement {
-    /// `operator` with `values`. Bounds take the first value; one that is no integer allows nothing.
+    /// Creates a requirement. Bounds use the first value; one that is not an integer allows nothing.
     pub fn new<V: Into<Arc<str>>>(operator: Operator, values: impl IntoIterator<Item = V>) -> Self {
         let mut values: Values = values.into_iter().map(Into::into).collect();
         values.sort_unstable();
@@ -86,12 +86,12 @@ impl Requirement {
         }
     }
 
-    /// Any value.
+    /// Allows any value.
     pub fn any() -> Self {
         Self::bounded(None, None)
     }
 
-    /// No value: the label must be absent.
+    /// Allows no value: the label must be absent.
     pub fn none() -> Self {
         Self::finite(Values::new())
     }
@@ -104,14 +104,14 @@ impl Requirement {
         Self { complement: true, values: Values::new(), gte, lte, above: false, below: false, min_values: None }
     }
 
-    /// The same with `minValues`.
+    /// Returns the requirement with `minValues` replaced.
     #[must_use]
     pub fn with_min_values(mut self, min_values: Option<u32>) -> Self {
         self.min_values = min_values;
         self
     }
 
-    /// The operator that describes it; bounded ones count as `Exists` or `NotIn`.
+    /// Returns the operator that describes it; bounded ones count as `Exists` or `NotIn`.
     pub fn operator(&self) -> Operator {
         match (self.complement, self.values.is_empty()) {
             (true, true) => Operator::Exists,
@@ -121,17 +121,17 @@ impl Requirement {
         }
     }
 
-    /// Whether the label may be absent.
+    /// Returns true if the label may be absent.
     pub fn allows_absence(&self) -> bool {
         matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist)
     }
 
-    /// Whether a value that nobody has heard of is allowed, such as the name of a node to come.
+    /// Returns true if a value that does not occur anywhere yet is allowed, such as the name of a future node.
     pub fn allows_unheard(&self) -> bool {
         self.has("\0")
     }
 
-    /// Whether a value beside these, of which finitely many are allowed, is allowed as well.
+    /// Returns true if some value other than `values`, which must be finitely many, is allowed.
     pub(crate) fn allows_beyond(&self, values: &[Arc<str>]) -> bool {
         if !self.complement {
             return self.values.iter().any(|value| !values.contains(value));
@@ -143,22 +143,22 @@ impl Requirement {
         usize::try_from(span).map_or(true, |span| span > known.len())
     }
 
-    /// The values if they are finitely many, else the excluded ones.
+    /// Returns the allowed values if they are finitely many, otherwise the excluded ones.
     pub fn values(&self) -> impl Iterator<Item = &Arc<str>> {
         self.values.iter()
     }
 
-    /// Whether [`Self::values`] lists what is allowed rather than what is excluded.
+    /// Returns true if [`Self::values`] lists the allowed values, false if it lists the excluded ones.
     pub fn is_finite(&self) -> bool {
         !self.complement
     }
 
-    /// Inclusive lower and upper bound.
+    /// Returns the inclusive lower and upper bound.
     pub fn bounds(&self) -> (Option<i64>, Option<i64>) {
         (self.gte, self.lte)
     }
 
-    /// Whether `value` is allowed.
+    /// Returns true if `value` is allowed.
     pub fn has(&self, value: &str) -> bool {
         self.lists(value) != self.complement && self.within_bounds(value)
     }
@@ -179,7 +179,7 @@ impl Requirement {
             .is_ok_and(|number| self.gte.is_none_or(|gte| number >= gte) && self.lte.is_none_or(|lte| number <= lte))
     }
 
-    /// What both allow; `minValues` is the larger one.
+    /// Returns the requirement that allows only values which both allow; `minValues` is the larger one.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let min_values = self.min_values.max(other.min_values);
@@ -191,7 +191,7 @@ impl Requirement {
         if gte.zip(lte).is_some_and(|(gte, lte)| gte > lte) {
             return Self::none().with_min_values(min_values);
         }
-        // Of two that say the same, `Gte` and `Lte` are what is said.
+        // Of two equal bounds, one that was written as `Gte` or `Lte` decides how the result is displayed.
         let above = [self, other].iter().all(|it| it.gte != gte || it.above) && gte.is_some();
         let below = [self, other].iter().all(|it| it.lte != lte || it.below) && lte.is_some();
         let bounds = Self { above, below, ..Self::bounded(gte, lte) };
@@ -207,7 +207,8 @@ impl Requirement {
         Self::finite(values).with_min_values(min_values)
     }
 
-    /// Whether any value is allowed by both. Unlike Karpenter's, exact for bounded ranges whose values are all excluded.
+    /// Returns true if both allow some value. Unlike Karpenter's, exact for bounded ranges whose values are all
+    /// excluded.
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self.complement, other.complement) {
             (false, _) => self.values.iter().any(|value| other.has(value)),
@@ -215,14 +216,14 @@ impl Requirement {
             (true, true) => {
                 let both = self.intersection(other);
                 let (Some(gte), Some(lte)) = (both.gte, both.lte) else { return both.complement };
-                // Finitely many integers are left: at most as many as are excluded need be looked at.
+                // Finitely many integers are left: compare their number with that of the excluded ones.
                 let span = lte.saturating_sub(gte).saturating_add(1);
                 both.complement && usize::try_from(span).map_or(true, |span| span > both.excluded_integers())
             }
         }
     }
 
-    /// Whether one label can be as both want it: a value that both allow, or none if both allow that.
+    /// Returns true if one label can satisfy both: by a value that both allow, or by absence if both allow that.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         other.overlaps(self) || (other.allows_absence() && self.allows_absence())
     }
@@ -231,13 +232,13 @@ impl Requirement {
         self.values.iter().filter_map(|value| value.parse::<i64>().ok()).collect::<BTreeSet<_>>().len()
     }
 
-    /// The one allowed value, if there is exactly one.
+    /// Returns the allowed value if there is exactly one.
     pub fn single(&self) -> Option<&Arc<str>> {
         if self.complement || self.values.len() != 1 { None } else { self.values.first() }
     }
 
-    /// As the manifest wrote it: operator and values, several entries where bounds and exclusions meet (Karpenter loses the
-    /// exclusions there).
+    /// Returns operators and values as in a manifest, with several entries where bounds and exclusions are combined
+    /// (Karpenter loses the exclusions there).
     pub fn entries(&self) -> Vec<(Operator, Vec<Arc<str>>)> {
         let mut entries = Vec::new();
         let mut bound = |operator, value: Option<i64>| {

@@ -1,37 +1,37 @@
-//! Requirements by key, and when two sets of them can meet on one node.
+//! Requirements by key, and the test if two sets of them can hold on one node.
 
 use std::sync::Arc;
 
 use super::{Labels, Requirement};
 
-/// What is required of a node's labels, by key. A clone shares the entries until one of the two is changed.
+/// Requirements on a node's labels, by key. A clone shares the entries until one of the two is changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Requirements(Option<Arc<Vec<Entry>>>);
 
-/// Entries are sorted by key; without any, there is no list.
+/// Entries are sorted by key; an empty set has no list.
 type Entry = (Arc<str>, Requirement);
 
-/// Why two sets of requirements cannot meet.
+/// Reason why two sets of requirements cannot hold on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Conflict {
-    /// The incoming side needs a label that nothing on the other side defines.
+    /// The incoming side needs a label that the other side does not define.
     Unknown {
         /// The label.
         key: Arc<str>,
     },
-    /// Both sides know the label, and no value suits both.
+    /// Both sides define the label, but no value suits both.
     Disjoint {
         /// The label.
         key: Arc<str>,
-        /// What comes in.
+        /// The requirement of the incoming side.
         incoming: Requirement,
-        /// What is there.
+        /// The requirement of this side.
         existing: Requirement,
     },
 }
 
 impl Requirements {
-    /// No requirement.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -59,18 +59,18 @@ impl Requirements {
         }
     }
 
-    /// The requirement on `key`, if there is one. An absent one allows everything.
+    /// Returns the requirement on `key`, if there is one. An absent one allows everything.
     pub fn get(&self, key: &str) -> Option<&Requirement> {
         let entries = self.entries();
         find(entries, key).ok().map(|at| &entries[at].1)
     }
 
-    /// The one value that `key` may have, if it is one.
+    /// Returns the only value that `key` may have, if there is exactly one.
     pub fn single(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Requirement::single).map(|value| &**value)
     }
 
-    /// Forgets `key`.
+    /// Removes the requirement on `key`.
     pub fn remove(&mut self, key: &str) {
         let Some(entries) = &mut self.0 else { return };
         if let Ok(at) = find(entries, key) {
@@ -81,17 +81,17 @@ impl Requirements {
         }
     }
 
-    /// All of them, sorted by key.
+    /// Returns all requirements, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Requirement)> {
         self.entries().iter().map(|(key, requirement)| (key, requirement))
     }
 
-    /// Whether there are none.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Where the entries lie: equal only for lists that share them, or that have none.
+    /// Address of the entries: equal only for sets that share them or are empty.
     pub(crate) fn address(&self) -> usize {
         self.0.as_ref().map_or(0, |entries| Arc::as_ptr(entries).addr())
     }
@@ -100,7 +100,7 @@ impl Requirements {
         self.0.as_ref().map_or(&[], |entries| entries)
     }
 
-    /// The keys that must have exactly these values.
+    /// Returns the requirements that every key has exactly its value in `labels`.
     pub fn from_labels(labels: &Labels) -> Self {
         let mut requirements = Self::new();
         for (key, value) in labels.iter() {
@@ -109,8 +109,8 @@ impl Requirements {
         requirements
     }
 
-    /// The first key on which `incoming` cannot meet this side, both sides knowing it. Two sides that both allow absence
-    /// (`NotIn`, `DoesNotExist`) meet in the absent label.
+    /// Returns the first key on which `incoming` cannot be satisfied together with this side, if both define it. Two
+    /// sides that both allow absence (`NotIn`, `DoesNotExist`) are satisfied by an absent label.
     pub fn first_disjoint(&self, incoming: &Self) -> Option<Conflict> {
         incoming.iter().find_map(|(key, wanted)| {
             let there = self.get(key)?;
@@ -122,13 +122,13 @@ impl Requirements {
         })
     }
 
-    /// Whether both can hold on one node, keys that only one side knows left open.
+    /// Returns true if both can hold on one node; keys that only one side defines are not checked.
     pub fn intersects(&self, incoming: &Self) -> bool {
         incoming.iter().all(|(key, wanted)| self.get(key).is_none_or(|there| there.meets(wanted)))
     }
 
-    /// Like [`Self::first_disjoint`], and every key of `incoming` must be known here, unless `may_be_undefined` says the
-    /// launch will define it or the requirement is met by its absence.
+    /// Like [`Self::first_disjoint`], but every key of `incoming` must also be defined here, unless `may_be_undefined`
+    /// returns true for it (the launch defines it) or its requirement allows absence.
     pub fn first_conflict(&self, incoming: &Self, may_be_undefined: impl Fn(&str) -> bool) -> Option<Conflict> {
         let unknown = incoming
             .iter()

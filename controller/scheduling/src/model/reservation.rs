@@ -1,4 +1,4 @@
-//! Reserved capacity: which offerings draw on the same instances, and how many are left.
+//! Reserved capacity: which offerings share the same instances, and how many instances are left.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use rustc_hash::FxHashMap;
 use super::{Offering, Problem};
 use crate::labels;
 
-/// Which instances an offering draws on.
+/// Identity of the reserved instances that an offering uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Reservation {
-    /// Of this id, whatever the type.
+    /// The reservation with this id, for any type.
     Id(Arc<str>),
-    /// Its own, where it has no id: by catalogue, type and offering.
+    /// The offering itself, if it has no reservation id: by catalogue, type and offering.
     Offering(usize, usize, usize),
 }
 
 impl Reservation {
-    /// What the offering draws on that has this place: catalogue, type, number.
+    /// Returns the reservation of the offering at `place`: catalogue, type, number.
     pub(crate) fn of(offering: &Offering, place: (usize, usize, usize)) -> Self {
         match offering.requirements.single(labels::CAPACITY_RESERVATION_ID) {
             Some(id) => Self::Id(id.into()),
@@ -26,8 +26,8 @@ impl Reservation {
     }
 }
 
-/// Instances left by reservation. Offerings of one reservation may have been described at different moments or for
-/// different types: as with Karpenter, the least count holds for all of them.
+/// Returns the instances left by reservation. Offerings of one reservation may have been described at different times
+/// or for different types: as in Karpenter, the lowest count applies to all of them.
 pub(crate) fn reservations_left(problem: &Problem) -> FxHashMap<Reservation, u32> {
     let mut left = FxHashMap::default();
     for (catalogue, types) in problem.catalogues.iter().enumerate().filter(|(_, types)| types.reserves()) {
@@ -41,7 +41,8 @@ pub(crate) fn reservations_left(problem: &Problem) -> FxHashMap<Reservation, u32
     left
 }
 
-/// Takes instances from the reservations of `problem`: one for each entry of `drawn`, which are pool, type and offering.
+/// Takes instances from the reservations of `problem`: one for each entry of `drawn`, which are pool, type and
+/// offering.
 pub(crate) fn draw(problem: &mut Problem, drawn: impl Iterator<Item = (usize, usize, usize)>) {
     let mut taken: FxHashMap<Reservation, u32> = FxHashMap::default();
     for (pool, instance_type, number) in drawn {

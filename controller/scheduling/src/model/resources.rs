@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A resource name. The four that every pod has are free to compare; the rest are shared text.
+/// A resource name. The four that every pod has are cheap to compare; the others are shared text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
     /// `cpu`, in millicores.
@@ -14,12 +14,12 @@ pub enum Resource {
     EphemeralStorage,
     /// `pods`, a count.
     Pods,
-    /// Any other (`nvidia.com/gpu`, `hugepages-2Mi`, `nodes`), in its own unit.
+    /// Any other resource (`nvidia.com/gpu`, `hugepages-2Mi`, `nodes`), in its own unit.
     Other(Arc<str>),
 }
 
 impl Resource {
-    /// The resource that Kubernetes calls `name`.
+    /// Returns the resource with the Kubernetes name `name`.
     pub fn new(name: &str) -> Self {
         match name {
             "cpu" => Self::Cpu,
@@ -30,7 +30,7 @@ impl Resource {
         }
     }
 
-    /// The name as Kubernetes writes it.
+    /// Returns the Kubernetes name.
     pub fn name(&self) -> &str {
         match self {
             Self::Cpu => "cpu",
@@ -48,29 +48,29 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Amounts by resource, sorted by resource: cpu in millicores, all else in its base unit (bytes, counts), fractions
-/// rounded up by whoever parsed them. An absent resource is zero. Arithmetic saturates: a sum past 2⁶³ is "too much"
-/// either way.
+/// Amounts by resource, sorted by resource: cpu in millicores, all others in their base unit (bytes, counts), fractions
+/// rounded up by the parser. An absent resource is zero. Arithmetic saturates: a sum beyond 2⁶³ is "too much" either
+/// way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Resources(Vec<(Resource, i64)>);
 
 impl Resources {
-    /// No amounts.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// The amount of `resource`, zero if absent.
+    /// Returns the amount of `resource`, zero if absent.
     pub fn get(&self, resource: &Resource) -> i64 {
         self.find(resource).map_or(0, |at| self.0[at].1)
     }
 
-    /// What a node of this capacity counts against a pool's limit on `resource`: of `nodes`, one.
+    /// Returns the amount that a node of this capacity counts against a pool's limit on `resource`: 1 for `nodes`.
     pub(crate) fn against_limit(&self, resource: &Resource) -> i64 {
         if resource.name() == "nodes" { 1 } else { self.get(resource) }
     }
 
-    /// Whether `resource` is listed, be it with zero.
+    /// Returns true if `resource` is listed, even with amount zero.
     pub fn contains(&self, resource: &Resource) -> bool {
         self.find(resource).is_ok()
     }
@@ -83,19 +83,19 @@ impl Resources {
         }
     }
 
-    /// Takes `resource` off the list.
+    /// Removes `resource` from the list.
     pub fn remove(&mut self, resource: &Resource) {
         if let Ok(at) = self.find(resource) {
             self.0.remove(at);
         }
     }
 
-    /// All entries, sorted by resource.
+    /// Returns all entries, sorted by resource.
     pub fn iter(&self) -> impl Iterator<Item = (&Resource, i64)> {
         self.0.iter().map(|(resource, amount)| (resource, *amount))
     }
 
-    /// Whether nothing is listed.
+    /// Returns true if no resource is listed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -123,7 +123,7 @@ impl Resources {
         }
     }
 
-    /// The first resource of which `available` has too little for this request, with the missing amount.
+    /// Returns the first resource of which `available` has less than this request, with the missing amount.
     pub fn first_shortage(&self, available: &Self) -> Option<(&Resource, i64)> {
         self.iter().find_map(|(resource, amount)| {
             let there = available.get(resource);

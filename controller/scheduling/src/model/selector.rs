@@ -1,16 +1,16 @@
-//! Labels and the things that match them.
+//! Labels, and the selectors, taints and tolerations that match them.
 
 use std::sync::Arc;
 
-/// Labels, sorted by key. A clone shares them until one of the two is changed: thousands of nodes are copied for a decision.
+/// Labels, sorted by key. A clone shares them until one of the two is changed: a decision copies thousands of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Labels(Option<Arc<Vec<Label>>>);
 
-/// Labels are sorted by key; without any, there is no list.
+/// Labels are sorted by key; an empty set has no list.
 type Label = (Arc<str>, Arc<str>);
 
 impl Labels {
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<&Arc<str>> {
         let all = self.all();
         all.binary_search_by(|(other, _)| (**other).cmp(key)).ok().map(|at| &all[at].1)
@@ -26,12 +26,12 @@ impl Labels {
         }
     }
 
-    /// All of them, sorted by key.
+    /// Returns all labels, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.all().iter().map(|(key, value)| (key, value))
     }
 
-    /// Whether there are none.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -47,7 +47,7 @@ impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
         for (key, value) in entries {
             labels.set(key, value);
         }
-        // What is read once stands for hours.
+        // Labels are read once and kept for hours.
         if let Some(all) = labels.0.as_mut().and_then(Arc::get_mut) {
             all.shrink_to_fit();
         }
@@ -55,7 +55,7 @@ impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
     }
 }
 
-/// A label selector. [`LabelSelector::Nothing`] is a selector that is absent, an empty `terms` matches everything.
+/// A label selector. [`LabelSelector::Nothing`] is an absent selector; empty `terms` match everything.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LabelSelector {
     /// No selector was given: no pod matches.
@@ -69,30 +69,30 @@ pub enum LabelSelector {
 pub struct SelectorTerm {
     /// The label.
     pub key: Arc<str>,
-    /// How it is compared.
+    /// Operator that compares the label with `values`.
     pub operator: SelectorOperator,
-    /// With what; sorted.
+    /// The values, sorted.
     pub values: Vec<Arc<str>>,
 }
 
-/// So many values are compared one by one, which is as fast.
+/// Number of values up to which a linear search is as fast as a binary one.
 const FEW_VALUES: usize = 8;
 
 /// Operators of label selectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SelectorOperator {
-    /// The label is there with one of the values.
+    /// The label exists with one of the values.
     In,
     /// The label is absent, or has another value.
     NotIn,
-    /// The label is there.
+    /// The label exists.
     Exists,
     /// The label is absent.
     DoesNotExist,
 }
 
 impl LabelSelector {
-    /// Whether `labels` are selected.
+    /// Returns true if the selector matches `labels`.
     pub fn matches(&self, labels: &Labels) -> bool {
         match self {
             Self::Nothing => false,
@@ -112,7 +112,7 @@ impl SelectorTerm {
         }
     }
 
-    /// Whether `value` is one of the values.
+    /// Returns true if `value` is one of the values.
     fn lists(&self, value: &Arc<str>) -> bool {
         if self.values.len() <= FEW_VALUES {
             self.values.contains(value)
@@ -122,14 +122,14 @@ impl SelectorTerm {
     }
 }
 
-/// What a taint does to pods that do not tolerate it.
+/// Effect of a taint on pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effect {
     /// They are not scheduled.
     NoSchedule,
     /// They are scheduled elsewhere if possible.
     PreferNoSchedule,
-    /// They are not scheduled, and evicted.
+    /// They are not scheduled, and running pods are evicted.
     NoExecute,
 }
 
@@ -140,23 +140,23 @@ pub struct Taint {
     pub key: Arc<str>,
     /// Its value, often empty.
     pub value: Arc<str>,
-    /// What it does.
+    /// Its effect.
     pub effect: Effect,
 }
 
 /// A toleration of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Toleration {
-    /// The taint's key; `None` is every key.
+    /// The taint's key; `None` matches every key.
     pub key: Option<Arc<str>>,
-    /// The taint's value; `None` is every value (operator `Exists`).
+    /// The taint's value; `None` matches every value (operator `Exists`).
     pub value: Option<Arc<str>>,
-    /// The effect; `None` is every effect.
+    /// The effect; `None` matches every effect.
     pub effect: Option<Effect>,
 }
 
 impl Toleration {
-    /// Whether it covers `taint`.
+    /// Returns true if it tolerates `taint`.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.key.as_ref().is_none_or(|key| *key == taint.key)
             && self.value.as_ref().is_none_or(|value| *value == taint.value)
@@ -165,7 +165,7 @@ impl Toleration {
 }
 
 impl Taint {
-    /// Whether a pod without a toleration for it is kept off (`PreferNoSchedule` only asks).
+    /// Returns true if it keeps off pods without a toleration (`PreferNoSchedule` is only a preference).
     pub fn repels(&self) -> bool {
         self.effect != Effect::PreferNoSchedule
     }

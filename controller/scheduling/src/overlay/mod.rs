@@ -1,7 +1,8 @@
-//! NodeOverlays: what an operator knows better about prices and extended resources of instance types.
+//! NodeOverlays: corrections by the operator of prices and extended resources of instance types.
 //!
-//! Overlays act in the order weight descending, then name descending; for each price and each resource the first one
-//! wins. Two of equal weight that touch the same one conflict: the later is skipped whole, as in Karpenter.
+//! Overlays apply in the order weight descending, then name descending; for each price and each resource the first one
+//! wins. Two overlays of equal weight that change the same one conflict: the later is skipped entirely, as in
+//! Karpenter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +19,12 @@ pub struct Overlay {
     pub name: Arc<str>,
     /// `spec.weight`, 0 if absent. Heavier overlays win.
     pub weight: i32,
-    /// Which instance types and offerings are meant; a label that neither they nor the pool have matches nothing.
+    /// Requirements on instance types and offerings; one on a label that neither they nor the pool have matches
+    /// nothing.
     pub requirements: Requirements,
-    /// What becomes of the price.
+    /// Change of the price, if any.
     pub price: Option<PriceChange>,
-    /// Extended resources that the types have.
+    /// Extended resources to add to the types.
     pub capacity: Resources,
 }
 
@@ -33,12 +35,12 @@ pub enum PriceChange {
     Absolute(f64),
     /// USD per hour to add.
     Delta(f64),
-    /// Per cent to add.
+    /// Percentage to add.
     Percent(f64),
 }
 
 impl PriceChange {
-    /// The price after the change, never below zero. An unknown price can only be replaced.
+    /// Returns the price after the change, never below zero. An unknown price can only be replaced.
     fn apply(self, price: Option<f64>) -> Option<f64> {
         let changed = match self {
             Self::Absolute(absolute) => absolute,
@@ -49,37 +51,37 @@ impl PriceChange {
     }
 }
 
-/// What became of an overlay.
+/// Result of applying an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverlayReport {
     /// Its name.
     pub name: Arc<str>,
-    /// What became of it.
+    /// The result.
     pub outcome: OverlayOutcome,
 }
 
-/// What became of an overlay.
+/// Result of applying an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OverlayOutcome {
-    /// It matched. Heavier overlays may have won where it did.
+    /// It matched. Heavier overlays may have taken precedence on some or all of its targets.
     Applied {
-        /// Prices that it decided, over all pools.
+        /// Number of prices that it set, over all pools.
         prices: usize,
-        /// Resources of types that it decided, over all pools.
+        /// Number of resources of types that it set, over all pools.
         capacities: usize,
     },
-    /// One of equal weight changes the same price or resource: it is skipped whole.
+    /// Another overlay of equal weight changes the same price or resource: this one is skipped entirely.
     Conflict {
-        /// The names of those, sorted.
+        /// The names of these overlays, sorted.
         with: Vec<Arc<str>>,
     },
-    /// It is not valid; why is for people.
+    /// It is invalid; the reason, for people.
     Invalid(String),
     /// No offering of any pool matches.
     MatchesNothing,
 }
 
-/// What an overlay can change: a price, or a resource of a type.
+/// A value that an overlay can change: a price, or a resource of a type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
     /// Pool, type, offering.
@@ -88,21 +90,21 @@ enum Target {
     Capacity(usize, usize, Resource),
 }
 
-/// Who decided a target, and who touched it last (of those, the lightest).
+/// Overlay that sets a target, and the lightest overlay that matches the target.
 struct Claim {
     winner: usize,
     lightest: usize,
 }
 
-/// Changes of one pool's catalogue; two pools with equal ones share it.
+/// Changes to one pool's catalogue; two pools with equal changes share the result.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Changes {
     prices: BTreeMap<(usize, usize), f64>,
     capacities: BTreeMap<(usize, Resource), i64>,
 }
 
-/// Applies `overlays` to the catalogues of `pools`. A pool gets a catalogue of its own only where the overlays make it
-/// differ from those of the pools it shares one with. Reports come in the order in which the overlays act.
+/// Applies `overlays` to the catalogues of `pools`. A pool gets its own catalogue only if the overlays make it differ
+/// from those of the pools it shares one with. Reports are in the order in which the overlays apply.
 pub fn apply(overlays: &[Overlay], pools: &mut [NodePool], catalogues: &mut Vec<Catalogue>) -> Vec<OverlayReport> {
     let mut order: Vec<usize> = (0..overlays.len()).collect();
     order.sort_by(|a, b| {
@@ -152,7 +154,7 @@ fn invalid(overlay: &Overlay) -> Option<String> {
     }
 }
 
-/// Claims every target of one overlay, or none if another of its weight has touched one of them.
+/// Claims every target of one overlay, or none if another of its weight has claimed one of them.
 fn claim(
     index: usize,
     overlays: &[Overlay],
@@ -179,7 +181,7 @@ fn claim(
     OverlayOutcome::Applied { prices: 0, capacities: 0 }
 }
 
-/// What the overlay would change, and whether it matches anything at all.
+/// Returns the targets of the overlay, and true if it matches an offering.
 fn targets(overlay: &Overlay, pools: &[NodePool], catalogues: &[Catalogue]) -> (Vec<Target>, bool) {
     let mut targets = Vec::new();
     let mut matched = false;
@@ -191,7 +193,7 @@ fn targets(overlay: &Overlay, pools: &[NodePool], catalogues: &[Catalogue]) -> (
             }
             let mut node = pool.requirements.clone();
             node.add_all(&instance_type.requirements);
-            // What the type already excludes, no offering of it can match.
+            // If the type itself contradicts the overlay, none of its offerings can match.
             if !node.intersects(&overlay.requirements) {
                 continue;
             }
@@ -220,7 +222,7 @@ fn targets(overlay: &Overlay, pools: &[NodePool], catalogues: &[Catalogue]) -> (
     (targets, matched)
 }
 
-/// By pool, what differs from its catalogue.
+/// Returns the changes to the catalogue of each pool.
 fn changes(
     overlays: &[Overlay],
     pools: &[NodePool],
@@ -251,7 +253,7 @@ fn changes(
 }
 
 fn write(changes: Vec<Changes>, pools: &mut [NodePool], catalogues: &mut Vec<Catalogue>) {
-    // By original catalogue: the distinct changes of its pools and where each is written.
+    // Distinct changes by original catalogue, each with the pools that have it.
     let mut groups: BTreeMap<usize, Vec<(Changes, Vec<usize>)>> = BTreeMap::new();
     for (pool, changes) in changes.into_iter().enumerate() {
         let group = groups.entry(pools[pool].catalogue).or_default();
@@ -262,7 +264,7 @@ fn write(changes: Vec<Changes>, pools: &mut [NodePool], catalogues: &mut Vec<Cat
     }
     for (original, mut group) in groups {
         let Some(before) = catalogues.get(original).cloned() else { continue };
-        // Whoever keeps the catalogue as it is keeps its place; otherwise the first group takes it.
+        // Pools without changes keep the index of the catalogue; without such pools the first group takes it.
         group.sort_by_key(|(changes, _)| *changes != Changes::default());
         for (number, (changes, sharing)) in group.into_iter().enumerate() {
             let mut after = before.clone();

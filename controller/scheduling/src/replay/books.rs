@@ -1,4 +1,4 @@
-//! What each rule finds where, kept up to date while pods are placed.
+//! Counts of rules by domain, updated while pods are placed.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -8,34 +8,34 @@ use crate::model::{Node, Problem};
 use crate::validate::rules::{BY_HOST, Demand, Rules};
 use crate::validate::specs::{Specs, label};
 
-/// No domain: the node lacks the label.
+/// Placeholder for the domain of a node that lacks the label.
 const NOWHERE: u32 = u32::MAX;
 
 /// Counts of a rule.
 #[derive(Debug, Clone, Default)]
 struct Account {
-    /// Pods that it counts, by domain.
+    /// Pods that the rule counts, by domain.
     counted: Vec<u32>,
-    /// Pods that bring it, by domain.
+    /// Pods that own the rule, by domain.
     owners: Vec<u32>,
-    /// Pods that it counts, everywhere.
+    /// Total number of pods that the rule counts.
     total: u32,
     /// Domains over which the minimum of a spread is taken.
     eligible: Vec<u32>,
-    /// Nodes whose pods do not count.
+    /// True for nodes whose pods do not count, by node.
     outside: Vec<bool>,
 }
 
 /// The counts of all rules.
 pub(super) struct Books<'a> {
     rules: &'a Rules<'a>,
-    /// By key and node.
+    /// Domain by key and node.
     domain: Vec<Vec<u32>>,
     accounts: Vec<Account>,
 }
 
 impl<'a> Books<'a> {
-    /// Opens the books with the bound pods of `nodes`.
+    /// Counts the bound pods of `nodes`.
     pub(super) fn new(specs: &'a Specs<'a>, rules: &'a Rules<'a>, nodes: &'a [Node]) -> Self {
         let mut sizes = Vec::with_capacity(rules.keys.len());
         let domain = rules.keys.iter().enumerate().map(|(at, key)| {
@@ -84,7 +84,7 @@ impl<'a> Books<'a> {
         books
     }
 
-    /// A pod of `spec` is on `node` now.
+    /// Counts a pod of `spec` on `node`.
     pub(super) fn enter(&mut self, spec: usize, node: usize) {
         for &rule in self.rules.counted(spec) {
             let domain = self.domain[self.rules.all[rule as usize].key][node];
@@ -103,7 +103,7 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// The rules that decide where a pod of `spec` may go, as they stand now.
+    /// Returns the rules that restrict the nodes of a pod of `spec`, with the current counts.
     pub(super) fn gates(&self, spec: usize) -> SmallVec<[Gate<'_>; 4]> {
         let mut gates = SmallVec::new();
         let counted = self.rules.counted(spec);
@@ -132,8 +132,8 @@ impl<'a> Books<'a> {
         gates
     }
 
-    /// Returns true if pods on `node` or in its domain keep a pod of `spec` away, and no pod that is still to come can change
-    /// that: by an anti-affinity of either, or by a spread over hosts, of which an empty one can always be made.
+    /// Returns true if pods on `node` or in its domain exclude a pod of `spec`, and no later pod can change that: by an
+    /// anti-affinity of either side, or by a spread over hosts, since a new empty host is always possible.
     pub(super) fn is_closed(&self, spec: usize, node: usize) -> bool {
         let counted = self.rules.counted(spec);
         let number = |counts: &[u32], rule: u32| {
@@ -157,7 +157,7 @@ impl<'a> Books<'a> {
 
     fn gate<'s>(&'s self, rule: u32, counts: &'s [u32], least: u32, most: i64) -> Gate<'s> {
         let rule = &self.rules.all[rule as usize];
-        // Below zero nothing is allowed: an empty range says so.
+        // A negative maximum allows nothing, which an empty range expresses.
         let (least, most) = match u32::try_from(most.min(i64::from(u32::MAX))) {
             Ok(most) => (least, most),
             Err(_) => (1, 0),
@@ -174,7 +174,8 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// Spreads of `spec` that only ask: rule, weight of a pod there, and the constant of kube-scheduler's formula.
+    /// Collects the preferred spreads of `spec`: rule, weight of a pod there, and the constant of kube-scheduler's
+    /// formula.
     pub(super) fn wishes(&self, spec: usize, wishes: &mut Vec<(u32, f64, f64)>) {
         wishes.clear();
         for &rule in self.rules.owned(spec) {
@@ -186,7 +187,8 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// How much the wishes hold against `node`; nothing if it lacks a label.
+    /// Returns the score of preferred spreads for `node` before normalization, lower is better; `None` if it lacks a
+    /// label.
     pub(super) fn crowding(&self, wishes: &[(u32, f64, f64)], node: usize) -> Option<f64> {
         let mut sum = 0.0;
         for &(rule, weight, constant) in wishes {
@@ -198,31 +200,32 @@ impl<'a> Books<'a> {
     }
 }
 
-/// One rule, as it stands while one pod looks for a node.
+/// One rule, with the counts at the time at which a pod is placed.
 pub(super) enum Gate<'s> {
-    /// How many of something a node may have.
+    /// Range of allowed counts on a node.
     Host {
-        /// By node.
+        /// Counts by node.
         counts: &'s [u32],
-        /// At least.
+        /// Minimum.
         least: u32,
-        /// At most.
+        /// Maximum.
         most: u32,
     },
-    /// Which domains are open.
+    /// Allowed domains.
     Domain {
-        /// Which label: an index.
+        /// Index of the label.
         key: usize,
         /// Domain by node.
         of_node: &'s [u32],
-        /// By domain.
+        /// True for allowed domains.
         allowed: SmallVec<[bool; 16]>,
-        /// Whether nodes without the label are.
+        /// True if nodes without the label are allowed.
         nowhere: bool,
     },
 }
 
-/// The rules of specs: `placed` has those of pods to place, by spec; the others are those of bound pods that count.
+/// Returns the rules of specs: `placed` is true for specs of pods to place; the others are those of bound pods that
+/// count.
 pub(super) fn rules_of<'a>(specs: &Specs<'a>, problem: &'a Problem, nodes: &[Node], placed: &[bool]) -> Rules<'a> {
     let mut bound = vec![false; problem.specs.len()];
     for pod in nodes.iter().flat_map(|node| &node.bound).filter(|pod| pod.counts) {

@@ -1,4 +1,4 @@
-//! Nodes that suit alike pods, with their points: looked at in blocks, so that most of the work is on plain bytes.
+//! Scores of nodes for pods with equal constraints, processed in blocks so that most of the work is on plain bytes.
 
 use std::rc::Rc;
 
@@ -10,49 +10,49 @@ use super::scheduler::Floor;
 use crate::model::{Node, Resource};
 use crate::validate::specs::{Specs, fits};
 
-/// Nodes that are looked at together.
+/// Number of nodes in a block.
 pub(super) const BLOCK: usize = 64;
 
-/// Masks of more domains are not worth keeping: they hardly ever come again.
+/// Maximum number of domains of a cached mask: those of more domains are rarely used again.
 const KEPT_DOMAINS: usize = 8;
 
-/// Pods with equal requests that may use equal nodes. Room only shrinks, so a node that is full for them stays so.
+/// Pods with equal requests and equal suitable nodes. Room only shrinks, so a node that is full for them stays full.
 pub(super) struct Line<'a> {
     request: &'a [i64],
     /// Cpu and memory of the request.
     load: [f64; 2],
-    /// One more than the points of each node; zero if the node does not suit or is full.
+    /// Score of each node plus one; zero if the node does not suit or is full.
     score: Vec<u8>,
-    /// How many pods a node had when its score was found.
+    /// Number of pods on each node at the time of its score.
     seen: Vec<u32>,
-    /// By block, how many changes it had had when it was brought up to date.
+    /// Number of changes to each block at the time of its last update.
     seen_block: Vec<u32>,
-    /// By block: how many of its scores are not zero.
+    /// Number of scores that are not zero, by block.
     open: Vec<u8>,
 }
 
-/// A gate in the form in which blocks are looked at.
+/// A gate in the form that blocks are filtered with.
 pub(super) enum Filter<'s> {
-    /// How many of something a node may have.
+    /// Range of allowed counts on a node.
     Host { counts: &'s [u32], least: u32, span: u32 },
-    /// All ones for nodes that are open, zero for the others.
+    /// All ones for allowed nodes, zero for the others.
     Mask(Rc<[u8]>),
 }
 
 /// The gates of one pod.
 pub(super) type Filters<'s> = SmallVec<[Filter<'s>; 4]>;
 
-/// Nodes by open domains. Few combinations of a few zones ever occur.
+/// Cached masks by allowed domains. Only few combinations of a few zones occur.
 #[derive(Default)]
 pub(super) struct Masks {
     kept: FxHashMap<Opened, Rc<[u8]>>,
 }
 
-/// Which label, whether nodes without it are open, and which of its domains are.
+/// Index of the label, true if nodes without it are allowed, and the allowed domains.
 type Opened = (usize, bool, SmallVec<[bool; 16]>);
 
 impl Masks {
-    /// The filters of a pod with these gates.
+    /// Returns the filters of a pod with these gates.
     pub(super) fn of<'s>(&mut self, gates: &[Gate<'s>]) -> Filters<'s> {
         gates
             .iter()
@@ -84,7 +84,7 @@ pub(super) struct Lines<'a> {
     all: Vec<Line<'a>>,
     of_spec: Vec<Option<usize>>,
     ids: FxHashMap<(&'a [i64], u32, u32), usize>,
-    /// By placement and tolerations: 1 for nodes that suit.
+    /// 1 for nodes that suit, by placement and tolerations.
     suitable: FxHashMap<(u32, u32), Rc<[u8]>>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Lines<'a> {
         Self { specs, nodes, all: Vec::new(), of_spec, ids: FxHashMap::default(), suitable: FxHashMap::default() }
     }
 
-    /// The line of pods of `spec`.
+    /// Returns the line of pods of `spec`.
     pub(super) fn of(&mut self, spec: usize) -> &mut Line<'a> {
         let line = match self.of_spec[spec] {
             Some(line) => line,
@@ -133,8 +133,8 @@ impl<'a> Lines<'a> {
 }
 
 impl Line<'_> {
-    /// The node with most points among the first `enough` from `start` on that `filters` and `takes` leave; the first of
-    /// equal ones.
+    /// Returns the node with the highest score among the first `enough` nodes from `start` on that pass `filters` and
+    /// `takes`; the first of equal nodes.
     pub(super) fn best(
         &mut self,
         floor: &Floor<'_>,
@@ -154,7 +154,7 @@ impl Line<'_> {
         best
     }
 
-    /// Collects those nodes with their points.
+    /// Collects the same nodes as [`Self::best`] considers, with their scores.
     pub(super) fn gather(
         &mut self,
         floor: &Floor<'_>,
@@ -170,8 +170,8 @@ impl Line<'_> {
         });
     }
 
-    /// Shows `visit` the scores of up to `enough` open nodes from `start` on, block by block, with the first node of each.
-    /// If there are more, the next look starts behind them.
+    /// Calls `visit` with the scores of up to `enough` allowed nodes from `start` on, block by block, with the first
+    /// node of each. If there are more, sets `start` to the node after the last one.
     fn look(
         &mut self,
         floor: &Floor<'_>,
@@ -222,7 +222,7 @@ impl Line<'_> {
         }
     }
 
-    /// Brings the scores of a block up to date.
+    /// Updates the scores of a block.
     fn refresh(&mut self, floor: &Floor<'_>, block: usize) {
         let range = block * BLOCK..self.score.len().min((block + 1) * BLOCK);
         if self.open[block] == 0 || self.seen_block[block] == floor.changes[block] {
@@ -247,12 +247,12 @@ impl Line<'_> {
         }
     }
 
-    /// LeastAllocated and BalancedAllocation together, 0 to 200. Since Kubernetes 1.36 the second is about what the pod changes:
-    /// 75 if it leaves the node as balanced as it was.
+    /// Returns the sum of LeastAllocated and BalancedAllocation, 0 to 200. Since Kubernetes 1.36 the latter scores the
+    /// change by the pod: 75 if the node stays as balanced as before.
     fn points(&self, load: [(f64, f64); 2]) -> u8 {
         let [cpu, memory] = load.map(|(used, _)| used);
         let [most_cpu, most_memory] = load.map(|(_, allocatable)| allocatable);
-        // Nothing here is below zero, so that the conversion rounds down as kube-scheduler does.
+        // No operand is negative, so the conversion rounds down like kube-scheduler.
         let free = |used: f64, most: f64| (100.0 * (most - used).max(0.0) / most) as u32;
         let balance = |cpu: f64, memory: f64| {
             let uneven = ((cpu / most_cpu).min(1.0) - (memory / most_memory).min(1.0)).abs();
@@ -266,7 +266,7 @@ impl Line<'_> {
 }
 
 impl Filter<'_> {
-    /// Zeroes the scores of nodes that are not open; the first of them is number `first`.
+    /// Zeroes the scores of nodes that are not allowed; the first of `scores` is that of node number `first`.
     fn apply(&self, first: usize, scores: &mut [u8]) {
         match self {
             Self::Host { counts, least, span } => {

@@ -1,22 +1,23 @@
-//! What becomes of a plan when kube-scheduler, and not the plan, places the pods.
+//! Replay of a plan with kube-scheduler's placement of the pods in place of the planned one.
 //!
-//! All planned nodes are up at once, and pods come in the order of the input, without hints. For each pod:
+//! All planned nodes are ready at once, and pods arrive in the order of the input, without nominations. For each pod:
 //!
-//! 1. **Filters**: taints, node selector and affinity, volumes' zones, requests against what is left, host ports, attach
-//!    limits, required anti-affinity (own and inverse), required affinity (with its first-pod exception), required spread
-//!    (the minimum over the domains of the nodes that are up; of hostnames: zero).
-//! 2. **Sample**: like kube-scheduler by default, scoring stops at `max(100, n · (50 − n/125) %)` feasible nodes (at least 5 %),
-//!    and the next pod starts looking where this one stopped.
-//! 3. **Scores**: NodeResourcesFit (LeastAllocated over cpu and memory, weight 1), NodeResourcesBalancedAllocation (weight 1; as
-//!    of Kubernetes 1.36, whose points are for what the pod changes), both in whole points as kube-scheduler has them, and PodTopologySpread over the spreads that only ask (weight 2,
-//!    normalised over the sample). The first of equal nodes wins.
+//! 1. **Filters**: taints, node selector and affinity, volumes' zones, requests against free resources, host ports,
+//!    attach limits, required anti-affinity (own and inverse), required affinity (with its first-pod exception),
+//!    required spread (the minimum over the domains of the existing nodes; for hostnames: zero).
+//! 2. **Sample**: like kube-scheduler by default, scoring stops at `max(100, n · (50 − n/125) %)` feasible nodes (at
+//!    least 5 %), and the search for the next pod starts where this one stopped.
+//! 3. **Scores**: NodeResourcesFit (LeastAllocated over cpu and memory, weight 1), NodeResourcesBalancedAllocation
+//!    (weight 1; as of Kubernetes 1.36, which scores the change by the pod), both in integers like kube-scheduler, and
+//!    PodTopologySpread over the preferred spreads (weight 2, normalised over the sample). The first of equal nodes
+//!    wins.
 //!
-//! Compared with kube-scheduler 1.37 itself, pod by pod, in `tests/tests/run/scheduler.rs`: each pod is bound to a node that is
-//! among the best here.
+//! `tests/tests/run/scheduler.rs` compares this with kube-scheduler 1.37, pod by pod: it binds each pod to a node that
+//! is among the best here.
 //!
-//! Not modelled: preferred node and pod affinity, `PreferNoSchedule`, image locality (all nodes are new), preemption, and
-//! nodes that become ready one after another. Pods that find no node go through a second solve, in which the planned nodes
-//! exist. A planned node is paid for even if it stays empty.
+//! Not modelled: preferred node and pod affinity, `PreferNoSchedule`, image locality (all nodes are new), preemption,
+//! and nodes that become ready one after another. Pods without a node go through a second solve, in which the planned
+//! nodes exist. A planned node is paid for even if it stays empty.
 
 mod books;
 mod lines;
@@ -29,18 +30,18 @@ use crate::solution::Solution;
 pub use nominations::{Nominated, nominations_that_hold};
 pub use scheduler::Waiting;
 
-/// What a plan costs in the end.
+/// Cost of a plan after the replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
     /// USD per hour of the planned nodes and of those that the second round adds.
     pub expected_price: f64,
-    /// Pods of the plan that found no planned or existing node.
+    /// Number of pods of the plan without a planned or existing node.
     pub left_over: usize,
-    /// Nodes that the second round adds.
+    /// Number of nodes that the second round adds.
     pub second_nodes: usize,
-    /// Pods that have no node after the second round either.
+    /// Number of pods without a node after the second round.
     pub unplaced: usize,
-    /// Planned nodes that got no pod.
+    /// Number of planned nodes without pods.
     pub empty_nodes: usize,
 }
 
@@ -71,12 +72,13 @@ pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Repl
     replay
 }
 
-/// Where kube-scheduler would bind the pods of `queue`, which it takes in that order: by place in the queue, an index of
-/// [`Problem::nodes`].
+/// Returns the node to which kube-scheduler would bind each pod of `queue`, which it takes in that order: an index of
+/// [`Problem::nodes`] by position in the queue.
 ///
-/// The nodes are those of the problem as they are: nothing is about to come, taints repel that are there, and a node that
-/// is being deleted takes what its taints let it. What a pod was promised by a hint is held for it, as kube-scheduler counts
-/// nominated pods. Pods that can be placed nowhere whatever the nodes are stay without.
+/// The nodes are used as they are in the problem: no node is added, all their taints repel, and a node that is being
+/// deleted takes the pods that its taints allow. Room for a hinted pod is reserved on its node, as kube-scheduler
+/// counts nominated pods. Pods that cannot be placed on any node ([`PodSpec::refusal`](crate::model::PodSpec::refusal))
+/// get none.
 pub fn schedule(problem: &Problem, queue: &[Waiting]) -> Vec<Option<usize>> {
     let can_be_placed = |waiting: &&Waiting| problem.spec_of(waiting.pod).refusal.is_none();
     let able: Vec<Waiting> = queue.iter().filter(can_be_placed).copied().collect();

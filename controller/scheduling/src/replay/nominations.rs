@@ -1,22 +1,23 @@
-//! Pods whose `nominatedNodeName` names a node before they are bound to it.
+//! Pods whose `nominatedNodeName` is set before they are bound.
 
 use super::books::{Books, rules_of};
 use super::scheduler::Floor;
 use crate::model::Problem;
 use crate::validate::specs::Specs;
 
-/// A pod that counts on a node.
+/// A pod with a nominated node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nominated {
     /// Its index in [`Problem::specs`].
     pub spec: usize,
-    /// Index of the node that its `nominatedNodeName` names.
+    /// Index of its nominated node.
     pub node: usize,
 }
 
-/// Returns, by place in `nominated`, true for each pod that can still be bound to its node by requests, host ports, attach
-/// limits, required anti-affinity and required spreads over hosts. Rules that a pod to come may satisfy are not looked at: the
-/// pods of a spread over zones come one zone after the other. None of `nominated` may be among the pods bound there.
+/// Returns, by position in `nominated`, true for each pod that can still be bound to its node by requests, host ports,
+/// attach limits, required anti-affinity and required spreads over hosts. Rules that a later pod may satisfy are not
+/// checked: the pods of a spread over zones arrive one zone after the other. None of `nominated` may be among the pods
+/// bound there.
 pub fn nominations_that_hold(problem: &Problem, nominated: &[Nominated]) -> Vec<bool> {
     if nominated.is_empty() {
         return Vec::new();

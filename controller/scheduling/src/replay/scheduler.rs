@@ -1,4 +1,4 @@
-//! kube-scheduler's default placement of one pod after the other.
+//! Sequential placement of pods with kube-scheduler's default profile.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ use crate::model::{HostPort, Node, PodSpec, Problem, Resource};
 use crate::solution::Solution;
 use crate::validate::specs::{Specs, add_row, intern};
 
-/// The nodes as pods fill them.
+/// The nodes, with the resources that their pods use.
 pub(super) struct Floor<'a> {
     specs: &'a Specs<'a>,
-    /// By node, what is left in the order of the requests.
+    /// Free resources by node, in the order of the requests.
     pub(super) room: Vec<i64>,
-    /// Cpu and memory: in use, and the allocatable amount.
+    /// Cpu and memory by node: used and allocatable.
     pub(super) load: Vec<[(f64, f64); 2]>,
-    /// How many pods were put there.
+    /// Number of pods placed, by node.
     pub(super) pods: Vec<u32>,
-    /// The same for each block of nodes.
+    /// Number of pods placed, by block of nodes.
     pub(super) changes: Vec<u32>,
     ports: Vec<Vec<HostPort>>,
-    /// By driver with a limit: how many volumes it can still attach, and those attached.
+    /// Remaining volumes and attached claims, for each driver with a limit.
     volumes: Vec<Vec<(u32, BTreeSet<&'a str>)>>,
 }
 
@@ -31,11 +31,11 @@ pub(super) struct Floor<'a> {
 pub struct Waiting {
     /// Its index in [`Problem::pods`].
     pub pod: usize,
-    /// The node that its `nominatedNodeName` names, by index: it is tried before all others.
+    /// Index of its nominated node, which is tried before all others.
     pub hint: Option<usize>,
 }
 
-/// Pods that found a node, in order, with it; and those that did not.
+/// Returns the pods that get a node, in order, with the node; and those that do not.
 pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (Vec<(usize, usize)>, Vec<usize>) {
     let new = solution.new_nodes.iter().flat_map(|node| &node.pods);
     let mut pods: Vec<usize> = new.chain(solution.existing.iter().flat_map(|(_, pods)| pods)).copied().collect();
@@ -52,7 +52,7 @@ pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (
     (places, left_over)
 }
 
-/// Room that pods hold on the nodes that were named to them, until they have a place: for others it is taken.
+/// Resources reserved on nominated nodes for pods that are not placed yet: other pods cannot use them.
 #[derive(Debug, Default)]
 struct Held(FxHashMap<usize, Vec<i64>>);
 
@@ -73,7 +73,7 @@ impl Held {
     }
 }
 
-/// The node of each pod of the queue, which is taken in its order.
+/// Returns the node of each pod of the queue, in order.
 pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) -> Vec<Option<usize>> {
     let specs = Specs::new(problem);
     let mut placed = vec![false; problem.specs.len()];
@@ -127,13 +127,13 @@ pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) 
     places
 }
 
-/// How many feasible nodes kube-scheduler looks at.
+/// Returns the number of feasible nodes at which kube-scheduler stops.
 fn sample_size(nodes: usize) -> usize {
     let percent = 50_usize.saturating_sub(nodes / 125).max(5);
     (nodes * percent / 100).max(100)
 }
 
-/// The node with most points, the wishes of the pod counted in.
+/// Returns the node with the highest score, preferred spreads included.
 fn best(sample: &[(u32, u8)], books: &Books<'_>, wishes: &[(u32, f64, f64)]) -> Option<usize> {
     let mut best: Option<(f64, u32)> = None;
     let crowding: Vec<Option<f64>> = sample.iter().map(|&(node, _)| books.crowding(wishes, node as usize)).collect();
@@ -156,7 +156,7 @@ fn best(sample: &[(u32, u8)], books: &Books<'_>, wishes: &[(u32, f64, f64)]) -> 
 }
 
 impl<'a> Floor<'a> {
-    /// The nodes with the pods that are bound to them.
+    /// Creates the nodes with the pods that are bound to them.
     pub(super) fn new(specs: &'a Specs<'a>, nodes: &[Node]) -> Self {
         let mut room = Vec::with_capacity(nodes.len() * specs.resources.len());
         let mut load = Vec::with_capacity(nodes.len());
@@ -193,7 +193,7 @@ impl<'a> Floor<'a> {
         }
     }
 
-    /// Returns true if the node has room for what a pod requests.
+    /// Returns true if the node has room for the requests of a pod.
     pub(super) fn has_room(&self, spec: usize, node: usize) -> bool {
         let request = self.specs.request(spec);
         let width = request.len();
@@ -201,8 +201,8 @@ impl<'a> Floor<'a> {
         room.iter().zip(request).all(|(room, wanted)| *wanted == 0 || room >= wanted)
     }
 
-    /// Whether the node has room for a pod beside what is held there for others; `hint` is the node on which the pod holds
-    /// room itself.
+    /// Returns true if the node has room for a pod in addition to the resources reserved for others. On `hint`, the
+    /// node where resources are reserved for the pod itself, reservations are not checked.
     fn has_room_beside(&self, held: &Held, spec: usize, node: usize, hint: Option<usize>) -> bool {
         let Some(held) = held.0.get(&node).filter(|_| hint != Some(node)) else { return true };
         let request = self.specs.request(spec);
@@ -211,7 +211,7 @@ impl<'a> Floor<'a> {
         room.iter().zip(held).zip(request).all(|((room, held), wanted)| *wanted == 0 || room - held >= *wanted)
     }
 
-    /// Host ports and attach limits.
+    /// Returns true if host ports and attach limits allow the pod.
     pub(super) fn takes(&self, about: &Node, spec: usize, node: usize) -> bool {
         let spec = &self.specs.problem.specs[spec];
         let free = |port: &HostPort| self.ports[node].iter().all(|taken| !port.conflicts(taken));
@@ -243,7 +243,7 @@ impl<'a> Floor<'a> {
     }
 }
 
-/// The claims of `driver` that a pod attaches.
+/// Returns the claims of `driver` that a pod attaches.
 fn new_volumes<'s>(spec: &'s PodSpec, driver: &str) -> impl Iterator<Item = &'s str> {
     spec.attachments.iter().filter(move |it| &*it.driver == driver).map(|it| &*it.claim)
 }

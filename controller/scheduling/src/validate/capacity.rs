@@ -1,4 +1,4 @@
-//! What nodes share: limits of pools, static replicas, reservations, and whose turn it is.
+//! Limits that nodes share: limits of pools, static replicas, reservations, and the weights of pools.
 
 use rustc_hash::FxHashMap;
 
@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::solution::{NewNode, Solution};
 
-/// Checks what the new nodes use together.
+/// Checks the shared limits of the new nodes.
 pub(crate) fn check(launch: &mut Launch<'_>, solution: &Solution, launches: &[usize], findings: &mut Findings) {
     let used = check_limits(launch, solution, findings);
     check_replicas(launch, solution, findings);
@@ -30,7 +30,7 @@ fn capacity_with_count(capacity: &Resources) -> Resources {
     capacity
 }
 
-/// By pool: usage with the plan's nodes. Pools without limits are left empty.
+/// Returns the usage with the plan's nodes, by pool. It is empty for pools without limits.
 fn check_limits(launch: &Launch<'_>, solution: &Solution, findings: &mut Findings) -> Vec<Resources> {
     let problem = launch.specs.problem;
     let mut used: Vec<Resources> = problem.pools.iter().map(|_| Resources::new()).collect();
@@ -86,7 +86,7 @@ fn check_replicas(launch: &Launch<'_>, solution: &Solution, findings: &mut Findi
 
 fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[usize], findings: &mut Findings) {
     let problem = launch.specs.problem;
-    // A reservation, or an offering that stands for one.
+    // A reservation, or the offering itself if it has no reservation id.
     let name = |catalogue: usize, kind: usize, offering: usize| {
         let requirements = &problem.catalogues[catalogue][kind].offerings[offering].requirements;
         match requirements.single(CAPACITY_RESERVATION_ID) {
@@ -94,7 +94,7 @@ fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[
             None => ("", catalogue, kind, offering),
         }
     };
-    // Where offerings of one reservation do not agree on how many are left, the least count holds.
+    // If offerings of one reservation disagree on the number of instances left, the lowest count applies.
     let mut left = FxHashMap::default();
     for (catalogue, types) in problem.catalogues.iter().enumerate() {
         for (kind, one) in types.iter().enumerate() {
@@ -151,10 +151,10 @@ fn check_reservations(launch: &mut Launch<'_>, solution: &Solution, launches: &[
     }
 }
 
-/// A node may be of a lighter pool if one of its pods can use no heavier one. A pod is taken to need the lighter pool
-/// whenever that cannot be ruled out: it follows other pods, or rules about zones may have fixed its zone, or rules about
-/// another label may have fixed what only the lighter pool has, or it prefers some labels, or the heavier pool has a soft
-/// taint, or it has limits and asks for a choice of types.
+/// Checks that a node belongs to a lighter pool only if one of its pods cannot use any heavier one. A pod is assumed to
+/// need the lighter pool whenever that cannot be ruled out: it follows other pods, rules about zones may have fixed its
+/// zone, rules about another label may have fixed a value that only the lighter pool has, it prefers some labels, the
+/// heavier pool has a soft taint, or the heavier pool has limits and `minValues`.
 fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources], findings: &mut Findings) {
     let problem = launch.specs.problem;
     let mut known: FxHashMap<(usize, usize, String), bool> = FxHashMap::default();
@@ -163,7 +163,8 @@ fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources
         spec.spread.iter().map(|spread| &spread.topology_key).chain(terms).any(|key| stable_name(key) == ZONE)
     });
     let labelled = labelled_rules(problem);
-    // How far a limit leaves one more node the choice that the pool asks for depends on what all others may be launched as.
+    // If a limited pool has `minValues`, the room for one more node depends on all types that its other nodes may be
+    // launched as.
     let strict = launch.options.min_values == MinValuesPolicy::Strict;
     let shares_choice = |pool: &NodePool| {
         strict && pool.limits.is_some() && pool.requirements.iter().any(|(_, asked)| asked.min_values.is_some())
@@ -202,7 +203,7 @@ fn check_weights(launch: &mut Launch<'_>, solution: &Solution, used: &[Resources
     }
 }
 
-/// Rules between pods about labels that are neither zone nor hostname: their owners, and whom they count.
+/// Returns the rules between pods about labels other than zone and hostname: owner and selector.
 fn labelled_rules(problem: &Problem) -> Vec<(usize, &LabelSelector)> {
     let specs = problem.specs.iter().enumerate();
     let rules = specs.flat_map(|(owner, spec)| {

@@ -1,4 +1,4 @@
-//! Instance types as columns: what is equal between types is compared once, and types that nobody asks about are not read.
+//! Instance types as columns: equal requirements are compared once, and types that the plan does not use are not read.
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -17,13 +17,13 @@ struct Column<'a> {
 pub(crate) struct Catalogue<'a> {
     /// All types.
     pub(crate) types: &'a [InstanceType],
-    /// Those that a plan names: what is said by type in here, and in what comes of it, is said of these only.
+    /// Types that the plan uses: other fields and results by type are valid for these only.
     named: Vec<usize>,
     allocatable: Vec<i64>,
     columns: FxHashMap<&'a str, Column<'a>>,
     /// Distinct requirements of offerings.
     terms: Vec<&'a Requirements>,
-    /// For each type its launchable offerings: index, term, price, reserved.
+    /// Launchable offerings of each type.
     offers: Vec<Vec<Offer>>,
 }
 
@@ -37,30 +37,30 @@ pub(crate) struct Offer {
     reserved: bool,
 }
 
-/// What can be launched under one set of requirements.
+/// Possible launches under one set of requirements.
 pub(crate) struct Launches {
-    /// Which types' labels can meet them.
+    /// True if the labels of the type can meet the requirements, by type.
     pub(crate) admitted: Vec<bool>,
-    /// The cheapest launch of each type that needs no reservation; infinite if there is none.
+    /// Price of the cheapest launch without a reservation, by type; infinite if there is none.
     pub(crate) open: Vec<f64>,
-    /// The cheapest launch of each type, reservations included.
+    /// Price of the cheapest launch, reservations included, by type; infinite if there is none.
     pub(crate) any: Vec<f64>,
 }
 
-/// The daemons of a pool by type.
+/// Requests and ports of a pool's daemons, by type.
 pub(crate) struct Overheads {
-    /// What is left for pods, a row for each type.
+    /// Room left for pods, one row per type.
     pub(crate) room: Vec<i64>,
-    /// Which group a type is in.
+    /// Group of each type.
     pub(crate) group: Vec<u32>,
-    /// Requests of a group's daemons.
+    /// Sum of the daemons' requests, by group.
     pub(crate) requests: Vec<Vec<i64>>,
-    /// Ports of a group's daemons.
+    /// Ports of the daemons, by group.
     pub(crate) ports: Vec<Vec<HostPort>>,
 }
 
 impl<'a> Catalogue<'a> {
-    /// Reads every type that is named once.
+    /// Reads the named types.
     pub(crate) fn new(
         types: &'a [InstanceType],
         named: &FixedBitSet,
@@ -93,7 +93,7 @@ impl<'a> Catalogue<'a> {
         Self { types, named: named.ones().collect(), allocatable, columns: FxHashMap::default(), terms, offers }
     }
 
-    /// Whether a launch defines `key` although no pool lists it.
+    /// Returns true if a launch defines `key` even if no pool lists it.
     pub(crate) fn defines(&self, key: &str) -> bool {
         WELL_KNOWN.contains(&key) || self.types.iter().any(|kind| kind.requirements.get(key).is_some())
     }
@@ -111,14 +111,15 @@ impl<'a> Catalogue<'a> {
         })
     }
 
-    /// By type: whether it is named.
+    /// True if the type is named, by type.
     fn is_named(&self) -> Vec<bool> {
         let mut named = vec![false; self.types.len()];
         self.named.iter().for_each(|&at| named[at] = true);
         named
     }
 
-    /// What each distinct label of `key` gives, and which one a type has.
+    /// Returns the result of `judge` for each distinct requirement on `key`, and the index of the requirement of each
+    /// type.
     pub(crate) fn judged<T>(
         &mut self,
         key: &'a str,
@@ -128,7 +129,7 @@ impl<'a> Catalogue<'a> {
         (column.distinct.iter().copied().map(judge).collect(), &column.of_type)
     }
 
-    /// What can be launched under `requirements`.
+    /// Returns the possible launches under `requirements`.
     pub(crate) fn launches(&mut self, requirements: &'a Requirements) -> Launches {
         let mut admitted = self.is_named();
         for (key, wanted) in requirements.iter() {
@@ -152,17 +153,17 @@ impl<'a> Catalogue<'a> {
         Launches { admitted, open, any }
     }
 
-    /// The launchable reserved offerings of type number `at`.
+    /// Returns the launchable reserved offerings of type number `at`.
     pub(crate) fn reserved(&self, at: usize) -> impl Iterator<Item = Offer> {
         self.offers[at].iter().copied().filter(|offer| offer.reserved)
     }
 
-    /// Whether offering `index` of type `at` can be launched at all.
+    /// Returns true if offering `index` of type `at` can be launched.
     pub(crate) fn is_offered(&self, at: usize, index: usize) -> bool {
         self.offers[at].iter().any(|offer| offer.index == index)
     }
 
-    /// Types on whose nodes in `pool` a daemon of this placement runs.
+    /// Returns true for types on whose nodes in `pool` a daemon with these requirements runs.
     fn hosts(&mut self, pool: &'a NodePool, choice: &'a Requirements) -> Vec<bool> {
         let mut hosts = self.is_named();
         for (key, wanted) in choice.iter() {
@@ -187,7 +188,7 @@ impl<'a> Catalogue<'a> {
         hosts
     }
 
-    /// The daemons of `pool`, type by type.
+    /// Returns the requests and ports of the daemons of `pool`, by type.
     pub(crate) fn overheads(
         &mut self,
         specs: &Specs<'a>,
@@ -231,12 +232,12 @@ impl<'a> Catalogue<'a> {
     }
 }
 
-/// Labels that every node will have once it is up, so that daemons may select them.
+/// Returns true for labels that every node has once it is initialized; daemons may select them.
 fn is_simulated(key: &str) -> bool {
     matches!(key, "karpenter.sh/registered" | "karpenter.sh/initialized")
 }
 
-/// What each daemon may choose between: selector and node affinity, volumes and names of nodes left out.
+/// Returns the alternatives of each daemon's selector and node affinity, without volumes and hostnames.
 pub(crate) fn daemon_choices(problem: &Problem) -> Vec<Vec<Requirements>> {
     let choices = problem.daemons.iter().map(|daemon| {
         let spec = &problem.specs[daemon.spec];
@@ -248,13 +249,13 @@ pub(crate) fn daemon_choices(problem: &Problem) -> Vec<Vec<Requirements>> {
     choices.collect()
 }
 
-/// Whether pods may open nodes of `pool`.
+/// Returns true if pods may open nodes of `pool`.
 pub(crate) fn opens_for_pods(pool: &NodePool) -> bool {
     pool.state == PoolState::Ready && pool.missing_replicas.is_none()
 }
 
-/// Whether a pod alone could have a fresh node of `pool`, in `zone` if it is bound to one; `within` says whether the
-/// pool's limits leave room for a type.
+/// Returns true if a pod alone could have a new node of `pool`; `within` returns true if the pool's limits leave room
+/// for a type.
 pub(crate) fn could_open(
     catalogue: &mut Catalogue<'_>,
     overheads: &Overheads,

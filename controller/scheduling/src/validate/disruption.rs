@@ -1,8 +1,8 @@
-//! An independent check of a disruption: what is moved may be moved, has a place, and saves what is stated.
+//! Independent check of a disruption: its pods may be moved and have a place, and its savings are correct.
 //!
-//! Places are checked as those of a plan: with every node of every command gone, the pods of all of them are pending beside
-//! those that wait anyway, and the commands together with what these were given are the plan. So no order of carrying them
-//! out can break a rule that holds at the end.
+//! Places are checked like those of a plan: all candidates of all commands are deleted, their pods are pending together
+//! with the already pending ones, and the commands with the places of both are the plan. So commands can be executed in
+//! any order without breaking a rule that holds at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::labels;
 use crate::model::{Options, Problem};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
-/// Prices are sums of a few dozen list prices: differences below this are rounding.
+/// Tolerance for prices in USD per hour. Prices are sums of a few dozen list prices: smaller differences are rounding.
 const DUST: f64 = 1e-6;
 
-/// Every promise that `decision` breaks, by place.
+/// Returns the violations of `decision`, sorted by place.
 pub fn validate_disruption(
     estate: &Estate,
     now: Timestamp,
@@ -45,7 +45,7 @@ pub fn validate_disruption(
     findings.into_sorted()
 }
 
-/// Whether each managed node that stays or goes is named once, and nothing else is.
+/// Returns true if each managed node occurs exactly once, in a command or as blocked, and no other node does.
 fn accounted(estate: &Estate, decision: &Decision, findings: &mut Findings) -> bool {
     let mut sound = true;
     let mut times: BTreeMap<usize, u32> = BTreeMap::new();
@@ -81,7 +81,7 @@ fn accounted(estate: &Estate, decision: &Decision, findings: &mut Findings) -> b
     sound
 }
 
-/// Whether the pods that a command places are those of its nodes.
+/// Checks that each command places exactly the pods of its nodes.
 fn moved(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Findings) {
     for (number, command) in decision.commands.iter().enumerate() {
         let mut leaving: Vec<(&str, usize)> = Vec::new();
@@ -134,7 +134,7 @@ fn moved(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Fi
     }
 }
 
-/// Whether a node may be touched for `cause`.
+/// Checks that a node may be disrupted for `cause`.
 fn touchable(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (usize, usize), findings: &mut Findings) {
     let Some(member) = &estate.members[node] else { return };
     if cause.forceful() {
@@ -165,7 +165,7 @@ fn touchable(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (us
     }
 }
 
-/// Whether the node is what the reason says of it.
+/// Checks that the node meets the conditions of the cause.
 fn justified(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (usize, usize), findings: &mut Findings) {
     let Some(member) = &estate.members[node] else { return };
     let fault = match cause {
@@ -188,7 +188,7 @@ fn justified(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (us
     }
 }
 
-/// Why the pool does not let the node be consolidated, if it does not.
+/// Returns the reason why the pool does not allow consolidation of the node, if there is one.
 fn not_consolidatable(estate: &Estate, now: Timestamp, member: &Member, cause: Cause) -> Option<&'static str> {
     let pool = member.pool?;
     let policy = &estate.policies[pool];
@@ -208,7 +208,7 @@ fn not_consolidatable(estate: &Estate, now: Timestamp, member: &Member, cause: C
     }
 }
 
-/// Whether more nodes of a pool would be away for a cause than its budgets allow.
+/// Checks that the unavailable nodes of each pool are within its budgets, by cause.
 fn node_budgets(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Findings) {
     for (pool, policy) in estate.policies.iter().enumerate() {
         let mine = |member: &&Member| member.pool == Some(pool);
@@ -246,7 +246,8 @@ fn node_budgets(estate: &Estate, now: Timestamp, decision: &Decision, findings: 
     }
 }
 
-/// Whether several nodes that go together need more evictions of a budget than it allows. One alone drains at its pace.
+/// Checks that nodes which are disrupted together do not need more evictions of a budget than it allows. A single node
+/// is drained at the pace of the budget.
 fn evictions(estate: &Estate, decision: &Decision, findings: &mut Findings) {
     let mut needed: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
     let voluntary = decision.commands.iter().filter(|command| !command.cause.forceful());
@@ -271,7 +272,7 @@ fn evictions(estate: &Estate, decision: &Decision, findings: &mut Findings) {
     }
 }
 
-/// Whether what is stated is what the prices say.
+/// Checks the stated savings against prices.
 fn savings(estate: &Estate, decision: &Decision, findings: &mut Findings) {
     for (number, command) in decision.commands.iter().enumerate() {
         let before: f64 = command.candidates.iter().filter_map(|&node| price(estate, node)).sum();
@@ -286,7 +287,7 @@ fn savings(estate: &Estate, decision: &Decision, findings: &mut Findings) {
     }
 }
 
-/// What a node's labels say that it costs.
+/// Returns the price of a node from its labels, in USD per hour.
 fn price(estate: &Estate, node: usize) -> Option<f64> {
     let labels = &estate.problem.nodes[node].labels;
     let has = |key: &str, value: Option<&str>| labels.get(key).map(|label| &**label) == value;
@@ -304,13 +305,13 @@ fn price(estate: &Estate, node: usize) -> Option<f64> {
     offering.price
 }
 
-/// Whether everything in `decision` has its place: the commands together are a plan that keeps its promises.
+/// Returns true if the commands of `decision` together are a valid plan.
 pub(crate) fn places_hold(estate: &Estate, options: &Options, decision: &Decision) -> bool {
     let (problem, solution) = as_plan(estate, decision);
     validate(&problem, options, &solution).is_empty()
 }
 
-/// All commands together as a plan for the pods of all nodes that go, and of those that wait for a place.
+/// Returns all commands together as a plan for the pods of all candidates and for the pending pods.
 fn as_plan(estate: &Estate, decision: &Decision) -> (Problem, Solution) {
     let mut problem = estate.problem.clone();
     problem.pods.clone_from(&decision.pods);
@@ -318,7 +319,7 @@ fn as_plan(estate: &Estate, decision: &Decision) -> (Problem, Solution) {
         problem.nodes[node].deleting = true;
     }
     let replacements = || decision.commands.iter().flat_map(|command| &command.replacements);
-    // A static pool's replacement takes its pods along, which no plan does: the pool is looked at as another one.
+    // The replacement in a static pool takes its pods along, which a plan may not do: treat the pool as a dynamic one.
     for node in replacements() {
         problem.pools[node.pool].missing_replicas = None;
     }

@@ -1,4 +1,4 @@
-//! Pods on nodes that exist.
+//! Checks of pods on existing nodes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::violation::{Findings, Place, Promise};
 use crate::model::{Attachment, HostPort, Node, PodSpec};
 use crate::solution::Solution;
 
-/// Checks every existing node that got pods.
+/// Checks every existing node with pods of the plan.
 pub(crate) fn check(specs: &Specs<'_>, solution: &Solution, findings: &mut Findings) {
     for (number, pods) in &solution.existing {
         check_node(specs, *number, pods, findings);
@@ -49,7 +49,7 @@ fn check_node(specs: &Specs<'_>, number: usize, pods: &[usize], findings: &mut F
     }
 }
 
-/// What pods may still take: allocatable less bound pods and daemons to come, never below zero.
+/// Returns the room for pods: allocatable minus bound pods and future daemons, never below zero.
 pub(crate) fn room(specs: &Specs<'_>, node: &Node) -> Vec<i64> {
     let mut taken = specs.row(&node.daemon_requests);
     node.bound.iter().for_each(|bound| add_row(&mut taken, specs.request(bound.spec)));
@@ -57,7 +57,7 @@ pub(crate) fn room(specs: &Specs<'_>, node: &Node) -> Vec<i64> {
     room.map(|(all, taken)| all.saturating_sub(taken).max(0)).collect()
 }
 
-/// The first port that two of `specs`, or one of them and `others`, want.
+/// Returns the first port that two of `specs`, or one of them and `others`, use.
 pub(crate) fn taken_twice<'a>(
     specs: impl Iterator<Item = &'a PodSpec>,
     others: impl Iterator<Item = &'a HostPort>,

@@ -1,13 +1,13 @@
-//! An independent check of a plan. It shares the model with the packer and nothing else: what the packer believes about
-//! classes, shapes and rules is worked out here again, from the problem, in another way.
+//! Independent check of a plan. It shares only the model with the packer: the packer's classes, shapes and rules are
+//! derived again here from the problem, in another way.
 //!
-//! Rules between pods are checked in their final-state form, the one that no order of binding can break: a spread holds if
-//! every domain that got one of its owners is at most `maxSkew` above the emptiest domain (of hostnames: above zero), and an
-//! affinity if every domain that got one of its owners has another pod to start from, one domain excepted when no pod
+//! Rules between pods are checked in their final-state form, which holds in any order of binding: a spread holds if
+//! every domain with one of its owners is at most `maxSkew` above the emptiest domain (for hostnames: above zero), and
+//! an affinity if every domain with one of its owners has another pod to start from, except for one domain if no pod
 //! matched before and the owners match themselves.
 //!
-//! Not checked: preferences (they forbid nothing), whether an unschedulable pod could have been placed (the oracle of the
-//! tests does that), and affinities that wait for each other in a circle.
+//! Not checked: preferences (they forbid nothing), whether an unschedulable pod could have been placed (the oracle of
+//! the tests does that), and affinities that wait for each other in a cycle.
 
 mod capacity;
 mod catalogue;
@@ -27,7 +27,7 @@ use specs::Specs;
 use violation::Findings;
 pub use violation::{Place, Promise, Violation};
 
-/// Every promise that `solution` breaks, by place.
+/// Returns the violations of `solution`, sorted by place.
 pub fn validate(problem: &Problem, options: &Options, solution: &Solution) -> Vec<Violation> {
     let mut findings = Findings::default();
     if !indices_hold(problem, solution, &mut findings) {
@@ -45,7 +45,7 @@ pub fn validate(problem: &Problem, options: &Options, solution: &Solution) -> Ve
     findings.into_sorted()
 }
 
-/// Whether every index names something; the other checks rely on it.
+/// Returns true if every index is valid; the other checks rely on it.
 fn indices_hold(problem: &Problem, solution: &Solution, findings: &mut Findings) -> bool {
     let mut hold = true;
     let mut require = |named: bool, place: Place, what: &str| {

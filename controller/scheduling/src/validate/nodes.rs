@@ -1,4 +1,4 @@
-//! Nodes to launch, one by one.
+//! Checks of nodes to launch, one by one.
 
 use std::collections::BTreeSet;
 
@@ -13,42 +13,42 @@ use crate::labels::HOSTNAME;
 use crate::model::{InstanceType, MinValuesPolicy, NodePool, Options, PoolState, Problem, Requirements};
 use crate::solution::NewNode;
 
-/// A launch may name at most this many types.
+/// Maximum number of types of a launch.
 const MOST_ALTERNATIVES: usize = 600;
 
-/// What is known of launches: worked out once for all nodes that have it in common.
+/// Cached data about launches, computed once for all nodes that share it.
 pub(crate) struct Launch<'a> {
-    /// The pods' constraints.
+    /// Constraints of the pods.
     pub(crate) specs: &'a Specs<'a>,
     /// The operator's choices.
     pub(crate) options: &'a Options,
     choices: &'a [Vec<Requirements>],
-    /// By catalogue: the types that have to be looked at.
+    /// Types to read, by catalogue.
     named: Vec<FixedBitSet>,
     catalogues: Vec<Option<Catalogue<'a>>>,
     overheads: Vec<Option<Overheads>>,
     ids: FxHashMap<(usize, &'a Requirements), usize>,
-    /// By pool and requirements; with the first label on which they are not the pool's.
+    /// Launches by pool and requirements, each with the first label whose requirement contradicts the pool's.
     launches: Vec<(Launches, Option<&'a str>)>,
     holds: FxHashMap<(usize, u32), Option<Promise>>,
     tolerated: FxHashMap<(usize, u32), bool>,
-    /// By launches and alternatives.
+    /// Lists by launches and alternatives.
     lists: FxHashMap<(usize, &'a [usize]), List>,
     seen: Vec<usize>,
 }
 
-/// What is true of a list of alternatives whatever the node carries.
+/// Properties of a list of alternatives that do not depend on the node's pods.
 struct List {
-    /// What every type of the list has room for.
+    /// Minimum room over the types of the list.
     room: Vec<i64>,
-    /// The price of the cheapest launch without a reservation.
+    /// Price of the cheapest launch without a reservation, in USD per hour.
     least: f64,
-    /// What is wrong with it.
+    /// Violations of the list itself.
     faults: Vec<(Promise, String)>,
 }
 
 impl<'a> Launch<'a> {
-    /// Nothing known yet. `nodes` are all that there will be to check.
+    /// Creates an empty cache. `nodes` are all nodes that will be checked.
     pub(crate) fn new(
         specs: &'a Specs<'a>,
         options: &'a Options,
@@ -72,7 +72,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// The pool, its types, and what its daemons leave of them.
+    /// Returns the pool, its types, and the room that its daemons leave.
     pub(crate) fn pool(&mut self, pool: usize) -> (&'a NodePool, &mut Catalogue<'a>, &Overheads) {
         let problem = self.specs.problem;
         let about = &problem.pools[pool];
@@ -86,7 +86,7 @@ impl<'a> Launch<'a> {
         (about, catalogue, overheads)
     }
 
-    /// What can be launched in `pool` under `requirements`, by id.
+    /// Returns the id of the possible launches in `pool` under `requirements`.
     pub(crate) fn launches(&mut self, pool: usize, requirements: &'a Requirements) -> usize {
         if let Some(&id) = self.ids.get(&(pool, requirements)) {
             return id;
@@ -101,12 +101,12 @@ impl<'a> Launch<'a> {
         self.launches.len() - 1
     }
 
-    /// The launches of id `id`.
+    /// Returns the launches with id `id`.
     pub(crate) fn launch(&self, id: usize) -> &Launches {
         &self.launches[id].0
     }
 
-    /// Checks new node number `number`; the id of its launches.
+    /// Checks new node number `number`; returns the id of its launches.
     pub(crate) fn check(&mut self, number: usize, node: &'a NewNode, findings: &mut Findings) -> usize {
         let place = Place::New(number);
         let pool = &self.specs.problem.pools[node.pool];
@@ -286,7 +286,8 @@ impl List {
     }
 }
 
-/// By catalogue: the types that the nodes may be, and all where a pod's turn to a heavier pool is asked about.
+/// Returns the types to read, by catalogue: those that the nodes may be, and all types of heavier pools that are
+/// compared.
 fn named(problem: &Problem, nodes: &[NewNode]) -> Vec<FixedBitSet> {
     let mut named: Vec<FixedBitSet> =
         problem.catalogues.iter().map(|types| FixedBitSet::with_capacity(types.len())).collect();
@@ -302,7 +303,7 @@ fn named(problem: &Problem, nodes: &[NewNode]) -> Vec<FixedBitSet> {
     named
 }
 
-/// Which promise to a pod of `wanted` the node's requirements do not keep, if any.
+/// Returns the promise that the node's requirements break for a pod of `wanted`, if any.
 fn first_miss(
     wanted: &Placement<'_>,
     requirements: &Requirements,
@@ -323,7 +324,7 @@ fn first_miss(
     (!held).then_some(promise)
 }
 
-/// The first `minValues` that `types` do not reach, and how many values they have.
+/// Returns the first key whose `minValues` the `types` do not reach, and their number of values.
 pub(crate) fn first_min_values_miss<'r>(
     requirements: &'r Requirements,
     types: &[&InstanceType],

@@ -1,4 +1,4 @@
-//! Rules between pods, each stored once, and which specs own them or are counted by them.
+//! Rules between pods, each stored once, with the specs that own them or are counted by them.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -7,22 +7,22 @@ use super::specs::{Specs, intern};
 use crate::labels::HOSTNAME;
 use crate::model::{AffinityTerm, LabelSelector, Labels, NamespaceScope, PodSpec, SelectorOperator};
 
-/// What a rule demands.
+/// Constraint of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Demand {
-    /// At most `max_skew` above the emptiest domain.
+    /// At most `max_skew` pods above the emptiest domain.
     Spread {
-        /// How much fuller than the emptiest domain one may be.
+        /// Maximum number of pods by which a domain may exceed the emptiest one.
         max_skew: i64,
-        /// Below this many domains the minimum counts as zero.
+        /// Number of domains below which the minimum counts as zero.
         min_domains: Option<i32>,
-        /// The owners' placement, which says which domains they could have; nothing for hostnames.
+        /// Id of the owners' placement, which determines the eligible domains; `None` for hostnames.
         placement: Option<u32>,
-        /// The owners' tolerations, if taints limit the domains.
+        /// Id of the owners' tolerations, if taints limit the domains.
         tolerance: Option<u32>,
-        /// Whether only nodes that suit the owners' placement count.
+        /// True if only nodes that match the owners' placement count.
         honor_affinity: bool,
-        /// Whether it must hold or only asks.
+        /// True if it must hold, false if it is a preference.
         required: bool,
     },
     /// One of the pods is in the domain.
@@ -31,7 +31,7 @@ pub(crate) enum Demand {
     AntiAffinity,
 }
 
-/// Whose pods a rule counts.
+/// Namespaces of the pods that a rule counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Scope<'a> {
     One(&'a str),
@@ -43,7 +43,7 @@ enum Scope<'a> {
 pub(crate) struct Rule<'a> {
     /// Index in [`Rules::keys`].
     pub(crate) key: usize,
-    /// What it demands.
+    /// Its constraint.
     pub(crate) demand: Demand,
     selector: &'a LabelSelector,
     scope: Scope<'a>,
@@ -52,22 +52,22 @@ pub(crate) struct Rule<'a> {
 /// A short list of rules.
 pub(crate) type List = SmallVec<[u32; 6]>;
 
-/// All rules of the specs that matter.
+/// All rules of the relevant specs.
 pub(crate) struct Rules<'a> {
     /// The rules.
     pub(crate) all: Vec<Rule<'a>>,
-    /// The labels they count by; the first is the hostname.
+    /// Topology keys; the first is the hostname.
     pub(crate) keys: Vec<&'a str>,
     owned: Vec<List>,
     group: Vec<u32>,
     counted: Vec<List>,
 }
 
-/// The hostname's place in [`Rules::keys`].
+/// Index of the hostname in [`Rules::keys`].
 pub(crate) const BY_HOST: usize = 0;
 
 impl<'a> Rules<'a> {
-    /// Rules of placed specs, and the anti-affinities of bound ones; `soft` adds spreads that only ask.
+    /// Creates the rules of placed specs, and the anti-affinities of bound ones; `soft` adds preferred spreads.
     pub(crate) fn new(specs: &Specs<'a>, placed: &[bool], bound: &[bool], soft: bool) -> Self {
         let all_specs = &specs.problem.specs;
         let mut rules = Self {
@@ -99,12 +99,12 @@ impl<'a> Rules<'a> {
         rules
     }
 
-    /// Rules that pods of `spec` bring.
+    /// Returns the rules that pods of `spec` own.
     pub(crate) fn owned(&self, spec: usize) -> &[u32] {
         &self.owned[spec]
     }
 
-    /// Rules that count pods of `spec`, ascending.
+    /// Returns the rules that count pods of `spec`, ascending.
     pub(crate) fn counted(&self, spec: usize) -> &[u32] {
         self.counted.get(self.group[spec] as usize).map_or(&[], |list| list)
     }
@@ -155,7 +155,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Finds the groups of labels that each selector matches, by its first `In` where it has one.
+    /// Finds the groups of labels that each selector matches, by its first `In` if it has one.
     fn count(&mut self, groups: &[(&str, &Labels)]) {
         let rules = &self.all;
         let mut keys: Vec<&str> = rules.iter().filter_map(|rule| anchor(rule.selector)).map(|(key, _)| key).collect();
@@ -177,7 +177,7 @@ impl<'a> Rules<'a> {
                     Scope::One(name) => name == namespace,
                     Scope::These(names) => names.contains(namespace),
                 };
-                // Rules come in ascending order, so one that is known is the last.
+                // Rules are visited in ascending order, so a rule that is already listed is the last one.
                 let counted = &mut counted[group as usize];
                 if meant && counted.last() != Some(&id) && rule.selector.matches(labels) {
                     counted.push(id);
@@ -195,7 +195,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// A label that whatever is selected must have, and its values.
+/// Returns a label that every selected pod has, and its values.
 fn anchor(selector: &LabelSelector) -> Option<(&str, &[std::sync::Arc<str>])> {
     let LabelSelector::Terms(terms) = selector else { return Some(("", &[])) };
     let term = terms.iter().find(|term| term.operator == SelectorOperator::In)?;

@@ -1,40 +1,40 @@
-//! Pod constraints as dense rows: what is equal between specs is compared once.
+//! Pod constraints as dense rows: constraints that specs share are compared once.
 
 use rustc_hash::FxHashMap;
 
 use crate::labels::HOSTNAME;
 use crate::model::{Node, Problem, Requirement, Requirements, Resource, Resources, Taint, Toleration};
 
-/// Where a spec may go as far as labels say: selector, one of the node terms, one of the volume terms.
+/// Node constraints of a spec on labels: selector, one of the node terms, one of the volume terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Placement<'a> {
     /// `nodeSelector`.
     pub(crate) selector: &'a Requirements,
-    /// Alternatives of node affinity.
+    /// Alternatives of the required node affinity.
     pub(crate) node_terms: &'a [Requirements],
-    /// Alternatives of volumes.
+    /// Alternatives of the volumes.
     pub(crate) volume_terms: &'a [Requirements],
 }
 
 impl<'a> Placement<'a> {
-    /// Whether nothing is asked for.
+    /// Returns true if it has no constraints.
     pub(crate) fn is_free(&self) -> bool {
         self.selector.is_empty() && self.node_terms.is_empty() && self.volume_terms.is_empty()
     }
 
-    /// Whether the selector and one term of each list suffice `holds`.
+    /// Returns true if `holds` returns true for the selector and for one term of each list.
     pub(crate) fn any(&self, holds: impl Fn(&'a Requirements) -> bool) -> bool {
         holds(self.selector)
             && (self.node_terms.is_empty() || self.node_terms.iter().any(&holds))
             && (self.volume_terms.is_empty() || self.volume_terms.iter().any(&holds))
     }
 
-    /// The same without volumes, which do not say whose pods count for a spread.
+    /// Returns the placement without volumes, which do not decide which pods count for a spread.
     pub(crate) fn without_volumes(self) -> Self {
         Self { volume_terms: &[], ..self }
     }
 
-    /// Whether an existing node's labels are what is asked for.
+    /// Returns true if the labels of an existing node match.
     pub(crate) fn suits(&self, node: &Node) -> bool {
         self.is_free()
             || self.any(|part| {
@@ -45,13 +45,13 @@ impl<'a> Placement<'a> {
             })
     }
 
-    /// Whether node selector and affinity allow `value` for `key`; volumes do not limit domains.
+    /// Returns true if node selector and affinity allow `value` for `key`; volumes do not limit domains.
     pub(crate) fn allows(&self, key: &str, value: &str) -> bool {
         let allows = |term: &Requirements| term.get(key).is_none_or(|wanted| wanted.has(value));
         allows(self.selector) && (self.node_terms.is_empty() || self.node_terms.iter().any(allows))
     }
 
-    /// Every choice of terms, joined; choices that contradict themselves are left out.
+    /// Returns every combination of terms; contradictory combinations are left out.
     pub(crate) fn choices(&self) -> Vec<Requirements> {
         let free = [Requirements::new()];
         let nodes = if self.node_terms.is_empty() { &free[..] } else { self.node_terms };
@@ -67,7 +67,7 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// All `parts` together, unless two of them exclude each other.
+/// Returns the intersection of all `parts`, unless two of them exclude each other.
 pub(crate) fn joined(parts: &[&Requirements]) -> Option<Requirements> {
     let mut all = Requirements::new();
     for part in parts {
@@ -79,7 +79,7 @@ pub(crate) fn joined(parts: &[&Requirements]) -> Option<Requirements> {
     Some(all)
 }
 
-/// Specs, with requests as rows over the resources that any of them uses.
+/// Specs, with requests as rows over the resources that any of them requests.
 pub(crate) struct Specs<'a> {
     /// The problem.
     pub(crate) problem: &'a Problem,
@@ -127,7 +127,7 @@ impl<'a> Specs<'a> {
         specs
     }
 
-    /// `amounts` as a row.
+    /// Returns `amounts` as a row.
     pub(crate) fn row(&self, amounts: &Resources) -> Vec<i64> {
         let mut row = vec![0; self.resources.len()];
         for (resource, amount) in amounts.iter() {
@@ -138,40 +138,40 @@ impl<'a> Specs<'a> {
         row
     }
 
-    /// What a pod of `spec` takes.
+    /// Returns the requests of a pod of `spec`.
     pub(crate) fn request(&self, spec: usize) -> &[i64] {
         let width = self.resources.len();
         &self.requests[spec * width..(spec + 1) * width]
     }
 
-    /// Id of the placement of `spec`.
+    /// Returns the id of the placement of `spec`.
     pub(crate) fn placement_id(&self, spec: usize) -> u32 {
         self.placement[spec]
     }
 
-    /// Placement number `id`.
+    /// Returns the placement with id `id`.
     pub(crate) fn placement(&self, id: u32) -> &Placement<'a> {
         &self.placements[id as usize]
     }
 
-    /// Id of the tolerations of `spec`.
+    /// Returns the id of the tolerations of `spec`.
     pub(crate) fn tolerance_id(&self, spec: usize) -> u32 {
         self.tolerance[spec]
     }
 
-    /// The first taint that keeps pods with these tolerations off.
+    /// Returns the first taint that keeps pods with these tolerations off.
     pub(crate) fn repelled_by<'t>(&self, tolerance: u32, taints: &'t [Taint]) -> Option<&'t Taint> {
         let tolerations = self.tolerances[tolerance as usize];
         taints.iter().filter(|taint| taint.repels()).find(|taint| !tolerations.iter().any(|it| it.tolerates(taint)))
     }
 
-    /// Whether an existing node's labels are what the placement asks for.
+    /// Returns true if the labels of an existing node match the placement.
     pub(crate) fn suits(&self, placement: u32, node: &Node) -> bool {
         self.placement(placement).suits(node)
     }
 }
 
-/// The id of `item`, which is stored once.
+/// Returns the id of `item`, which is stored once.
 pub(crate) fn intern<T: Copy + Eq + std::hash::Hash>(ids: &mut FxHashMap<T, u32>, items: &mut Vec<T>, item: T) -> u32 {
     *ids.entry(item).or_insert_with(|| {
         items.push(item);
@@ -186,12 +186,12 @@ pub(crate) fn add_row(row: &mut [i64], more: &[i64]) {
     }
 }
 
-/// Whether `request` fits into `room`; what is not asked for may be short.
+/// Returns true if `request` fits into `room`; a resource that is not requested may be overcommitted.
 pub(crate) fn fits(request: &[i64], room: &[i64]) -> bool {
     request.iter().zip(room).all(|(&request, &room)| request <= room || request <= 0)
 }
 
-/// The value of `key` on a node, beta labels standing for the stable ones.
+/// Returns the value of `key` on a node; beta labels count as the stable ones.
 pub(crate) fn label<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
     let renamed = || node.labels.iter().find(|(other, _)| crate::labels::stable_name(other) == key);
     if let Some(value) = node.labels.get(key) {
@@ -203,7 +203,7 @@ pub(crate) fn label<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
     (key == HOSTNAME).then_some(&*node.name)
 }
 
-/// Whether every label that `have` allows is allowed by `wanted`.
+/// Returns true if every value that `have` allows is allowed by `wanted`.
 pub(crate) fn implies(have: &Requirement, wanted: &Requirement) -> bool {
     if have.is_finite() {
         let mut values = have.values().peekable();

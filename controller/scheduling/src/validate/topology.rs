@@ -1,4 +1,4 @@
-//! Rules between pods, in their final-state form.
+//! Checks of rules between pods, in their final-state form.
 
 use rustc_hash::FxHashMap;
 
@@ -8,31 +8,31 @@ use super::violation::{Findings, Place, Promise};
 use crate::model::{InstanceType, Node, NodePool, Problem, Requirements};
 use crate::solution::{NewNode, Solution};
 
-/// What one rule finds in one domain.
+/// Counts of one rule in one domain.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
-    /// Bound pods that it counts.
+    /// Bound pods that the rule counts.
     bound: i64,
-    /// Placed pods that it counts.
+    /// Placed pods that the rule counts.
     placed: i64,
-    /// Bound pods that bring it.
+    /// Bound pods that own the rule.
     bound_owners: i64,
-    /// Placed pods that bring it and are counted by it.
+    /// Placed pods that own the rule and are counted by it.
     self_owners: i64,
-    /// Placed pods that bring it and are not.
+    /// Placed pods that own the rule and are not counted by it.
     other_owners: i64,
 }
 
-/// The counting of one plan.
+/// Counts of one plan.
 struct Count<'a> {
     problem: &'a Problem,
     specs: &'a Specs<'a>,
     rules: &'a Rules<'a>,
-    /// By key: domains by value, and the values.
+    /// Domains by value, and the values, by key.
     domains: Vec<(FxHashMap<&'a str, usize>, Vec<&'a str>)>,
-    /// By rule that is not of hostnames: tallies by domain.
+    /// Tallies by domain, for rules other than those of hostnames.
     tallies: Vec<Vec<Tally>>,
-    /// By rule: bound pods that it counts, and domains whose owners have only each other.
+    /// Bound pods that the rule counts, and number of domains whose owners have only each other, by rule.
     started: Vec<(i64, i64)>,
     local: Vec<Tally>,
     touched: Vec<u32>,
@@ -176,7 +176,7 @@ impl<'a> Count<'a> {
         );
     }
 
-    /// Judges hostname rules of the node at hand and adds the rest to the domains.
+    /// Checks the hostname rules of the current node, and adds the other counts to the domains.
     fn flush(
         &mut self,
         place: Place,
@@ -304,7 +304,7 @@ fn promise(demand: Demand) -> Promise {
     }
 }
 
-/// The value that `key` has once the node is launched as its chosen offering.
+/// Returns the value that `key` has once the node is launched as its chosen offering.
 fn value_of<'n>(
     pool: &'n NodePool,
     node: &'n NewNode,
@@ -317,7 +317,7 @@ fn value_of<'n>(
     value.or_else(|| pool.labels.get(key).map(|value| &**value))
 }
 
-/// Which domains there could be.
+/// Possible domains.
 struct Universe<'a> {
     problem: &'a Problem,
     specs: &'a Specs<'a>,
@@ -325,7 +325,7 @@ struct Universe<'a> {
 }
 
 impl<'a> Universe<'a> {
-    /// Domains that owners of a spread could have: of pools and of nodes, their taints tolerated where that counts.
+    /// Returns the domains that owners of a spread could use: of pools and nodes, with tolerated taints if these count.
     fn domains(
         &mut self,
         key: &'a str,
@@ -352,7 +352,7 @@ impl<'a> Universe<'a> {
     }
 }
 
-/// The values of `key` that nodes of `pool` can have: what the pool and one of its types allow together.
+/// Returns the values of `key` that nodes of `pool` can have: those that the pool and one of its types allow together.
 fn pool_domains<'a>(problem: &'a Problem, pool: &'a NodePool, key: &str) -> Vec<&'a str> {
     let of_pool = pool.requirements.get(key);
     let mut domains: Vec<&str> = Vec::new();

@@ -1,8 +1,8 @@
-//! What the validator finds.
+//! Violations that the validator finds.
 
 use std::fmt;
 
-/// Where in a plan a violation is.
+/// Place of a violation in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The plan as a whole.
@@ -19,14 +19,14 @@ pub enum Place {
     Command(usize),
 }
 
-/// Which promise a plan breaks.
+/// Promise that a plan breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
-    /// Every index names something.
+    /// Every index is valid.
     Index,
     /// Every pending pod is in exactly one place.
     Once,
-    /// A pod that can be placed nowhere is placed nowhere.
+    /// A pod that cannot be placed on any node is not placed.
     Refusal,
     /// Nodes being deleted take no pods.
     Deleting,
@@ -34,35 +34,35 @@ pub enum Promise {
     Taints,
     /// Requirements of pools, pods and volumes hold on the node.
     Requirements,
-    /// A label that a pod asks for is defined by something.
+    /// A label that a pod requires is defined by a pool or a launch.
     KnownLabels,
     /// Pods and daemons fit.
     Resources,
-    /// No host port is taken twice.
+    /// No host port is used twice.
     HostPorts,
     /// The node can attach the volumes.
     AttachLimits,
     /// New nodes are of pools that may launch.
     Pool,
-    /// Static pools get the nodes they miss, without pods; other nodes carry pods.
+    /// Static pools get their missing nodes, without pods; other nodes have pods.
     Replicas,
-    /// Alternatives are there, at most 600, distinct, cheapest first.
+    /// Alternatives exist, are at most 600, distinct, and sorted by price.
     Alternatives,
     /// Every alternative can be launched under the node's requirements.
     Launchable,
-    /// The price is that of the offering, and of the cheapest launch.
+    /// The price is that of the offering, and that of the cheapest launch.
     Price,
-    /// The node's requests are those of its pods and daemons.
+    /// The node's requests are the sum of its pods and daemons.
     Requests,
-    /// Enough kinds of instances are left.
+    /// Enough distinct values are left for `minValues`.
     MinValues,
     /// Pool limits hold.
     Limits,
-    /// Reservations are not overdrawn.
+    /// Reservations are not exceeded.
     Reservations,
-    /// Heavier pools come first.
+    /// Heavier pools are used first.
     Weights,
-    /// A label that a rule counts by has one value on the node.
+    /// A topology key of a rule has one value on the node.
     Pinned,
     /// Required anti-affinity, own and inverse.
     AntiAffinity,
@@ -70,30 +70,30 @@ pub enum Promise {
     Affinity,
     /// Required spread.
     Spread,
-    /// Every managed node is in one command, or is blocked once.
+    /// Every managed node is in one command, or is blocked, exactly once.
     Accounted,
-    /// The pods of nodes that go, and no others, are placed, each once.
+    /// Exactly the pods of deleted nodes are placed, each once.
     Moved,
-    /// Nodes that are still coming up, or in nobody's hands, are left alone.
+    /// Nodes that are not initialized, have no pool, or are nominated to pending pods are not disrupted.
     Untouchable,
-    /// Nodes and pods that ask not to be disrupted are not, nor pods whose budget allows no eviction.
+    /// Nodes and pods whose annotations forbid disruption are not disrupted, nor pods whose budget allows no eviction.
     Held,
-    /// What is stated as the reason holds, and what the pool says lets it be one.
+    /// The stated cause is true, and the pool's settings allow it.
     Justified,
-    /// Budgets of pools hold.
+    /// Budgets of pools are respected.
     NodeBudgets,
-    /// A consolidation saves money, and savings are what is stated.
+    /// A consolidation saves money, and stated savings are correct.
     Savings,
 }
 
-/// A promise that a plan breaks, and where.
+/// A promise that a plan breaks, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which promise.
+    /// The promise.
     pub promise: Promise,
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// How, for people.
+    /// Details, for people.
     pub detail: String,
 }
 
@@ -121,12 +121,12 @@ impl fmt::Display for Violation {
 pub(crate) struct Findings(Vec<Violation>);
 
 impl Findings {
-    /// Notes a violation.
+    /// Adds a violation.
     pub(crate) fn note(&mut self, place: Place, promise: Promise, detail: impl Into<String>) {
         self.0.push(Violation { promise, place, detail: detail.into() });
     }
 
-    /// All of them, by place.
+    /// Returns all violations, sorted by place.
     pub(crate) fn into_sorted(mut self) -> Vec<Violation> {
         self.0.sort_by_key(|violation| (violation.place, violation.promise));
         self.0
