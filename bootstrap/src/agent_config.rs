@@ -2,7 +2,7 @@
 //!
 //! | family | form |
 //! |---|---|
-//!  | AL2, AL2023 | a MIME part `application/muster.dev`; cloud-init and nodeadm ignore it |
+//! | AL2, AL2023 | a MIME part `application/muster.dev`; cloud-init and nodeadm ignore it |
 //! | Bottlerocket | `settings.host-containers.muster-agent.user-data`, base64 |
 //! | Windows, Custom | a comment `# muster-agent: <base64>` on a line of its own |
 //!

@@ -239,7 +239,7 @@ fn parameter(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns true for a redirection: `3>&1`, `*>`, `>` and the file after it.
+/// Returns true for a redirection: `3>&1`, `*>`, or `>` with its file.
 fn is_redirection(word: &PowerShellWord) -> bool {
     !word.is_quoted && word.text.trim_start_matches(|char: char| char.is_ascii_digit() || char == '*').starts_with('>')
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  TOKEN=abcd1234           ──► `abcd1234` is a secret
-//!   f "--header $TOKEN"      ──► f "--header abcd1234"     text after expansion
-//!                                f "--header [hidden]"     text that is shown
+//!  f "--header $TOKEN"      ──► f "--header abcd1234"     text after expansion
+//!                               f "--header [hidden]"     text that is shown
 //! ```
 //!
 //! Scripts are judged after expansion of variables, so a value may occur without its name.
