@@ -1,12 +1,12 @@
-//! The agent's own configuration, and how it travels in the user data of each family.
+//! The agent's own configuration, and its form in the user data of each family.
 //!
 //! | family | form |
 //! |---|---|
-//! | AL2, AL2023 | a MIME part `application/muster.dev`; cloud-init and nodeadm pass over it |
+//! | AL2, AL2023 | a MIME part `application/muster.dev`; cloud-init and nodeadm ignore it |
 //! | Bottlerocket | `settings.host-containers.muster-agent.user-data`, base64 |
 //! | Windows, Custom | a comment `# muster-agent: <base64>` on a line of its own |
 //!
-//! The comment is read in every family, so an owner of a Custom image has a form that no other reader minds.
+//! The comment is read in every family, so a Custom image has a form that no other reader of its user data interprets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,12 +24,12 @@ use crate::userdata::{AGENT_CONFIG_TYPE, OutgoingPart, PartKind, UserData, base6
 pub const API_VERSION: &str = "muster.dev/v1";
 /// `kind` of the document.
 pub const KIND: &str = "AgentConfig";
-/// What the comment begins with.
+/// Prefix of the comment line.
 const COMMENT: &str = "# muster-agent: ";
-/// The host container of Bottlerocket that runs the agent.
+/// Name of the Bottlerocket host container that runs the agent.
 const HOST_CONTAINER: &str = "muster-agent";
 
-/// The document.
+/// The `AgentConfig` document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentConfig {
@@ -37,29 +37,29 @@ pub struct AgentConfig {
     pub api_version: String,
     /// `AgentConfig`.
     pub kind: String,
-    /// What the agent has to know.
+    /// Settings of the agent.
     pub spec: AgentSpec,
 }
 
-/// What the agent has to know.
+/// Settings of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentSpec {
-    /// Where the controller is; without it the agent reports to nobody.
+    /// Address and credentials of the controller; without them the agent sends no reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<Controller>,
-    /// Who runs the bootstrap; absent is as the image is made.
+    /// Program that runs the bootstrap; if absent, the setting of the image applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Whether a fatal finding is only reported and holds nothing back.
+    /// True if a fatal finding is only reported and blocks nothing.
     #[serde(default)]
     pub report_only: bool,
-    /// What the node must come to.
+    /// State that the node must reach.
     #[serde(default)]
     pub expect: Expectation,
 }
 
-/// Where the controller is, and how both sides know each other before there is a certificate.
+/// Address of the controller, and the credentials that both sides use before a certificate is issued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Controller {
@@ -67,11 +67,11 @@ pub struct Controller {
     pub address: String,
     /// PEM certificates that the controller's certificate must chain to.
     pub certificate_authority: String,
-    /// The secret of the launch template.
+    /// Secret token of the launch template.
     pub launch_token: Secret,
 }
 
-/// Who runs the bootstrap.
+/// Program that runs the bootstrap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -82,37 +82,37 @@ pub enum Mode {
     Native,
 }
 
-/// What the node must come to.
+/// State that the node must reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Expectation {
     /// Taints that must be in effect when it registers: `key=value:Effect`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<String>,
-    /// Those of them, or others, that somebody takes off before the node is initialized: `key=value:Effect`.
+    /// Taints, of these or others, that another controller removes before the node is initialized: `key=value:Effect`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub startup_taints: Vec<String>,
     /// Labels that it must register with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Extended resources that it must offer, with their least number: `nvidia.com/gpu: 1`.
+    /// Extended resources that it must offer, with the minimum quantity of each: `nvidia.com/gpu: 1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: BTreeMap<String, u64>,
 }
 
-/// A text that is never shown.
+/// A string that `Debug` output hides.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a text.
+    /// Wraps a string.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for the one who sends it.
+    /// Returns the string, for sending.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -125,32 +125,32 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Why the document cannot be used. No text of it is quoted: it holds a secret.
+/// Reason why the document cannot be used. No text of the document is quoted, because it holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentConfigFault {
-    /// Its wrapping is broken.
+    /// The base64 encoding is invalid.
     #[error("the agent's configuration is not base64")]
     Encoding,
-    /// It is neither YAML nor JSON.
+    /// The document is neither YAML nor JSON.
     #[error("the agent's configuration is neither YAML nor JSON{}", at(*.line))]
     Syntax {
-        /// The line in the document, if it is known.
+        /// Line in the document, if known.
         line: Option<usize>,
     },
-    /// Its kind or version is another.
+    /// `apiVersion` or `kind` is a different one.
     #[error("the agent's configuration must be `AgentConfig` of `muster.dev/v1`")]
     Identity,
 }
 
-/// A document for the agent, as it stands in user data.
+/// A document for the agent, as found in user data.
 pub(crate) struct Document {
-    /// Its text, or that it is not what its form says.
+    /// Text of the document, or the reason why it cannot be decoded.
     pub(crate) text: Result<String, AgentConfigFault>,
-    /// Where it stands; lines are those of the decoded text.
+    /// Location of the document; lines are those of the decoded text.
     pub(crate) source: Source,
 }
 
-/// Every document for the agent, in the order of the user data.
+/// Returns every document for the agent, in the order of the user data.
 pub(crate) fn documents(user_data: &UserData) -> Vec<Document> {
     let mut found = Vec::new();
     for part in &user_data.parts {
@@ -172,7 +172,7 @@ pub(crate) fn documents(user_data: &UserData) -> Vec<Document> {
     found
 }
 
-/// What is inside of an encoded text.
+/// Returns the source of a text that is decoded from `source`.
 fn inner(source: &Source) -> Source {
     Source::whole(format!("{}, AgentConfig", source.name))
 }
@@ -182,17 +182,17 @@ fn at(line: Option<usize>) -> String {
 }
 
 impl AgentConfig {
-    /// A document with this content.
+    /// Creates a document with this spec.
     #[must_use]
     pub fn new(spec: AgentSpec) -> Self {
         Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), spec }
     }
 
-    /// Reads the document out of user data; `None` if there is none. Of two documents neither counts, but that one of them
-    /// asks for nothing to be held back.
+    /// Reads the document from user data; `None` if there is none. If there are two documents, both are ignored except
+    /// for `reportOnly: true`, which either of them can set.
     ///
     /// # Errors
-    /// It is there and cannot be used.
+    /// Returns an error if the document exists but cannot be used.
     pub fn find(user_data: &UserData) -> Result<Option<Self>, AgentConfigFault> {
         let read: Vec<Result<Self, _>> =
             documents(user_data).into_iter().map(|document| Self::read(&document.text?)).collect();
@@ -203,11 +203,12 @@ impl AgentConfig {
         read.into_iter().next().transpose()
     }
 
-    /// Reads the document. What is unknown in it, or of the wrong type, is passed over: a newer controller may say more than
-    /// this agent knows, and a slip in one field must not undo `reportOnly: true` in another. [`crate::judge`] names each of them.
+    /// Reads the document. Unknown fields and fields of the wrong type are ignored: a newer controller may send fields
+    /// that this agent does not know, and a mistake in one field must not undo `reportOnly: true` in another.
+    /// [`crate::judge`] reports each of them.
     ///
     /// # Errors
-    /// It cannot be used.
+    /// Returns an error if the document cannot be used.
     pub fn read(text: &str) -> Result<Self, AgentConfigFault> {
         let tree = tree::yaml(text).map_err(|fault| AgentConfigFault::Syntax { line: fault.line })?;
         let text = |key: &str| tree.get(key).and_then(Tree::text);
@@ -217,10 +218,10 @@ impl AgentConfig {
         Ok(Self::new(tree.get("spec").map(AgentSpec::read).unwrap_or_default()))
     }
 
-    /// Puts the document into user data of a family, in its form.
+    /// Adds the document to user data, in the form of the family.
     ///
     /// # Errors
-    /// The user data is not what its family reads.
+    /// Returns an error if the user data is not in the format of its family.
     pub fn put(&self, family: Family, user_data: &str) -> Result<String, node_class::MergeFault> {
         let text = serde_json::to_string_pretty(&json!(self)).unwrap_or_default();
         match family {
@@ -243,7 +244,7 @@ impl AgentConfig {
                 Ok(user_data.replacen("<powershell>", &line, 1))
             }
             Family::Custom => {
-                // After the line that names the interpreter, if there is one.
+                // After the `#!` line, if there is one.
                 let at = if user_data.starts_with("#!") {
                     user_data.find('\n').map_or(user_data.len(), |at| at + 1)
                 } else {
@@ -258,7 +259,7 @@ impl AgentConfig {
 }
 
 impl AgentSpec {
-    /// What of a tree can be read.
+    /// Reads the fields that have the expected type.
     fn read(spec: &Tree) -> Self {
         let expect = spec.get("expect");
         let texts = |key: &str| {
@@ -288,7 +289,7 @@ impl AgentSpec {
 }
 
 impl Controller {
-    /// All of it, or nothing: without one of them nobody can be called.
+    /// Returns `None` if a field is missing: the agent needs all three to connect.
     fn read(controller: &Tree) -> Option<Self> {
         let text = |key: &str| controller.get(key).and_then(Tree::text).map(ToOwned::to_owned);
         Some(Self {

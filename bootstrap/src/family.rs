@@ -1,4 +1,4 @@
-//! AMI families, and how to tell them from a document.
+//! AMI families, and their detection from a document.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,14 @@ use crate::families::cloud_init::commands_of;
 use crate::userdata::{Part, PartKind, UserData};
 use crate::words::shell::commands;
 
-/// How an image starts and what it needs in its user data.
+/// An AMI family: it determines the bootstrap program and the format of the user data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// Amazon Linux 2: bootstrap.sh.
     Al2,
     /// Amazon Linux 2023: nodeadm.
     Al2023,
-    /// Settings in TOML.
+    /// Bottlerocket: settings in TOML.
     Bottlerocket,
     /// Windows Server 2019: Start-EKSBootstrap.ps1.
     Windows2019,
@@ -23,12 +23,12 @@ pub enum Family {
     Windows2022,
     /// Windows Server 2025.
     Windows2025,
-    /// Whatever its owner made of it; user data goes through untouched.
+    /// Custom image: its user data is passed on unchanged.
     Custom,
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 7] = [
         Self::Al2,
         Self::Al2023,
@@ -39,7 +39,7 @@ impl Family {
         Self::Custom,
     ];
 
-    /// Its name in manifests and on the command line.
+    /// Returns its name in manifests and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,14 +53,14 @@ impl Family {
         }
     }
 
-    /// Whether it is a Windows.
+    /// Returns true if the family is Windows.
     #[must_use]
     pub const fn is_windows(self) -> bool {
         matches!(self, Self::Windows2019 | Self::Windows2022 | Self::Windows2025)
     }
 
-    /// Reads the family off a document: a NodeConfig part is AL2023's, a shell script AL2's, settings in TOML are
-    /// Bottlerocket's, `<powershell>` is a Windows (2022, for the tag does not say which).
+    /// Detects the family of a document: a NodeConfig part means AL2023, a shell script AL2, TOML settings
+    /// Bottlerocket, `<powershell>` Windows (2022, because the tag does not state the version).
     #[must_use]
     pub fn detect(user_data: &UserData) -> Self {
         let has = |kind| user_data.of_kind(kind).next().is_some();
@@ -78,7 +78,7 @@ impl Family {
     }
 }
 
-/// Whether cloud-init's configuration, or a script without its first line, calls AL2's bootstrap.
+/// Returns true if a cloud-config part, or a script without its `#!` line, calls AL2's bootstrap.sh.
 fn calls_bootstrap(part: &Part) -> bool {
     let commands = if part.kind == PartKind::Other { commands(&part.text) } else { commands_of(part) };
     commands.iter().any(|command| bootstrap_call(command).is_some())
@@ -90,7 +90,7 @@ impl fmt::Display for Family {
     }
 }
 
-/// A name that is no family's.
+/// Error for a name that is not an AMI family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no such AMI family")]
 pub struct UnknownFamily;

@@ -1,4 +1,4 @@
-//! What is found, and how much it matters.
+//! Findings and their severity.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use crate::place::{Evidence, Place};
 use crate::secrets::{self, Values};
 use crate::verdicts::Verdict;
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The node will not join, or joins wrong.
+    /// The node does not join, or joins with a wrong configuration.
     Error,
-    /// It joins, and something in the document does not do what it seems to.
+    /// The node joins, but part of the document does not have its apparent effect.
     Warning,
-    /// Worth knowing.
+    /// Informational.
     Info,
 }
 
@@ -30,23 +30,23 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One finding: which verdict, on what, because of what. None of its texts holds a secret.
+/// A finding: its verdict, severity, message, fix and evidence. None of its texts holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which verdict; it has the cause.
+    /// The verdict, which states the cause.
     pub verdict: &'static Verdict,
-    /// How much it matters here.
+    /// Severity of this finding.
     pub severity: Severity,
-    /// What is wrong, in one line, with names.
+    /// Problem in one line, with names.
     pub message: String,
-    /// What to do.
+    /// Instructions to fix it.
     pub fix: String,
-    /// What it rests on.
+    /// Location and text that the finding is based on.
     pub evidence: Option<Evidence>,
 }
 
 impl Finding {
-    /// A finding with the severity and the fix of its verdict.
+    /// Creates a finding with the severity and the fix of its verdict.
     #[must_use]
     pub fn new(verdict: &'static Verdict, message: &str, evidence: Option<(Place, &str)>) -> Self {
         Self {
@@ -58,14 +58,14 @@ impl Finding {
         }
     }
 
-    /// The same, mattering more or less here than its verdict says.
+    /// Returns the finding with a severity other than that of its verdict.
     #[must_use]
     pub fn with_severity(mut self, severity: Severity) -> Self {
         self.severity = severity;
         self
     }
 
-    /// The same, with a fix that says more exactly what to do.
+    /// Returns the finding with a more specific fix.
     #[must_use]
     pub fn with_fix(mut self, fix: &str) -> Self {
         self.fix = secrets::clean(fix);
@@ -73,16 +73,16 @@ impl Finding {
     }
 }
 
-/// The findings of one document, gathered.
+/// Findings of one document, collected.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: Vec<Finding>,
-    /// What none of them may show.
+    /// Secrets that no finding may show.
     secrets: Values,
 }
 
 impl Findings {
-    /// None as yet, of documents that hold these secrets.
+    /// Creates an empty collection for documents that hold these secrets.
     pub(crate) fn without(secrets: Values) -> Self {
         Self { found: Vec::new(), secrets }
     }
@@ -98,7 +98,7 @@ impl Findings {
         self.push(verdict, verdict.severity, message.as_ref(), None, place, text.as_ref());
     }
 
-    /// Adds a finding that matters more or less here than its verdict says.
+    /// Adds a finding with a severity other than that of its verdict.
     pub(crate) fn add_as(
         &mut self,
         severity: Severity,
@@ -110,7 +110,7 @@ impl Findings {
         self.push(verdict, severity, message.as_ref(), None, place, text.as_ref());
     }
 
-    /// Adds a finding whose fix can be said more exactly than the verdict says it.
+    /// Adds a finding with a more specific fix than that of its verdict.
     pub(crate) fn add_with_fix(
         &mut self,
         verdict: &'static Verdict,
@@ -122,7 +122,7 @@ impl Findings {
         self.add_with_fix_as(verdict.severity, verdict, message, fix, place, text);
     }
 
-    /// Adds a finding of which both are said more exactly.
+    /// Adds a finding with its own severity and a more specific fix.
     pub(crate) fn add_with_fix_as(
         &mut self,
         severity: Severity,
@@ -144,7 +144,7 @@ impl Findings {
         place: Place,
         text: &str,
     ) {
-        // A document of a few kilobytes that is all faults is read no better with ten thousand findings.
+        // Ten thousand findings on a document of a few kilobytes do not help the reader.
         const MOST: usize = 200;
         if self.found.len() >= MOST {
             return;
@@ -161,12 +161,12 @@ impl Findings {
         }
     }
 
-    /// Whether there is a finding of this verdict.
+    /// Returns true if there is a finding of this verdict.
     pub(crate) fn has(&self, verdict: &Verdict) -> bool {
         self.found.iter().any(|finding| finding.verdict.code == verdict.code)
     }
 
-    /// All of them: errors first, then in the order in which they were found, which is that of the layers.
+    /// Returns all findings: errors first, then in the order in which they were found, which is that of the layers.
     pub(crate) fn into_sorted(self) -> Vec<Finding> {
         let mut all = self.found;
         all.sort_by_key(|finding| finding.severity);

@@ -1,27 +1,27 @@
-//! A machine as an image under construction: what must not be in it, and what must.
+//! A machine image under construction: files that it must contain, and files that it must not.
 //!
-//! The agent looks; this decides. AL2023 and Windows are meant: other families have other places, and none that anyone builds
-//! alike.
+//! The agent inspects the machine; this module judges. It covers AL2023 and Windows: other families have other paths,
+//! and no common way of building images.
 
 use crate::finding::Findings;
 use crate::place::Place;
 use crate::question::Arch;
 use crate::verdicts::{self, Verdict};
 
-/// Where an operating system has what is looked for.
+/// Paths that are checked on an operating system.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Places {
-    /// What a node leaves behind when it has joined, and what comes of it.
+    /// Files that remain on a node that has joined, each with its consequence.
     pub leftovers: &'static [(&'static str, &'static str)],
     /// Programs that a node needs.
     pub binaries: &'static [&'static str],
-    /// Drivers of accelerators, each with the program that comes with it.
+    /// Drivers of accelerators, each with a program that is installed with it.
     pub drivers: &'static [(&'static str, &'static str)],
-    /// Those of the programs that give the kubelet access to images.
+    /// The program in `binaries` that gives the kubelet access to images.
     credential_provider: &'static str,
 }
 
-/// The places of AL2023. Sources: aws/eks-hybrid, `internal/node`; systemd, machine-id(5); kubelet, `pkg/kubelet/cm`;
+/// Paths of AL2023. Sources: aws/eks-hybrid, `internal/node`; systemd, machine-id(5); kubelet, `pkg/kubelet/cm`;
 /// amazon-eks-ami, AL2023 accelerated images; AWS Neuron documentation.
 pub static LINUX: Places = Places {
     leftovers: &[
@@ -43,7 +43,7 @@ pub static LINUX: Places = Places {
     credential_provider: LINUX_PROVIDER,
 };
 
-/// The places of Windows Server. Sources: EKS images of Windows, Start-EKSBootstrap.ps1; amazon-eks-ami,
+/// Paths of Windows Server. Sources: EKS images of Windows, Start-EKSBootstrap.ps1; amazon-eks-ami,
 /// log-collector-script/windows; NVIDIA driver documentation.
 pub static WINDOWS: Places = Places {
     leftovers: &[
@@ -74,30 +74,31 @@ const MEMORY_STATE: &str = "/var/lib/kubelet/memory_manager_state";
 const LINUX_PROVIDER: &str = "/etc/eks/image-credential-provider/ecr-credential-provider";
 const WINDOWS_PROVIDER: &str = r"C:\Program Files\Amazon\EKS\credential-providers\ecr-credential-provider.exe";
 
-/// The version in what a program prints of itself: `containerd github.com/containerd/containerd/v2 2.0.5 …`, or `2.0.5`.
+/// Returns the version in the version output of a program: `containerd github.com/containerd/containerd/v2 2.0.5 …`, or
+/// `2.0.5`.
 #[must_use]
 pub fn program_version(text: &str) -> Option<&str> {
     let is_version = |word: &&str| word.trim_start_matches('v').starts_with(|it: char| it.is_ascii_digit());
     text.split_whitespace().find(is_version).map(|word| word.trim_start_matches('v'))
 }
 
-/// What was seen.
+/// State of the machine, as inspected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
-    /// Whose places were looked at; Linux's if nobody says.
+    /// Paths that were checked; `None` means those of Linux.
     pub places: Option<&'static Places>,
-    /// Which of [`Places::leftovers`] are there and not empty.
+    /// Entries of [`Places::leftovers`] that exist and are not empty.
     pub leftovers: Vec<&'static str>,
-    /// Each of [`Places::binaries`]: absent, or there, with its architecture if its header tells one.
+    /// Each of [`Places::binaries`]: `None` if absent, otherwise its architecture if the file header states it.
     pub binaries: Vec<(&'static str, Option<Option<Arch>>)>,
-    /// Which of [`Places::drivers`] it has.
+    /// Entries of [`Places::drivers`] that are installed.
     pub drivers: Vec<&'static str>,
-    /// Programs of [`Places::binaries`] that are there and cannot be executed: the path, and why.
+    /// Programs of [`Places::binaries`] that exist but cannot be executed: path and reason.
     pub refused: Vec<(&'static str, String)>,
 }
 
 impl Image {
-    /// Whose places were looked at.
+    /// Returns the paths that were checked; those of Linux by default.
     #[must_use]
     pub fn places(&self) -> &'static Places {
         self.places.unwrap_or(&LINUX)
@@ -131,8 +132,8 @@ pub(crate) fn check(image: &Image, arch: Option<Arch>, findings: &mut Findings) 
     }
 }
 
-/// Judges whether the drivers are there that something asks for: each with who asks. A driver that there is none of for the
-/// system is not its image's to have.
+/// Checks that the required drivers are installed; `wanted` has each driver and the name of what requires it. A driver
+/// that does not exist for the operating system is reported as such, not as missing from the image.
 pub(crate) fn drivers(image: &Image, wanted: &[(&'static str, String)], findings: &mut Findings) {
     for (driver, asker) in wanted.iter().filter(|(driver, _)| !image.drivers.contains(driver)) {
         match image.places().drivers.iter().find(|(name, _)| name == driver) {
@@ -148,7 +149,7 @@ pub(crate) fn drivers(image: &Image, wanted: &[(&'static str, String)], findings
     }
 }
 
-/// Judges the architecture of one program.
+/// Checks the architecture of one program.
 pub(crate) fn architecture(found: Arch, wanted: Arch, path: &str, findings: &mut Findings) {
     if found != wanted {
         let message = format!("`{path}` is built for {found}, and the instances are {wanted}");

@@ -1,4 +1,4 @@
-//! From a question to a report.
+//! Evaluation of a question into a report.
 
 use crate::agent_config::AgentConfig;
 use crate::facts::{Argument, Facts};
@@ -20,7 +20,7 @@ use crate::tree;
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
 
-/// Judges what is asked. Total: every document has an answer.
+/// Judges a question. It is total: every document yields a report.
 #[must_use]
 pub fn judge(question: &Question) -> Report {
     let secrets = secrets(question);
@@ -30,7 +30,7 @@ pub fn judge(question: &Question) -> Report {
     if let Some(user_data) = &question.user_data {
         rules::agent::check(user_data, family, &mut findings);
     }
-    // Karpenter and Muster add the call, and where a kubelet is set up something has made it.
+    // Karpenter and Muster add the call of the bootstrap; if the kubelet is already configured, the bootstrap has run.
     let is_all =
         !question.is_of_node_class && question.kubelet_command.is_none() && question.environment_file.is_none();
     let is_told = question.family.is_some();
@@ -45,7 +45,7 @@ pub fn judge(question: &Question) -> Report {
         }
     }
     if question.is_of_node_class {
-        // The cluster is not known yet, and what stands for it proves nothing.
+        // The cluster is not known yet: the values in `launch` are placeholders and prove nothing.
         (facts.cluster_name, facts.endpoint, facts.certificate_authority, facts.service_cidr) =
             (None, None, None, None);
     }
@@ -70,7 +70,7 @@ pub fn judge(question: &Question) -> Report {
         facts.arguments = arguments.iter().map(argument).collect();
     }
     if question.kubelet_command.is_some() && !question.kubelet_config.is_empty() {
-        // What the bootstrap has written counts, not what it was made of.
+        // The files that the bootstrap has written apply, not the NodeConfig that they were generated from.
         facts.layers.retain(|layer| layer.form != Form::Field);
     }
     read_configuration(&question.kubelet_config, &mut facts, &mut findings);
@@ -120,7 +120,7 @@ pub fn judge(question: &Question) -> Report {
             .map(|given| (given.name.clone(), given.value.clone()))
             .collect(),
         kubelet_settings: in_effect,
-        // What only the node knows does not reach the kubelet as it is written.
+        // Values that are known only on the node do not reach the kubelet as they are written.
         kubelet_args: facts
             .arguments
             .iter()
@@ -136,7 +136,7 @@ pub fn judge(question: &Question) -> Report {
     Report { findings: findings.into_sorted(), effective }
 }
 
-/// What the documents give to names of secrets.
+/// Collects the values that the documents assign to secret names.
 fn secrets(question: &Question) -> Values {
     let mut secrets = Values::default();
     if let Some(user_data) = &question.user_data {
@@ -151,8 +151,8 @@ fn secrets(question: &Question) -> Values {
     secrets
 }
 
-/// Judges the user data that Muster and Karpenter make of an EC2NodeClass. The cluster is not known at this time, so what
-/// stands for it in `launch` is neither judged nor shown.
+/// Judges the user data that Muster and Karpenter generate from an EC2NodeClass. The cluster is not known at this time,
+/// so its placeholders in `launch` are neither judged nor shown.
 #[must_use]
 pub fn judge_node_class(mut question: Question, name: &str, custom: &str, launch: &Launch) -> Report {
     let source = format!("user data of EC2NodeClass `{name}`");
@@ -164,7 +164,7 @@ pub fn judge_node_class(mut question: Question, name: &str, custom: &str, launch
         let place = Place { source: source.as_str().into(), line: Some(1) };
         let message = "the user data is base64, which Muster and Karpenter take for the text itself";
         findings.add(&verdicts::UD37, message, place, "");
-        // What the nodes lack because of it needs no findings of its own.
+        // Settings that are missing for this reason need no findings of their own.
         (question.user_data, question.required_taints, question.required_labels) = (None, Vec::new(), Vec::new());
         let mut report = judge(&question);
         report.findings.splice(0..0, findings.into_sorted());
@@ -177,7 +177,7 @@ pub fn judge_node_class(mut question: Question, name: &str, custom: &str, launch
         }
         Err(fault) => fault,
     };
-    // What cannot be merged is judged as it is, so that the line is found.
+    // User data that cannot be merged is judged as it is, so that the faulty line is found.
     question.user_data = Some(UserData::read(custom.as_bytes(), &source));
     question.required_taints.clear();
     let mut report = judge(&question);
@@ -190,7 +190,7 @@ pub fn judge_node_class(mut question: Question, name: &str, custom: &str, launch
     report
 }
 
-/// The drivers that the instance type needs, or the devices that the agent is told to expect.
+/// Returns the drivers that the instance type or the resources in the agent's `expect` require, each with its origin.
 fn wanted_drivers(question: &Question) -> Vec<(&'static str, String)> {
     let mut wanted = Vec::new();
     if let Some((name, driver)) = question.instance_type.as_deref().and_then(|it| Some((it, Figures::of(it)?.driver?)))
@@ -209,7 +209,7 @@ fn wanted_drivers(question: &Question) -> Vec<(&'static str, String)> {
     wanted
 }
 
-/// The number of pods that nodeadm takes if nothing else says one.
+/// Returns the number of pods that nodeadm sets by default.
 fn pods_of_type(question: &Question, family: Family, expression: Option<&crate::facts::Stated>) -> Option<i64> {
     let figures = Figures::of(question.instance_type.as_deref().filter(|_| family == Family::Al2023)?)?;
     let own = expression.and_then(|stated| evaluate(&stated.text, figures).ok());
@@ -221,7 +221,7 @@ fn family(question: &Question) -> Family {
     question.family.or(detected).unwrap_or(Family::Custom)
 }
 
-/// Reads the document by its family. A Custom image is read by what the document itself is.
+/// Reads the document in the format of its family. For a Custom image the format is detected from the document.
 fn read(question: &Question, user_data: &UserData, family: Family, facts: &mut Facts, findings: &mut Findings) {
     let has = |kind| user_data.of_kind(kind).next().is_some();
     match family {

@@ -1,4 +1,4 @@
-//! Node bootstrap: what user data makes of a node, decided without a node.
+//! Node bootstrap: evaluates user data and predicts the node it produces, without a node.
 //!
 //! ```text
 //!  bytes ──► userdata ──► families ──► Facts ──► rules ──► findings ──┐
@@ -7,13 +7,13 @@
 //!                         bottlerocket configuration ──► kubelet ──► effective
 //!                         windows      taints, labels
 //!
-//!  EC2NodeClass ──► node_class ──► bytes      what Muster and Karpenter make of its user data
-//!  AgentConfig ◄──► agent_config              the agent's own settings, in a form for each family
-//!  machine ──► image ──► findings             what a machine that becomes an image must have, and must not
+//!  EC2NodeClass ──► node_class ──► bytes      the user data that Muster and Karpenter generate from it
+//!  AgentConfig ◄──► agent_config              the agent's own settings, in the form of each family
+//!  machine ──► image ──► findings             what a machine image must contain, and must not
 //! ```
 //!
-//! Nothing here does I/O, looks at a clock or depends on the platform: the agent judges a Linux document on Windows.
-//! Every decision is a value; what is wrong is a [`Finding`](finding::Finding) with a code of [`verdicts`].
+//! This crate does no I/O, reads no clock and does not depend on the platform: the agent can judge a Linux document on
+//! Windows. Every decision is a value; every problem is a [`Finding`](finding::Finding) with a code of [`verdicts`].
 
 mod facts;
 mod families;

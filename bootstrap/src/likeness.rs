@@ -1,9 +1,9 @@
-//! Names that look alike.
+//! Similar names, for suggestions.
 
-/// The known name that looks most like `name`, if any does.
+/// Returns the known name that is most similar to `name`, if one is similar enough.
 pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     const ALIKE: f64 = 0.85;
-    // Longer ones are no slip of the finger, and comparing is quadratic.
+    // A longer name is not a typing error, and the comparison is quadratic.
     const LONGEST: usize = 64;
     if name.len() > LONGEST {
         return None;

@@ -1,8 +1,8 @@
-//! Networks as clusters and VPCs name them.
+//! CIDR blocks of clusters and VPCs.
 
 use std::net::IpAddr;
 
-/// An address and the length of its network.
+/// A CIDR block: an IP address and a prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -10,7 +10,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads `10.100.0.0/16` or `fd00::/108`; `None` if it is neither.
+    /// Parses `10.100.0.0/16` or `fd00::/108`; `None` if the text is not a CIDR block.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
@@ -20,7 +20,7 @@ impl Network {
         Some(Self { address, prefix })
     }
 
-    /// Whether an address is in it.
+    /// Returns true if the block contains the address.
     #[must_use]
     pub fn contains(self, other: IpAddr) -> bool {
         let bits = |address: IpAddr| match address {
@@ -32,13 +32,13 @@ impl Network {
         own_size == other_size && (self.prefix == 0 || differs >> (128 - u32::from(self.prefix)) == 0)
     }
 
-    /// Whether some address is in both.
+    /// Returns true if the two blocks overlap.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         self.contains(other.address) || other.contains(self.address)
     }
 
-    /// Whether it is of IPv6.
+    /// Returns true if the block is IPv6.
     #[must_use]
     pub const fn is_ipv6(self) -> bool {
         self.address.is_ipv6()

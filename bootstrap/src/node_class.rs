@@ -1,7 +1,7 @@
-//! The user data that Muster and Karpenter make of an EC2NodeClass.
+//! User data that Muster and Karpenter generate from an EC2NodeClass.
 //!
-//! Source: aws/karpenter-provider-aws, `pkg/providers/amifamily` and its golden files. Where Karpenter's output depends on
-//! the order of a Go map, ours is sorted.
+//! Source: aws/karpenter-provider-aws, `pkg/providers/amifamily` and its golden files. Where Karpenter's output depends
+//! on the order of a Go map, this output is sorted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,44 +12,45 @@ use crate::family::Family;
 use crate::kubelet::taints::Taint;
 use crate::userdata::{NODE_CONFIG_TYPE, OutgoingPart, multipart};
 
-/// What is known of the cluster and the node when its user data is written.
+/// Cluster and node settings that are known when the user data is generated.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Launch {
     /// Name of the cluster.
     pub cluster_name: String,
     /// URL of its API server.
     pub endpoint: String,
-    /// Its certificate authority: base64 of PEM.
+    /// Certificate authority of the cluster: PEM in base64.
     pub certificate_authority: String,
-    /// Its service network.
+    /// Service CIDR of the cluster.
     pub service_cidr: String,
-    /// Address of cluster DNS; of the class's `clusterDNS` if it has one, which then counts.
+    /// IP address of cluster DNS. `clusterDNS` of the class takes precedence.
     pub cluster_dns: Option<String>,
-    /// Labels that the node registers with. Those that a kubelet may not set are left out.
+    /// Labels that the node registers with. Labels that a kubelet may not set are left out.
     pub labels: BTreeMap<String, String>,
     /// Taints that the node registers with; `karpenter.sh/unregistered:NoExecute` is added if it is missing.
     pub taints: Vec<Taint>,
-    /// `spec.kubelet` of the class, in the names of KubeletConfiguration, with `maxPods` once the instance type is known.
+    /// `spec.kubelet` of the class, with the field names of KubeletConfiguration; has `maxPods` once the instance type
+    /// is known.
     pub kubelet: Map<String, Value>,
-    /// Whether `instanceStorePolicy` is `RAID0`.
+    /// True if `instanceStorePolicy` is `RAID0`.
     pub uses_instance_store: bool,
 }
 
-/// Why no user data can be made of a class.
+/// Reason why no user data can be generated for a class.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeFault {
-    /// It begins like MIME and is not multipart.
+    /// The user data begins like MIME but is not multipart.
     #[error("the user data is MIME and not multipart")]
     NotMultipart,
-    /// It is not TOML.
+    /// The user data is not TOML.
     #[error("the user data is not TOML: {0}")]
     NotToml(String),
 }
 
-/// Makes the user data of a node, before it is encoded as base64.
+/// Generates the user data of a node, before base64 encoding.
 ///
 /// # Errors
-/// The user data of the class cannot be merged: a launch would fail.
+/// Returns an error if the user data of the class cannot be merged: a launch would fail.
 pub fn user_data(family: Family, custom: &str, launch: &Launch) -> Result<String, MergeFault> {
     let mut launch = launch.clone();
     if !launch.taints.iter().any(|taint| *taint == Taint::unregistered()) {
@@ -65,7 +66,7 @@ pub fn user_data(family: Family, custom: &str, launch: &Launch) -> Result<String
     }
 }
 
-/// Labels that reach the node when it registers, for its kubelet may not set them.
+/// Returns true for labels that are set when the node registers, because its kubelet may not set them.
 fn is_synced(key: &str) -> bool {
     let domain = key.split('/').next().filter(|_| key.contains('/')).unwrap_or_default();
     ["kubernetes.io", "k8s.io", "node-restriction.kubernetes.io"]
@@ -78,7 +79,7 @@ fn with(mut parts: Vec<OutgoingPart>, own: OutgoingPart) -> String {
     multipart(&parts)
 }
 
-/// The parts of the class's own user data: MIME is taken apart, anything else is one part.
+/// Splits the class's own user data: MIME into its parts, any other format into one part.
 pub(crate) fn parts(custom: &str, takes_node_config: bool) -> Result<Vec<OutgoingPart>, MergeFault> {
     let trimmed = custom.trim();
     if trimmed.is_empty() {
@@ -92,7 +93,7 @@ pub(crate) fn parts(custom: &str, takes_node_config: bool) -> Result<Vec<Outgoin
     Ok(vec![OutgoingPart { media_type: media_type.to_owned(), text: custom.to_owned() }])
 }
 
-/// The parts between the boundaries of the outermost multipart, headers kept but for the media type as they are.
+/// Splits the outermost multipart at its boundaries. The headers of the parts are kept as they are.
 fn outer_parts(text: &str) -> Option<Vec<OutgoingPart>> {
     let text = text.replace('\r', "");
     let (headers, body) = text.split_once("\n\n")?;
@@ -122,7 +123,7 @@ fn outer_parts(text: &str) -> Option<Vec<OutgoingPart>> {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-type").then(|| value.trim().to_owned())
         });
-        // The other headers travel with the type: they say how the body is encoded.
+        // The other headers stay with the media type: they state how the body is encoded.
         let others: Vec<&str> =
             headers.lines().filter(|line| !line.to_ascii_lowercase().starts_with("content-type:")).collect();
         let mut media_type = media_type.unwrap_or_else(|| "text/plain".to_owned());
@@ -138,7 +139,7 @@ fn labels(launch: &Launch) -> String {
     launch.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// Arguments in Karpenter's order.
+/// Returns the kubelet flags, in Karpenter's order.
 fn flags(launch: &Launch) -> String {
     let mut flags = Vec::new();
     if !launch.labels.is_empty() {
@@ -183,7 +184,7 @@ fn dns(launch: &Launch) -> Option<String> {
     of_class.and_then(Value::as_str).map(ToOwned::to_owned).or_else(|| launch.cluster_dns.clone())
 }
 
-/// Between single quotes of a shell or of PowerShell nothing but a single quote means anything.
+/// In single quotes, the shell and PowerShell interpret only a single quote.
 fn quoted(text: &str, quote: &str) -> String {
     format!("'{}'", text.replace('\'', quote))
 }
@@ -245,7 +246,7 @@ fn al2023(launch: &Launch) -> OutgoingPart {
         spec["instance"] = json!({"localStorage": {"strategy": "RAID0"}});
     }
     let document = json!({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec});
-    // JSON is YAML that needs no quoting rules.
+    // JSON is YAML without quoting rules.
     let text = serde_json::to_string_pretty(&document).unwrap_or_default();
     OutgoingPart { media_type: NODE_CONFIG_TYPE.to_owned(), text }
 }
@@ -264,7 +265,7 @@ fn bottlerocket(custom: &str, launch: &Launch) -> Result<String, MergeFault> {
         table(settings, "bootstrap-commands").insert("000-mount-instance-storage".to_owned(), command.into());
     }
     let kubernetes = table(settings, "kubernetes");
-    // Karpenter drops what its own table does not have.
+    // Karpenter drops keys that its own table does not have.
     kubernetes.retain(|key, _| crate::kubelet::schema::BOTTLEROCKET.has(key));
     for (key, value) in [
         ("api-server", &launch.endpoint),
@@ -304,7 +305,7 @@ fn bottlerocket(custom: &str, launch: &Launch) -> Result<String, MergeFault> {
         ("cpuCFSQuota", "cpu-cfs-quota-enforced"),
     ] {
         let Some(value) = launch.kubelet.get(field) else { continue };
-        // The two thresholds are texts in Bottlerocket's model.
+        // The two thresholds are strings in Bottlerocket's model.
         let value = if field.starts_with("imageGC") { json!(plain(value)) } else { value.clone() };
         if let Ok(value) = toml::Value::try_from(value) {
             kubernetes.insert(setting.to_owned(), value);
@@ -313,7 +314,7 @@ fn bottlerocket(custom: &str, launch: &Launch) -> Result<String, MergeFault> {
     Ok(document.to_string())
 }
 
-/// The table under `key`; anything else that stands there makes way.
+/// Returns the table under `key`; a value of another type is replaced.
 pub(crate) fn table<'t>(parent: &'t mut toml::Table, key: &str) -> &'t mut toml::Table {
     if !parent.get(key).is_some_and(toml::Value::is_table) {
         parent.insert(key.to_owned(), toml::Table::new().into());

@@ -1,49 +1,49 @@
-//! Where something stands, so that every finding can point at it.
+//! Locations in documents, for findings.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A piece of text and where its first line stands.
+/// A text and the line at which it begins in its document.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Source {
-    /// What the text is: `user-data part 2`, `kubelet-config`.
+    /// Name of the text: `user-data part 2`, `kubelet-config`.
     pub name: Arc<str>,
-    /// The line, from 1, at which the text begins in what the reader has before them.
+    /// Line, from 1, of the document that the reader sees, at which the text begins.
     pub first_line: usize,
 }
 
 /// A line of a source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// What the text is.
+    /// Name of the text.
     pub source: Arc<str>,
-    /// The line, from 1, if it is known.
+    /// Line, from 1, if known.
     pub line: Option<usize>,
 }
 
-/// What a finding rests on.
+/// Location and text that a finding is based on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Evidence {
-    /// Where it stands.
+    /// Location of the text.
     pub place: Place,
-    /// What stands there, shortened, on one line, and without secrets.
+    /// The text, shortened, on one line, and without secrets.
     pub text: String,
 }
 
 impl Source {
-    /// A text that is the whole of what its reader sees.
+    /// Creates the source of a text that is the whole document.
     #[must_use]
     pub fn whole(name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), first_line: 1 }
     }
 
-    /// Line number `line`, from 1, of the text.
+    /// Returns the location of line `line`, from 1, of the text.
     #[must_use]
     pub fn at(&self, line: usize) -> Place {
         Place { source: Arc::clone(&self.name), line: Some(self.first_line.saturating_add(line).saturating_sub(1)) }
     }
 
-    /// The text as a whole.
+    /// Returns the location of the whole text.
     #[must_use]
     pub fn anywhere(&self) -> Place {
         Place { source: Arc::clone(&self.name), line: None }
@@ -59,17 +59,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// The line, from 1, of byte number `at`.
+/// Returns the line, from 1, of the byte at offset `at`.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
 }
 
-/// Line number `line`, from 1.
+/// Returns the text of line `line`, from 1.
 pub(crate) fn line_text(text: &str, line: usize) -> &str {
     text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim()
 }
 
-/// Where the lines of a text begin, for those who ask often.
+/// Offsets at which the lines of a text begin, for repeated lookups.
 pub(crate) struct Lines(Vec<usize>);
 
 impl Lines {
@@ -77,7 +77,7 @@ impl Lines {
         Self(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1).collect())
     }
 
-    /// The line, from 1, of byte number `at`.
+    /// Returns the line, from 1, of the byte at offset `at`.
     pub(crate) fn of(&self, at: usize) -> usize {
         1 + self.0.partition_point(|start| *start <= at)
     }

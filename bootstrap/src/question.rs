@@ -1,4 +1,4 @@
-//! What is asked: documents, and what they have to lead to.
+//! Input of a judgement: documents, and the result that they must have.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,74 +18,74 @@ pub enum Arch {
     Arm64,
 }
 
-/// A file and what messages call it.
+/// A file, with its name in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// What messages call it.
+    /// Name in messages.
     pub name: String,
-    /// What it holds.
+    /// Content of the file.
     pub text: String,
 }
 
-/// A label that the node must have: any value, or this one.
+/// A label that the node must have, with any value or with this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequiredLabel {
     /// Its key.
     pub key: String,
-    /// Its value, if it must be this one.
+    /// Required value; `None` accepts any value.
     pub value: Option<String>,
 }
 
-/// What is to be judged.
+/// Documents to judge, and the requirements that they must meet.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// User data as the instance gets it.
+    /// User data as the instance receives it.
     pub user_data: Option<UserData>,
-    /// The family of the image; read off the user data if absent.
+    /// AMI family of the image; detected from the user data if absent.
     pub family: Option<Family>,
-    /// Whether the user data is what Karpenter and Muster make of an EC2NodeClass.
+    /// True if the user data is the output that Karpenter and Muster generate from an EC2NodeClass.
     pub is_of_node_class: bool,
-    /// The flags that the kubelet has.
+    /// Flags that the kubelet supports.
     pub flags: FlagSet,
-    /// The architecture of the instances.
+    /// CPU architecture of the instances.
     pub arch: Option<Arch>,
-    /// The architecture of a kubelet, and what messages call it.
+    /// Architecture of a kubelet binary, and its name in messages.
     pub kubelet_arch: Option<(Arch, String)>,
     /// Taints that must be in effect.
     pub required_taints: Vec<Taint>,
     /// Labels that must be in effect.
     pub required_labels: Vec<RequiredLabel>,
-    /// The environment file of kubelet.service, in place of the one that the user data leads to.
+    /// Environment file of kubelet.service. It replaces the one that results from the user data.
     pub environment_file: Option<File>,
-    /// The command line of the kubelet on this machine, without the program, and what messages call it: it counts instead
-    /// of everything that leads to it.
+    /// Command line of the kubelet on this machine: its name in messages, and the arguments without the program. It
+    /// replaces all arguments that result from other documents.
     pub kubelet_command: Option<(String, Vec<String>)>,
-    /// Files of the kubelet's configuration: the file, then drop-ins.
+    /// Files of the kubelet's configuration: the main file, then drop-ins.
     pub kubelet_config: Vec<File>,
-    /// An image under construction.
+    /// Image under construction.
     pub image: Option<Image>,
-    /// The type of the instance, such as `m5.large`.
+    /// EC2 instance type, such as `m5.large`.
     pub instance_type: Option<String>,
-    /// The version of containerd, such as `2.0.5`.
+    /// Version of containerd, such as `2.0.5`.
     pub containerd_version: Option<String>,
-    /// What an EC2NodeClass says beside its user data.
+    /// Settings of an EC2NodeClass besides its user data.
     pub class: Option<ClassSettings>,
 }
 
-/// Fields of an EC2NodeClass that decide who its nodes are.
+/// Fields of an EC2NodeClass that determine the identity of its nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClassSettings {
     /// `spec.role`.
     pub role: Option<String>,
     /// `spec.instanceProfile`.
     pub instance_profile: Option<String>,
-    /// `spec.metadataOptions.httpPutResponseHopLimit`, if it is written down.
+    /// `spec.metadataOptions.httpPutResponseHopLimit`, if set explicitly.
     pub hop_limit: Option<i64>,
-    /// Whether `spec.metadataOptions.httpEndpoint` is `disabled`.
+    /// True if `spec.metadataOptions.httpEndpoint` is `disabled`.
     pub has_no_metadata: bool,
 }
 
-/// A text that is no label.
+/// Error for a text that is not a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a label")]
 pub struct NotALabel;
@@ -93,7 +93,7 @@ pub struct NotALabel;
 impl FromStr for RequiredLabel {
     type Err = NotALabel;
 
-    /// Reads `key` or `key=value`.
+    /// Parses `key` or `key=value`.
     fn from_str(text: &str) -> Result<Self, NotALabel> {
         use crate::kubelet::labels::{is_label_key, is_label_value};
         let (key, value) = text.split_once('=').map_or((text, None), |(key, value)| (key, Some(value)));
@@ -123,7 +123,7 @@ impl FromStr for Arch {
     }
 }
 
-/// A name that is no architecture's.
+/// Error for a name that is not a CPU architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no such architecture")]
 pub struct UnknownArch;

@@ -1,4 +1,4 @@
-//! The answer: findings, and what the kubelet will be told.
+//! Result of a judgement: findings, and the effective configuration of the kubelet.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::finding::{Finding, Severity};
 use crate::kubelet::taints::Taint;
 use crate::secrets::Values;
 
-/// What came of judging a document.
+/// Result of judging a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// Errors first, then in the order of the layers.
     pub findings: Vec<Finding>,
-    /// What is in effect.
+    /// Effective configuration.
     pub effective: Effective,
 }
 
-/// What the kubelet will be told, as far as the document decides it.
+/// Effective configuration of the kubelet and the node, as far as the document determines it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effective {
-    /// The family that the document was read as.
+    /// AMI family whose format the document was read in.
     pub family: Family,
     /// Name of the cluster.
     pub cluster_name: Option<String>,
@@ -31,31 +31,32 @@ pub struct Effective {
     pub taints: Vec<Taint>,
     /// Labels that the node registers with.
     pub labels: BTreeMap<String, String>,
-    /// Arguments that the kubelet's process receives.
+    /// Arguments that the kubelet process receives.
     pub kubelet_args: Vec<String>,
-    /// The merged configuration, before flags.
+    /// Merged configuration, before flags.
     pub kubelet_config: Map<String, Value>,
-    /// The configuration with the flags laid over it: what the kubelet does.
+    /// Merged configuration with the flags applied: the settings in effect.
     pub kubelet_settings: Map<String, Value>,
-    /// The flags by name; of one that is given twice, the last.
+    /// Flags by name; the last value of a repeated flag.
     pub flags: BTreeMap<String, String>,
-    /// The cluster's certificate authority: base64 of PEM.
+    /// Certificate authority of the cluster: PEM in base64.
     pub certificate_authority: Option<String>,
-    /// The network of Services.
+    /// Service CIDR of the cluster.
     pub service_cidr: Option<String>,
-    /// Most pods; absent if the instance type decides.
+    /// Maximum number of pods; absent if it depends on the instance type.
     pub max_pods: Option<i64>,
-    /// Whether bootstrap.sh looks the instance type up in the image's table of pods, and fails without it.
+    /// True if bootstrap.sh looks up the instance type in the image's eni-max-pods table, and fails if it is not
+    /// listed.
     pub needs_pod_table: bool,
-    /// The node's name; absent if the instance decides.
+    /// Name of the node; absent if it depends on the instance.
     pub node_name: Option<String>,
-    /// Values that the documents give to names of secrets. The other fields may hold them, for the kubelet is told so:
-    /// who shows a field hides them in it.
+    /// Values that the documents assign to secret names. The other fields may contain them, because the kubelet
+    /// receives them: code that shows a field must hide them.
     pub secrets: Values,
 }
 
 impl Report {
-    /// Whether the node joins, and joins right: there is no error.
+    /// Returns true if no finding is an error: the node joins with the right configuration.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Error)

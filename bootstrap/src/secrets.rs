@@ -1,21 +1,21 @@
-//! Keeping secrets out of everything that is shown.
+//! Redaction of secrets in all output.
 //!
-//! User data holds launch tokens, proxies with passwords, keys that somebody should not have put there. A finding quotes
-//! pieces of it, so every text of a finding passes [`clean`]: it hides what is named like a secret, what has the shape
-//! of one, and whatever looks like chance.
+//! User data holds launch tokens, proxy URLs with passwords, and keys that do not belong there. A finding quotes parts
+//! of it, so every text of a finding passes through [`clean`]. It hides values with secret names, values in the form of
+//! a secret, and text that looks random.
 
 mod values;
 
 pub use self::values::Values;
 use crate::kubelet::{gates, schema};
 
-/// What is shown in place of a secret.
+/// Replacement of a secret in output.
 const HIDDEN: &str = "[hidden]";
 
-/// The longest text that a finding shows.
+/// Maximum number of characters of a text in a finding.
 const LONGEST: usize = 240;
 
-/// Words that name a secret when they are part of a key.
+/// Words that mark a key as the name of a secret.
 const NAMES: [&str; 26] = [
     "token",
     "passw",
@@ -48,20 +48,20 @@ const NAMES: [&str; 26] = [
 /// Options of programs whose value is `user:password`.
 const USERS: [&str; 6] = ["-u", "--user", "-U", "--proxy-user", "--creds", "--src-creds"];
 
-/// A text as it may be shown: on one line, shortened, without secrets.
+/// Returns a text for output: on one line, shortened, without secrets.
 #[must_use]
 pub fn clean(text: &str) -> String {
     cleaned(text, true)
 }
 
-/// A piece of a document as it may be shown: as [`clean`], but no word of it is taken for prose.
+/// Returns a part of a document for output: like [`clean`], but no word counts as prose.
 #[must_use]
 pub(crate) fn clean_quote(text: &str) -> String {
     cleaned(text, false)
 }
 
 fn cleaned(text: &str, has_prose: bool) -> String {
-    // What is beyond is never shown; the end of a secret that is cut here is still hidden as one.
+    // Text beyond this length is never shown; a secret that is cut here is still hidden.
     let flat: String = text.chars().take(LONGEST * 8).map(|char| if char.is_control() { ' ' } else { char }).collect();
     let mut out = String::new();
     let mut rest = flat.as_str();
@@ -83,7 +83,7 @@ fn cleaned(text: &str, has_prose: bool) -> String {
         let is_prose = has_prose && !after.trim_start().starts_with(['=', ':']);
         let (shown, names_secret) = clean_word(word, is_prose);
         out.push_str(&shown);
-        // A value in quotes may hold blanks: what is named like a secret hides all that follows it.
+        // A quoted value may contain blanks, so everything after the name of a secret is hidden.
         if (names_secret || word.contains("-----BEGIN")) && !after.trim().is_empty() {
             if !out.ends_with(HIDDEN) {
                 out.push(' ');
@@ -100,14 +100,14 @@ fn cleaned(text: &str, has_prose: bool) -> String {
     short
 }
 
-/// A word as it may be shown, and whether it names a secret, so that what follows is one.
+/// Returns a word for output, and true if it names a secret, so that the text after it is one.
 fn clean_word(word: &str, may_be_prose: bool) -> (String, bool) {
-    // The name of a flag alone, as our own messages quote it: what its value is stands elsewhere.
+    // A flag name alone, as quoted in our own messages; its value is elsewhere.
     let is_flag = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     if word.strip_prefix("`--").and_then(|rest| rest.split_once('`')).is_some_and(|(name, _)| is_flag(name)) {
         return (word.to_owned(), false);
     }
-    // Before any name: the password of `https://user:secret@proxy` may hold one.
+    // Checked before any name: the password of `https://user:secret@proxy` may contain one.
     if let Some((before, host)) = word.rsplit_once('@')
         && let Some((scheme, _)) = before.split_once("://")
     {
@@ -123,11 +123,11 @@ fn clean_word(word: &str, may_be_prose: bool) -> (String, bool) {
     let lower = word.to_lowercase();
     if let Some(name) = NAMES.iter().filter_map(|name| lower.find(name).map(|at| (at, *name))).min() {
         let (at, name) = name;
-        // Prose (“its token is missing”) has the bare word; a document has something around it.
+        // Prose (“its token is missing”) has the bare word; in a document it is part of a longer word.
         let is_option = word.trim_start_matches(|char: char| !char.is_alphanumeric() && char != '-').starts_with('-');
         let is_bare = lower.trim_matches(|char: char| !char.is_alphanumeric()) == name || lower == format!("{name}s");
         let is_prose = is_bare && may_be_prose && !is_option;
-        // Some names are known by what follows them.
+        // Some names are recognized by the character after them.
         let after = at + name.trim_end_matches([':', '=']).len();
         let separator = lower.get(after..).and_then(|rest| rest.find([':', '='])).map(|offset| after + offset);
         match separator {
@@ -139,7 +139,7 @@ fn clean_word(word: &str, may_be_prose: bool) -> (String, bool) {
             _ => return (hide_chance(word), true),
         }
     }
-    // `https://user:password@proxy`, whole or broken off.
+    // `https://user:password@proxy`, complete or truncated.
     if let Some((before, host)) = word.rsplit_once('@') {
         let scheme = before.split_once("://").map(|(scheme, _)| format!("{}://", hide_chance(scheme)));
         return (format!("{}{HIDDEN}@{}", scheme.unwrap_or_default(), hide_chance(host)), false);
@@ -147,7 +147,7 @@ fn clean_word(word: &str, may_be_prose: bool) -> (String, bool) {
     (hide_chance(word), false)
 }
 
-/// Hides runs of letters and digits that nobody chose: keys, hashes, base64.
+/// Hides runs of random letters and digits: keys, hashes, base64.
 fn hide_chance(word: &str) -> String {
     let mut out = String::new();
     let mut run = String::new();
@@ -168,7 +168,7 @@ fn hide_chance(word: &str) -> String {
     out
 }
 
-/// Whether a run ends as base64 does: with the padding, and nothing of a value after it.
+/// Returns true if a run ends like base64: with padding, and without a value after it.
 fn is_padded(run: &str, rest: &str) -> bool {
     const SHORTEST: usize = 12;
     let has = |kind: fn(&u8) -> bool| run.bytes().any(|byte| kind(&byte));
@@ -191,24 +191,24 @@ fn flush(run: &mut String, out: &mut String) {
     run.clear();
 }
 
-/// Names of fields and gates change their kind of letter often too: they are known.
+/// Returns true for names of fields and gates, which also change often between lower case, upper case and digits.
 fn is_known(run: &str) -> bool {
-    // The one name of an EC2NodeClass with four humps close together.
+    // The only field name of an EC2NodeClass with four humps close together.
     run == "httpPutResponseHopLimit"
         || gates::exists(run)
         || schema::KUBELET.names(run)
         || schema::NODE_CONFIG.names(run)
 }
 
-/// Whether a run of letters and digits looks drawn rather than written: it changes its kind of letter at every other
-/// step, or is longer than any name and more than small letters.
+/// Returns true if a run of letters and digits looks random: it changes between lower case, upper case and digits at
+/// every other character, or it is longer than any name and has more than lower-case letters.
 fn is_chance(run: &str) -> bool {
     const SHORTEST: usize = 10;
     const LONGEST_NAME: usize = 40;
     if run.len() < SHORTEST {
         return false;
     }
-    // An access key of AWS begins with one of these.
+    // AWS access keys and IDs begin with one of these.
     let is_plain = run.bytes().all(|byte| byte.is_ascii_lowercase());
     if ["AKIA", "ASIA", "AROA", "AIDA"].iter().any(|prefix| run.starts_with(prefix))
         || (run.len() > LONGEST_NAME && !is_plain)
@@ -220,14 +220,14 @@ fn is_chance(run: &str) -> bool {
         b'A'..=b'Z' => 1,
         _ => 2,
     };
-    // From a capital to a small letter is how words begin. Without that, a name in camel case changes at most three
-    // times in ten letters (`EC2NodeCla`), chance four or five times.
+    // A change from an upper-case to a lower-case letter begins a word and is not counted. Without it, a name in camel
+    // case changes at most three times in ten letters (`EC2NodeCla`), random text four or five times.
     let changes = |pair: &[u8]| kind(pair[0]) != kind(pair[1]) && (kind(pair[0]), kind(pair[1])) != (1, 2);
     let is_restless = |window: &[u8]| window.windows(2).filter(|pair| changes(pair)).count() > 3;
-    // Names have a digit or two (`x86`, `EC2NodeClass`); more of them among letters are nobody's choice.
+    // Names have one or two digits (`x86`, `EC2NodeClass`); more digits among letters are random.
     let meets_digit = |pair: &[u8]| kind(pair[0]) != kind(pair[1]) && (kind(pair[0]) == 0 || kind(pair[1]) == 0);
     let is_mixed = |window: &[u8]| window.windows(2).filter(|pair| meets_digit(pair)).count() > 2;
-    // Over a longer stretch three humps are the most that a name has, and no name has six capitals in a row.
+    // Over a longer stretch a name has at most three humps, and no name has six consecutive capitals.
     const STRETCH: usize = 16;
     const CAPITALS: usize = 6;
     let bytes = run.as_bytes();

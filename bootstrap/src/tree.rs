@@ -1,4 +1,4 @@
-//! A document as a tree of values with lines, whatever language it was written in.
+//! A document as a tree of values with line numbers, independent of its language.
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -7,25 +7,25 @@ use toml::de::{DeTable, DeValue};
 
 use crate::place::{Lines, line_of};
 
-/// A value and the line, from 1, at which it begins; 0 if nobody knows.
+/// A value and the line, from 1, at which it begins; 0 if unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tree {
     pub(crate) line: usize,
     pub(crate) node: Node,
 }
 
-/// What a value is.
+/// Content of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
     /// A scalar.
     Scalar(Scalar),
     /// A list.
     List(Vec<Tree>),
-    /// Keys with their lines and values, in the order of the document. A key that stands twice is here twice.
+    /// Keys with their lines and values, in document order. A duplicate key has two entries.
     Map(Vec<(String, usize, Tree)>),
 }
 
-/// A value that has no parts.
+/// A scalar value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Scalar {
     Null,
@@ -34,68 +34,69 @@ pub(crate) enum Scalar {
     Text(String),
 }
 
-/// Why a text is not a document of its language.
+/// Reason why a text cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SyntaxFault {
-    /// The line, from 1, if the parser knows it.
+    /// Line, from 1, if the parser reports it.
     pub(crate) line: Option<usize>,
-    /// What the parser says, on one line.
+    /// Message of the parser, on one line.
     pub(crate) reason: String,
 }
 
 impl Tree {
-    /// The value of `key`; the last one counts, as in every decoder that lets a key stand twice. Null counts as absent.
+    /// Returns the value of `key`. For a duplicate key the last one is used, as in every decoder that accepts it. Null
+    /// counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         self.entry(key).map(|(_, value)| value)
     }
 
-    /// The line of `key`, and its value.
+    /// Returns the line and the value of `key`.
     pub(crate) fn entry(&self, key: &str) -> Option<(usize, &Self)> {
         let (_, line, value) = self.entries().iter().rfind(|(other, ..)| other == key)?;
         (value.node != Node::Scalar(Scalar::Null)).then_some((*line, value))
     }
 
-    /// The value at the end of a way of keys.
+    /// Returns the value at the end of a path of keys.
     pub(crate) fn at(&self, way: &[&str]) -> Option<&Self> {
         way.iter().try_fold(self, |tree, key| tree.get(key))
     }
 
-    /// The entries, if this is a map.
+    /// Returns the entries of a map; empty for other values.
     pub(crate) fn entries(&self) -> &[(String, usize, Self)] {
         if let Node::Map(entries) = &self.node { entries } else { &[] }
     }
 
-    /// The items, if this is a list.
+    /// Returns the items of a list; empty for other values.
     pub(crate) fn items(&self) -> &[Self] {
         if let Node::List(items) = &self.node { items } else { &[] }
     }
 
-    /// The text, if this is text.
+    /// Returns the string, if this is a string.
     pub(crate) fn text(&self) -> Option<&str> {
         if let Node::Scalar(Scalar::Text(text)) = &self.node { Some(text) } else { None }
     }
 
-    /// `true` or `false`, if this is one of them.
+    /// Returns the boolean, if this is a boolean.
     pub(crate) fn boolean(&self) -> Option<bool> {
         if let Node::Scalar(Scalar::Bool(value)) = self.node { Some(value) } else { None }
     }
 
-    /// The whole number, if this is one.
+    /// Returns the integer, if this is an integer.
     pub(crate) fn integer(&self) -> Option<i64> {
         if let Node::Scalar(Scalar::Number(number)) = &self.node { number.as_i64() } else { None }
     }
 
-    /// Whether this is a map.
+    /// Returns true if this is a map.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.node, Node::Map(_))
     }
 
-    /// Whether this is `null`, or nothing.
+    /// Returns true if this is null or absent.
     pub(crate) fn is_null(&self) -> bool {
         self.node == Node::Scalar(Scalar::Null)
     }
 
-    /// What it is, for people.
+    /// Describes the type, for messages.
     pub(crate) fn describe(&self) -> &'static str {
         match &self.node {
             Node::Scalar(Scalar::Null) => "nothing",
@@ -107,7 +108,7 @@ impl Tree {
         }
     }
 
-    /// The same as JSON.
+    /// Converts the tree to JSON.
     pub(crate) fn to_json(&self) -> Value {
         match &self.node {
             Node::Scalar(Scalar::Null) => Value::Null,
@@ -124,13 +125,13 @@ impl Tree {
 
 // === YAML and JSON ===
 
-/// Nobody writes a NodeConfig deeper than this, and what reads it recurses: without optimisation a level costs 40 KB of stack, and
-/// threads have 2 MiB.
+/// Maximum nesting depth. No NodeConfig is nested deeper than this, and the parser is recursive: without optimization a
+/// level uses 40 KB of stack, and threads have 2 MiB.
 const DEEPEST: usize = 24;
 
-/// Reads the first document of a YAML or JSON text.
+/// Parses the first document of a YAML or JSON text.
 pub(crate) fn yaml(text: &str) -> Result<Tree, SyntaxFault> {
-    // Enough for any honest text of this size: only repeated aliases make more of it than it holds.
+    // Sufficient for any text of this size; only repeated aliases expand beyond it.
     let most = text.len().saturating_add(100_000);
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -166,7 +167,7 @@ fn too_deep() -> String {
     format!("it is nested deeper than {DEEPEST} levels")
 }
 
-/// Where a second document begins: its byte and its line, from 1. The readers on a node take the first one only.
+/// Returns the byte offset and the line, from 1, of a second document. The readers on a node use only the first one.
 fn second_document(text: &str) -> Option<(usize, usize)> {
     let mut at = 0;
     let mut has_content = false;
@@ -183,7 +184,7 @@ fn second_document(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// The line, from 1, at which a second document has something to say.
+/// Returns the line, from 1, of a second document that has content.
 pub(crate) fn ignored_document(text: &str) -> Option<usize> {
     let (at, line) = second_document(text)?;
     let lines = text.get(at..)?.lines().skip(1);
@@ -279,7 +280,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
 // === TOML ===
 
-/// Reads a TOML document.
+/// Parses a TOML document.
 pub(crate) fn toml(text: &str) -> Result<Tree, SyntaxFault> {
     match DeTable::parse(text) {
         Ok(table) => Ok(Tree { line: 1, node: toml_table(&Lines::new(text), table.get_ref()) }),
@@ -330,7 +331,7 @@ fn toml_value(lines: &Lines, value: &DeValue<'_>) -> Node {
     }
 }
 
-/// A deep merge as every merge on a node does it: maps are merged, everything else is replaced.
+/// Merges recursively, like every merge on a node: maps are merged, other values are replaced.
 pub(crate) fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -342,7 +343,7 @@ pub(crate) fn merge(base: &mut Value, over: Value) {
     }
 }
 
-/// An object of JSON, or an empty one.
+/// Returns the fields of a JSON object; empty for other values.
 pub(crate) fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(fields) = value { fields } else { Map::new() }
 }

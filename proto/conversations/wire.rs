@@ -1,6 +1,7 @@
-//! Conversations as files, and messages as their bytes: what is not known of a message stays in it.
+//! Conversations as files, and messages as bytes, so that unknown fields are kept.
 //!
-//! A file has a line for each message, the RPC and the bytes in hexadecimal; before them, as comments, what it is about.
+//! A file has one line per message: the RPC and the bytes in hexadecimal. Comment lines before them describe the
+//! conversation.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,13 +16,13 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 /// A message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// As `/muster.v1.Enrolment/Enrol`.
+    /// Path of the RPC, such as `/muster.v1.Enrolment/Enrol`.
     pub(crate) rpc: String,
-    /// The message.
+    /// Encoded message.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Messages as bytes: a call of an RPC that this test knows nothing of.
+/// Codec that leaves messages as bytes, for RPCs whose message types the test does not know.
 #[derive(Default)]
 pub(crate) struct Bytes;
 
@@ -61,7 +62,7 @@ impl Decoder for Bytes {
     }
 }
 
-/// A field of a message: its number, all of its bytes, and those of its value if it is a text, bytes or a message.
+/// A field of a message: its number, its encoding, and its value if that is a string, bytes or a message.
 #[derive(Debug)]
 struct Field<'m> {
     number: u64,
@@ -69,7 +70,7 @@ struct Field<'m> {
     value: Option<&'m [u8]>,
 }
 
-/// The releases of which there are conversations, by version, with the folder of each.
+/// Releases with recorded conversations: version and folder of each.
 pub(crate) fn releases() -> Vec<(String, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find_map(|above| {
         let folder = above.join("proto/conversations");
@@ -157,7 +158,7 @@ fn fields(mut rest: &[u8]) -> Vec<Field<'_>> {
     all
 }
 
-/// The message with another value in the field that `path` leads to; what else it says stays as it is, known or not.
+/// Returns the message with another value in the field at `path`. All other fields stay, known or unknown.
 pub(crate) fn with(message: &[u8], path: &[u64], value: &[u8]) -> Vec<u8> {
     let (number, inner) = path.split_first().unwrap();
     let mut bytes = Vec::new();
@@ -177,8 +178,8 @@ pub(crate) fn with(message: &[u8], path: &[u64], value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a release would say that knows more than this one: each message, and each message in it, with fields of every kind that
-/// nobody knows here.
+/// Returns the message as a newer release would send it: the message and every message in it get unknown fields of
+/// every wire type.
 pub(crate) fn newer(name: &str, message: &[u8]) -> Vec<u8> {
     let files = FileDescriptorSet::decode(CONTROLLER_DESCRIPTORS).unwrap().file;
     let all: Vec<(String, DescriptorProto)> = files
@@ -201,7 +202,7 @@ fn add_unknown(all: &[(String, DescriptorProto)], name: &str, message: &[u8]) ->
             None => bytes.extend_from_slice(field.whole),
         }
     }
-    // A number, eight bytes, a text, and four bytes.
+    // A varint, eight bytes, a string, and four bytes.
     put_varint(1000 << 3, &mut bytes);
     put_varint(u64::MAX, &mut bytes);
     put_varint(1001 << 3 | 1, &mut bytes);
@@ -212,7 +213,7 @@ fn add_unknown(all: &[(String, DescriptorProto)], name: &str, message: &[u8]) ->
     bytes
 }
 
-/// A member of a `oneof` that nobody knows here.
+/// An unknown member of a `oneof`.
 pub(crate) fn unknown_member() -> Vec<u8> {
     let mut bytes = Vec::new();
     put(99, b"what nobody knows here", &mut bytes);

@@ -1,4 +1,4 @@
-//! Health as the agent and the controller both answer it: by the statuses that somebody else keeps.
+//! gRPC health service of the agent and of the controller. It serves statuses that other code updates.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use crate::health::health_check_response::ServingStatus;
 use crate::health::health_server::Health;
 use crate::health::{HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse};
 
-/// The status of every health name.
+/// Serving status by health name.
 pub type Statuses = BTreeMap<String, ServingStatus>;
 
-/// Answers by the statuses as they are.
+/// Health service that answers from the current statuses.
 #[derive(Debug, Clone)]
 pub struct HealthOf(pub watch::Receiver<Statuses>);
 
@@ -45,7 +45,7 @@ impl Health for HealthOf {
         let name = request.into_inner().service;
         let of_name = move |all: Statuses| all.get(&name).copied().unwrap_or(ServingStatus::ServiceUnknown);
         let mut last = None;
-        // The protocol says: now, and whenever it changes.
+        // The protocol requires the current status first, then every change.
         let changes = WatchStream::new(self.0.clone()).map(of_name).filter_map(move |status| {
             let is_new = last.replace(status) != Some(status);
             is_new.then(|| Ok(response(status)))

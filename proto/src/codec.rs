@@ -1,7 +1,7 @@
-//! The codec of all services: Protocol Buffers, in buffers that are as large as what goes through them.
+//! Codec of all services: Protocol Buffers, with buffers as large as the messages.
 //!
-//! tonic begins each stream with 8 KiB for either direction. A stream of a node lives as long as its connection, and hears a few
-//! hundred bytes a day: of ten thousand, 160 MB would lie idle.
+//! tonic allocates 8 KiB for each direction of a stream. A node's stream lives as long as its connection and receives a
+//! few hundred bytes a day: with ten thousand nodes, 160 MB would be idle.
 
 use std::marker::PhantomData;
 
@@ -9,9 +9,9 @@ use prost::Message;
 use tonic::codec::{self, BufferSettings};
 use tonic_prost::ProstCodec;
 
-/// What a buffer begins with, and grows by: a report without findings.
+/// Initial size and growth step of a buffer, in bytes: the size of a report without findings.
 const BUFFER: usize = 512;
-/// Bytes of messages that are sent together, if so many wait: tonic's own figure.
+/// Number of bytes of waiting messages that are sent together; tonic's default.
 const TOGETHER: usize = 32 * 1024;
 
 /// Encodes `T` and decodes `U`.

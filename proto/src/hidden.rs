@@ -1,4 +1,4 @@
-//! How messages print that hold a secret: without it.
+//! `Debug` output of messages that hold a secret: the secret is omitted.
 
 use std::fmt;
 

@@ -15,8 +15,8 @@ use crate::words::shell::{Command, ShellWord};
 use crate::words::systemd::{last, split_value};
 use crate::words::unit::{directives, environment_directive};
 
-/// The options of bootstrap.sh that take a value, which is the next word.
-/// Source: bootstrap.sh of the last AL2 release of awslabs/amazon-eks-ami.
+/// Options of bootstrap.sh whose value is the next word. Source: bootstrap.sh of the last AL2 release of
+/// awslabs/amazon-eks-ami.
 const OPTIONS: [&str; 18] = [
     "--apiserver-endpoint",
     "--aws-api-retry-attempts",
@@ -39,7 +39,7 @@ const OPTIONS: [&str; 18] = [
 ];
 const USE_MAX_PODS: &str = "--use-max-pods";
 
-/// Files that bootstrap.sh writes or is.
+/// The containerd configuration, which bootstrap.sh writes, and bootstrap.sh itself.
 const RACED: [&str; 2] = ["/etc/containerd/config.toml", "/etc/eks/bootstrap.sh"];
 
 /// Reads the scripts of a document.
@@ -57,7 +57,7 @@ pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findi
     }
 }
 
-/// The words of a call of bootstrap.sh, and which of them is the script.
+/// Returns the words of a call of bootstrap.sh, and the index of the script among them.
 pub(crate) fn bootstrap_call(command: &Command) -> Option<(&[ShellWord], usize)> {
     const WRAPPERS: [&str; 8] = ["sudo", "bash", "sh", "exec", "source", ".", "env", "nohup"];
     for (index, word) in command.words.iter().enumerate() {
@@ -87,7 +87,7 @@ fn shown(words: &[ShellWord]) -> String {
     words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// Options that a line end has cut off from the call before them: a backslash that is missing, or has a blank after it.
+/// Reports options that a line end separates from the call: its backslash is missing, or a blank follows it.
 fn cut_off(after: &[Command], part: &Part, facts: &mut Facts, findings: &mut Findings) {
     let is_option = |command: &&Command| command.words.first().is_some_and(|word| word.text.starts_with("--"));
     for command in after.iter().take_while(is_option) {
@@ -103,8 +103,8 @@ fn cut_off(after: &[Command], part: &Part, facts: &mut Facts, findings: &mut Fin
     }
 }
 
-/// Reads a call as the script's own loop does: a known option takes the next word, everything else is positional, and
-/// of the positional words only the first is looked at.
+/// Parses a call as the loop of the script does: a known option takes the next word, every other word is positional,
+/// and only the first positional word is used.
 fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts, findings: &mut Findings) {
     facts.configures_kubelet = true;
     facts.needs_pod_table = true;
@@ -130,7 +130,7 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
                 }
                 _ => {}
             }
-            // A value that the shell will fill in cannot be judged.
+            // A value that the shell expands cannot be judged.
             for stated in [&mut facts.endpoint, &mut facts.certificate_authority, &mut facts.service_cidr] {
                 stated.take_if(|stated| stated.text.contains(['$', '`']));
             }
@@ -138,7 +138,7 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
             positional.push(word);
         }
     }
-    // What only the shell knows may hold options: an array, or a text that it splits.
+    // An expansion that only the shell can do may yield options: an array, or a value that is split into words.
     let is_all = |text: &str| ["[@]}", "[*]}", "$@", "$*"].iter().any(|it| text.ends_with(it));
     for (index, word) in positional.iter().enumerate().filter(|(_, word)| word.is_open) {
         if is_all(&word.text) || (index > 0 && word.text.starts_with(['$', '`'])) {
@@ -188,7 +188,7 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
     }
 }
 
-/// Values at which bootstrap.sh exits, and a DNS that no Service can have.
+/// Reports values at which bootstrap.sh exits, and a cluster DNS address outside the service CIDR.
 fn refused(options: &BTreeMap<&str, &ShellWord>, part: &Part, findings: &mut Findings) {
     let text = |name: &str| options.get(name).map(|word| word.text.as_str());
     let is_given = |name: &str| text(name).is_some_and(|text| !text.is_empty());
@@ -207,7 +207,7 @@ fn refused(options: &BTreeMap<&str, &ShellWord>, part: &Part, findings: &mut Fin
         let message = format!("`{family}` is no family of IP addresses");
         refuse("--ip-family", message, "write `ipv4` or `ipv6`");
     }
-    // Without one of the two, bootstrap.sh asks EKS for the network.
+    // If one of the two is missing, bootstrap.sh reads the network from the EKS API.
     let asks_nobody = is_given("--apiserver-endpoint") && is_given("--b64-cluster-ca");
     if family == Some("ipv6") && asks_nobody && !is_given("--service-ipv6-cidr") && !is_given("--dns-cluster-ip") {
         let message = "`--ip-family ipv6` needs `--service-ipv6-cidr`".to_owned();
@@ -231,16 +231,16 @@ fn short(text: &str) -> String {
     text.split('=').next().unwrap_or_default().chars().take(60).collect()
 }
 
-/// Stands for the percent sign of a specifier, which systemd resolves on the node.
+/// Placeholder for the percent sign of a specifier, which systemd resolves on the node.
 const MARK: char = '\u{e000}';
 
-/// Marks the specifiers that systemd knows (systemd.unit(5)); others stay as they are.
+/// Marks the specifiers that systemd knows (systemd.unit(5)); others are left unchanged.
 fn marked(letter: char) -> Option<String> {
     const KNOWN: &str = "abBCdDEfgGhHiIjJlLmMnNopPrRsStTuUvVwWyY";
     KNOWN.contains(letter).then(|| format!("{MARK}{letter}"))
 }
 
-/// bootstrap.sh writes the arguments to a drop-in, between single quotes; systemd reads it.
+/// Parses `--kubelet-extra-args`. bootstrap.sh writes it in single quotes to a drop-in, which systemd reads.
 fn extra_args(extra: &ShellWord, source: &Source, facts: &mut Facts, findings: &mut Findings) {
     const VARIABLE: &str = "KUBELET_EXTRA_ARGS";
     let place = source.at(extra.line);

@@ -18,19 +18,19 @@ use crate::words::shell::commands;
 use crate::words::systemd::{environment_file, last, split_value};
 
 const VARIABLE: &str = "NODEADM_KUBELET_ARGS";
-/// Stands for the flags that nodeadm makes itself.
+/// Placeholder for the flags that nodeadm generates.
 const OWN: &str = "--v=2";
 const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
 
-/// What the documents say together.
+/// Merged settings of all documents.
 #[derive(Default)]
 struct Merged {
     flags: Vec<(String, Place)>,
     has_proxy: bool,
-    /// Whether one of them could not be decoded: then none of them counts.
+    /// True if a document could not be decoded: then all documents are ignored.
     is_broken: bool,
     max_pods: Vec<Place>,
-    /// Where endpoints of FIPS 140 are asked for.
+    /// Location where FIPS 140 endpoints are enabled.
     fips: Option<Place>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         document(part, facts, &mut merged, findings);
     }
     if question.is_of_node_class && !merged.max_pods.is_empty() {
-        // Karpenter's own document is the last one and always has maxPods.
+        // Karpenter's own document is the last one, and always sets maxPods.
         let places = &merged.max_pods[..merged.max_pods.len() - 1];
         if let Some(place) = places.first().or(merged.max_pods.first()) {
             let message = "maxPods of this NodeConfig is replaced by the one that Muster and Karpenter add";
@@ -183,7 +183,7 @@ fn field(fault: &FieldFault, part: &Part, merged: &mut Merged, findings: &mut Fi
     }
 }
 
-/// Scalars of later documents win.
+/// Reads the cluster settings. Scalars of later documents override earlier ones.
 fn cluster(spec: &Tree, part: &Part, facts: &mut Facts) {
     let Some(cluster) = spec.get("cluster") else { return };
     let stated = |key: &str| {
@@ -226,8 +226,9 @@ fn required(facts: &Facts, user_data: &UserData, findings: &mut Findings) {
     }
 }
 
-/// nodeadm joins the flags with blanks, without quotes, into an environment file; systemd reads it. Flags of nodeadm's own
-/// always come first, so a quote of these never begins the value, where it would count for the file.
+/// Reads the flags. nodeadm joins them with blanks, without quotes, into an environment file, which systemd reads.
+/// Flags that nodeadm generates always come first, so a quote in these flags never begins the value, where the file
+/// format would interpret it.
 fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Findings) {
     let mut file = format!("{VARIABLE}={OWN}");
     let mut starts = Vec::new();
@@ -240,7 +241,7 @@ fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Find
         let index = starts.partition_point(|(start, _)| *start <= at).saturating_sub(1);
         starts.get(index).map(|(_, place)| place.clone())
     };
-    // A line end in the last place is what YAML's `|` leaves; it cuts off nothing.
+    // A trailing line end, as left by YAML's `|`, cuts off nothing.
     if let Some(cut) = file.trim_end().find(['\n', '\r']) {
         let lost = file.get(cut..).unwrap_or_default().trim();
         let message = format!("a line end in a flag loses `{}`", lost.split(['=', '\n']).next().unwrap_or_default());
@@ -258,7 +259,7 @@ fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Find
     }
 }
 
-/// Scripts run after nodeadm has read its configuration.
+/// Reports calls of bootstrap.sh. Scripts run after nodeadm has read its configuration.
 fn scripts(question: &Question, user_data: &UserData, findings: &mut Findings) {
     for part in &user_data.parts {
         let commands = commands_of(part);
@@ -294,11 +295,11 @@ fn environment_of_services(environment: &Tree, place: Place, merged: &mut Merged
     }
 }
 
-/// The regions in which EC2 has an endpoint of FIPS 140. Those of GovCloud are all of that kind.
-/// Source: aws.amazon.com/compliance/fips.
+/// Regions with a FIPS 140 endpoint of EC2. In GovCloud regions all endpoints are FIPS endpoints. Source:
+/// aws.amazon.com/compliance/fips.
 const FIPS_REGIONS: [&str; 6] = ["us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "ca-west-1"];
 
-/// nodeadm asks EC2 with the environment of all services.
+/// Reports FIPS endpoints in a region without them: nodeadm calls EC2 with the environment of all services.
 fn fips(asked: Option<Place>, facts: &Facts, findings: &mut Findings) {
     let Some(place) = asked else { return };
     let Some(region) = facts.endpoint.as_ref().and_then(|endpoint| region(&endpoint.text)) else { return };
@@ -308,7 +309,8 @@ fn fips(asked: Option<Place>, facts: &Facts, findings: &mut Findings) {
     }
 }
 
-/// The region in an endpoint of EKS: `https://ID.gr7.REGION.eks.amazonaws.com`, `https://ID.eks-cluster.REGION.api.aws`.
+/// Returns the region in an EKS endpoint: `https://ID.gr7.REGION.eks.amazonaws.com`,
+/// `https://ID.eks-cluster.REGION.api.aws`.
 fn region(endpoint: &str) -> Option<&str> {
     let host = endpoint.split("://").nth(1)?.split(['/', ':']).next()?;
     let mut before = None;

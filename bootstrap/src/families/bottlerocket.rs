@@ -12,7 +12,7 @@ use crate::tree::{self, Tree};
 use crate::userdata::UserData;
 use crate::verdicts;
 
-/// Reads the settings. All of the user data is one TOML document; parts there are none.
+/// Reads the settings. The whole user data is one TOML document, without parts.
 pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
     let source = Source::whole(user_data.anywhere().source);
     let text = user_data.text();
@@ -30,7 +30,7 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         }
         let nearest = likeness::nearest(key, TABLES);
         let meant = nearest.map(|it| format!("; did you mean `settings.{it}`?")).unwrap_or_default();
-        // What a newer Bottlerocket has is an error on the older one only.
+        // A table that exists in a newer Bottlerocket version is an error only on older versions.
         let severity = if nearest.is_some() { Severity::Error } else { Severity::Warning };
         let message = format!("no setting is named `settings.{key}`{meant}");
         findings.add_as(severity, &verdicts::UD06, message, source.at(*line), line_text(text, *line));
@@ -60,7 +60,7 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
             }
             FieldFaultKind::Unknown { nearest } => {
                 let meant = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
-                // A setting that a newer Bottlerocket has is an error on the older one only.
+                // A setting that exists in a newer Bottlerocket version is an error only on older versions.
                 let severity = if meant.is_empty() { Severity::Warning } else { Severity::Error };
                 findings.add_as(
                     severity,
@@ -117,7 +117,7 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
     facts.settings = Some(settings);
 }
 
-/// The tables below `settings`. Source: bottlerocket-os/bottlerocket, documentation of the settings, 1.20 and later.
+/// Tables below `settings`. Source: bottlerocket-os/bottlerocket, documentation of the settings, 1.20 and later.
 const TABLES: [&str; 25] = [
     "autoscaling",
     "aws",
@@ -146,14 +146,14 @@ const TABLES: [&str; 25] = [
     "updates",
 ];
 
-/// Settings of Kubernetes that are one of a few words. Source: settings-sdk, modeled-types/src/kubernetes.rs.
+/// Kubernetes settings with a fixed set of values. Source: settings-sdk, modeled-types/src/kubernetes.rs.
 const CHOICES: [(&str, &[&str]); 4] = [
     ("cpu-manager-policy", &["none", "static"]),
     ("memory-manager-policy", &["None", "Static"]),
     ("topology-manager-policy", &["none", "restricted", "best-effort", "single-numa-node"]),
     ("topology-manager-scope", &["container", "pod"]),
 ];
-/// The keys of the tables of evictions. Source: the same, `KubernetesEvictionKey`.
+/// Keys of the eviction tables. Source: settings-sdk, modeled-types/src/kubernetes.rs, `KubernetesEvictionKey`.
 const EVICTIONS: [&str; 6] = [
     "memory.available",
     "nodefs.available",
@@ -163,7 +163,7 @@ const EVICTIONS: [&str; 6] = [
     "pid.available",
 ];
 
-/// Judges values whose type is more than text or number; what is wrong goes to `refuse`: setting, what is wanted, line.
+/// Checks values whose type is more specific than string or number. `refuse` receives setting, expected value and line.
 fn values(kubernetes: &Tree, refuse: &mut dyn FnMut(&str, &str, usize)) {
     if let Some((line, pods)) = kubernetes.entry("max-pods")
         && pods.integer().is_some_and(|pods| u32::try_from(pods).is_err())
@@ -195,9 +195,9 @@ fn values(kubernetes: &Tree, refuse: &mut dyn FnMut(&str, &str, usize)) {
     }
 }
 
-/// Settings beside those of Kubernetes whose type people get wrong: the table, the name in each of its tables (or, of
-/// `kernel`, in itself), the type.
-/// Source: bottlerocket-core-kit, settings-extensions host-containers, kernel, network, ntp.
+/// Settings outside `kubernetes` whose type is often wrong: the table, the name in each of its tables (in `kernel`, in
+/// the table itself), and the type. Source: bottlerocket-core-kit, settings-extensions host-containers, kernel,
+/// network, ntp.
 const TYPES: [(&str, &str, Type); 9] = [
     ("host-containers", "enabled", Type::Bool),
     ("host-containers", "superpowered", Type::Bool),
@@ -214,11 +214,11 @@ const TYPES: [(&str, &str, Type); 9] = [
 enum Type {
     Text,
     Bool,
-    /// A table of texts.
+    /// A table of strings.
     Texts,
 }
 
-/// Judges them; what is wrong goes to `refuse`: path, type wanted, type found, line.
+/// Checks the types of [`TYPES`]. `refuse` receives path, expected type, actual type and line.
 fn types(tree: &Tree, refuse: &mut dyn FnMut(&str, &str, &str, usize)) {
     for (table, name, kind) in TYPES {
         let Some(table_of) = tree.at(&["settings", table]) else { continue };
@@ -250,7 +250,7 @@ fn missing(user_data: &UserData, findings: &mut Findings, setting: &str) {
     findings.add_with_fix(&verdicts::UD07, format!("`{setting}` is missing"), &fix, user_data.anywhere(), "");
 }
 
-/// A taint is a list of `value:Effect` under its key; older documents have one text.
+/// Reads a taint: a list of `value:Effect` under its key, or one string in older documents.
 fn taints(
     key: &str,
     value: &Tree,
@@ -273,7 +273,7 @@ fn taints(
         let taint = Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() };
         match taint.check() {
             Ok(()) => settings.taints.push(taint),
-            // Bottlerocket checks the form only, so this one reaches the kubelet, which exits.
+            // Bottlerocket checks only the format, so this taint reaches the kubelet, which exits.
             Err(_) if !EFFECTS.contains(&effect) => {
                 refuse(&verdicts::KA03, format!("taint `{key}` has effect `{effect}`, which does not exist"));
             }

@@ -1,10 +1,10 @@
-//! The commands that a part makes cloud-init run: a script, a boot hook, or `bootcmd` and `runcmd` of `#cloud-config`.
+//! Commands of a part that cloud-init runs: a script, a boot hook, or `bootcmd` and `runcmd` of `#cloud-config`.
 
 use crate::tree::{self, Tree};
 use crate::userdata::{Part, PartKind};
 use crate::words::shell::{Command, ShellWord, commands};
 
-/// The commands of a part, in the order in which they run; their lines are those of the part.
+/// Returns the commands of a part in execution order. Line numbers are those of the part.
 pub(crate) fn commands_of(part: &Part) -> Vec<Command> {
     match part.kind {
         PartKind::Shell => commands(&part.text),
@@ -14,8 +14,8 @@ pub(crate) fn commands_of(part: &Part) -> Vec<Command> {
     }
 }
 
-/// A text is a line of shell; a list is a program and its arguments, which no shell reads.
-/// Source: cloud-init documentation, modules Bootcmd and Runcmd.
+/// Reads `bootcmd` and `runcmd`. A string is a shell command line; a list is a program with its arguments, without a
+/// shell. Source: cloud-init documentation, modules Bootcmd and Runcmd.
 fn of_config(text: &str) -> Vec<Command> {
     let Ok(tree) = tree::yaml(text) else { return Vec::new() };
     let mut found = Vec::new();
@@ -27,7 +27,7 @@ fn of_config(text: &str) -> Vec<Command> {
             found.push(Command { words: item.items().iter().filter_map(word).collect() });
             continue;
         };
-        // The lines of a block come after the one with its mark.
+        // The lines of a block scalar begin after the line with its indicator.
         let shown = text.lines().nth(line - 1).unwrap_or_default().trim_end();
         let before = if shown.ends_with(['|', '>', '-', '+']) { line } else { line - 1 };
         for mut command in commands(script) {

@@ -1,5 +1,5 @@
-//! The environment file of the kubelet's unit: nodeadm's variable, which holds all arguments, or those of AL2, which the
-//! unit adds to its own.
+//! Environment file of the kubelet's unit: nodeadm's variable, which holds all arguments, or the variables of AL2,
+//! which the unit adds to its own arguments.
 
 use crate::facts::{Argument, Facts};
 use crate::family::Family;
@@ -12,12 +12,13 @@ use crate::words::systemd::{Variable, environment_file, last, split_value};
 const OF_NODEADM: &str = "NODEADM_KUBELET_ARGS";
 const OF_AL2: [&str; 2] = ["KUBELET_ARGS", "KUBELET_EXTRA_ARGS"];
 
-/// Reads the arguments of a file. It is what counts on the machine, so it takes the place of what the user data leads to.
+/// Reads the arguments of a file. They apply on the machine, so they replace the arguments that result from the user
+/// data.
 pub(crate) fn read(file: &File, family: Family, facts: &mut Facts, findings: &mut Findings) {
     let source = Source::whole(file.name.as_str());
     let variables = environment_file(&file.text);
     let lines = Lines::new(&file.text);
-    // A unit expands its own variables only. Of another image the file itself tells which these are.
+    // A unit expands only its own variables. For any other image, the file itself shows which ones these are.
     let is_of_al2023 = match family {
         Family::Al2023 => true,
         Family::Al2 => false,
@@ -26,7 +27,7 @@ pub(crate) fn read(file: &File, family: Family, facts: &mut Facts, findings: &mu
     let names: &[&str] = if is_of_al2023 { &[OF_NODEADM] } else { &OF_AL2 };
     facts.configures_kubelet = true;
     facts.is_of_one_machine = true;
-    // A file without any of them leaves a kubelet of AL2023 without arguments.
+    // A file without these variables leaves an AL2023 kubelet without arguments.
     facts.has_all_arguments = is_of_al2023 || names.iter().all(|name| last(&variables, name).is_none());
     facts.arguments.clear();
     for name in names {
@@ -44,7 +45,7 @@ pub(crate) fn read(file: &File, family: Family, facts: &mut Facts, findings: &mu
     lost(&file.text, &variables, &source, facts, findings);
 }
 
-/// Lines that begin like arguments and are part of no value: a line end has cut them off.
+/// Reports lines that begin like arguments but are part of no value, because a line end cuts them off.
 fn lost(text: &str, variables: &[Variable], source: &Source, facts: &mut Facts, findings: &mut Findings) {
     let mut at = 0;
     for (index, line) in text.split('\n').enumerate() {

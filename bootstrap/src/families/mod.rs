@@ -1,4 +1,4 @@
-//! Reading each family's documents into [`Facts`](crate::facts::Facts), with what is wrong on the way.
+//! Parsers of each family's documents. They produce [`Facts`](crate::facts::Facts), and findings on the way.
 
 pub(crate) mod al2;
 pub(crate) mod al2023;

@@ -10,8 +10,7 @@ use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
 use crate::words::powershell::{PowerShellWord, split_command_line, statements};
 
-/// The parameters of Start-EKSBootstrap.ps1; those that take a value.
-/// Source: awslabs/amazon-eks-ami, Windows bootstrap script.
+/// Parameters of Start-EKSBootstrap.ps1 that take a value. Source: awslabs/amazon-eks-ami, Windows bootstrap script.
 const PARAMETERS: [&str; 10] = [
     "EKSClusterName",
     "KubeletExtraArgs",
@@ -24,8 +23,8 @@ const PARAMETERS: [&str; 10] = [
     "ExcludedSnatCIDRs",
     "ContainerRuntime",
 ];
-/// Parameters that every PowerShell function has: those that take a value, and switches.
-/// Source: about_CommonParameters of PowerShell.
+/// Parameters that every PowerShell function has: those with a value here, switches in [`SWITCHES`]. Source:
+/// about_CommonParameters of PowerShell.
 const COMMON: [&str; 8] = [
     "ErrorAction",
     "WarningAction",
@@ -47,7 +46,7 @@ pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findi
         if findings.has(&verdicts::WN11) {
             return;
         }
-        // What another script does cannot be seen here.
+        // The content of another script is not available here.
         return match statements.iter().find(|words| runs_something_else(words)).and_then(|words| words.first()) {
             Some(word) => {
                 let message = format!("{message}, unless something that it runs does");
@@ -60,7 +59,7 @@ pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findi
     read_call(call, &source, facts, findings);
 }
 
-/// The script that EC2Launch runs.
+/// Returns the script that EC2Launch runs.
 fn script(user_data: &UserData, findings: &mut Findings) -> Option<(String, Source)> {
     let text = user_data.text();
     let source = Source::whole(user_data.anywhere().source);
@@ -91,9 +90,9 @@ fn script(user_data: &UserData, findings: &mut Findings) -> Option<(String, Sour
     Some((script.to_owned(), Source { first_line: line_of(text, start), ..source }))
 }
 
-/// The script of EC2Launch v2's own form, `tasks` with `executeScript`, and the line at which it begins. Of several,
-/// the one that calls the bootstrap.
-/// Source: EC2 User Guide, EC2Launch v2 task definitions.
+/// Returns the script of an EC2Launch v2 task document (`tasks` with `executeScript`), and the line at which it begins.
+/// Of several scripts, the one that calls the bootstrap is returned. Source: EC2 User Guide, EC2Launch v2 task
+/// definitions.
 fn script_of_tasks(text: &str) -> Option<(String, usize)> {
     let tree = tree::yaml(text).ok()?;
     let is = |tree: &Tree, key: &str, value: &str| {
@@ -105,14 +104,14 @@ fn script_of_tasks(text: &str) -> Option<(String, usize)> {
     let scripts: Vec<(&str, usize)> = contents.filter_map(|it| Some((it.text()?, it.line))).collect();
     let is_bootstrap = |script: &str| statements(script).iter().any(|words| is_call(words));
     let (script, line) = scripts.iter().find(|(script, _)| is_bootstrap(script)).or_else(|| scripts.first())?;
-    // A block begins in the line after its mark.
+    // A block scalar begins in the line after its indicator.
     let first = script.lines().next().unwrap_or_default().trim();
     let lines = text.lines().enumerate().skip(line.saturating_sub(1));
     let begins = lines.filter(|(_, text)| text.trim_end().ends_with(first)).map(|(index, _)| index + 1).next();
     Some(((*script).to_owned(), begins.unwrap_or(*line)))
 }
 
-/// Whether a statement runs the script: by its name, or by a variable that holds it.
+/// Returns true if a statement runs the script, by its name or by a variable that holds it.
 fn is_call(words: &[PowerShellWord]) -> bool {
     let is_script = |word: &PowerShellWord| {
         let text = word.text.to_ascii_lowercase();
@@ -122,7 +121,8 @@ fn is_call(words: &[PowerShellWord]) -> bool {
     !is_assigned && words.iter().take(2).any(is_script)
 }
 
-/// Whether a statement runs what the document does not show: another script, or what is known on the node only.
+/// Returns true if a statement runs something that the document does not show: another script, or a value that is known
+/// only on the node.
 fn runs_something_else(words: &[PowerShellWord]) -> bool {
     const RUNNERS: [&str; 7] =
         ["invoke-expression", "iex", "invoke-command", "start-process", "powershell", "pwsh", "cmd"];
@@ -137,13 +137,13 @@ fn runs_something_else(words: &[PowerShellWord]) -> bool {
         })
 }
 
-/// Reads a call as PowerShell binds its parameters.
+/// Reads a call, with the parameter binding of PowerShell.
 fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findings: &mut Findings) {
     let mut words =
         call.iter().skip(if call.first().is_some_and(|word| word.text == "&" || word.text == ".") { 2 } else { 1 });
     let mut given: Vec<&str> = Vec::new();
     let mut positional = Vec::new();
-    // What `@name` stands for is not always known.
+    // The value of `@name` is not always known.
     let mut is_open = false;
     let mut dns = None;
     while let Some(word) = words.next() {
@@ -209,7 +209,7 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
             _ => {}
         }
     }
-    // The name of the cluster is the first parameter, so what stands without a name is taken for it.
+    // The cluster name is the first parameter, so a value without a name is bound to it.
     if let Some(name) = positional.first().filter(|_| !given.contains(&"EKSClusterName")) {
         given.push("EKSClusterName");
         facts.cluster_name = (!name.is_open).then(|| Stated { text: name.text.clone(), place: source.at(name.line) });
@@ -229,7 +229,7 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
     }
 }
 
-/// The parameter of this name: PowerShell takes any beginning of one that is clear.
+/// Returns the parameter of this name. PowerShell accepts any unambiguous prefix.
 fn parameter(name: &str) -> Option<&'static str> {
     let mut matching = PARAMETERS.iter().filter(|parameter| begins(parameter, name));
     match (PARAMETERS.iter().find(|it| it.eq_ignore_ascii_case(name)), matching.next(), matching.next()) {
@@ -239,7 +239,7 @@ fn parameter(name: &str) -> Option<&'static str> {
     }
 }
 
-/// `3>&1`, `*>`, `>` and the file after it.
+/// Returns true for a redirection: `3>&1`, `*>`, or `>` with its file.
 fn is_redirection(word: &PowerShellWord) -> bool {
     !word.is_quoted && word.text.trim_start_matches(|char: char| char.is_ascii_digit() || char == '*').starts_with('>')
 }

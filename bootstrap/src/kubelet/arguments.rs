@@ -1,7 +1,7 @@
-//! The argument list as the kubelet's flag parser reads it.
+//! Parser of the kubelet's argument list, with the rules of the kubelet's flag parser.
 //!
-//! Source: `cmd/kubelet/app/server.go` (an argument that is no flag ends the kubelet, `_` in names means `-`) and
-//! spf13/pflag (`--name=value`, `--name value`, a boolean takes its value only after `=`, `--` ends the flags).
+//! Source: `cmd/kubelet/app/server.go` (a positional argument makes the kubelet exit, `_` in names means `-`) and
+//! spf13/pflag (`--name=value`, `--name value`, a boolean takes a value only after `=`, `--` ends the flags).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,90 +11,90 @@ use super::labels::{is_label_key, is_label_value};
 use super::taints;
 use super::version::Minor;
 
-/// Which flags there are.
+/// Flags that are supported.
 #[derive(Debug, Clone, Default)]
 pub struct FlagSet {
-    /// The version whose table counts.
+    /// Version whose flag table applies.
     pub version: Option<Minor>,
-    /// The names that the binary itself lists; they count before the table.
+    /// Flag names that the binary itself lists. They take precedence over the table.
     pub of_binary: Option<BTreeSet<String>>,
 }
 
-/// A flag as it was given.
+/// A flag on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Its name, without dashes and with `-` for `_`.
+    /// Name without dashes, with `_` replaced by `-`.
     pub name: String,
-    /// Its value; `true` for a boolean that stands alone.
+    /// Value; `true` for a boolean without a value.
     pub value: String,
-    /// Which argument it is.
+    /// Index of its argument.
     pub index: usize,
 }
 
-/// What the parser objects to.
+/// A fault that the flag parser reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgumentFault {
-    /// Which argument.
+    /// Index of the argument.
     pub index: usize,
-    /// The flag it is about, if it is about one.
+    /// Name of the flag; empty if the fault is not about a flag.
     pub name: String,
-    /// What is wrong.
+    /// Kind of the fault.
     pub kind: ArgumentFaultKind,
 }
 
-/// What can be wrong with an argument.
+/// Kind of an argument fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArgumentFaultKind {
-    /// No version has the flag.
+    /// The flag exists in no version.
     Unknown,
-    /// This version no longer has it.
+    /// The flag has been removed.
     Gone {
-        /// The first version without it.
+        /// First version without the flag.
         since: Minor,
-        /// What takes its place.
+        /// Replacement of the flag.
         instead: Option<&'static str>,
     },
-    /// This version does not have it yet.
+    /// The flag was added in a later version.
     NotYet {
-        /// The first version with it.
+        /// First version with the flag.
         since: Minor,
     },
-    /// The binary does not list it.
+    /// The binary does not list the flag.
     NotInBinary,
-    /// It has one dash, and is none of the two flags that may.
+    /// The flag has one dash, and is neither `-v` nor `-h`.
     OneDash,
-    /// It is no flag.
+    /// The argument is not a flag.
     Positional,
-    /// The list ends before its value.
+    /// The value is missing: the list ends.
     NoValue,
-    /// Its value is not of its type; in the kubelet's words.
+    /// The value is not of the flag's type; the message is that of the kubelet.
     Value(String),
-    /// One of its labels is none.
+    /// One of the labels is not valid.
     Label(String),
 }
 
-/// What the parser makes of the list.
+/// Result of parsing an argument list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parsed {
-    /// The flags that were given, in order.
+    /// Flags on the command line, in order.
     pub given: Vec<Given>,
-    /// What it objects to. The kubelet stops at the first; all are here.
+    /// Faults. The kubelet exits at the first one; all are listed here.
     pub faults: Vec<ArgumentFault>,
 }
 
 impl Parsed {
-    /// The last value of a flag, which is the one that counts where values do not add up.
+    /// Returns the last occurrence of a flag, which takes effect unless values accumulate.
     #[must_use]
     pub fn last(&self, name: &str) -> Option<&Given> {
         self.given.iter().rfind(|given| given.name == name)
     }
 
-    /// Every time that a flag was given.
+    /// Returns every occurrence of a flag.
     pub fn all<'p>(&'p self, name: &'p str) -> impl Iterator<Item = &'p Given> {
         self.given.iter().filter(move |given| given.name == name)
     }
 
-    /// The pairs of a map flag, later ones over earlier ones.
+    /// Returns the pairs of a map flag; later pairs override earlier ones.
     #[must_use]
     pub fn map(&self, name: &str) -> BTreeMap<String, String> {
         let pairs = self.all(name).flat_map(|given| given.value.split(','));
@@ -107,8 +107,8 @@ impl Parsed {
     }
 }
 
-/// Reads an argument list. `is_open` says which arguments hold something that nobody knows yet; their values are not
-/// judged.
+/// Parses an argument list. `is_open` reports whether an argument contains a part that is not known yet; the values of
+/// such arguments are not judged.
 #[must_use]
 pub fn parse(arguments: &[&str], is_open: &dyn Fn(usize) -> bool, set: &FlagSet) -> Parsed {
     let mut parsed = Parsed::default();
@@ -143,7 +143,7 @@ pub fn parse(arguments: &[&str], is_open: &dyn Fn(usize) -> bool, set: &FlagSet)
         let value = match value {
             Some(value) => value,
             None if matches!(takes, FlagType::Bool | FlagType::Version) || name == "help" => "true".to_owned(),
-            // Of a flag that nobody knows, the next argument is its value unless it looks like a flag.
+            // For an unknown flag, the next argument counts as its value unless it looks like a flag.
             None if known.is_none() && arguments.get(index).is_none_or(|next| next.starts_with('-')) => String::new(),
             None => match arguments.get(index) {
                 Some(next) => {
@@ -168,7 +168,7 @@ fn fault(index: usize, name: &str, kind: ArgumentFaultKind) -> ArgumentFault {
     ArgumentFault { index, name: name.to_owned(), kind }
 }
 
-/// The text after the dashes. The only short names are `-v` and `-h`.
+/// Returns the text after the dashes. The only short flags are `-v` and `-h`.
 fn flag_text(argument: &str) -> Option<&str> {
     if let Some(long) = argument.strip_prefix("--") {
         return Some(long);
@@ -180,7 +180,8 @@ fn flag_text(argument: &str) -> Option<&str> {
     }
 }
 
-/// Whether pflag reads it letter by letter, and stops at the first: `-v` with its value and `-h` are all that a kubelet has.
+/// Returns true if pflag parses the argument letter by letter and fails at the first letter: the kubelet's only short
+/// flags are `-v`, with its value, and `-h`.
 fn is_cluster_of_short_flags(argument: &str) -> bool {
     let short = argument.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
     short.is_some_and(|short| !short.starts_with(['v', 'h']) || short.starts_with("ve") || short.starts_with("he"))
@@ -213,7 +214,7 @@ fn known(name: &str, set: &FlagSet) -> (Option<Flag>, Option<ArgumentFaultKind>)
     (flag, kind)
 }
 
-/// Go's `strconv.ParseBool`.
+/// Parses a boolean like Go's `strconv.ParseBool`.
 pub(crate) fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),

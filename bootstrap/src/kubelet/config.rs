@@ -1,7 +1,7 @@
-//! The kubelet's configuration: files, drop-ins, and the flags that stand over them.
+//! The kubelet's configuration: files, drop-ins, and the flags that override them.
 //!
 //! Source: `cmd/kubelet/app/server.go`: the file, then the drop-ins in lexical order (JSON merge: lists are replaced),
-//! then the flags; feature gates add up.
+//! then the flags; feature gates are merged.
 
 use serde_json::{Map, Value, json};
 
@@ -10,36 +10,36 @@ use crate::place::Source;
 use crate::tree::{self, Tree};
 use crate::verdicts::{self, Verdict};
 
-/// One document of the configuration.
+/// A document of the configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
-    /// What it says.
+    /// Content of the document.
     pub(crate) tree: Tree,
-    /// Where it stands.
+    /// Location of the document.
     pub(crate) source: Source,
-    /// What it is.
+    /// Form of the document.
     pub(crate) form: Form,
 }
 
-/// What a document of the configuration is.
+/// Form of a configuration document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A field of another document, which has no need to say what it is.
+    /// A field of another document, which does not need `apiVersion` and `kind`.
     Field,
-    /// The file that `--config` names.
+    /// The file of `--config`.
     File,
-    /// A file in the folder that `--config-dir` names.
+    /// A file in the folder of `--config-dir`.
     DropIn,
 }
 
 impl Form {
-    /// What a file is: the first one, unless it has the name of a drop-in, which the kubelet takes for nothing else.
+    /// Returns the form of a file: the first one is the main file, unless it is named like a drop-in (`.conf`).
     pub(crate) fn of(index: usize, name: &str) -> Self {
         if index > 0 || name.ends_with(".conf") { Self::DropIn } else { Self::File }
     }
 
-    /// The verdict where the kubelet cannot read it: it says `failed to load kubelet config file` of the file, and
-    /// `failed to merge kubelet configs` of a drop-in.
+    /// Returns the verdict for a file that the kubelet cannot read: it logs `failed to load kubelet config file` for
+    /// the file, and `failed to merge kubelet configs` for a drop-in.
     pub(crate) fn unreadable(self) -> &'static Verdict {
         match self {
             Self::DropIn => &verdicts::KA12,
@@ -48,7 +48,7 @@ impl Form {
     }
 }
 
-/// What the layers say together, later ones over earlier ones.
+/// Merges the layers; later ones override earlier ones.
 pub(crate) fn merged(layers: &[Layer]) -> Map<String, Value> {
     let mut whole = Value::Object(Map::new());
     for layer in layers.iter().filter(|layer| layer.tree.is_map()) {
@@ -60,7 +60,7 @@ pub(crate) fn merged(layers: &[Layer]) -> Map<String, Value> {
     whole
 }
 
-/// Flags whose value replaces a field, with the field. Only those that a rule reads.
+/// Flags that replace a field, with the field and the form of the value. Only flags that a rule reads are listed.
 const OVER: [(&str, &str, Shape); 50] = [
     ("allowed-unsafe-sysctls", "allowedUnsafeSysctls", Shape::List),
     ("cgroup-root", "cgroupRoot", Shape::Text),
@@ -124,17 +124,17 @@ enum Shape {
     Evictions,
 }
 
-/// Every flag of the list, with the field that it stands over.
+/// Returns every flag of [`OVER`] with the field that it overrides.
 pub(crate) fn over() -> impl Iterator<Item = (&'static str, &'static str)> {
     OVER.iter().map(|(flag, field, _)| (*flag, *field))
 }
 
-/// The flag that stands over a field.
+/// Returns the flag that overrides a field.
 pub(crate) fn flag_of(field: &str) -> Option<&'static str> {
     OVER.iter().find(|(_, over, _)| *over == field).map(|(flag, ..)| *flag)
 }
 
-/// The configuration with the flags put over it.
+/// Returns the configuration with the flags applied.
 pub(crate) fn with_flags(config: &Map<String, Value>, flags: &Parsed) -> Map<String, Value> {
     let mut whole = config.clone();
     for (flag, field, form) in OVER {
@@ -160,7 +160,7 @@ pub(crate) fn with_flags(config: &Map<String, Value>, flags: &Parsed) -> Map<Str
     whole
 }
 
-/// A duration of Go in nanoseconds.
+/// Parses a Go duration, in nanoseconds.
 pub(crate) fn duration(text: &str) -> Option<i128> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -192,7 +192,7 @@ pub(crate) fn duration(text: &str) -> Option<i128> {
             return None;
         }
         total = total.checked_add(whole.parse::<i128>().unwrap_or(0).checked_mul(unit)?)?;
-        // A fraction beyond the eighteenth digit is less than a nanosecond of any unit.
+        // A fraction beyond the eighteenth digit is less than a nanosecond in any unit.
         let fraction: String = fraction.chars().take(18).collect();
         if !fraction.is_empty() {
             let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
@@ -200,14 +200,14 @@ pub(crate) fn duration(text: &str) -> Option<i128> {
         }
         rest = after;
     }
-    // Go's durations have 64 bits.
+    // Go durations have 64 bits.
     i64::try_from(total).is_ok().then_some(sign * total)
 }
 
-/// The suffixes of a quantity.
+/// Suffixes of a quantity.
 const SUFFIXES: [&str; 15] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "n", "u", "m", "k", "M", "G", "T", "P", "E"];
 
-/// A quantity of Kubernetes, as a number; `None` if the text is none.
+/// Parses a Kubernetes quantity as a number; `None` if the text is not a quantity.
 pub(crate) fn quantity(text: &str) -> Option<f64> {
     let (number, factor) = match SUFFIXES.iter().find_map(|suffix| Some((text.strip_suffix(suffix)?, *suffix))) {
         Some((number, suffix)) => (number, factor(suffix)),

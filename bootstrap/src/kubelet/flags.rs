@@ -1,4 +1,4 @@
-//! Every flag of the kubelet by version.
+//! Kubelet flags, by version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -8,87 +8,87 @@ use super::version::Minor;
 const TABLE: &str = include_str!("../../data/kubelet-flags.tsv");
 const REMOVED: &str = include_str!("../../data/kubelet-flags-removed.tsv");
 
-/// What a flag takes.
+/// Type of a flag's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlagType {
-    /// `true` or `false`; alone it is `true`.
+    /// `true` or `false`; `true` without a value.
     Bool,
-    /// Any text.
+    /// A string.
     Text,
-    /// Texts between commas.
+    /// Comma-separated strings.
     Texts,
-    /// A whole number of 32 bits.
+    /// A 32-bit integer.
     Int32,
-    /// A whole number of 64 bits.
+    /// A 64-bit integer.
     Int64,
-    /// A duration of Go (`1m30s`).
+    /// A Go duration (`1m30s`).
     Duration,
     /// An IP address.
     Address,
-    /// `key=value` between commas; repeated flags add up.
+    /// Comma-separated `key=value`; repeated flags accumulate.
     Map,
-    /// `signal<quantity` between commas.
+    /// Comma-separated `signal<quantity`.
     Evictions,
-    /// `Name=true` between commas; repeated flags add up.
+    /// Comma-separated `Name=true`; repeated flags accumulate.
     Gates,
-    /// `name:value` between commas.
+    /// Comma-separated `name:value`.
     Headers,
-    /// Labels: a map.
+    /// Labels, as a map.
     Labels,
-    /// Taints; a repeated flag replaces the one before.
+    /// Taints; a repeated flag replaces the previous one.
     Taints,
-    /// Amounts by NUMA node.
+    /// Reserved memory by NUMA node.
     ReservedMemory,
-    /// A quantity of Kubernetes.
+    /// A Kubernetes quantity.
     Quantity,
     /// `--version`: prints and exits.
     Version,
 }
 
-/// What has become of a flag.
+/// Lifecycle class of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlagClass {
-    /// It stays.
+    /// The flag is not deprecated.
     Kept,
     /// The configuration file has a field for it.
     Config,
-    /// It does little or nothing, and will go.
+    /// Deprecated: it has little or no effect and will be removed.
     Deprecated,
 }
 
-/// A flag as one version has it.
+/// A flag, in the form of one version range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flag {
-    /// Its name without dashes.
+    /// Name without dashes.
     pub name: &'static str,
-    /// What it takes.
+    /// Type of the value.
     pub takes: FlagType,
-    /// What has become of it.
+    /// Lifecycle class.
     pub class: FlagClass,
     from: Minor,
     to: Minor,
 }
 
-/// What is known of a name.
+/// Result of looking up a flag name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
     /// The version has the flag.
     Yes(Flag),
-    /// It had it: gone since then.
+    /// The flag has been removed.
     Gone {
-        /// The flag as it last was, if its type is known.
+        /// The flag in its last version, if its type is known.
         flag: Option<Flag>,
-        /// The first version without it.
+        /// First version without the flag.
         since: Minor,
-        /// What takes its place, if anything is known.
+        /// Replacement of the flag, if one is known.
         instead: Option<&'static str>,
     },
-    /// It will have it.
+    /// The flag was added in a later version.
     NotYet {
-        /// The first version with it.
+        /// First version with the flag.
         since: Minor,
     },
-    /// No version has it.
+    /// The flag exists in no version.
     No,
     /// The version is newer than the tables.
     Unknown,
@@ -115,7 +115,7 @@ static GONE: LazyLock<BTreeMap<&'static str, (Minor, &'static str)>> = LazyLock:
     rows(REMOVED).filter_map(row).collect()
 });
 
-/// The rows of a table: fields between tabs, comments behind `#`.
+/// Returns the rows of a table: tab-separated fields, `#` begins a comment line.
 pub(super) fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| line.split('\t').collect())
 }
@@ -142,8 +142,8 @@ fn flag_type(name: &str) -> Option<FlagType> {
     })
 }
 
-/// What is known of flag `name` in `version`. Without a version, a flag counts as known if any version has it, in the
-/// form of the newest; [`removed_in`] says whether the newest ones lack it.
+/// Looks up flag `name` in `version`. Without a version, a flag is found if any version has it, in its newest form;
+/// [`removed_in`] returns the version that removed it.
 #[must_use]
 pub fn look_up(name: &str, version: Option<Minor>) -> Known {
     let rows = FLAGS.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -179,14 +179,14 @@ fn gone_before(name: &str) -> Known {
     })
 }
 
-/// The first version that no longer has the flag, if there is one.
+/// Returns the first version that no longer has the flag, if there is one.
 #[must_use]
 pub fn removed_in(name: &str) -> Option<Minor> {
     let last = FLAGS.get(name)?.last()?;
     (last.to < Minor::NEWEST).then(|| Minor(last.to.0 + 1))
 }
 
-/// The flag of a version that looks most like `name`.
+/// Returns the flag of a version whose name is most similar to `name`.
 #[must_use]
 pub fn nearest(name: &str, version: Option<Minor>) -> Option<&'static str> {
     // `maxPods` is meant as `max-pods`.
@@ -202,7 +202,7 @@ pub fn nearest(name: &str, version: Option<Minor>) -> Option<&'static str> {
     crate::likeness::nearest(&dashed, known)
 }
 
-/// The names in the output of `kubelet --help`: the flags of this very binary.
+/// Returns the flag names in the output of `kubelet --help`.
 #[must_use]
 pub fn of_help(help: &str) -> BTreeSet<String> {
     let name = |line: &str| {

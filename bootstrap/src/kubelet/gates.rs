@@ -1,4 +1,4 @@
-//! Every feature gate that the kubelet knows, by version.
+//! Feature gates that the kubelet knows, by version.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -27,29 +27,30 @@ static GATES: LazyLock<BTreeMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
     gates
 });
 
-/// What the kubelet says to a gate that is set.
+/// Reason why the kubelet refuses a gate that is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateFault {
-    /// No version has a gate of this name.
+    /// The gate exists in no version.
     Unknown,
-    /// The version does not know it any more.
+    /// The gate has been removed.
     Gone {
-        /// The first version without it.
+        /// First version without the gate.
         since: Minor,
     },
-    /// The version does not know it yet.
+    /// The gate was added in a later version.
     NotYet {
-        /// The first version with it.
+        /// First version with the gate.
         since: Minor,
     },
-    /// It can only be what it is.
+    /// The gate is locked to its default.
     Locked {
-        /// What it is.
+        /// The locked value.
         to: bool,
     },
 }
 
-/// Whether `version` refuses gate `name` set to `value`. Without a known version only names that none has are refused.
+/// Returns the reason why `version` refuses gate `name` set to `value`, if any. Without a known version, only names
+/// that exist in no version are refused.
 #[must_use]
 pub fn fault(name: &str, value: bool, version: Option<Minor>) -> Option<GateFault> {
     let Some(rows) = GATES.get(name) else { return Some(GateFault::Unknown) };
@@ -63,8 +64,8 @@ pub fn fault(name: &str, value: bool, version: Option<Minor>) -> Option<GateFaul
     }
 }
 
-/// Whether a gate is on: as somebody has set it, else by the default of the version. `None` if that differs between versions
-/// and nobody says which one it is.
+/// Returns true if a gate is enabled: `set` if it is present, else the default of the version. `None` if the version is
+/// unknown and the default differs between versions.
 #[must_use]
 pub(crate) fn enabled(name: &str, set: Option<bool>, version: Option<Minor>) -> Option<bool> {
     if set.is_some() {
@@ -79,12 +80,12 @@ pub(crate) fn enabled(name: &str, set: Option<bool>, version: Option<Minor>) -> 
     }
 }
 
-/// Whether any version has a gate of this name.
+/// Returns true if any version has a gate of this name.
 pub(crate) fn exists(name: &str) -> bool {
     GATES.contains_key(name)
 }
 
-/// The gate that looks most like `name`.
+/// Returns the gate whose name is most similar to `name`.
 #[must_use]
 pub fn nearest(name: &str) -> Option<&'static str> {
     crate::likeness::nearest(name, GATES.keys().copied())

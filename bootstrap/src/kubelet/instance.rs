@@ -1,20 +1,21 @@
-//! What an instance type has: addresses for pods, a trunk, accelerators; and what nodeadm makes of it.
+//! Limits of EC2 instance types: IP addresses for pods, trunk interfaces, accelerators; and nodeadm's maximum number of
+//! pods.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::flags::rows;
 
-/// Figures of an instance type.
+/// Limits of an instance type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
-    /// Figures that the VPC CNI may use.
+    /// Network interfaces (ENIs) that the VPC CNI may use.
     pub count: i64,
-    /// IPv4 addresses of each.
+    /// IPv4 addresses of each interface.
     pub addresses: i64,
-    /// Branch interfaces for pods with security groups; 0 if the type has no trunk, `None` if nobody says.
+    /// Branch interfaces for pods with security groups; 0 if the type has no trunk interface, `None` if unknown.
     pub branches: Option<i64>,
-    /// The kernel driver of its accelerators, if it has any that EKS has images for.
+    /// Kernel driver of its accelerators, if EKS provides images for them.
     pub driver: Option<&'static str>,
 }
 
@@ -28,64 +29,64 @@ static TABLE: LazyLock<BTreeMap<&'static str, Figures>> = LazyLock::new(|| {
     table
 });
 
-/// Both drivers are named like their makers.
+/// Returns the driver of a maker; both drivers are named like their makers.
 fn driver_of(maker: &'static str) -> Option<&'static str> {
     ["nvidia", "neuron"].contains(&maker).then_some(maker)
 }
 
-/// Addresses of a prefix, which a Nitro instance can have in the place of each address.
+/// Addresses of a prefix, which a Nitro instance can have in place of each address.
 const PREFIX: i64 = 16;
-/// Pods in the network of the host: aws-node and kube-proxy.
+/// Pods in the host network: aws-node and kube-proxy.
 const ON_HOST: i64 = 2;
-/// What nodeadm takes for a type that it does not know.
+/// Maximum number of pods that nodeadm uses for a type that it does not know.
 pub const FALLBACK: i64 = 110;
 
 impl Figures {
-    /// Those of a type; `None` if the table does not have it.
+    /// Returns the limits of a type; `None` if the table does not list it.
     #[must_use]
     pub fn of(instance_type: &str) -> Option<Self> {
         TABLE.get(instance_type).copied()
     }
 
-    /// Pods that have an address of their own, as nodeadm counts them: one address of each interface is its own.
+    /// Returns nodeadm's maximum number of pods: one address of each interface is not available to pods.
     #[must_use]
     pub const fn pods(self) -> i64 {
         self.count * (self.addresses - 1) + ON_HOST
     }
 
-    /// The same with prefixes in the place of addresses.
+    /// Returns the maximum number of pods with prefix delegation.
     #[must_use]
     pub const fn pods_with_prefixes(self) -> i64 {
         self.count * (self.addresses - 1) * PREFIX + ON_HOST
     }
 
-    /// Addresses for Windows pods: those of the first interface, less its own.
+    /// Returns the number of addresses for Windows pods: those of the first interface, except its primary address.
     #[must_use]
     pub const fn windows_addresses(self) -> i64 {
         self.addresses - 1
     }
 }
 
-/// Why an expression gives no number.
+/// Reason why an expression has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionFault {
-    /// It is not CEL.
+    /// The expression is not valid CEL.
     #[error("it is not CEL")]
     Syntax,
-    /// It names something else than the three variables.
+    /// The expression uses a name other than the three variables.
     #[error("`{0}` is not known; there are `default_enis`, `ips_per_eni` and `max_pods`")]
     Unknown(String),
-    /// It comes to something else than a whole number, or to an error.
+    /// The result is not a positive integer, or evaluation fails.
     #[error("it does not come to a whole number above zero")]
     Value,
 }
 
 const VARIABLES: [&str; 3] = ["default_enis", "ips_per_eni", "max_pods"];
 
-/// Evaluates `maxPodsExpression` as nodeadm does: CEL with three whole numbers.
+/// Evaluates `maxPodsExpression` like nodeadm: CEL with three integer variables.
 ///
 /// # Errors
-/// It gives no number: nodeadm then warns, and takes its own formula.
+/// Returns an error if the expression has no valid result: nodeadm then logs a warning and uses its own formula.
 pub fn evaluate(expression: &str, figures: Figures) -> Result<i64, ExpressionFault> {
     if is_too_much(expression) {
         return Err(ExpressionFault::Syntax);
@@ -108,7 +109,7 @@ pub fn evaluate(expression: &str, figures: Figures) -> Result<i64, ExpressionFau
     }
 }
 
-/// A value as a whole number, as CEL converts it: fractions are cut off, digits are read.
+/// Converts a value to an integer like CEL: fractions are truncated, digits are parsed.
 fn whole(value: &cel::Value) -> Option<i64> {
     match value {
         cel::Value::Int(number) => Some(*number),
@@ -119,7 +120,8 @@ fn whole(value: &cel::Value) -> Option<i64> {
     }
 }
 
-/// Whether a text is more than an expression of three numbers ever is. Its reader is recursive, and each sign costs stack.
+/// Returns true if a text is longer or has more signs than an expression of three numbers needs. The parser is
+/// recursive, and each sign uses stack.
 fn is_too_much(text: &str) -> bool {
     const LONGEST: usize = 256;
     const MOST_SIGNS: usize = 40;

@@ -1,4 +1,4 @@
-//! Labels as the kubelet reads them, and which of them it may not give itself.
+//! Label syntax of the kubelet, and the labels that it may not set on its own Node.
 //!
 //! Source: `apimachinery/pkg/util/validation` and `pkg/kubelet/apis/well_known_labels.go` of Kubernetes.
 
@@ -16,7 +16,7 @@ pub const ALLOWED: [&str; 10] = [
     "failure-domain.beta.kubernetes.io/region",
 ];
 const ALSO_ALLOWED: &str = "failure-domain.beta.kubernetes.io/zone";
-/// Namespaces, with those below them, in which a kubelet may set what it likes.
+/// Namespaces, with their subdomains, in which a kubelet may set any label.
 pub const ALLOWED_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
 const LONGEST_NAME: usize = 63;
@@ -26,7 +26,7 @@ fn is_in(namespace: &str, domain: &str) -> bool {
     namespace == domain || namespace.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// Whether the kubelet refuses to start with this label.
+/// Returns true if the kubelet refuses to start with this label.
 #[must_use]
 pub fn is_restricted(key: &str) -> bool {
     let Some((namespace, _)) = key.split_once('/') else { return false };
@@ -43,13 +43,13 @@ fn is_name(text: &str, also: &[char]) -> bool {
         && text.chars().all(inner)
 }
 
-/// Whether a text is the value of a label: at most 63 letters, digits, `-`, `_`, `.`; empty is one.
+/// Returns true if a text is a valid label value: at most 63 letters, digits, `-`, `_`, `.`; it may be empty.
 #[must_use]
 pub fn is_label_value(text: &str) -> bool {
     text.is_empty() || (text.len() <= LONGEST_NAME && is_name(text, &['-', '_', '.']))
 }
 
-/// Whether a text is the key of a label: a name, after a DNS name and a slash if it has one.
+/// Returns true if a text is a valid label key: a name, with an optional DNS prefix and slash before it.
 #[must_use]
 pub fn is_label_key(text: &str) -> bool {
     let (prefix, name) = match text.split_once('/') {
@@ -60,7 +60,7 @@ pub fn is_label_key(text: &str) -> bool {
     is_named && prefix.is_none_or(is_dns_name)
 }
 
-/// What is wrong with a label that is too long, as its length cannot be seen.
+/// Describes the part of a label that is too long, with its length, which a reader does not see.
 pub(crate) fn length_fault(label: &str) -> Option<String> {
     let (key, value) = label.split_once('=').unwrap_or((label, ""));
     let (prefix, name) = key.trim().split_once('/').unwrap_or(("", key.trim()));
@@ -72,7 +72,7 @@ pub(crate) fn length_fault(label: &str) -> Option<String> {
         .or_else(|| too_long("value", value.trim(), LONGEST_NAME))
 }
 
-/// Whether a text is an RFC 1123 subdomain, as the name of a Node must be.
+/// Returns true if a text is an RFC 1123 subdomain, as the name of a Node must be.
 #[must_use]
 pub fn is_dns_name(text: &str) -> bool {
     let is_part = |part: &str| is_name(part, &['-']) && !part.bytes().any(|byte| byte.is_ascii_uppercase());

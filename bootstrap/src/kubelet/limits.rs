@@ -1,6 +1,6 @@
-//! The values that the kubelet accepts, field by field.
+//! Values that the kubelet accepts, by field.
 //!
-//! The table is `data/kubelet-limits.tsv`; this file knows what its rules mean. What fields must be to each other is in
+//! The table is `data/kubelet-limits.tsv`; this module implements its rules. Constraints between fields are in
 //! `rules::config`.
 
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use super::version::Minor;
 /// A row of the table.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// The way to the field.
+    /// Path of the field.
     pub(crate) path: &'static str,
     rule: Rule,
     from: Minor,
@@ -37,7 +37,7 @@ enum Rule {
     Sysctls,
 }
 
-/// A duration as it is written and in nanoseconds.
+/// A duration as text and in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Bound {
     text: &'static str,
@@ -56,16 +56,17 @@ static TABLE: LazyLock<Vec<Limit>> = LazyLock::new(|| {
 /// A value that the kubelet does not accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// The way to the field.
+    /// Path of the field.
     pub(crate) path: &'static str,
-    /// What the field is and what it must be.
+    /// Value of the field, and the requirement that it violates.
     pub(crate) message: String,
-    /// Whether every version of the table that is meant refuses it.
+    /// True if every version of the table that may apply refuses the value.
     pub(crate) is_certain: bool,
 }
 
-/// Every field whose value a kubelet of `version` refuses. Without a version a value is refused that each row for its
-/// field refuses. `value_at` finds the value at the end of a way; `gate` tells whether a gate is on, if anybody knows.
+/// Returns a refusal for each field whose value a kubelet of `version` refuses. Without a version, a value is refused
+/// if every row of its field refuses it. `value_at` returns the value at a path; `gate` returns true if a gate is
+/// enabled, `None` if that is unknown.
 pub(crate) fn refusals<'v>(
     version: Option<Minor>,
     value_at: &dyn Fn(&str) -> Option<&'v Value>,
@@ -87,7 +88,7 @@ pub(crate) fn refusals<'v>(
     refusals
 }
 
-/// An empty text is replaced by the default, as nothing is.
+/// Returns true for null and for an empty string, which the kubelet replaces by the default.
 fn is_unset(value: &Value) -> bool {
     value.is_null() || value.as_str() == Some("")
 }
@@ -124,12 +125,12 @@ impl Rule {
         })
     }
 
-    /// Rows of one kind for one field are for different versions.
+    /// Returns the kind of the rule. Rows of one field and kind apply to different versions.
     fn kind(&self) -> std::mem::Discriminant<Self> {
         std::mem::discriminant(self)
     }
 
-    /// What is wrong with a value, if anything is. A value of another type is told elsewhere.
+    /// Returns the reason why a value is refused, if it is. A value of another type is reported elsewhere.
     fn refuses(&self, value: &Value, gate: &dyn Fn(&str) -> Option<bool>) -> Option<String> {
         let text = value.as_str();
         match self {
@@ -184,7 +185,7 @@ impl Rule {
                 let text = text?;
                 let is_clean = text.split('/').skip(1).all(|step| !matches!(step, "" | "." | "..")) || text == "/";
                 let is_path = text.starts_with('/') && text.is_ascii() && is_clean;
-                // A drive letter is how Windows begins.
+                // Windows paths begin with a drive letter.
                 let is_windows = text.get(1..3).is_some_and(|it| it == ":\\");
                 (!is_path && !is_windows)
                     .then(|| format!("is `{text}`; it must be an absolute path without `.`, `..` or a `/` at its end"))
@@ -216,7 +217,7 @@ impl Bound {
 }
 
 fn refused_choice(text: &str, choices: &[&str]) -> Option<String> {
-    // Nobody reads a list of 30.
+    // A list of 30 choices does not help the reader.
     const MOST: usize = 8;
     if choices.contains(&text) {
         return None;
@@ -229,7 +230,7 @@ fn refused_choice(text: &str, choices: &[&str]) -> Option<String> {
     Some(format!("is `{text}`; it must be one of {}", choices.join(", ")))
 }
 
-/// Whether a value is the one that a text of the table means.
+/// Returns true if a value equals a text of the table.
 fn is_same(value: &Value, text: &str) -> bool {
     match value {
         Value::String(value) => value == text || duration(value).is_some_and(|it| Some(it) == duration(text)),
@@ -239,7 +240,7 @@ fn is_same(value: &Value, text: &str) -> bool {
     }
 }
 
-/// A list of CPUs. Source: `k8s.io/utils/cpuset`, `Parse`.
+/// Returns true if a text is a list of CPUs. Source: `k8s.io/utils/cpuset`, `Parse`.
 fn is_cpu_set(text: &str) -> bool {
     let number = |text: &str| text.parse::<u32>().ok();
     text.split(',').all(|range| match range.split_once('-') {
@@ -248,7 +249,7 @@ fn is_cpu_set(text: &str) -> bool {
     })
 }
 
-/// Whether a sysctl, or a prefix that ends in `*`, belongs to a namespace. Source: component-helpers, node/util/sysctl.
+/// Returns true if a sysctl, or a prefix that ends in `*`, is namespaced. Source: component-helpers, node/util/sysctl.
 fn is_namespaced(name: &str) -> bool {
     const NAMES: [&str; 2] = ["kernel.sem", "kernel.domainname"];
     const PREFIXES: [&str; 5] = ["kernel.shm", "kernel.msg", "fs.mqueue.", "net.", "user."];

@@ -1,4 +1,4 @@
-//! What the kubelet makes of its arguments and its configuration.
+//! The kubelet's interpretation of its arguments and its configuration.
 //!
 //! ```text
 //!  argv ──► arguments ──► flags of this version, values of their types ──┐

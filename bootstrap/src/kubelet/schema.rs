@@ -1,4 +1,4 @@
-//! Documents held against a table of their fields: what nobody reads, and what has the wrong type.
+//! Check of documents against a table of fields: unknown fields and wrong types.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,52 +14,52 @@ pub struct Schema {
     fields: BTreeMap<&'static str, Vec<(Minor, Minor, &'static str)>>,
 }
 
-/// A field that is not as the table has it.
+/// A field that does not match the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldFault {
-    /// The way to it.
+    /// Path of the field.
     pub path: String,
-    /// The line in the document; 0 if unknown.
+    /// Line in the document; 0 if unknown.
     pub line: usize,
-    /// What is wrong.
+    /// Kind of the fault.
     pub kind: FieldFaultKind,
 }
 
-/// What can be wrong with a field.
+/// Kind of a field fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldFaultKind {
-    /// Nobody reads it.
+    /// The table does not have the field.
     Unknown {
-        /// The field beside it that it looks like.
+        /// Sibling field with a similar name.
         nearest: Option<String>,
     },
-    /// Versions before or after this one read it.
+    /// The field exists in other versions only.
     OtherVersion {
-        /// The first version that reads it.
+        /// First version with the field.
         from: Minor,
-        /// The last one.
+        /// Last version with the field.
         to: Minor,
     },
-    /// It holds something else.
+    /// The value has the wrong type.
     Type {
-        /// What it should hold.
+        /// Expected type.
         wanted: &'static str,
-        /// What it holds.
+        /// Actual type.
         found: &'static str,
     },
-    /// It stands twice; the last one counts.
+    /// The field occurs twice; the last one takes effect.
     Twice,
 }
 
-/// The fields of `KubeletConfiguration`.
+/// Fields of `KubeletConfiguration`.
 pub static KUBELET: LazyLock<Schema> = LazyLock::new(|| Schema::new(include_str!("../../data/kubelet-fields.tsv")));
-/// The fields of nodeadm's `NodeConfig`.
+/// Fields of nodeadm's `NodeConfig`.
 pub static NODE_CONFIG: LazyLock<Schema> =
     LazyLock::new(|| Schema::new(include_str!("../../data/nodeconfig-fields.tsv")));
-/// The fields of the agent's own `AgentConfig`.
+/// Fields of the agent's own `AgentConfig`.
 pub(crate) static AGENT_CONFIG: LazyLock<Schema> =
     LazyLock::new(|| Schema::new(include_str!("../../data/agentconfig-fields.tsv")));
-/// The settings of Bottlerocket under `settings.kubernetes`.
+/// Bottlerocket settings under `settings.kubernetes`.
 pub static BOTTLEROCKET: LazyLock<Schema> =
     LazyLock::new(|| Schema::new(include_str!("../../data/bottlerocket-fields.tsv")));
 
@@ -75,7 +75,7 @@ impl Schema {
         Self { fields }
     }
 
-    /// Everything in `tree` that differs from the table, in the order of the document.
+    /// Returns every difference between `tree` and the table, in document order.
     #[must_use]
     pub(crate) fn check(&self, tree: &Tree, version: Option<Minor>) -> Vec<FieldFault> {
         let mut faults = Vec::new();
@@ -90,7 +90,7 @@ impl Schema {
                 faults.push(FieldFault { path: child, line: *line, kind: FieldFaultKind::Twice });
                 continue;
             }
-            // In a path these are steps: a key that holds one is the name of no field.
+            // These characters separate the steps of a path: a key with one of them is not a field name.
             if key.contains(['.', '[', '{']) {
                 faults.push(FieldFault { path: child, line: *line, kind: FieldFaultKind::Unknown { nearest: None } });
                 continue;
@@ -99,7 +99,7 @@ impl Schema {
         }
     }
 
-    /// `path` is the way in the table, with its marks; `named` is the one in the document.
+    /// Checks a field. `path` is the path in the table, with its marks; `named` is the path in the document.
     fn check_field(
         &self,
         value: &Tree,
@@ -132,7 +132,7 @@ impl Schema {
             }
             return;
         }
-        // Lists and maps of anything are in the table with what they hold.
+        // Lists and maps of any type are in the table with their element type.
         let (items, values) = (format!("{path}[]"), format!("{path}{{}}"));
         if self.has(&items) {
             match &value.node {
@@ -167,22 +167,22 @@ impl Schema {
         }
     }
 
-    /// Whether a field, wherever it stands, has this name.
+    /// Returns true if a field at any level has this name.
     pub(crate) fn names(&self, name: &str) -> bool {
         self.fields.keys().any(|path| path.split(['.', '[', '{']).any(|step| step == name))
     }
 
-    /// Whether a field at the top has this name.
+    /// Returns true if a top-level field has this name.
     pub(crate) fn begins_with(&self, name: &str) -> bool {
         self.fields.keys().any(|path| path.split(['.', '[', '{']).next() == Some(name))
     }
 
-    /// Whether the path, or anything below it, is in the table.
+    /// Returns true if the path, or a path below it, is in the table.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.fields.range(path..).next().is_some_and(|(found, _)| found.starts_with(path))
     }
 
-    /// The names of the fields right below `parent`.
+    /// Returns the names of the fields directly below `parent`.
     fn beside(&self, parent: &str) -> Vec<&'static str> {
         let inner = |path: &&'static str| {
             let rest = if parent.is_empty() { path } else { path.strip_prefix(parent)?.strip_prefix('.')? };
@@ -195,15 +195,16 @@ impl Schema {
     }
 }
 
-/// Keys are compared with this many before them: a map that is longer is no configuration.
+/// Number of preceding keys that a key is compared with. A longer map is not a configuration.
 const MOST_COMPARED: usize = 1_000;
 
-/// The way to a field without the marks of the table.
+/// Returns a path without the marks of the table.
 fn shown(path: &str) -> String {
     path.replace("[]", "").replace("{}", "")
 }
 
-/// What a field of the type should hold, if it holds something else. Numbers and text are told apart as Go's JSON does.
+/// Returns the expected type if the value has another one. Numbers and strings are distinguished like in Go's JSON
+/// decoder.
 fn mismatch(kind: &str, value: &Tree) -> Option<&'static str> {
     let is = match (kind, &value.node) {
         ("any", _) => true,
@@ -216,7 +217,7 @@ fn mismatch(kind: &str, value: &Tree) -> Option<&'static str> {
         ("int", Node::Scalar(Scalar::Number(number))) => number.is_i64() || number.is_u64(),
         ("number", Node::Scalar(Scalar::Number(_))) => true,
         ("string", Node::Scalar(Scalar::Text(_))) => true,
-        // A number is a duration in nanoseconds to no decoder here: metav1.Duration takes text only.
+        // A number is not a duration in nanoseconds: metav1.Duration accepts only a string.
         ("duration", Node::Scalar(Scalar::Text(text))) => super::config::duration(text).is_some(),
         ("quantity", Node::Scalar(Scalar::Text(_) | Scalar::Number(_))) => true,
         ("intOrString", Node::Scalar(Scalar::Text(_) | Scalar::Number(_))) => true,

@@ -1,4 +1,4 @@
-//! Taints as the kubelet reads them.
+//! Taint syntax of the kubelet.
 //!
 //! Source: `pkg/util/taints` of Kubernetes.
 
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::labels::{is_label_key, is_label_value};
 
-/// The taint that keeps pods off a node until Karpenter or Muster has registered it.
+/// Key of the taint that keeps pods off a node until Karpenter or Muster has registered it.
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 
 /// A taint.
@@ -22,37 +22,37 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Why a taint is refused; the texts are the kubelet's.
+/// Reason why a taint is refused, in the words of the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TaintFault {
-    /// It does not have the form of a taint.
+    /// The text does not have the form of a taint.
     #[error("invalid taint spec: {0}")]
     Form(String),
-    /// It has an effect that is none.
+    /// The effect does not exist.
     #[error("invalid taint effect: {0}, unsupported taint effect")]
     Effect(String),
-    /// It has a key or value that is none.
+    /// The key or value is not valid.
     #[error("invalid taint spec: {0}, its key or value is not that of a label")]
     Name(String),
-    /// The same key and effect stand twice.
+    /// Two taints have the same key and effect.
     #[error("duplicated taints with the same key and effect: {0}")]
     Twice(String),
 }
 
-/// The effects that there are.
+/// Effects of a taint.
 pub const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 impl Taint {
-    /// `karpenter.sh/unregistered:NoExecute`.
+    /// Returns `karpenter.sh/unregistered:NoExecute`.
     #[must_use]
     pub fn unregistered() -> Self {
         Self { key: UNREGISTERED.to_owned(), value: String::new(), effect: "NoExecute".to_owned() }
     }
 
-    /// Checks a taint of the configuration file, which has its parts apart.
+    /// Checks a taint of the configuration file, where key, value and effect are separate fields.
     ///
     /// # Errors
-    /// It is refused.
+    /// Returns an error if the kubelet refuses the taint.
     pub fn check(&self) -> Result<(), TaintFault> {
         let names = is_label_key(&self.key) && (self.value.is_empty() || is_label_value(&self.value));
         if !names {
@@ -78,7 +78,7 @@ impl fmt::Display for Taint {
 impl FromStr for Taint {
     type Err = TaintFault;
 
-    /// Reads `key[=value]:effect`.
+    /// Parses `key[=value]:effect`.
     fn from_str(text: &str) -> Result<Self, TaintFault> {
         let form = || TaintFault::Form(text.to_owned());
         let mut parts = text.split(':');
@@ -99,11 +99,11 @@ impl FromStr for Taint {
     }
 }
 
-/// Reads the value of `--register-with-taints`. An empty one means no taints; the form that removes a taint (`key-`)
-/// is read and does nothing.
+/// Parses the value of `--register-with-taints`. An empty value means no taints; the form that removes a taint (`key-`)
+/// is accepted and has no effect.
 ///
 /// # Errors
-/// The kubelet exits.
+/// Returns an error if the kubelet exits at the value.
 pub fn flag_value(text: &str) -> Result<Vec<Taint>, TaintFault> {
     let mut taints: Vec<Taint> = Vec::new();
     let mut seen = BTreeSet::new();

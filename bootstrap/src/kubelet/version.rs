@@ -1,4 +1,4 @@
-//! Versions of the kubelet.
+//! Kubernetes versions of the kubelet.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use std::str::FromStr;
 pub struct Minor(pub u8);
 
 impl Minor {
-    /// The oldest version whose flags, fields and gates are known.
+    /// Oldest version whose flags, fields and gates are known.
     pub const OLDEST: Self = Self(29);
-    /// The newest one.
+    /// Newest version whose flags, fields and gates are known.
     pub const NEWEST: Self = Self(37);
 
-    /// Whether the tables know the version. Of a newer one nothing can be said.
+    /// Returns true if the tables cover the version. Nothing is known of a newer one.
     #[must_use]
     pub fn is_known(self) -> bool {
         (Self::OLDEST..=Self::NEWEST).contains(&self)
@@ -26,7 +26,7 @@ impl fmt::Display for Minor {
     }
 }
 
-/// A text that is no version.
+/// Error for a text that is not a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a version of Kubernetes")]
 pub struct NotAVersion;
@@ -34,7 +34,7 @@ pub struct NotAVersion;
 impl FromStr for Minor {
     type Err = NotAVersion;
 
-    /// Takes `1.34`, `v1.34.2`, `1.34.2-eks-abc`, `Kubernetes v1.34.2`.
+    /// Parses `1.34`, `v1.34.2`, `1.34.2-eks-abc`, `Kubernetes v1.34.2`.
     fn from_str(text: &str) -> Result<Self, NotAVersion> {
         let text = text.trim();
         let text = text.strip_prefix("Kubernetes ").unwrap_or(text);

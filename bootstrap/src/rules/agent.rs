@@ -1,4 +1,4 @@
-//! The agent's own document in user data. No value of it is shown: it holds a secret.
+//! The agent's own document in user data. None of its values is shown, because it holds a secret.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::tree::{self, Tree};
 use crate::userdata::{UserData, base64};
 use crate::verdicts;
 
-/// Judges the document, or says that there are two.
+/// Judges the document, and reports a second one.
 pub(crate) fn check(user_data: &UserData, family: Family, findings: &mut Findings) {
     for (index, Document { text, source }) in documents(user_data).into_iter().enumerate() {
         let Ok(text) = text else {
@@ -51,7 +51,7 @@ fn document(text: &str, source: &Source, family: Family, findings: &mut Findings
             FieldFaultKind::Unknown { nearest: Some(nearest) } => {
                 (Severity::Error, format!("the agent knows no field `{path}`; did you mean `{nearest}`?"))
             }
-            // A newer controller may say more than this agent knows.
+            // A newer controller may send fields that this agent does not know.
             FieldFaultKind::Unknown { nearest: None } | FieldFaultKind::OtherVersion { .. } => {
                 (Severity::Warning, format!("the agent knows no field `{path}`"))
             }
@@ -69,7 +69,7 @@ fn document(text: &str, source: &Source, family: Family, findings: &mut Findings
     }
 }
 
-/// Where findings about the values go.
+/// Judge of the values, with the destination of its findings.
 struct Spec<'f> {
     source: &'f Source,
     family: Family,
@@ -161,7 +161,7 @@ impl Spec<'_> {
     }
 }
 
-/// The host of `host:port`.
+/// Returns the host of `host:port`.
 fn host(address: &str) -> Option<&str> {
     let (host, port) = address.rsplit_once(':')?;
     port.parse::<u16>().ok().filter(|port| *port > 0)?;
@@ -172,7 +172,7 @@ fn host(address: &str) -> Option<&str> {
     (!host.is_empty() && host.chars().all(is_name)).then_some(host)
 }
 
-/// Whether a node can reach the host at all: its resolver is the VPC's, which does not know the cluster's services.
+/// Returns true if a node can reach the host: a node uses the VPC's DNS resolver, which does not know cluster Services.
 fn is_reachable(host: &str) -> bool {
     match host.parse::<IpAddr>() {
         Ok(IpAddr::V4(it)) => !it.is_loopback() && !it.is_unspecified() && !it.is_link_local(),

@@ -1,4 +1,4 @@
-//! Programs that a script fetches for another architecture.
+//! Programs that a script downloads for another architecture.
 
 use crate::finding::{Findings, Severity};
 use crate::question::Arch;
@@ -6,7 +6,7 @@ use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
 use crate::words::shell::commands;
 
-/// How downloads name the architectures.
+/// Names of the architectures in download URLs.
 const NAMES: [(Arch, [&str; 4]); 2] =
     [(Arch::Amd64, ["amd64", "x86_64", "x86-64", "linux-x64"]), (Arch::Arm64, ["arm64", "aarch64", "armv8", "arm-64"])];
 

@@ -9,7 +9,7 @@ use crate::verdicts;
 
 /// Judges every argument.
 pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mut Findings) {
-    // The kubelet stops at the first; nobody reads hundreds.
+    // The kubelet exits at the first fault; hundreds of them do not help the reader.
     const MOST: usize = 300;
     for fault in parsed.faults.iter().take(MOST) {
         let Some(argument) = facts.arguments.get(fault.index) else { continue };
@@ -62,7 +62,7 @@ pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mu
             }
         }
     }
-    // Without a version nobody knows whether the kubelet is old enough.
+    // Without a version, it is unknown whether the kubelet is old enough.
     if set.version.is_none() && set.of_binary.is_none() {
         for given in &parsed.given {
             let (Some(since), Some(argument)) = (flags::removed_in(&given.name), facts.arguments.get(given.index))
@@ -84,7 +84,7 @@ pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mu
     }
 }
 
-/// What the kubelet reads, and passes over.
+/// Reports values that the kubelet accepts and ignores.
 fn without_effect(facts: &Facts, parsed: &Parsed, findings: &mut Findings) {
     for given in &parsed.given {
         let Some(argument) = facts.arguments.get(given.index).filter(|argument| !argument.is_open) else { continue };
@@ -149,7 +149,7 @@ fn feature_gates(facts: &Facts, parsed: &Parsed, version: Option<Minor>, finding
     }
 }
 
-/// What is wrong with a gate, for people.
+/// Describes the fault of a gate, for messages.
 pub(crate) fn gate_message(name: &str, fault: gates::GateFault) -> String {
     match fault {
         gates::GateFault::Unknown => {

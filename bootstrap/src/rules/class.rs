@@ -1,4 +1,4 @@
-//! What an EC2NodeClass says about who its nodes are, and whether they can find out.
+//! Identity settings of an EC2NodeClass, and access of its nodes to instance metadata.
 
 use crate::finding::Findings;
 use crate::place::Source;

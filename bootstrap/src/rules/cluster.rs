@@ -1,4 +1,4 @@
-//! The cluster that the node is to join.
+//! Settings of the cluster that the node joins.
 
 use crate::facts::Facts;
 use crate::finding::Findings;
@@ -6,7 +6,7 @@ use crate::network::Network;
 use crate::userdata::base64;
 use crate::verdicts;
 
-/// Judges name, endpoint, certificate authority and service network.
+/// Judges name, endpoint, certificate authority and service CIDR.
 pub(crate) fn check(facts: &Facts, findings: &mut Findings) {
     if let Some(name) = &facts.cluster_name
         && !is_cluster(&name.text)
@@ -34,7 +34,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Findings) {
     }
 }
 
-/// Source: EKS API reference, CreateCluster.
+/// Returns true if EKS accepts the cluster name. Source: EKS API reference, CreateCluster.
 fn is_cluster(name: &str) -> bool {
     const LONGEST: usize = 100;
     let is_letter = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
@@ -54,7 +54,7 @@ fn is_certificate(text: &str) -> bool {
     base64(text.trim().as_bytes()).is_some_and(|pem| is_pem(&pem))
 }
 
-/// Whether bytes hold a certificate in PEM.
+/// Returns true if the bytes contain a PEM certificate.
 pub(crate) fn is_pem(pem: &[u8]) -> bool {
     const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
     const END: &[u8] = b"-----END CERTIFICATE-----";

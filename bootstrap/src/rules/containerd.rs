@@ -1,4 +1,4 @@
-//! The configuration of containerd that a NodeConfig brings along.
+//! Configuration of containerd in a NodeConfig.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ pub(crate) fn check(config: &Tree, part: &Part, facts: &mut Facts, findings: &mu
     }
 }
 
-/// Judges the version of the configuration against that of the program.
+/// Judges the version of the configuration against the version of containerd.
 pub(crate) fn version(facts: &Facts, of_program: Option<&str>, findings: &mut Findings) {
     let (Some((version, stated)), Some(program)) = (&facts.containerd_config_version, of_program) else { return };
     if *version >= 3 && program.trim_start_matches('v').starts_with("1.") {
@@ -47,7 +47,7 @@ pub(crate) fn version(facts: &Facts, of_program: Option<&str>, findings: &mut Fi
     }
 }
 
-/// `SystemdCgroup`, wherever it stands: its path differs between versions of containerd.
+/// Returns `SystemdCgroup` at any depth: its path differs between versions of containerd.
 fn systemd_cgroup(value: &Value, depth: usize) -> Option<bool> {
     const DEEPEST: usize = 16;
     let Value::Object(fields) = value else { return None };

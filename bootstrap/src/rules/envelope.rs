@@ -6,7 +6,8 @@ use crate::place::line_text;
 use crate::userdata::{LARGEST_USER_DATA, MimeFault, PartKind, UserData, base64};
 use crate::verdicts;
 
-/// Judges size, wrappings, MIME, and whether the document is for this family at all. Whether it is worth reading on.
+/// Judges size, encodings and MIME, and that the document is for this family. Returns false if its content cannot be
+/// judged.
 pub(crate) fn check(user_data: &UserData, family: Family, findings: &mut Findings) -> bool {
     if user_data.size > LARGEST_USER_DATA {
         let message = format!("the user data has {} bytes; EC2 takes {LARGEST_USER_DATA}", user_data.size);
@@ -22,21 +23,21 @@ pub(crate) fn check(user_data: &UserData, family: Family, findings: &mut Finding
             findings.add(&verdicts::UD30, message, part.source.anywhere(), "");
         }
     }
-    // Windows and Bottlerocket never look for MIME.
+    // Windows and Bottlerocket do not parse MIME.
     if matches!(family, Family::Al2 | Family::Al2023 | Family::Custom) {
         mime(user_data, family, findings);
     }
     is_for(user_data, family, findings)
 }
 
-/// Judges whether there is anything at all to read, where nothing but the user data can start the bootstrap. `is_told`
-/// says whether somebody named the family. Whether it is worth reading on.
+/// Judges whether there is content, where only the user data can start the bootstrap. `is_told` is true if the family
+/// was named explicitly. Returns false if there is nothing to judge.
 pub(crate) fn content(user_data: &UserData, family: Family, is_told: bool, findings: &mut Findings) -> bool {
     if findings.has(&verdicts::UD01) || findings.has(&verdicts::UD02) {
         return true;
     }
     if user_data.parts.iter().all(|part| part.kind == PartKind::Empty) {
-        // What an image of one's own needs, only its owner knows.
+        // Only the owner of a custom image knows its requirements.
         let severity = if family == Family::Custom { Severity::Warning } else { Severity::Error };
         let fix = "write the user data that the image's family starts from, and check that the tool that launches the \
                    node passes it on";
@@ -54,7 +55,7 @@ pub(crate) fn content(user_data: &UserData, family: Family, is_told: bool, findi
     true
 }
 
-/// Whether a text is base64 of user data.
+/// Returns true if a text is user data in base64.
 pub(crate) fn is_encoded(text: &str) -> bool {
     const BEGINNINGS: [&str; 10] = [
         "#!",
@@ -70,7 +71,7 @@ pub(crate) fn is_encoded(text: &str) -> bool {
     ];
     let Some(bytes) = base64(text.trim().as_bytes()) else { return false };
     let decoded = String::from_utf8_lossy(&bytes);
-    // gzip is user data as well.
+    // gzip is a valid form of user data.
     bytes.starts_with(&[0x1f, 0x8b]) || BEGINNINGS.iter().any(|mark| decoded.trim_start().starts_with(mark))
 }
 
@@ -107,7 +108,7 @@ fn mime(user_data: &UserData, family: Family, findings: &mut Findings) {
             MimeFault::NoVersion => {
                 let scripts =
                     user_data.parts.iter().any(|part| matches!(part.kind, PartKind::Shell | PartKind::CloudInit));
-                // nodeadm does without the line; cloud-init runs nothing.
+                // nodeadm does not need the header; without it, cloud-init runs nothing.
                 let severity = if scripts { Severity::Error } else { Severity::Warning };
                 let message = "`MIME-Version` is missing, so cloud-init runs none of the parts";
                 findings.add_as(severity, &verdicts::UD02, message, user_data.at(1), line_text(user_data.text(), 1));
@@ -122,7 +123,7 @@ fn mime(user_data: &UserData, family: Family, findings: &mut Findings) {
     }
 }
 
-/// Whether the document is written for the family.
+/// Returns true if the document is written for the family; reports it otherwise.
 fn is_for(user_data: &UserData, family: Family, findings: &mut Findings) -> bool {
     let has = |kind| user_data.of_kind(kind).next().is_some();
     let written_for = if has(PartKind::PowerShell) {
@@ -139,7 +140,7 @@ fn is_for(user_data: &UserData, family: Family, findings: &mut Findings) -> bool
     let is_alien = match family {
         Family::Custom => false,
         Family::Al2 => written_for != "AL2" && !has(PartKind::Shell),
-        // A shell script alone is known to be AL2's or to lack a NodeConfig: the family's own rules tell which.
+        // A shell script alone is either for AL2 or lacks a NodeConfig: the rules of the family decide.
         Family::Al2023 => matches!(written_for, "Windows" | "Bottlerocket"),
         Family::Bottlerocket => written_for != "Bottlerocket",
         Family::Windows2019 | Family::Windows2022 | Family::Windows2025 => written_for != "Windows",

@@ -1,18 +1,18 @@
-//! The rules: each looks at the facts and says what is wrong.
+//! The rules. Each one evaluates the facts and reports faults.
 //!
 //! ```text
-//!  envelope     the user data as a whole: size, wrappings, MIME, is it for this family
-//!  cluster      endpoint, certificate authority, service network
+//!  envelope     the user data as a whole: size, encodings, MIME, family
+//!  cluster      endpoint, certificate authority, service CIDR
 //!  arguments    flags of this version, their values, labels, positional arguments
 //!  config       the kubelet's configuration: fields of this version, contradictions
 //!  containerd   the configuration of containerd in a NodeConfig
 //!  node_config  values of a NodeConfig that nodeadm drops or fails on
-//!  scripts      whether shell scripts run, start the bootstrap, or do something in vain
-//!  agent        the document of the agent itself
-//!  registration taints, labels, name, provider ID: what the node registers with
-//!  architecture programs that a script fetches
-//!  pods         how many pods, against the addresses of the instance type
-//!  class        what an EC2NodeClass says beside its user data
+//!  scripts      whether shell scripts run, start the bootstrap, or have no effect
+//!  agent        the agent's own document
+//!  registration taints, labels, name, provider ID: the node's registration
+//!  architecture programs that a script downloads
+//!  pods         maximum number of pods, against the IP addresses of the instance type
+//!  class        settings of an EC2NodeClass besides its user data
 //! ```
 
 pub(crate) mod agent;

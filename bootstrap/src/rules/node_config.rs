@@ -1,4 +1,4 @@
-//! Values of a NodeConfig that nodeadm takes without a word, and then drops or fails on.
+//! Values of a NodeConfig that nodeadm accepts without an error, and then drops or fails on.
 //!
 //! Source: nodeadm of awslabs/amazon-eks-ami, release v20260714: `api/v1alpha1`, `internal/{api,system,kubelet}`.
 
@@ -10,11 +10,11 @@ use crate::tree::Tree;
 use crate::userdata::Part;
 use crate::verdicts;
 
-/// The gates of nodeadm. Source: `internal/api/featuregates.go`.
+/// Feature gates of nodeadm. Source: `internal/api/featuregates.go`.
 const GATES: [&str; 2] = ["InstanceIdNodeName", "FastImagePull"];
-/// What becomes of local disks. nodeadm does not mind the case. Source: `internal/system/local_disk.go`.
+/// Strategies for local disks. nodeadm ignores case. Source: `internal/system/local_disk.go`.
 const STRATEGIES: [&str; 3] = ["RAID0", "RAID10", "Mount"];
-/// What can be kept off them; here case counts.
+/// Mounts that can be disabled on local disks, case-sensitive.
 const MOUNTS: [&str; 3] = ["Containerd", "PodLogs", "SOCI"];
 
 /// Judges the values below `spec`.
@@ -84,7 +84,7 @@ pub(crate) fn check(spec: &Tree, part: &Part, findings: &mut Findings) {
     }
 }
 
-/// A part is one document to nodeadm: its decoder stops at the second `---`.
+/// Reports the second document of a part: nodeadm's decoder stops at the second `---`.
 pub(crate) fn second(line: usize, part: &Part, findings: &mut Findings) {
     let message = "nodeadm reads the first document of a part only, and this is the second";
     let fix = "give each NodeConfig a MIME part of its own, or make one document of them";

@@ -1,4 +1,4 @@
-//! How many pods the node takes, against the addresses that it can have.
+//! Maximum number of pods, against the IP addresses that the node can have.
 
 use crate::facts::Facts;
 use crate::finding::{Findings, Severity};
@@ -6,7 +6,7 @@ use crate::kubelet::instance::{Figures, evaluate};
 use crate::place::Place;
 use crate::verdicts;
 
-/// Judges nodeadm's expression. Without an instance type it is tried on one that everybody knows.
+/// Judges nodeadm's expression. Without an instance type, it is evaluated for m5.large.
 pub(crate) fn expression(facts: &Facts, instance_type: Option<&str>, findings: &mut Findings) {
     let Some(stated) = &facts.max_pods_expression else { return };
     let known = instance_type.and_then(Figures::of);
@@ -18,7 +18,7 @@ pub(crate) fn expression(facts: &Facts, instance_type: Option<&str>, findings: &
     }
 }
 
-/// Judges the number of pods in effect.
+/// Judges the maximum number of pods in effect.
 pub(crate) fn addresses(pods: i64, (place, text): (Place, String), instance_type: &str, findings: &mut Findings) {
     let Some(figures) = Figures::of(instance_type) else { return };
     let (one, prefixed) = (figures.pods(), figures.pods_with_prefixes());
@@ -27,7 +27,7 @@ pub(crate) fn addresses(pods: i64, (place, text): (Place, String), instance_type
         let fix = format!("set `maxPods` to {one}, or to {prefixed} with prefix delegation");
         findings.add_with_fix(&verdicts::CN07, message, &fix, place, text);
     } else if pods > one {
-        // Whether aws-node hands out prefixes, or another plugin addresses of its own, is not written here.
+        // The documents do not state whether aws-node assigns prefixes, or another plugin its own addresses.
         let message = format!("{pods} pods, and without prefix delegation {instance_type} has addresses for {one}");
         findings.add_as(Severity::Info, &verdicts::CN07, message, place, text);
     }

@@ -1,4 +1,4 @@
-//! What the node registers with: taints, labels, name, provider ID.
+//! Registration of the node: taints, labels, name, provider ID.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::verdicts;
 const FLAG: &str = "register-with-taints";
 const FIELD: &str = "registerWithTaints";
 
-/// The taints that count: those of the last flag, if there is a flag; else those of the configuration.
+/// Returns the taints in effect: those of the last flag if there is one, else those of the configuration.
 pub(crate) fn effective_taints(facts: &Facts, parsed: &Parsed, config: &Map<String, Value>) -> Vec<Taint> {
     if let Some(settings) = &facts.settings {
         return settings.taints.clone();
@@ -30,7 +30,7 @@ pub(crate) fn effective_taints(facts: &Facts, parsed: &Parsed, config: &Map<Stri
     taints
 }
 
-/// The taints of the configuration, right or wrong.
+/// Returns the taints of the configuration, valid or not.
 fn taints_of(field: Option<&Value>) -> Vec<Taint> {
     let text = |taint: &Value, key: &str| taint.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let items = field.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -38,11 +38,11 @@ fn taints_of(field: Option<&Value>) -> Vec<Taint> {
     items.iter().filter(|it| it.is_object()).map(taint).collect()
 }
 
-/// The labels that count: those of all flags together.
+/// Returns the labels in effect: those of all flags together.
 pub(crate) fn effective_labels(facts: &Facts, parsed: &Parsed) -> BTreeMap<String, String> {
     match &facts.settings {
         Some(settings) => settings.labels.iter().map(|(key, value, _)| (key.clone(), value.clone())).collect(),
-        // What only the node knows is no label yet.
+        // A label that only the node can resolve is not known yet.
         None => {
             let is_open = |index: usize| facts.arguments.get(index).is_some_and(|argument| argument.is_open);
             let known = |pair: &&str| !pair.contains(['$', '`', '%']);
@@ -55,7 +55,7 @@ pub(crate) fn effective_labels(facts: &Facts, parsed: &Parsed) -> BTreeMap<Strin
     }
 }
 
-/// Judges taints and labels against what is required.
+/// Judges taints and labels against the requirements.
 pub(crate) fn check(
     question: &Question,
     facts: &Facts,
@@ -67,13 +67,13 @@ pub(crate) fn check(
     configured_taints(facts, parsed, config, findings);
     let replaced = replaced_taints(facts, parsed, config, &effective, findings);
     let mut required = question.required_taints.clone();
-    // A document that asks for the taint in vain was meant to have it.
+    // A document that sets the taint without effect was meant to have it.
     let lost = facts.lost_taints.iter().chain(&replaced);
     required.extend(lost.clone().map(|(taint, _)| taint).filter(|taint| taint.key == taints::UNREGISTERED).cloned());
     required.sort();
     required.dedup();
     let has_open = facts.arguments.iter().any(|argument| argument.is_open && !argument.text.starts_with('-'));
-    // A flag that is open may hold anything.
+    // The value of an open flag may contain any taint.
     let is_open =
         has_open || parsed.last(FLAG).is_some_and(|it| facts.arguments.get(it.index).is_some_and(|it| it.is_open));
     for taint in required.iter().filter(|taint| !effective.contains(taint)) {
@@ -109,8 +109,8 @@ fn nowhere(question: &Question) -> Place {
     }
 }
 
-/// Taints of the configuration that the kubelet or the API server refuses. Those of a list that a flag replaces are never
-/// read.
+/// Reports taints of the configuration that the kubelet or the API server refuses. Taints that a flag replaces are not
+/// checked, because they are never read.
 fn configured_taints(facts: &Facts, parsed: &Parsed, config: &Map<String, Value>, findings: &mut Findings) {
     if parsed.last(FLAG).is_some() {
         return;
@@ -137,14 +137,14 @@ fn configured_taints(facts: &Facts, parsed: &Parsed, config: &Map<String, Value>
     }
 }
 
-/// Where an item of the list stands.
+/// Returns the location of a list item.
 fn item_place(facts: &Facts, index: usize) -> Place {
     let of_layer = |layer: &crate::kubelet::config::Layer| {
         let list = layer.tree.get(FIELD)?;
         let line = list.items().get(index).map_or(list.line, |item| item.line);
         (line > 0).then(|| layer.source.at(line))
     };
-    // A list replaces the one before it.
+    // A list replaces the one of an earlier layer.
     let last = facts.layers.iter().rev().find(|layer| layer.tree.get(FIELD).is_some());
     last.and_then(of_layer).unwrap_or_else(|| field_place(facts))
 }
@@ -155,7 +155,7 @@ fn field_place(facts: &Facts) -> Place {
     facts.layers.iter().rev().find_map(of_layer).unwrap_or_else(|| Place { source: "kubelet".into(), line: None })
 }
 
-/// Taints that stand in a list which another one replaces, and are not in that other one.
+/// Returns the taints of replaced lists that are not in effect, and reports them.
 fn replaced_taints(
     facts: &Facts,
     parsed: &Parsed,
@@ -181,19 +181,19 @@ fn replaced_taints(
     replaced
 }
 
-/// The name that the document gives the node, and whether it may.
+/// Returns the node name that the document sets, and reports a name that is not valid or not unique.
 pub(crate) fn name(facts: &Facts, parsed: &Parsed, findings: &mut Findings) -> Option<String> {
     let of_flag = parsed.last("hostname-override").and_then(|given| {
         let argument = facts.arguments.get(given.index).filter(|argument| !argument.is_open)?;
         Some(Stated { text: given.value.clone(), place: argument.place.clone() })
     });
     let stated = of_flag.or_else(|| facts.settings.as_ref()?.hostname.clone())?;
-    // The kubelet trims the name and writes it in lower case.
+    // The kubelet trims the name and converts it to lower case.
     let name = stated.text.trim().to_lowercase();
     if !is_dns_name(&name) {
         findings.add(&verdicts::AU08, format!("`{name}` is no name of a Node"), stated.place, &stated.text);
     } else if !facts.is_of_one_machine {
-        // The environment file of one machine names that machine; user data goes to many.
+        // The environment file of one machine names that machine; user data is shared by many machines.
         findings.add(&verdicts::AU05, format!("every node would be named `{name}`"), stated.place, &stated.text);
     }
     Some(name)

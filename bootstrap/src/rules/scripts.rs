@@ -1,4 +1,4 @@
-//! Scripts of Linux images: whether they run at all, whether they start the bootstrap, and what they do in vain.
+//! Scripts of Linux images: whether they run, whether they start the bootstrap, and commands without effect.
 
 use crate::families::al2::bootstrap_call;
 use crate::families::cloud_init::commands_of;
@@ -9,10 +9,10 @@ use crate::userdata::{Part, PartKind, UserData};
 use crate::verdicts;
 use crate::words::shell::{Command, commands};
 
-/// Judges the scripts. `is_all` says whether nothing but the document can start the bootstrap.
+/// Judges the scripts. `is_all` is true if only the document can start the bootstrap.
 pub(crate) fn check(user_data: &UserData, family: Family, is_all: bool, findings: &mut Findings) {
     for part in &user_data.parts {
-        // What calls bootstrap.sh is meant to be a script, whatever it begins with.
+        // A part that calls bootstrap.sh is meant to be a script, whatever its first line is.
         let is_script = part.kind == PartKind::Shell
             || (family == Family::Al2 && part.kind == PartKind::Other && calls_bootstrap(&commands(&part.text)));
         if is_script {
@@ -31,8 +31,8 @@ fn calls_bootstrap(commands: &[Command]) -> bool {
     commands.iter().any(|it| bootstrap_call(it).is_some())
 }
 
-/// The kernel looks for `#!` at the very first byte, whatever cloud-init takes the part for.
-/// Source: execve(2); cloud-init, `subp` (`Exec format error. Missing #! in script?`).
+/// Checks for `#!`. The kernel requires it at the first byte, whatever kind of part cloud-init detects. Source:
+/// execve(2); cloud-init, `subp` (`Exec format error. Missing #! in script?`).
 fn interpreter(part: &Part, family: Family, findings: &mut Findings) {
     if part.text.starts_with("#!") || part.text.trim().is_empty() {
         return;
@@ -48,12 +48,12 @@ fn interpreter(part: &Part, family: Family, findings: &mut Findings) {
     findings.add_as(severity, &verdicts::UD34, message, part.source.at(line), line_text(&part.text, line));
 }
 
-/// Where AL2 has its configuration, and what its bootstrap.sh reads.
+/// Configuration files of AL2, and variables that its bootstrap.sh reads.
 const OF_AL2: [&str; 3] =
     ["/etc/kubernetes/kubelet/kubelet-config.json", "/etc/eks/eni-max-pods.txt", "/30-kubelet-extra-args.conf"];
 const VARIABLES: [&str; 3] = ["KUBELET_EXTRA_ARGS", "BOOTSTRAP_EXTRA_ARGS", "USE_MAX_PODS"];
 
-/// What has an effect on AL2 and none on AL2023.
+/// Reports commands that have an effect on AL2 but not on AL2023.
 fn in_vain(part: &Part, findings: &mut Findings) {
     for command in commands_of(part) {
         let Some(first) = command.words.first() else { continue };
@@ -78,7 +78,7 @@ fn in_vain(part: &Part, findings: &mut Findings) {
     }
 }
 
-/// Whether anything of the document starts AL2's bootstrap.
+/// Checks that some part of the document calls AL2's bootstrap.sh.
 fn bootstrap(user_data: &UserData, findings: &mut Findings) {
     let mentions = |part: &Part| {
         part.text.lines().any(|line| line.contains("bootstrap.sh") && !line.trim_start().starts_with('#'))
@@ -109,7 +109,7 @@ fn bootstrap(user_data: &UserData, findings: &mut Findings) {
     findings.add_as(severity, &verdicts::UD33, message, place, text);
 }
 
-/// The name of the program, behind those that only run another one.
+/// Returns the name of the program, after wrappers such as `sudo`.
 fn program(command: &Command) -> Option<&str> {
     const WRAPPERS: [&str; 6] = ["sudo", "exec", "env", "nohup", "time", "command"];
     let mut words = command.words.iter().map(|word| word.text.as_str());
@@ -120,7 +120,8 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Whether a command runs what the document does not show: another file, or what is known on the node only.
+/// Returns true if a command runs something that the document does not show: another file, or a value that is known
+/// only on the node.
 fn runs_something_else(command: &Command) -> bool {
     const INTERPRETERS: [&str; 12] = [
         "bash",

@@ -1,12 +1,12 @@
-//! Values that a document gives to names of secrets.
+//! Values that a document assigns to secret names.
 //!
 //! ```text
 //!  TOKEN=abcd1234           ──► `abcd1234` is a secret
-//!  f "--header $TOKEN"      ──► f "--header abcd1234"     what a reader makes of it
-//!                               f "--header [hidden]"     what is shown
+//!  f "--header $TOKEN"      ──► f "--header abcd1234"     text after expansion
+//!                               f "--header [hidden]"     text that is shown
 //! ```
 //!
-//! A script is judged with its variables put in, so the value of one may stand where nothing names it any more.
+//! Scripts are judged after expansion of variables, so a value may occur without its name.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use super::{HIDDEN, NAMES};
 use crate::kubelet::flags::{self, Known};
 use crate::kubelet::schema;
 
-/// A document of user data names fewer.
+/// Maximum number of values. A document of user data has fewer.
 const MOST: usize = 64;
-/// Of a longer one the beginning is enough: nothing of this length is shown.
+/// Maximum number of characters of a value. A longer value is truncated: text of this length is never shown.
 const LONGEST: usize = 4_096;
-/// What is shorter is no secret, and hiding it would hide half of every text.
+/// Minimum number of bytes of a value. A shorter one is not a secret, and hiding it would hide half of every text.
 const SHORTEST: usize = 4;
-/// From this length on a value is hidden inside of words too.
+/// Minimum number of bytes of a value that is also hidden inside words.
 const UNMISTAKABLE: usize = 8;
 
 /// Values that must not be shown.
@@ -28,7 +28,7 @@ const UNMISTAKABLE: usize = 8;
 pub struct Values(Vec<String>);
 
 impl Values {
-    /// Gathers from a text of any form: `NAME=value`, `$Name = 'value'`, `name: value`, `"name": "value"`.
+    /// Collects values from a text of any format: `NAME=value`, `$Name = 'value'`, `name: value`, `"name": "value"`.
     pub fn gather(&mut self, text: &str) {
         for (at, separator) in text.match_indices(['=', ':']) {
             if self.0.len() >= MOST {
@@ -44,7 +44,7 @@ impl Values {
             let (is_apart, is_spaced) = (bare.len() < before.len(), value.len() < after.len());
             let is_statement = match separator {
                 ":" => is_spaced || bare.len() > named.len(),
-                // `NAME= program` sets nothing.
+                // `NAME= program` does not set a value.
                 _ => is_apart || !is_spaced,
             };
             if !is_statement || !names_secret(name) {
@@ -57,7 +57,7 @@ impl Values {
 
     fn add(&mut self, value: &str) {
         let value: String = value.chars().take(LONGEST).collect();
-        // Whoever splits the value further takes the quotes off.
+        // Later parsers that split the value remove the quotes.
         let unquoted = value.replace(['"', '\'', '\\', '`'], "");
         self.add_one(&unquoted, SHORTEST);
         for piece in unquoted.split_whitespace() {
@@ -70,12 +70,12 @@ impl Values {
     }
 
     fn add_one(&mut self, value: &str, shortest: usize) {
-        /// What settings have for a value.
+        /// Common values of settings.
         const WORDS: [&str; 12] = [
             "true", "false", "null", "none", "required", "optional", "enabled", "disabled", "default", "bearer",
             "basic", "token",
         ];
-        /// Where a secret is kept is none.
+        /// Paths of secret files are not secret.
         const FOLDERS: [&str; 9] =
             ["/etc/", "/var/", "/usr/", "/opt/", "/run/", "/tmp/", "/root/", "/home/", "file://"];
         let is_open =
@@ -91,12 +91,12 @@ impl Values {
         {
             return;
         }
-        // The longest first, so that no part of it is left over.
+        // Longest first, so that no part of a longer value remains.
         let at = self.0.partition_point(|known| known.len() >= value.len());
         self.0.insert(at, value.to_owned());
     }
 
-    /// The text without the values.
+    /// Returns the text with the values hidden.
     #[must_use]
     pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !self.0.iter().any(|value| text.contains(value.as_str())) {
@@ -118,7 +118,7 @@ impl Values {
                     rest = &rest[char.len_utf8()..];
                 }
             }
-            // Nothing of what is further on is shown.
+            // Text beyond this length is not shown.
             if out.len() > super::LONGEST * 8 {
                 break;
             }
@@ -127,18 +127,18 @@ impl Values {
     }
 }
 
-/// Whether the value stands at the beginning of the text; a short one only as a word of its own.
+/// Returns true if the text begins with the value; a short value must be a whole word.
 fn begins(text: &str, value: &str, before: Option<char>) -> bool {
     let Some(after) = text.strip_prefix(value) else { return false };
     let is_inner = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
     value.len() >= UNMISTAKABLE || !(is_inner(before) || is_inner(after.chars().next()))
 }
 
-/// Whether what has this name is a secret.
+/// Returns true if the value of this name is a secret.
 fn names_secret(name: &str) -> bool {
     let name = name.trim_start_matches('-');
     let lower = format!("{}=", name.to_lowercase());
-    // An address or a folder may be private, a field of a known form holds no secret.
+    // An address or a folder may be private; a field of a known format does not hold a secret.
     let is_named = NAMES.iter().any(|known| lower.contains(known) && (*known != "private" || lower.contains("key")));
     is_named
         && !matches!(flags::look_up(name, None), Known::Yes(_))
@@ -146,7 +146,7 @@ fn names_secret(name: &str) -> bool {
         && !schema::NODE_CONFIG.names(name)
 }
 
-/// The value that begins here: in quotes, to the next blank, or to the end of the line.
+/// Returns the value that begins here: in quotes, or up to the next blank or the end of the line.
 fn literal(text: &str, is_word: bool) -> &str {
     let quote = text.chars().next().filter(|char| matches!(char, '"' | '\''));
     if let Some(quote) = quote {
@@ -167,7 +167,7 @@ fn literal(text: &str, is_word: bool) -> &str {
     let line = text.split(['\n', '\r']).next().unwrap_or_default();
     if is_word {
         let word = line.split([' ', '\t', ';', '&', '|', ')']).next().unwrap_or_default();
-        // An item of a list ends with its quote.
+        // A list item ends with its quote.
         let end = ["\",", "\"]", "\"}", "',", "']", "'}"].iter().filter_map(|end| word.find(end)).min();
         return &word[..end.unwrap_or(word.len())];
     }

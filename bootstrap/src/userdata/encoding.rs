@@ -1,4 +1,4 @@
-//! The wrappings of a text: base64 and gzip, one around the other in any order, as nodeadm and cloud-init take them off.
+//! Encodings of a text, base64 and gzip in any nesting, as decoded by nodeadm and cloud-init.
 
 use std::io::Read;
 
@@ -6,33 +6,35 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::MultiGzDecoder;
 
-/// One wrapping that was taken off.
+/// An encoding that was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrapping {
-    /// Base64 around the whole.
+    /// Base64 of the whole text.
     Base64,
-    /// gzip around the whole.
+    /// gzip of the whole text.
     Gzip,
 }
 
-/// A wrapping that cannot be taken off.
+/// An encoding that cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WrappingFault {
-    /// It begins as gzip does, and breaks off or does not add up.
+    /// The text begins like gzip, but is truncated or corrupt.
     #[error("it begins like gzip and cannot be decompressed")]
     Gzip,
-    /// It unpacks to more than anybody writes by hand.
+    /// The decompressed text is larger than 1 MiB.
     #[error("it decompresses to more than {} bytes", LARGEST)]
     TooLarge,
 }
 
-/// EC2 takes 16 KiB; text of this kind shrinks to a fifth, so a mebibyte is a bomb and no user data.
+/// Maximum size after decompression, in bytes. EC2 accepts 16 KiB; such text compresses to a fifth, so a mebibyte is a
+/// decompression bomb.
 const LARGEST: usize = 1 << 20;
 
-/// The first bytes of gzip (RFC 1952).
+/// Magic bytes of gzip (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Decodes base64 as Go's `StdEncoding` does: line ends inside do not count, padding is required.
+/// Decodes base64 like Go's `StdEncoding`: line ends are ignored, padding is required. `None` if the text is empty or
+/// not valid.
 #[must_use]
 pub fn base64(bytes: &[u8]) -> Option<Vec<u8>> {
     let compact: Vec<u8> = bytes.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
@@ -45,7 +47,7 @@ pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Takes off base64, then gzip: the order in which nodeadm looks, for the whole and for each part.
+/// Decodes base64, then gzip: nodeadm's order, for the whole and for each part.
 pub(super) fn unwrap(bytes: &[u8]) -> (Vec<u8>, Vec<Wrapping>, Option<WrappingFault>) {
     let mut wrappings = Vec::new();
     let mut content = bytes.to_vec();

@@ -1,78 +1,78 @@
-//! MIME as user data has it.
+//! MIME in user data.
 //!
-//! The tree of parts is mail-parser's. Two programs read it on a node, and they differ: cloud-init (Python's email
-//! package) is forgiving and takes nested parts, nodeadm (Go's mime/multipart) reads the top level only and gives up at
-//! the first header that is none. What would make one of them give up is noted here as [`MimeFault`].
+//! The tree of parts comes from mail-parser. On a node, two programs parse it, and they differ: cloud-init (Python's
+//! email package) is lenient and accepts nested parts; nodeadm (Go's mime/multipart) reads only the top level and stops
+//! at the first line that is not a header. Faults at which one of them stops are recorded here as [`MimeFault`].
 
 use mail_parser::{MessageParser, MimeHeaders, PartType};
 
 use crate::place::line_of;
 
-/// One part, as it stands in the document.
+/// A part, as it is in the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RawPart {
-    /// Media type in lower case; empty if the part names none.
+    /// Media type in lower case; empty if the part has none.
     pub(super) media_type: String,
-    /// What the part holds, its transfer encoding undone.
+    /// Body of the part, with its transfer encoding decoded.
     pub(super) body: Vec<u8>,
-    /// The line of the document, from 1, at which the body begins.
+    /// Line of the document, from 1, at which the body begins.
     pub(super) line: usize,
-    /// Whether a transfer encoding was undone, so that lines are those of the decoded text.
+    /// True if a transfer encoding was decoded, so that line numbers are those of the decoded text.
     pub(super) is_decoded: bool,
-    /// How many multiparts it is inside of: 1 at the top.
+    /// Number of multiparts around the part: 1 at the top level.
     pub(super) depth: usize,
 }
 
-/// Why a reader gives up or passes something over.
+/// Fault at which a MIME parser stops, or which makes it skip content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MimeFault {
-    /// A line among the headers of a part belongs to its body: no blank line stands between them.
+    /// A line among the headers of a part belongs to its body: the blank line between them is missing.
     HeaderIsBody {
-        /// The line of the document.
+        /// Line of the document.
         line: usize,
     },
-    /// A line among headers has no colon.
+    /// A header line has no colon.
     NoColon {
-        /// The line of the document.
+        /// Line of the document.
         line: usize,
     },
-    /// The header names no boundary, or none of the lines is one.
+    /// The header has no boundary, or no line matches it.
     Boundary {
-        /// The line of the document.
+        /// Line of the document.
         line: usize,
     },
-    /// A line looks like a boundary and does not begin at the first column.
+    /// A boundary does not begin at the first column.
     Indented {
-        /// The line of the document.
+        /// Line of the document.
         line: usize,
     },
     /// The document does not begin with its headers.
     LateHeader {
-        /// The line of the first header.
+        /// Line of the first header.
         line: usize,
     },
-    /// `MIME-Version` is missing: cloud-init then takes the whole for text it does not know.
+    /// `MIME-Version` is missing: cloud-init then treats the whole as text of an unknown type.
     NoVersion,
-    /// It has MIME headers and is not multipart: nodeadm reads all of it, headers too, as a NodeConfig.
+    /// The document has MIME headers but is not multipart: nodeadm reads all of it, with the headers, as a NodeConfig.
     NotMultipart,
 }
 
-/// What was found.
+/// Result of parsing MIME.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Mime {
     pub(super) parts: Vec<RawPart>,
     pub(super) faults: Vec<MimeFault>,
 }
 
-/// Whether the text is meant to be MIME: by Karpenter's rule (the first thing in it is one of two headers), or because
-/// such a header stands further down, where no reader looks for it.
+/// Returns true if the text is meant to be MIME: by Karpenter's rule (it begins with one of two headers), or because
+/// such a header occurs further down, where no parser looks for it.
 pub(super) fn is_meant(text: &str) -> bool {
     begins(text.trim_start()) || text.lines().take(SEARCHED).any(|line| begins(line.trim_start()) && is_multipart(line))
 }
 
-/// How far down a header is looked for.
+/// Number of lines that are searched for a header.
 const SEARCHED: usize = 10;
-/// How many parts are looked at: a document of 16 KiB has room for no more that say anything.
+/// Maximum number of parts that are read: a document of 16 KiB has no room for more parts with content.
 const MOST_PARTS: usize = 64;
 
 fn begins(text: &str) -> bool {
@@ -84,10 +84,10 @@ fn is_multipart(line: &str) -> bool {
     line.to_ascii_lowercase().contains("multipart/")
 }
 
-/// Reads a document that is meant to be MIME.
+/// Parses a document that is meant to be MIME.
 pub(super) fn read(text: &str) -> Mime {
     let mut mime = Mime::default();
-    // Go reads headers from the first byte on; cloud-init and Karpenter skip blanks before them.
+    // Go reads headers from the first byte; cloud-init and Karpenter skip blanks before them.
     let start = text.len() - text.trim_start().len();
     let late = text.lines().position(|line| begins(line.trim_start())).unwrap_or_default();
     if late > 0 || text.lines().next().is_some_and(|line| line.starts_with([' ', '\t'])) {
@@ -111,7 +111,7 @@ pub(super) fn read(text: &str) -> Mime {
             mime.faults.retain(|fault| *fault != MimeFault::NoVersion);
         }
     }
-    // Depth first, as they stand; a stack, for nesting has no bound.
+    // Depth first, in document order; iterative, because nesting is not bounded.
     let mut ahead = vec![(0_u32, 0_usize)];
     while let Some((index, depth)) = ahead.pop() {
         let Some(part) = message.parts.get(usize::try_from(index).unwrap_or(usize::MAX)) else { continue };
@@ -146,7 +146,7 @@ fn slice(text: &str, from: u32, to: u32) -> &str {
     text.get(at(from)..at(to)).unwrap_or_default()
 }
 
-/// The headers of a part by Go's rules: each has a name and a colon, or continues the one before.
+/// Checks the headers of a part by Go's rules: each has a name and a colon, or continues the previous one.
 fn check_headers<'t>(lines: impl Iterator<Item = &'t str>, first_line: usize, faults: &mut Vec<MimeFault>) {
     for (index, line) in lines.enumerate() {
         let line_number = first_line + index;
@@ -175,7 +175,7 @@ fn check_headers<'t>(lines: impl Iterator<Item = &'t str>, first_line: usize, fa
     }
 }
 
-/// A boundary that is indented or misspelt is a line of text to everybody.
+/// Checks the boundaries: an indented or misspelt boundary is text to every parser.
 fn check_boundaries(document: &str, first_line: usize, mime: &mut Mime) {
     let Some(boundary) = boundary(document) else {
         if !mime.faults.iter().any(|fault| matches!(fault, MimeFault::NotMultipart | MimeFault::Boundary { .. })) {
@@ -205,7 +205,7 @@ fn check_boundaries(document: &str, first_line: usize, mime: &mut Mime) {
     }
 }
 
-/// The boundary of the outermost multipart.
+/// Returns the boundary of the outermost multipart.
 fn boundary(document: &str) -> Option<String> {
     let mut headers = document.lines().take_while(|line| !line.trim().is_empty());
     let text = headers.by_ref().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! User data: what EC2 hands to the instance, taken apart into parts with lines.
+//! User data of an EC2 instance, split into parts with line numbers.
 //!
 //! ```text
 //!  bytes ──► encoding ──► mime ──► parts: NodeConfig, shell, cloud-config, TOML, PowerShell, AgentConfig
@@ -17,59 +17,59 @@ pub use self::mime::MimeFault;
 pub use self::write::{OutgoingPart, multipart};
 use crate::place::{Place, Source};
 
-/// The most that EC2 takes, before it is encoded as base64.
-/// Source: EC2 User Guide, "Run commands on your Linux instance at launch".
+/// Maximum size that EC2 accepts, in bytes, before base64 encoding. Source: EC2 User Guide, "Run commands on your Linux
+/// instance at launch".
 pub const LARGEST_USER_DATA: usize = 16_384;
 
-/// The media type of nodeadm's parts.
+/// Media type of nodeadm's parts.
 pub const NODE_CONFIG_TYPE: &str = "application/node.eks.aws";
-/// The media type of the agent's own part.
+/// Media type of the agent's own part.
 pub const AGENT_CONFIG_TYPE: &str = "application/muster.dev";
 
-/// User data, read.
+/// Parsed user data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserData {
-    /// Its size as EC2 counts it.
+    /// Size in bytes, as counted by EC2.
     pub size: usize,
-    /// Wrappings around the whole.
+    /// Encodings of the whole text.
     pub wrappings: Vec<Wrapping>,
-    /// Why the wrapping could not be taken off.
+    /// Reason why the text could not be decoded.
     pub wrapping_fault: Option<WrappingFault>,
-    /// Whether it is meant to be MIME.
+    /// True if the text is meant to be MIME.
     pub is_mime: bool,
-    /// What makes one of the readers of MIME give up.
+    /// Faults at which one of the MIME parsers stops.
     pub mime_faults: Vec<MimeFault>,
-    /// The parts in their order; one for the whole if it is not MIME.
+    /// Parts in document order; a single part if the text is not MIME.
     pub parts: Vec<Part>,
     name: Arc<str>,
     text: String,
 }
 
-/// One part.
+/// A part of user data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its number from 1, in the order of the document.
+    /// Number of the part, from 1, in document order.
     pub number: usize,
-    /// What it is.
+    /// Format of the part.
     pub kind: PartKind,
-    /// Media type in lower case; empty if none was named.
+    /// Media type in lower case; empty if the part has none.
     pub media_type: String,
-    /// How many multiparts it is inside of; 0 if the document is not MIME.
+    /// Number of multiparts around the part; 0 if the document is not MIME.
     pub depth: usize,
-    /// Its text, wrappings taken off. Bytes that are no UTF-8 are replaced.
+    /// Decoded text. Invalid UTF-8 is replaced.
     pub text: String,
-    /// Where the text stands.
+    /// Location of the text.
     pub source: Source,
-    /// Why the wrapping could not be taken off.
+    /// Reason why the part could not be decoded.
     pub wrapping_fault: Option<WrappingFault>,
 }
 
-/// What a part is.
+/// Format of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartKind {
-    /// Nothing at all.
+    /// The part is empty.
     Empty,
-    /// A document of nodeadm.
+    /// A NodeConfig of nodeadm.
     NodeConfig,
     /// A script that cloud-init runs.
     Shell,
@@ -81,12 +81,12 @@ pub enum PartKind {
     PowerShell,
     /// The agent's configuration.
     AgentConfig,
-    /// Anything else.
+    /// Any other format.
     Other,
 }
 
 impl UserData {
-    /// Reads user data as the instance gets it. `name` is what places call it: `user-data`.
+    /// Parses user data as the instance receives it. `name` is its name in locations: `user-data`.
     #[must_use]
     pub fn read(bytes: &[u8], name: &str) -> Self {
         let (content, wrappings, wrapping_fault) = encoding::unwrap(bytes);
@@ -119,25 +119,25 @@ impl UserData {
         read
     }
 
-    /// The text of the whole, wrappings taken off.
+    /// Returns the decoded text of the whole.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// A line of the whole.
+    /// Returns the location of a line of the whole.
     #[must_use]
     pub fn at(&self, line: usize) -> Place {
         Place { source: Arc::clone(&self.name), line: Some(line) }
     }
 
-    /// The whole.
+    /// Returns the location of the whole.
     #[must_use]
     pub fn anywhere(&self) -> Place {
         Place { source: Arc::clone(&self.name), line: None }
     }
 
-    /// Parts of one kind.
+    /// Returns the parts of one kind.
     pub fn of_kind(&self, kind: PartKind) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| part.kind == kind)
     }
@@ -157,8 +157,8 @@ impl Part {
     }
 }
 
-/// What a text is: by its media type where one decides (nodeadm goes by nothing else), else by how it begins, as
-/// cloud-init and EC2Launch do it.
+/// Returns the format of a text: by its media type where that is decisive (nodeadm uses nothing else), else by its
+/// beginning, like cloud-init and EC2Launch.
 fn kind_of(text: &str, media_type: &str) -> PartKind {
     match media_type {
         NODE_CONFIG_TYPE => return PartKind::NodeConfig,
@@ -176,7 +176,7 @@ fn kind_of(text: &str, media_type: &str) -> PartKind {
         | "text/part-handler" => return PartKind::CloudInit,
         _ => {}
     }
-    // A file of zeros is what a disk or a template leaves where nothing was written.
+    // A disk or a template that was never written yields a file of zeros.
     let start = text.trim_start_matches(['\u{feff}', '\0']).trim_start();
     let first = start.lines().next().unwrap_or_default().to_ascii_lowercase();
     let is_tagged = |tag: &str| first.starts_with(tag) || text.to_ascii_lowercase().contains(tag);
@@ -202,12 +202,12 @@ fn kind_of(text: &str, media_type: &str) -> PartKind {
     }
 }
 
-/// Whether a text is in the form that EC2Launch v2 has beside tags.
+/// Returns true if a text is a task document of EC2Launch v2, its alternative to tags.
 fn has_tasks(text: &str) -> bool {
     text.lines().any(|line| line.trim_end() == "tasks:") && text.contains("executeScript")
 }
 
-/// Whether a line says the kind at the outermost level; the group beside it may be misspelt.
+/// Returns true if a line has this `kind` at the top level; the group next to it may be misspelt.
 fn is_kind(line: &str, kind: &str) -> bool {
     let Some(value) = line.strip_prefix("kind:") else { return false };
     value.trim().trim_matches(['"', '\'']) == kind

@@ -1,23 +1,23 @@
-//! Writing user data.
+//! Output of user data.
 
 use std::fmt::Write;
 
 /// A part to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingPart {
-    /// Media type, with parameters if it has any.
+    /// Media type, with its parameters.
     pub media_type: String,
-    /// What it holds.
+    /// Body of the part.
     pub text: String,
 }
 
 /// Karpenter's boundary. It occurs in no script that a shell would run.
 const BOUNDARY: &str = "//";
 
-/// Writes parts as one document, in Karpenter's form.
+/// Writes parts as one MIME document, in Karpenter's format.
 #[must_use]
 pub fn multipart(parts: &[OutgoingPart]) -> String {
-    // A part that holds the boundary would be torn in two.
+    // A part that contains the boundary would be split in two.
     let mut boundary = BOUNDARY.to_owned();
     let is_taken = |boundary: &str| {
         let opening = format!("--{boundary}");

@@ -1,4 +1,4 @@
-//! The network of pods, startup taints, and devices: seen on the node.
+//! Verdicts on the pod network, startup taints and devices, found on the node.
 
 use super::{Severity, Verdict, verdicts};
 

@@ -1,4 +1,4 @@
-//! Instance metadata, credentials, the clock: seen on the node.
+//! Verdicts on instance metadata, credentials and the clock, found on the node.
 
 use super::{Severity, Verdict, verdicts};
 

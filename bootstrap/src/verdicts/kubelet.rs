@@ -1,4 +1,4 @@
-//! The kubelet: its arguments, its configuration, and what they come to.
+//! Verdicts on the kubelet: its arguments, its configuration, and the settings in effect.
 
 use super::{Severity, Verdict, verdicts};
 

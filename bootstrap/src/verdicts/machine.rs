@@ -1,4 +1,4 @@
-//! The machine, its kubelet and its containers: seen on the node.
+//! Verdicts on the machine, its kubelet and its containers, found on the node.
 
 use super::{Severity, Verdict, verdicts};
 

@@ -1,7 +1,7 @@
-//! Every verdict, once: its code, how much it matters, what it means, what to do, and where that is known from.
+//! All verdicts, each with code, severity, cause, fix and source.
 //!
-//! The codes are stable: a dashboard that counts `KA07` today counts it next year. Numbers from 27 (`UD`), 33 (`KA`), 11
-//! (`WN`), 13 (`NW`) and 16 (`GP`) on name what the catalogue of known failures had no row for.
+//! The codes are stable across releases, so dashboards can count them. Numbers from 27 (`UD`), 33 (`KA`), 11 (`WN`), 13
+//! (`NW`) and 16 (`GP`) on are for failures that are not in the catalogue of known failures.
 
 mod devices;
 mod identity;
@@ -24,20 +24,20 @@ pub use self::user_data::*;
 pub use self::windows::*;
 use crate::finding::Severity;
 
-/// What a code means.
+/// Definition of a verdict.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Its code.
+    /// Code of the verdict.
     pub code: &'static str,
-    /// How much it matters, unless a finding says otherwise.
+    /// Default severity; a finding may have another one.
     pub severity: Severity,
-    /// What it is, in a few words.
+    /// Summary in a few words.
     pub title: &'static str,
-    /// Why it happens and what comes of it.
+    /// Cause and consequence.
     pub cause: &'static str,
-    /// What to do.
+    /// Instructions to fix it.
     pub fix: &'static str,
-    /// Where this is known from.
+    /// Source of this knowledge.
     pub source: &'static str,
 }
 
@@ -60,30 +60,30 @@ macro_rules! verdicts {
 }
 use verdicts;
 
-/// Where the page of [`reference()`] is read.
+/// URL of the published page of [`reference()`].
 pub const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
 
 impl Verdict {
-    /// The page that explains it.
+    /// Returns the URL of its documentation.
     #[must_use]
     pub fn link(&self) -> String {
         format!("{PAGE}#{}", self.code.to_lowercase())
     }
 }
 
-/// Those on documents and images, which [`crate::judge`] finds, in the order of their codes.
+/// Returns the verdicts on documents and images, which [`crate::judge`] finds, in the order of their codes.
 #[must_use]
 pub fn of_documents() -> Vec<&'static Verdict> {
     sorted(&[USER_DATA, KUBELET, NODE])
 }
 
-/// Those that only a running node shows, in the order of their codes: the agent finds them.
+/// Returns the verdicts that the agent finds on a running node, in the order of their codes.
 #[must_use]
 pub fn of_nodes() -> Vec<&'static Verdict> {
     sorted(&[IDENTITY, MACHINE, NETWORK, DEVICES, WINDOWS])
 }
 
-/// All of them, in the order of their codes.
+/// Returns all verdicts, in the order of their codes.
 #[must_use]
 pub fn all() -> Vec<&'static Verdict> {
     sorted(&[USER_DATA, KUBELET, NODE, IDENTITY, MACHINE, NETWORK, DEVICES, WINDOWS])
@@ -95,13 +95,13 @@ fn sorted(lists: &[&[&'static Verdict]]) -> Vec<&'static Verdict> {
     all
 }
 
-/// The verdict of a code.
+/// Returns the verdict of a code.
 #[must_use]
 pub fn find(code: &str) -> Option<&'static Verdict> {
     all().into_iter().find(|verdict| verdict.code == code)
 }
 
-/// `docs/verdicts.md`.
+/// Returns the content of `docs/verdicts.md`.
 #[must_use]
 pub fn reference() -> String {
     let mut text = String::from(

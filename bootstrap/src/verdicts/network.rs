@@ -1,4 +1,4 @@
-//! The way to the API server, and who the node is to it: seen on the node.
+//! Verdicts on the connection to the API server and the node's identity there, found on the node.
 
 use super::{Severity, Verdict, verdicts};
 

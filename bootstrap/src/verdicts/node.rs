@@ -1,4 +1,4 @@
-//! Container runtime, network, names, Windows.
+//! Verdicts on the container runtime, the network, names and Windows.
 
 use super::{Severity, Verdict, verdicts};
 

@@ -1,4 +1,4 @@
-//! User data: how it is wrapped, what is in it, and who reads it.
+//! Verdicts on user data: its encoding, its content, and its readers.
 
 use super::{Severity, Verdict, verdicts};
 

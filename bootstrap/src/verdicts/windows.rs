@@ -1,4 +1,4 @@
-//! Windows nodes, as they show themselves.
+//! Verdicts on Windows nodes, found on the node.
 
 use super::{Severity, Verdict, verdicts};
 

@@ -1,17 +1,18 @@
-//! A script, read character by character, with the line in which the next one stands, and how much of one is read.
+//! Cursor over the characters of a script, with the current line; and limits on reading scripts.
 
-/// More than that a script of user data does not have.
+/// Maximum number of words. No script of user data has more.
 pub(super) const MOST_WORDS: usize = 20_000;
-/// More than this is not put in for variables: a script that names a long one ten thousand times would fill the memory.
+/// Maximum number of bytes of expanded variables: a script that uses a long variable ten thousand times would fill the
+/// memory.
 pub(super) const MOST_EXPANDED: usize = 1 << 18;
-/// A variable longer than this is not kept: a script may double one in each line.
+/// Maximum length of a stored variable, in bytes: a script may double a variable in each line.
 pub(super) const LONGEST_VALUE: usize = 16_384;
 
-/// Where the reading of a script is.
+/// Reading position in a script.
 pub(super) struct Cursor {
     chars: Vec<char>,
     at: usize,
-    /// From 1.
+    /// Current line, from 1.
     pub(super) line: usize,
 }
 
@@ -20,32 +21,32 @@ impl Cursor {
         Self { chars: script.chars().collect(), at: 0, line: 1 }
     }
 
-    /// The character that comes after `ahead` others.
+    /// Returns the character after `ahead` others.
     pub(super) fn peek(&self, ahead: usize) -> Option<char> {
         self.chars.get(self.at + ahead).copied()
     }
 
-    /// The character that was read `back` characters ago.
+    /// Returns the character that was read `back` characters ago.
     pub(super) fn peek_back(&self, back: usize) -> Option<char> {
         self.chars.get(self.at.checked_sub(back)?).copied()
     }
 
-    /// Where the reading is, to come back to.
+    /// Returns the current position, for [`Self::reset`].
     pub(super) fn mark(&self) -> (usize, usize) {
         (self.at, self.line)
     }
 
-    /// Back to a mark.
+    /// Returns to a marked position.
     pub(super) fn reset(&mut self, (at, line): (usize, usize)) {
         (self.at, self.line) = (at, line);
     }
 
-    /// How many characters were read since a mark.
+    /// Returns the number of characters that were read since a mark.
     pub(super) fn since(&self, (at, _): (usize, usize)) -> usize {
         self.at.saturating_sub(at)
     }
 
-    /// The next character, which is then read.
+    /// Reads the next character.
     pub(super) fn take(&mut self) -> Option<char> {
         let char = self.peek(0)?;
         self.at += 1;

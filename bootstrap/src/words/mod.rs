@@ -1,5 +1,5 @@
-//! How texts become arguments on a node. Every layer splits and unquotes by its own rules, and a value passes several of
-//! them: what is right for one is a typing error for the next.
+//! Conversion of texts to arguments on a node. Every layer splits and unquotes by its own rules, and a value passes
+//! through several of them: valid input for one layer is an error for the next.
 //!
 //! ```text
 //!  AL2      shell ──► bootstrap.sh ──► drop-in, Environment= ──► $KUBELET_EXTRA_ARGS ──► argv
@@ -16,31 +16,31 @@ pub mod unit;
 #[cfg(test)]
 mod tests;
 
-/// A character and the byte of the source that it comes from.
+/// A character and its byte offset in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Letter {
     /// The character.
     pub char: char,
-    /// Where it stood.
+    /// Byte offset in the source.
     pub at: usize,
 }
 
-/// An argument and the byte of the source at which it begins.
+/// An argument and the byte offset at which it begins in the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// The argument as the process receives it.
     pub text: String,
-    /// Where it stood.
+    /// Byte offset of its beginning.
     pub at: usize,
 }
 
-/// The letters of a text.
+/// Returns the characters of a text with their offsets.
 #[must_use]
 pub fn letters(text: &str) -> Vec<Letter> {
     text.char_indices().map(|(at, char)| Letter { char, at }).collect()
 }
 
-/// The text of letters.
+/// Returns the text of letters.
 #[must_use]
 pub fn text(letters: &[Letter]) -> String {
     letters.iter().map(|letter| letter.char).collect()

@@ -1,4 +1,4 @@
-//! The calls of a PowerShell script with their parameters, and how Windows programs split a command line.
+//! Calls of a PowerShell script with their parameters, and the command-line splitting of Windows programs.
 //!
 //! Source: about_Quoting_Rules, about_Parsing and about_Parameters of PowerShell; "Parsing C++ command-line arguments"
 //! of Microsoft's C++ documentation, which Go's os package follows.
@@ -16,16 +16,16 @@ use super::cursor::{Cursor, LONGEST_VALUE, MOST_EXPANDED, MOST_WORDS};
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PowerShellWord {
-    /// The word without its quotes, variables put in.
+    /// The word without its quotes, with variables expanded.
     pub text: String,
-    /// The line of the script, from 1.
+    /// Line of the script, from 1.
     pub line: usize,
-    /// Whether it stood in quotes: a parameter name never does.
+    /// True if the word was quoted: a parameter name is never quoted.
     pub is_quoted: bool,
-    /// Whether a part of it is known only when the script runs.
+    /// True if part of the word is known only when the script runs.
     pub is_open: bool,
-    /// Whether nothing stands between it and the quote that ends the word before: PowerShell ends an argument that
-    /// begins with a quote at the next one.
+    /// True if the word directly follows the closing quote of the previous word: PowerShell ends an argument that
+    /// begins with a quote at the next quote.
     pub is_attached: bool,
 }
 
@@ -34,14 +34,14 @@ impl PowerShellWord {
         Self { text: String::new(), line, is_quoted: false, is_open: false, is_attached: false }
     }
 
-    /// A value that is no literal, so that it is never taken for a parameter.
+    /// Creates a word from a value. It counts as quoted, so that it is never read as a parameter.
     fn of(value: &Value, line: usize) -> Self {
         let (text, is_open) = value.text();
         Self { text, line, is_quoted: true, is_open, is_attached: false }
     }
 }
 
-/// The statements of a script as words. An assignment of a literal is remembered and put in further down.
+/// Returns the statements of a script as words. Assignments of literals are stored, and expanded in later statements.
 #[must_use]
 pub fn statements(script: &str) -> Vec<Vec<PowerShellWord>> {
     let mut reader = Reader {
@@ -78,17 +78,17 @@ enum Token {
 
 struct Reader {
     script: Cursor,
-    /// By name in lower case, for PowerShell does not tell case.
+    /// Variables by name in lower case, because PowerShell ignores case.
     variables: BTreeMap<String, Value>,
-    /// How many bytes of variables may still be put in.
+    /// Number of bytes of variables that may still be expanded.
     room: usize,
     /// The variable that the statement assigns to, and the value if it is known.
     assigned: Option<(String, Option<Value>)>,
-    /// How many characters may still be read as expressions that turn out to be none.
+    /// Number of characters that may still be read in failed attempts to parse an expression.
     attempts: usize,
-    /// How deep the expression is that is read.
+    /// Nesting depth of the current expression.
     depth: usize,
-    /// The variables that the script sets anywhere, if they can be told.
+    /// Variables that the script sets anywhere; `None` if they cannot be determined.
     set_names: Option<BTreeSet<String>>,
 }
 
@@ -99,7 +99,7 @@ impl PowerShellWord {
 }
 
 impl Reader {
-    /// Ends a statement: what it assigns is remembered.
+    /// Ends a statement and stores its assignment.
     fn finish(&mut self, current: &mut Vec<PowerShellWord>, statements: &mut Vec<Vec<PowerShellWord>>) {
         let statement = std::mem::take(current);
         if let Some((name, value)) = self.assigned.take() {
@@ -113,7 +113,7 @@ impl Reader {
         }
     }
 
-    /// The expression that begins here and ends before what `ends` accepts; if there is none, nothing is read.
+    /// Parses the expression that begins here and ends before a character that `ends` accepts; otherwise reads nothing.
     fn attempt(&mut self, is_inside: bool, ends: impl Fn(Option<char>) -> bool) -> Option<Value> {
         let (start, room) = (self.script.mark(), self.room);
         if self.attempts == 0 {
@@ -132,7 +132,7 @@ impl Reader {
         value
     }
 
-    /// Passes over what stands in the parentheses that begin here; if they are never closed, over nothing.
+    /// Skips the parentheses that begin here; if they are not closed, reads nothing and returns false.
     fn parentheses(&mut self) -> bool {
         let start = self.script.mark();
         if self.attempts == 0 {
@@ -190,7 +190,7 @@ impl Reader {
                     self.script.take();
                     return Token::Separator;
                 }
-                // `@{`, whose entries are statements of their own, unless it is a known expression.
+                // `@{`, whose entries are separate statements, unless it is a known expression.
                 Some('@') if self.script.peek(1) == Some('{') => {
                     let line = self.script.line;
                     match self.attempt(true, |_| true) {
@@ -224,7 +224,7 @@ impl Reader {
             self.script.reset(start);
             word = PowerShellWord::at(self.script.line);
         }
-        // Base64 ends in `=` too: only what can be assigned to is ended by one.
+        // Base64 may end in `=`: only an assignable target is ended by one.
         let is_target = matches!(self.script.peek(0), Some('$' | '[' | '=' | '+'));
         while let Some(char) = self.script.peek(0) {
             match char {
@@ -247,7 +247,7 @@ impl Reader {
                         break;
                     }
                 }
-                // What a call or an expression comes to is known when the script runs.
+                // The value of a call or an expression is known only when the script runs.
                 '(' => {
                     if !self.parentheses() {
                         self.script.take();
@@ -332,14 +332,14 @@ impl Reader {
         }
     }
 
-    /// Whether an argument that began with a quote is ended by the one before this, though more follows.
+    /// Returns true if an argument that began with a quote ends here although more text follows.
     fn is_cut(&self) -> bool {
         self.script
             .peek(0)
             .is_some_and(|next| next.is_alphanumeric() || matches!(next, '-' | '"' | '\'' | '$' | '/' | '='))
     }
 
-    /// Puts the value of the variable that begins here into the word.
+    /// Adds the value of the variable that begins here to the word.
     fn put_in(&mut self, word: &mut PowerShellWord) {
         if self.script.peek(1) == Some('(') {
             self.script.take();
@@ -358,7 +358,7 @@ impl Reader {
         }
     }
 
-    /// The value of the variable that begins here; if it is not known, its name is put into the word.
+    /// Returns the value of the variable that begins here; if it is unknown, adds its name to the word.
     fn variable(&mut self, word: &mut PowerShellWord) -> Option<Value> {
         self.script.take();
         let mut name = String::new();
@@ -391,7 +391,7 @@ fn is_of_name(char: char) -> bool {
     char.is_alphanumeric() || matches!(char, '_' | ':')
 }
 
-/// Whether a word is a dash and a name, as parameters are.
+/// Returns true if a word is a dash and a name, like a parameter.
 fn is_parameter(word: &PowerShellWord) -> bool {
     let name = word.text.strip_prefix('-').filter(|_| !word.is_quoted).unwrap_or_default();
     !name.is_empty() && name.chars().all(char::is_alphanumeric)

@@ -1,8 +1,8 @@
-//! The commands of a shell script with their words, as far as they can be known without running it.
+//! Commands of a shell script with their words, as far as they are known without running it.
 //!
-//! Quotes, escapes, continuations, comments, here-documents, redirections and operators are those of POSIX.1-2024,
-//! chapter 2. A variable that the script sets to a literal before is put in, and split like one; everything else that
-//! only a shell can know (`$(…)`, arithmetic, unset variables) stays as it is written and marks its word as open.
+//! Quotes, escapes, continuations, comments, here-documents, redirections and operators follow POSIX.1-2024, chapter 2.
+//! A variable that the script has set to a literal is expanded and split like in a shell. Everything that only a shell
+//! can resolve (`$(…)`, arithmetic, unset variables) stays as it is written and marks its word as open.
 
 mod arrays;
 mod redirections;
@@ -15,11 +15,11 @@ use super::cursor::{Cursor, LONGEST_VALUE, MOST_EXPANDED, MOST_WORDS};
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellWord {
-    /// The word after expansion and removal of quotes.
+    /// The word after expansion and quote removal.
     pub text: String,
-    /// The line of the script, from 1.
+    /// Line of the script, from 1.
     pub line: usize,
-    /// Whether a part of it is known only when the script runs.
+    /// True if part of the word is known only when the script runs.
     pub is_open: bool,
 }
 
@@ -30,7 +30,8 @@ pub struct Command {
     pub words: Vec<ShellWord>,
 }
 
-/// The simple commands of a script, in the order in which they stand. Branches are not judged: each is here.
+/// Returns the simple commands of a script, in document order. Conditions are not evaluated: the commands of all
+/// branches are returned.
 #[must_use]
 pub fn commands(script: &str) -> Vec<Command> {
     let mut reader = Reader {
@@ -108,9 +109,9 @@ struct Reader {
     /// Arrays that are set to words: `ARGS=(a b)`.
     arrays: BTreeMap<String, Vec<ShellWord>>,
     is_in_array: bool,
-    /// Delimiters of here-documents whose bodies begin at the next line, and whether tabs are stripped from them.
+    /// Delimiters of here-documents whose bodies begin at the next line; true if tabs are stripped from them.
     documents: Vec<(String, bool)>,
-    /// How many bytes of variables may still be put in.
+    /// Number of bytes of variables that may still be expanded.
     room: usize,
 }
 
@@ -156,7 +157,7 @@ impl Reader {
         }
     }
 
-    /// Reads up to the parenthesis or brace that closes the one here, and gives back all of it.
+    /// Reads up to the closing parenthesis or brace of the one here, and returns all of it.
     fn parenthesis(&mut self, open: char, close: char) -> String {
         let mut text = String::new();
         let mut depth = 0_usize;
@@ -176,7 +177,7 @@ impl Reader {
         text
     }
 
-    /// A word; an unquoted variable that is known may make several of it, or none.
+    /// Reads a word. A known unquoted variable may split it into several words, or yield none.
     fn word(&mut self) -> Vec<ShellWord> {
         let mut words = Vec::new();
         let mut word = ShellWord { text: String::new(), line: self.script.line, is_open: false };
@@ -294,8 +295,8 @@ impl Reader {
         }
     }
 
-    /// The value of what `$` or a backquote begins, or `None` if only a shell knows it; then it is in the word as it
-    /// is written.
+    /// Returns the value of the expansion that `$` or a backquote begins. `None` if only a shell knows it; then it is
+    /// added to the word as it is written.
     fn expansion(&mut self, word: &mut ShellWord) -> Option<String> {
         if self.script.take() == Some('`') {
             word.is_open = true;
@@ -307,7 +308,7 @@ impl Reader {
             Some('(') => self.parenthesis('(', ')'),
             Some('{') => self.parenthesis('{', '}'),
             Some('\'') => {
-                // `$'…'`: the escapes of C, which no user data needs; taken as they are.
+                // `$'…'`: C escapes, which user data does not need, are not interpreted.
                 self.script.take();
                 let mut text = String::new();
                 while let Some(inner) = self.script.take().filter(|inner| *inner != '\'') {
@@ -340,7 +341,7 @@ impl Reader {
         }
         word.is_open = true;
         word.text.push('$');
-        // Blanks and quotes in there are the shell's, not those of whoever splits the value next.
+        // Blanks and quotes in it are syntax of the shell, not of the program that splits the value next.
         let is_plain = !written.contains(|char: char| char.is_whitespace() || matches!(char, '"' | '\'' | '\\'));
         match written.chars().next() {
             Some('(') if !is_plain => word.text.push_str("(…)"),

@@ -1,26 +1,26 @@
-//! systemd's reading of environment files, and its splitting of words.
+//! Parser of systemd environment files, and systemd's word splitting.
 //!
-//! Source: systemd.exec(5) and systemd.service(5); where they are silent, `src/basic/env-file.c`, `extract-word.c` and
-//! `env-util.c` of systemd 252, which AL2023's behaves like. AL2's (219) differs in nothing that is used here.
+//! Source: systemd.exec(5) and systemd.service(5); for details that they omit, `src/basic/env-file.c`, `extract-word.c`
+//! and `env-util.c` of systemd 252, which matches AL2023. AL2's version (219) does not differ in anything used here.
 
 use super::{Letter, Word, letters};
 
-/// A variable and its value as an environment file or a directive sets it.
+/// A variable that an environment file or a directive sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its value; letters know where in the file they stood.
+    /// Value of the variable, with the position of each letter in the file.
     pub value: Vec<Letter>,
 }
 
-/// A text that systemd refuses, with a warning in the journal that nobody reads.
+/// Reason why systemd refuses a text. It logs only a warning in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// A quote is never closed.
     #[error("a quote is never closed")]
     OpenQuote,
-    /// A backslash is followed by nothing that it could stand for.
+    /// A backslash does not begin a known escape.
     #[error("a backslash stands before a letter that it cannot escape")]
     Escape,
 }
@@ -43,16 +43,16 @@ enum At {
     CommentEscape,
 }
 
-/// Reads an environment file. A variable that is set twice is here twice; the last one counts.
+/// Parses an environment file. A variable that is set twice is returned twice; the last one applies.
 ///
-/// A quote counts only where a value begins. Inside a value that did not begin with one, quotes are ordinary letters,
-/// and the end of the line ends it: what follows is read as further variables.
+/// A quote is special only at the beginning of a value. Inside a value that did not begin with one, quotes are ordinary
+/// letters, and the value ends at the end of the line: the next line is read as further variables.
 #[must_use]
 pub fn environment_file(text: &str) -> Vec<Variable> {
     let mut variables = Vec::new();
     let mut at = At::BeforeKey;
     let (mut name, mut value) = (String::new(), Vec::new());
-    // Blanks at the end of a bare value are dropped, but none before the last backslash.
+    // Trailing blanks of an unquoted value are dropped, but not those before the last backslash.
     let mut kept = 0;
     let mut finish = |name: &mut String, value: &mut Vec<Letter>, bare_from: Option<usize>| {
         let is_blank = |letter: &Letter| WHITESPACE.contains(&letter.char);
@@ -61,7 +61,7 @@ pub fn environment_file(text: &str) -> Vec<Variable> {
         }
         let (taken, value) = (std::mem::take(name), std::mem::take(value));
         let taken = taken.trim_end_matches(WHITESPACE).to_owned();
-        // A value may hold anything, control characters too.
+        // A value may contain any character, control characters included.
         if is_name(&taken) {
             variables.push(Variable { name: taken, value });
         }
@@ -148,7 +148,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && chars.all(|char| char == '_' || char.is_ascii_alphanumeric())
 }
 
-/// The value that counts.
+/// Returns the last value of a variable, which applies.
 #[must_use]
 pub fn last<'v>(variables: &'v [Variable], name: &str) -> Option<&'v Variable> {
     variables.iter().rfind(|variable| variable.name == name)
@@ -156,24 +156,24 @@ pub fn last<'v>(variables: &'v [Variable], name: &str) -> Option<&'v Variable> {
 
 // === Words ===
 
-/// Which backslashes a split knows.
+/// Escape handling of a split.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escapes {
-    /// A backslash takes the next letter as it is. An open quote or a last backslash is tolerated.
+    /// A backslash takes the next letter literally. An open quote or a trailing backslash is accepted.
     Relaxed,
-    /// C's escapes, and nothing else.
+    /// C escapes only; any other escape is an error.
     C,
-    /// C's escapes; a backslash before anything else stays.
+    /// C escapes; a backslash before any other letter is kept.
     CAndOthers,
 }
 
-/// Splits the value of a variable that stands alone in `ExecStart=` (`$ARGS`): at blanks, quotes removed, one level of
-/// backslashes removed, an open quote closed at the end.
+/// Splits the value of a variable that is a whole word of `ExecStart=` (`$ARGS`): at blanks, with quotes and one level
+/// of backslashes removed; an open quote is closed at the end.
 #[must_use]
 pub fn split_value(value: &[Letter]) -> Vec<Word> {
     let mut words = Vec::new();
     let mut rest = after_blanks(value);
-    // Relaxed splitting refuses nothing.
+    // Relaxed splitting does not fail.
     while let (Some(first), Ok((text, after))) = (rest.first(), word(rest, Escapes::Relaxed)) {
         words.push(Word { text, at: first.at });
         rest = after_blanks(after);
@@ -186,7 +186,7 @@ pub(super) fn after_blanks(value: &[Letter]) -> &[Letter] {
     value.get(blank..).unwrap_or_default()
 }
 
-/// The first word, and what comes after it.
+/// Returns the first word, and the text after it.
 pub(super) fn word(value: &[Letter], escapes: Escapes) -> Result<(String, &[Letter]), Refused> {
     let mut text = String::new();
     let mut quote = None;
@@ -224,7 +224,7 @@ pub(super) fn word(value: &[Letter], escapes: Escapes) -> Result<(String, &[Lett
     Ok((text, &[]))
 }
 
-/// What stands after a backslash, and how many letters it takes.
+/// Decodes a C escape after its backslash; returns the character and the number of letters of the escape.
 fn c_escape(rest: &[Letter]) -> Option<(char, usize)> {
     let simple = match rest.first()?.char {
         'a' => '\u{7}',

@@ -1,6 +1,6 @@
-//! systemd's reading of a unit with its drop-ins, down to the arguments that the process gets.
+//! Parser of a systemd unit with its drop-ins, up to the arguments of the process.
 //!
-//! Source: systemd.syntax(7), systemd.unit(5), systemd.exec(5), systemd.service(5); where they are silent,
+//! Source: systemd.syntax(7), systemd.unit(5), systemd.exec(5), systemd.service(5); for details that they omit,
 //! `src/shared/conf-parser.c`, `src/core/load-fragment.c` and `src/basic/env-util.c` of systemd 252.
 
 use super::systemd::{
@@ -8,25 +8,25 @@ use super::systemd::{
 };
 use super::{Letter, Word, letters, text};
 
-/// What `%H` and its like stand for: `None` for a letter that is not known, which stays as it is.
+/// Resolver of specifiers such as `%H`: `None` for an unknown letter, which is left unchanged.
 pub type Specifiers<'s> = &'s dyn Fn(char) -> Option<String>;
 
-/// Leaves specifiers as they are: for documents that no machine has read yet.
+/// Leaves specifiers unchanged, for documents that have not been read on a machine yet.
 #[must_use]
 pub fn unresolved(_: char) -> Option<String> {
     None
 }
 
-/// Why there is no command line.
+/// Reason why a unit has no command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandFault {
-    /// An environment file is not there.
+    /// An environment file does not exist.
     #[error("`{0}` is not there")]
     Missing(String),
-    /// Nothing is started.
+    /// The unit has no `ExecStart=`.
     #[error("the unit has no ExecStart")]
     Nothing,
-    /// Two are started, which only `Type=oneshot` may.
+    /// The unit has several `ExecStart=`, which requires `Type=oneshot`.
     #[error("the unit has {0} lines ExecStart")]
     Several(usize),
     /// systemd refuses the line.
@@ -34,10 +34,10 @@ pub enum CommandFault {
     Refused(String),
 }
 
-/// The variables that a unit gives to its service, later ones over earlier ones.
+/// Returns the variables that a unit sets for its service; later ones override earlier ones.
 ///
 /// # Errors
-/// An environment file is not there.
+/// Returns an error if an environment file does not exist.
 pub fn environment(
     unit: &str,
     read: &dyn Fn(&str) -> Option<String>,
@@ -65,19 +65,19 @@ pub fn environment(
     Ok(variables)
 }
 
-/// The value of a variable, if it has one that is not empty.
+/// Returns the value of a variable, if it is set and not empty.
 #[must_use]
 pub fn value_of(variables: &[Variable], name: &str) -> Option<String> {
     last(variables, name).map(|it| text(&it.value)).filter(|value| !value.is_empty())
 }
 
-/// The command line of a service, the program first.
+/// Returns the command line of a service, beginning with the program.
 ///
-/// `unit` is the text of the unit with its drop-ins, as `systemctl cat` prints it; `read` gives the text of a file, if it
-/// is there.
+/// `unit` is the text of the unit with its drop-ins, as printed by `systemctl cat`; `read` returns the text of a file,
+/// if it exists.
 ///
 /// # Errors
-/// systemd would not start it: why.
+/// Returns the reason why systemd would not start the service.
 pub fn command_line(
     unit: &str,
     read: &dyn Fn(&str) -> Option<String>,
@@ -94,8 +94,8 @@ pub fn command_line(
     Ok(words.into_iter().map(|word| word.text).collect())
 }
 
-/// The right side of `Environment=`: assignments, quoted as words are. What stands before a word that systemd cannot read
-/// counts; that word and all after it do not.
+/// Parses the value of `Environment=`: assignments, quoted like words. If systemd cannot read a word, the assignments
+/// before it apply; that word and all words after it do not.
 #[must_use]
 pub fn environment_directive(line: &str, specifiers: Specifiers<'_>) -> Vec<Variable> {
     let variable = |(name, value, at): (String, Option<String>, usize)| {
@@ -105,7 +105,7 @@ pub fn environment_directive(line: &str, specifiers: Specifiers<'_>) -> Vec<Vari
     words_of(line, specifiers).filter_map(variable).collect()
 }
 
-/// Names, with their values if they have any.
+/// Returns names, with their values if they have any.
 fn assignments(line: &str, specifiers: Specifiers<'_>) -> Vec<(String, Option<String>)> {
     words_of(line, specifiers).map(|(name, value, _)| (name, value)).collect()
 }
@@ -123,7 +123,8 @@ fn words_of(line: &str, specifiers: Specifiers<'_>) -> impl Iterator<Item = (Str
     found.into_iter()
 }
 
-/// The lines of a unit that set `key` in `section`, continuations joined. An empty value forgets what came before.
+/// Returns the values of `key` in `section` of a unit, with continuations joined. An empty value discards the previous
+/// ones.
 #[must_use]
 pub fn directives(unit: &str, section: &str, key: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
@@ -143,11 +144,11 @@ pub fn directives(unit: &str, section: &str, key: &str) -> Vec<String> {
             }
         }
     };
-    // A carriage return ends a line as a line feed does.
+    // A carriage return ends a line like a line feed.
     for line in unit.split(['\n', '\r']) {
         let trimmed = line.trim_start_matches(WHITESPACE);
         if is_heading(trimmed) {
-            // What the file before has left open ends with it.
+            // A line that the previous file left unfinished ends with that file.
             take(&std::mem::take(&mut joined), &mut current);
             current.clear();
         }
@@ -167,17 +168,18 @@ pub fn directives(unit: &str, section: &str, key: &str) -> Vec<String> {
     found
 }
 
-/// Whether a line is what `systemctl cat` puts before each file: `# /etc/systemd/system/kubelet.service.d/10.conf`.
+/// Returns true if a line is the heading that `systemctl cat` prints before each file: `#
+/// /etc/systemd/system/kubelet.service.d/10.conf`.
 fn is_heading(line: &str) -> bool {
     line.strip_prefix("# /").is_some_and(|path| {
         path.contains("systemd/") && !path.contains(' ') && [".service", ".conf"].iter().any(|it| path.ends_with(it))
     })
 }
 
-/// The arguments of a command line of `ExecStart=`, the program first, with these variables.
+/// Returns the arguments of a command line of `ExecStart=`, beginning with the program, with these variables expanded.
 ///
 /// # Errors
-/// The line is broken: systemd then refuses the unit.
+/// Returns an error if the line is malformed: systemd then refuses the unit.
 pub fn exec_start(line: &str, variables: &[Variable], specifiers: Specifiers<'_>) -> Result<Vec<Word>, Refused> {
     let line = letters(line);
     let mut rest = after_blanks(&line);
@@ -193,7 +195,7 @@ pub fn exec_start(line: &str, variables: &[Variable], specifiers: Specifiers<'_>
             rest = after_blanks(rest.get(2..).unwrap_or_default());
             continue;
         }
-        // An escape that nobody knows is a warning, and stays as it is written.
+        // An unknown escape causes a warning, and is kept as it is written.
         let (text, after) = word(rest, Escapes::C).or_else(|_| word(rest, Escapes::CAndOthers))?;
         rest = after_blanks(after);
         if arguments.is_empty() {
@@ -206,7 +208,7 @@ pub fn exec_start(line: &str, variables: &[Variable], specifiers: Specifiers<'_>
         arguments.push(Word { text: resolved(&text, specifiers), at: first.at });
     }
     if has_name && arguments.len() > 1 {
-        // The name that the process is told to have.
+        // The process name (`argv[0]`).
         arguments.remove(1);
     }
     if is_literal {
@@ -215,7 +217,7 @@ pub fn exec_start(line: &str, variables: &[Variable], specifiers: Specifiers<'_>
     Ok(arguments.into_iter().flat_map(|word| expanded(word, variables)).collect())
 }
 
-/// `$NAME` alone becomes the words of its value; inside a word `${NAME}` becomes the value as it is.
+/// Expands variables: `$NAME` alone becomes the words of its value; inside a word `${NAME}` becomes the value unsplit.
 fn expanded(word: Word, variables: &[Variable]) -> Vec<Word> {
     match word.text.strip_prefix('$').filter(|name| !name.starts_with(['{', '$'])) {
         Some(name) => last(variables, name).map(|variable| split_value(&variable.value)).unwrap_or_default(),
@@ -223,7 +225,7 @@ fn expanded(word: Word, variables: &[Variable]) -> Vec<Word> {
     }
 }
 
-/// `${NAME}` inside a word becomes the value as it is, and nothing if it is not set; `$$` is a dollar.
+/// Replaces `${NAME}` inside a word by the value unsplit, or by nothing if it is not set; `$$` is a dollar sign.
 fn substitute(text: &str, variables: &[Variable]) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -246,7 +248,7 @@ fn substitute(text: &str, variables: &[Variable]) -> String {
     out
 }
 
-/// A text with its specifiers resolved; `%%` is a percent sign.
+/// Resolves the specifiers of a text; `%%` is a percent sign.
 fn resolved(text: &str, specifiers: Specifiers<'_>) -> String {
     let mut out = String::new();
     let mut chars = text.chars();

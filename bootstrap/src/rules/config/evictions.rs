@@ -1,4 +1,4 @@
-//! Thresholds of evictions, how long they may be crossed, and how much is reclaimed.
+//! Eviction thresholds, grace periods and minimum reclaims.
 //!
 //! Source: `pkg/kubelet/eviction/helpers.go`, the same in 1.29 to 1.37.
 
@@ -10,7 +10,7 @@ use crate::kubelet::config::{duration, quantity};
 use crate::likeness;
 use crate::verdicts;
 
-/// The signals that can be named. Source: `signalToResource` in `pkg/kubelet/eviction/helpers.go`.
+/// Valid signals. Source: `signalToResource` in `pkg/kubelet/eviction/helpers.go`.
 const SIGNALS: [&str; 9] = [
     "memory.available",
     "allocatableMemory.available",
@@ -49,7 +49,8 @@ pub(super) fn check(whole: &Whole<'_>, findings: &mut Findings) {
     }
 }
 
-/// An amount or a share. What is to be reclaimed may be more than all there is, and not nothing in percent.
+/// Returns true for a valid quantity or percentage. A minimum reclaim may exceed 100%, and may be zero as a quantity
+/// but not as a percentage.
 fn is_threshold(text: &str, is_reclaimed: bool) -> bool {
     match text.strip_suffix('%').map(|share| share.trim_end_matches('%').parse::<f64>()) {
         Some(share) => share.is_ok_and(|share| if is_reclaimed { share > 0.0 } else { (0.0..=100.0).contains(&share) }),

@@ -1,7 +1,7 @@
-//! Values that the kubelet refuses: one by one by the table of limits, and in pairs.
+//! Values that the kubelet refuses: single values by the table of limits, and pairs of values.
 //!
-//! Source: `pkg/kubelet/apis/config/validation/validation.go`, and `pkg/kubelet/apis/config/v1beta1/defaults.go` for what counts
-//! where a field is absent.
+//! Source: `pkg/kubelet/apis/config/validation/validation.go`, and `pkg/kubelet/apis/config/v1beta1/defaults.go` for
+//! the defaults of absent fields.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(super) fn check(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Fi
     let gate = |name: &str| whole.gate(name, version);
     for refusal in limits::refusals(version, &|path| whole.at(path), &gate) {
         let (place, text) = whole.place(refusal.path);
-        // Some versions may take it, and nobody says which one it is.
+        // Some versions may accept it, and the version is unknown.
         let severity = if refusal.is_certain { Severity::Error } else { Severity::Warning };
         findings.add_as(severity, &verdicts::KA14, refusal.message, place, text);
     }
@@ -51,7 +51,7 @@ fn images(whole: &Whole<'_>, findings: &mut Findings) {
         whole.refuse(&verdicts::KA14, field, message, findings);
     }
     let age = |field: &str| whole.text(field).and_then(duration).filter(|age| *age != 0);
-    // The default of the younger age is two minutes.
+    // The default of `imageMinimumGCAge` is two minutes.
     if let Some(oldest) = age("imageMaximumGCAge").filter(|age| *age > 0)
         && oldest <= age("imageMinimumGCAge").unwrap_or(120_000_000_000)
     {
@@ -75,7 +75,7 @@ fn images(whole: &Whole<'_>, findings: &mut Findings) {
 fn shutdown(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findings) {
     let (all, critical) = ("shutdownGracePeriod", "shutdownGracePeriodCriticalPods");
     let grace = |field: &str| whole.text(field).and_then(duration).unwrap_or(0);
-    // nodeadm sets the longer one from 1.34 on, where a document does not.
+    // From 1.34 on, nodeadm sets the longer one if the document does not.
     let is_known =
         whole.values.contains_key(all) || whole.is_complete() || version.is_some_and(|version| version < Minor(34));
     if is_known && grace(critical) > grace(all) {
@@ -88,7 +88,7 @@ fn shutdown(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findings) 
     }
 }
 
-/// A behavior alone does nothing: with `failSwapOn`, the default, the kubelet refuses a machine with swap.
+/// Reports a swap behavior without effect: with `failSwapOn`, the default, the kubelet refuses a machine with swap.
 fn swap(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findings) {
     let field = "memorySwap.swapBehavior";
     let behavior = whole.at(field).and_then(Value::as_str);
@@ -104,7 +104,7 @@ fn swap(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findings) {
     }
 }
 
-/// Options are of a policy, and the default policy has none.
+/// Checks the policies of the CPU and memory managers. Options require a policy other than the default, `none`.
 fn managers(whole: &Whole<'_>, findings: &mut Findings) {
     let options = "cpuManagerPolicyOptions";
     let has_options = whole.values.get(options).and_then(Value::as_object).is_some_and(|it| !it.is_empty());

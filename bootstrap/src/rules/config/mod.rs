@@ -1,10 +1,10 @@
 //! The kubelet's configuration.
 //!
 //! ```text
-//!  mod           each document: fields, gates, what it is; then the whole: registration, cgroups, DNS, pods
+//!  mod           each document: fields, gates, kind; then the whole: registration, cgroups, DNS, pods
 //!  limits        values that the kubelet refuses, by the table; and pairs of fields
-//!  reservations  what is kept back for system and kubelet: amounts, CPUs, memory, cgroups
-//!  evictions     thresholds, grace periods, what to reclaim
+//!  reservations  reserved resources for system and kubelet: quantities, CPUs, memory, cgroups
+//!  evictions     thresholds, grace periods, minimum reclaims
 //! ```
 
 mod evictions;
@@ -69,7 +69,7 @@ pub(crate) fn fields(facts: &Facts, version: Option<Minor>, findings: &mut Findi
     }
 }
 
-/// A file says what it is; a field of another document has no need to.
+/// Checks `apiVersion` and `kind` of a file; a field of another document does not need them.
 fn identity(layer: &Layer, findings: &mut Findings) {
     if layer.form == Form::Field {
         return;
@@ -85,7 +85,7 @@ fn identity(layer: &Layer, findings: &mut Findings) {
     }
 }
 
-/// What the rules about the whole see: the merged configuration with the flags over it.
+/// Input of the rules about the whole configuration: the merged configuration with the flags applied.
 struct Whole<'f> {
     facts: &'f Facts,
     parsed: &'f Parsed,
@@ -106,36 +106,38 @@ impl Whole<'_> {
         self.values.get(field).and_then(Value::as_bool)
     }
 
-    /// The value at the end of a way of fields.
+    /// Returns the value at the end of a path.
     fn at(&self, path: &str) -> Option<&Value> {
         let mut steps = path.split('.');
         let first = self.values.get(steps.next()?)?;
         steps.try_fold(first, |value, step| value.get(step))
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     fn items(&self, field: &str) -> &[Value] {
         self.values.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether a text is there and not empty.
+    /// Returns true if the field is a string that is not empty.
     fn is_set(&self, field: &str) -> bool {
         self.text(field).is_some_and(|text| !text.is_empty())
     }
 
-    /// Whether a feature gate is on, if anybody knows: the flag counts before the configuration.
+    /// Returns true if a feature gate is enabled, `None` if that is unknown. The flag takes precedence over the
+    /// configuration.
     fn gate(&self, name: &str, version: Option<Minor>) -> Option<bool> {
         let of_flag = self.parsed.map("feature-gates").get(name).and_then(|value| boolean(value));
         let of_config = || self.values.get("featureGates")?.get(name)?.as_bool();
         gates::enabled(name, of_flag.or_else(of_config), version)
     }
 
-    /// Whether all of the configuration is at hand: what a bootstrap adds to a field of user data is not.
+    /// Returns true if the configuration is complete. If it is a field of user data, the settings that the bootstrap
+    /// adds are missing.
     fn is_complete(&self) -> bool {
         self.facts.layers.iter().any(|layer| layer.form == Form::File)
     }
 
-    /// Where a field gets its value: the flag that stands over it, else the last document that has it.
+    /// Returns the location of a field's value: the flag that overrides it, else the last document that sets it.
     fn place(&self, field: &str) -> (Place, String) {
         let flag = flag_of(field).and_then(|flag| self.parsed.last(flag));
         if let Some(argument) = flag.and_then(|given| self.facts.arguments.get(given.index)) {
@@ -175,7 +177,7 @@ pub(crate) fn whole(
     findings: &mut Findings,
 ) {
     let mut values = config::with_flags(merged, parsed);
-    // What EKS images have where a document is silent. Source: nodeadm/internal/kubelet/config.go.
+    // Defaults of EKS images. Source: nodeadm/internal/kubelet/config.go.
     if family == Family::Al2023 {
         for (field, value) in
             [("kubeReservedCgroup", "/runtime"), ("systemReservedCgroup", "/system"), ("cgroupDriver", "systemd")]
@@ -183,7 +185,7 @@ pub(crate) fn whole(
             values.entry(field).or_insert_with(|| value.into());
         }
     }
-    // What only the node knows cannot be judged.
+    // Values that are known only on the node cannot be judged.
     for (flag, field) in config::over() {
         let given = parsed.last(flag).and_then(|given| facts.arguments.get(given.index));
         if given.is_some_and(|argument| argument.is_open) {
@@ -212,8 +214,8 @@ pub(crate) fn whole(
     }
 }
 
-/// A zero in the configuration is the same as nothing; only the flag means it.
-/// Source: `pkg/kubelet/apis/config/v1beta1/defaults.go`, which runs after all files are merged.
+/// Judges `maxPods: 0`. In the configuration, zero counts as absent; only the flag sets zero. Source:
+/// `pkg/kubelet/apis/config/v1beta1/defaults.go`, which runs after all files are merged.
 fn no_pods(whole: &Whole<'_>, findings: &mut Findings) {
     let (place, text) = whole.place("maxPods");
     if whole.parsed.last("max-pods").is_some() {
@@ -268,7 +270,7 @@ fn cluster_dns(whole: &Whole<'_>, findings: &mut Findings) {
     }
 }
 
-/// What is wrong with a cluster DNS of this service network.
+/// Returns the fault of a cluster DNS address in this service CIDR, if any.
 pub(crate) fn dns_fault(text: &str, network: Network) -> Option<String> {
     let Ok(address) = text.parse() else { return Some(format!("`{text}` is not an address")) };
     // NodeLocal DNSCache listens on a link-local address.

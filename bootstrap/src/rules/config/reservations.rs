@@ -1,4 +1,4 @@
-//! What is kept back from pods: amounts, CPUs, memory, and the cgroups that enforce it.
+//! Resources that are reserved from pods: quantities, CPUs, memory, and the cgroups that enforce the reservation.
 //!
 //! Source: `pkg/kubelet/apis/config/validation`, `cmd/kubelet/app/server.go` (parseResourceList).
 
@@ -12,7 +12,7 @@ use crate::kubelet::config::quantity;
 use crate::kubelet::version::Minor;
 use crate::verdicts;
 
-/// What `enforceNodeAllocatable` can hold, the field that it needs, and since when.
+/// Values of `enforceNodeAllocatable`, each with the field that it requires and the first version that accepts it.
 const ENFORCEMENTS: [(&str, &str, Minor); 6] = [
     ("none", "", Minor::OLDEST),
     ("pods", "", Minor::OLDEST),
@@ -77,7 +77,8 @@ fn enforcements(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findin
     }
 }
 
-/// An amount that is reserved for a resource in both places together; `None` if a bootstrap adds one that is not at hand.
+/// Returns the quantity of a resource that both fields reserve together; `None` if the bootstrap adds an unknown
+/// quantity.
 fn reserved(whole: &Whole<'_>, resource: &str) -> Option<f64> {
     let of = |field: &str| whole.values.get(field).and_then(|it| it.get(resource)).and_then(Value::as_str);
     let of_kubelet = of("kubeReserved");
@@ -88,8 +89,8 @@ fn reserved(whole: &Whole<'_>, resource: &str) -> Option<f64> {
     Some(amount(of_kubelet)? + amount(of("systemReserved"))?)
 }
 
-/// The static policy keeps exclusive CPUs apart from those that are reserved, so there must be some.
-/// Source: `pkg/kubelet/cm/cpumanager/cpu_manager.go`.
+/// Checks the static policy of the CPU manager. It separates exclusive CPUs from reserved CPUs, so some CPU must be
+/// reserved. Source: `pkg/kubelet/cm/cpumanager/cpu_manager.go`.
 fn processors(whole: &Whole<'_>, findings: &mut Findings) {
     let field = "cpuManagerPolicy";
     if whole.text(field) == Some("static")
@@ -102,7 +103,7 @@ fn processors(whole: &Whole<'_>, findings: &mut Findings) {
     }
 }
 
-/// The static policy of the memory manager wants to know where the reserved memory is, to the byte.
+/// Checks the static policy of the memory manager. It requires the NUMA nodes of the reserved memory, and an exact sum.
 /// Source: `pkg/kubelet/cm/memorymanager/{memory_manager,policy_static}.go`.
 fn memory(whole: &Whole<'_>, findings: &mut Findings) {
     let (policy, field) = ("memoryManagerPolicy", "reservedMemory");
@@ -154,8 +155,8 @@ fn mebibytes(bytes: f64) -> String {
     format!("{} Mi", (bytes / 1_048_576.0 * 100.0).round() / 100.0)
 }
 
-/// The memory that hard evictions keep free; `None` if it is a share of what the machine has. The default of the kubelet, and of
-/// EKS images, is 100Mi; whoever sets other signals loses it, but where the settings are merged.
+/// Returns the memory that hard eviction keeps free, in bytes; `None` if it is a percentage. The default of the kubelet
+/// and of EKS images is 100Mi. A configuration of other signals replaces it, unless the settings are merged.
 fn eviction(whole: &Whole<'_>) -> Option<f64> {
     let signals = whole.values.get("evictionHard").and_then(Value::as_object);
     let is_default =

@@ -1,4 +1,4 @@
-//! What variables are set to, and what `@name` makes of them in a call.
+//! Assignments to variables, and splatting (`@name`) in calls.
 //!
 //! Source: about_Assignment_Operators and about_Splatting of PowerShell.
 
@@ -31,11 +31,11 @@ const AUTOMATIC: [&str; 20] = [
     "pwd",
     "true",
 ];
-/// What may set a variable without naming it in an assignment.
+/// Constructs that can set a variable without an assignment that names it.
 const SETTERS: [&str; 7] =
     ["param", "set-variable", "new-variable", "outvariable", "invoke-expression", "iex", "import-module"];
 
-/// The names, in lower case, that a script may set; `None` if it may set any.
+/// Returns the names, in lower case, that a script may set; `None` if it may set any.
 pub(super) fn set_names(script: &str) -> Option<BTreeSet<String>> {
     let lower = script.to_lowercase();
     let sources_another = lower.lines().any(|line| line.trim_start().starts_with(". "));
@@ -54,14 +54,14 @@ pub(super) fn set_names(script: &str) -> Option<BTreeSet<String>> {
 }
 
 impl Reader {
-    /// Whether nothing sets a variable: in a text it stands for nothing.
+    /// Returns true if no statement sets the variable: in a string it expands to an empty string.
     pub(super) fn is_unset(&self, name: &str) -> bool {
         let name = name.to_lowercase();
         let is_free = !name.contains(':') && !AUTOMATIC.contains(&name.as_str()) && !name.ends_with("preference");
         is_free && !name.is_empty() && self.set_names.as_ref().is_some_and(|names| !names.contains(&name))
     }
 
-    /// At `=` or `+=`: what the variable before it gets. What is no known expression is left to be read as words.
+    /// Parses the assignment at `=` or `+=`. An unknown expression is left to be read as words.
     pub(super) fn assignment(&mut self) {
         let is_added = self.script.peek_back(2) == Some('+');
         let Some(name) = self.target(if is_added { 3 } else { 2 }).filter(|_| self.assigned.is_none()) else { return };
@@ -71,7 +71,7 @@ impl Reader {
         self.assigned = Some((name, value));
     }
 
-    /// The name of the variable that stands `back` characters before here, as it is written.
+    /// Returns the name, in lower case, of the variable that ends `back` characters before the current position.
     fn target(&self, mut back: usize) -> Option<String> {
         while matches!(self.script.peek_back(back), Some(' ' | '\t')) {
             back += 1;
@@ -88,7 +88,7 @@ impl Reader {
         is_variable.then(|| name.into_iter().rev().collect::<String>().to_lowercase())
     }
 
-    /// `@name` stands for parameters with their values, or for values.
+    /// Expands `@name` to parameters with their values, or to values.
     pub(super) fn splatted(&mut self, word: PowerShellWord) -> Vec<PowerShellWord> {
         let name = word.text.strip_prefix('@').filter(|_| !word.is_quoted).unwrap_or_default().to_lowercase();
         let value = self.variables.get(&name).filter(|value| value.size() <= self.room);

@@ -1,11 +1,11 @@
-//! How Windows programs split a command line.
+//! Command-line splitting of Windows programs.
 //!
 //! Source: "Parsing C++ command-line arguments" of Microsoft's C++ documentation, which Go's os package follows.
 
 use super::super::{Word, letters};
 
-/// Splits a command line as Windows programs do: at blanks; double quotes group and vanish; a backslash counts only
-/// before a double quote.
+/// Splits a command line like Windows programs: at blanks; double quotes group and are removed; a backslash is special
+/// only before a double quote.
 #[must_use]
 pub fn split_command_line(line: &str) -> Vec<Word> {
     let letters = letters(line);
@@ -36,7 +36,7 @@ pub fn split_command_line(line: &str) -> Vec<Word> {
                     continue;
                 }
                 '"' => {
-                    // Two quotes inside quotes are one that stays.
+                    // Two quotes inside quotes are one literal quote.
                     if is_quoted && letters.get(at + 1).is_some_and(|next| next.char == '"') {
                         text.push('"');
                         at += 1;

@@ -1,26 +1,26 @@
-//! Expressions of PowerShell, as far as they can be known without running them: texts, arrays, hashtables, variables,
-//! `+` and `-join`.
+//! Expressions of PowerShell that can be evaluated without running them: strings, arrays, hashtables, variables, `+`
+//! and `-join`.
 //!
 //! Source: about_Operators, about_Arrays, about_Hash_Tables and about_Quoting_Rules of PowerShell.
 
 use super::{LONGEST_VALUE, PowerShellWord, Reader};
 
-/// Nobody nests deeper by hand.
+/// Maximum nesting depth; no script is nested deeper.
 const DEEPEST: usize = 16;
-/// An array of a script has fewer items.
+/// Maximum number of items of an array; scripts have fewer.
 const MOST_ITEMS: usize = 1_000;
 
-/// What an expression comes to.
+/// Value of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
-    /// A text, and whether a part of it is known only when the script runs.
+    /// A string, and true if part of it is known only when the script runs.
     Text(String, bool),
     List(Vec<Value>),
     Table(Vec<(String, Value)>),
 }
 
 impl Value {
-    /// As an argument: PowerShell puts blanks between the items of an array.
+    /// Returns the value as an argument: PowerShell joins the items of an array with blanks.
     pub(super) fn text(&self) -> (String, bool) {
         match self {
             Self::Text(text, is_open) => (text.clone(), *is_open),
@@ -44,7 +44,7 @@ impl Value {
         }
     }
 
-    /// `left + right`
+    /// Evaluates `left + right`.
     pub(super) fn plus(self, right: Self) -> Option<Self> {
         let sum = match (self, right) {
             (Self::Text(mut text, is_open), right @ (Self::Text(..) | Self::List(_))) => {
@@ -73,7 +73,7 @@ fn join(items: &[Value], separator: &str) -> (String, bool) {
 }
 
 impl Reader {
-    /// The expression that begins here, if all of it is understood; then it is read.
+    /// Parses the expression that begins here; `None` if part of it is not understood.
     pub(super) fn expression(&mut self, is_inside: bool) -> Option<Value> {
         if self.depth >= DEEPEST {
             return None;
@@ -108,7 +108,7 @@ impl Reader {
         }
     }
 
-    /// Blanks, and inside of parentheses line ends too.
+    /// Skips blanks, and inside parentheses also line ends.
     fn gap(&mut self, is_inside: bool) {
         if is_inside { self.any_gap() } else { self.blanks() }
     }
@@ -152,7 +152,7 @@ impl Reader {
         is_here && ends
     }
 
-    /// `a, b`, which binds tighter than any operator.
+    /// Parses `a, b`, which binds tighter than any operator.
     fn list(&mut self, is_inside: bool) -> Option<Value> {
         self.gap(is_inside);
         let first = self.primary()?;
@@ -225,13 +225,13 @@ impl Reader {
             }
             _ => return None,
         };
-        // Members, indexes and calls are not followed.
+        // Members, indexes and calls are not evaluated.
         let is_whole = !matches!(self.script.peek(0), Some('.' | '[' | '(' | '{' | '=' | '+'))
             || (self.script.peek(0) == Some('+') && self.script.peek(1) != Some('+'));
         is_whole.then_some(value)
     }
 
-    /// Passes over separators, and over `close` if it is there.
+    /// Skips separators, and `close` if it follows.
     fn closes(&mut self, close: char) -> bool {
         loop {
             self.any_gap();
@@ -246,7 +246,7 @@ impl Reader {
         }
     }
 
-    /// `[string]` and its like before a value; any other type may make something else of it.
+    /// Parses a cast such as `[string]`; a type other than these may change the value.
     fn cast(&mut self) -> Option<()> {
         const KNOWN: [&str; 7] =
             ["[string]", "[string[]]", "[array]", "[hashtable]", "[ordered]", "[object[]]", "[int]"];
@@ -264,7 +264,7 @@ impl Reader {
         value.or(Some(Value::Text(word.text, word.is_open)))
     }
 
-    /// `@{ Name = value; 'Other' = value }`
+    /// Parses `@{ Name = value; 'Other' = value }`.
     fn table(&mut self) -> Option<Value> {
         self.script.take();
         self.script.take();
@@ -292,7 +292,7 @@ impl Reader {
                 return None;
             }
             self.any_gap();
-            // A line end closes an entry, though the table goes on.
+            // A line end ends an entry, although the table continues.
             let value = self.entry()?;
             entries.push((key.text, value));
         }
@@ -305,7 +305,7 @@ impl Reader {
         matches!(self.script.peek(0), Some('\n' | ';' | '}' | '#')).then_some(value)
     }
 
-    /// `@'…'@` and `@"…"@`, which begin and end with a line of their own.
+    /// Parses `@'…'@` and `@"…"@`, whose delimiters are on lines of their own.
     pub(super) fn here_string(&mut self, word: &mut PowerShellWord) -> Option<()> {
         self.script.take();
         let quote = self.script.take()?;
@@ -319,7 +319,7 @@ impl Reader {
             if is_line_start && char == quote && self.script.peek(1) == Some('@') {
                 self.script.take();
                 self.script.take();
-                // The last line end is not of the text.
+                // The last line end is not part of the text.
                 let text = word.text.trim_end_matches('\n').len().max(word.text.len().saturating_sub(1));
                 word.text.truncate(text);
                 return Some(());

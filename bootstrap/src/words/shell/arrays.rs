@@ -1,10 +1,10 @@
-//! Assignments, and bash's arrays of words.
+//! Assignments, and bash arrays of words.
 //!
 //! Source: bash(1), Arrays.
 
 use super::{Reader, ShellWord};
 
-/// `NAME=value`, or `NAME+=value`.
+/// An assignment: `NAME=value`, or `NAME+=value`.
 pub(super) struct Assignment<'t> {
     pub(super) name: &'t str,
     pub(super) value: &'t str,
@@ -20,7 +20,7 @@ pub(super) fn assignment(text: &str) -> Option<Assignment<'_>> {
     is_name.then_some(Assignment { name, value, adds })
 }
 
-/// Puts texts after what is there of a word: the first one continues it, each other one is a word of its own.
+/// Appends texts to a partial word: the first one continues it, each further one begins a new word.
 pub(super) fn add(texts: Vec<(String, bool)>, word: &mut ShellWord, words: &mut Vec<ShellWord>, line: usize) {
     for (index, (text, is_open)) in texts.into_iter().enumerate() {
         if index > 0 {
@@ -32,7 +32,7 @@ pub(super) fn add(texts: Vec<(String, bool)>, word: &mut ShellWord, words: &mut 
 }
 
 impl Reader {
-    /// The words between the parentheses of `NAME=(…)`, which are here.
+    /// Reads the words in the parentheses of `NAME=(…)`, which begin here.
     pub(super) fn array_literal(&mut self, name: String, adds: bool) {
         self.is_in_array = true;
         let mut elements = Vec::new();
@@ -55,8 +55,8 @@ impl Reader {
         array.extend(elements);
     }
 
-    /// The words of an array whose name is here with all its elements, `${NAME[@]}` or `${NAME[*]}`, if the script has
-    /// set it; and whether in quotes they are one word.
+    /// Reads an expansion of all elements of an array, `${NAME[@]}` or `${NAME[*]}`, if the script has set it. Returns
+    /// its words, and true if in quotes they are one word.
     pub(super) fn elements(&mut self) -> Option<(Vec<ShellWord>, bool)> {
         let written: String =
             (1..).map_while(|ahead| self.script.peek(ahead)).take_while(|char| *char != '}').collect();

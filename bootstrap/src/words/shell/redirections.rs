@@ -1,9 +1,9 @@
-//! Redirections and here-documents, which are passed over.
+//! Redirections and here-documents, which are skipped.
 
 use super::Reader;
 
 impl Reader {
-    /// Passes over an operator and its target. Process substitution counts as a target.
+    /// Skips an operator and its target. Process substitution counts as a target.
     pub(super) fn redirection(&mut self) {
         let mut operator = String::new();
         while let Some(char) = self.script.peek(0).filter(|char| matches!(char, '<' | '>' | '&' | '|')) {
