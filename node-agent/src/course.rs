@@ -74,7 +74,7 @@ pub enum Observation {
 /// Notice from EC2 about the instance, with the text of the metadata response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// Spot interruption: the instance is terminated in two minutes.
+    /// Spot interruption: EC2 terminates, stops or hibernates the instance in two minutes.
     Interruption(String),
     /// Rebalance recommendation: the instance has an elevated risk of interruption.
     Rebalance(String),
