@@ -124,12 +124,12 @@ mod tests {
         hold.ask(1, clock.after(0));
         assert_eq!(answers(hold.judged(clock.after(1), clock.after(2), true)), [(1, false)]);
         assert!(hold.is_owed());
-        // A check that finds nothing wrong starts nothing by itself: the order may fail, and is then given again.
+        // A check without faults does not settle the owed start: the order may fail, and is then repeated.
         assert_eq!(answers(hold.judged(clock.after(3), clock.after(4), false)), []);
         assert!(hold.is_owed());
         hold.settle();
         assert!(!hold.is_owed());
-        // The unit's own restart asks again, and settles it too.
+        // A restart by the unit makes a new request, which settles it too.
         hold.ask(2, clock.after(5));
         hold.judged(clock.after(6), clock.after(7), true);
         hold.ask(3, clock.after(8));
@@ -162,7 +162,7 @@ mod tests {
         hold.ask(1, clock.after(700));
         hold.ask(2, clock.after(100));
         assert_eq!(hold.due(), Some(clock.after(2_100)));
-        // When it is due it is late, and not a moment before.
+        // Overdue exactly from the due time on.
         assert_eq!(answers(hold.late(clock.after(2_099), false)), []);
         assert_eq!(answers(hold.late(clock.after(2_100), false)), [(2, true)]);
         assert_eq!(hold.due(), Some(clock.after(2_700)));

@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_node_without_credentials_is_polite() {
-        // An hour of failing tries, one after the other.
+        // One hour of consecutive failed attempts.
         let tries = |pace: Pace| {
             let (mut at, mut count) = (Duration::ZERO, 0);
             while at < Duration::from_secs(3600) {

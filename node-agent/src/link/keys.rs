@@ -179,7 +179,7 @@ mod tests {
         let nonce = Nonce::new([1; 32]);
         let of = |keys: &Keys, tries| keys.vouched_for(&nonce, tries).map(|it| KeyHash::of(&it.public_key));
         assert_eq!(of(&second, 0), Some(first));
-        // Interrupted before the controller knew the second: either may be the one that it knows.
+        // Interrupted before the controller knew the second key, so it may know either.
         let third = Keys::of_boot(folder.path(), "3").unwrap();
         assert_eq!((of(&third, 0), of(&third, 1)), (Some(second.hash()), Some(first)));
         second = Keys::of_boot(folder.path(), "3").unwrap();

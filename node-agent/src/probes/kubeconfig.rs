@@ -282,7 +282,7 @@ mod tests {
         assert!(error.contains("253") && error.contains("Unable to locate credentials"), "{error}");
         let old = Exec { api_version: "client.authentication.k8s.io/v1alpha1".to_owned(), ..exec("") };
         assert!(matches!(old.token(&none).await.err().unwrap(), Standing::ExecVersion(_)));
-        // Its own variables are over those of the kubelet.
+        // The plugin's own variables override those of the kubelet.
         let told = Exec {
             env: Some(vec![Variable { name: "B".to_owned(), value: "own".to_owned() }]),
             ..exec(r#"echo "{\"status\":{\"token\":\"$A $B\"}}""#)
