@@ -1,5 +1,5 @@
-//! A node's course into its cluster: what was observed so far, and the report that follows from it. Pure; the clock is an
-//! argument, and nothing is forgotten that a later observation could explain.
+//! State machine of one node joining its cluster: collects observations and derives the report from them. Pure: the
+//! current time is an argument. Observations are kept as long as a later one may need them.
 
 mod conclude;
 pub mod hold;
@@ -27,63 +27,66 @@ use crate::watch::node_rules;
 use crate::watch::signatures::{self, Signature};
 use crate::watch::units::Unit;
 
-/// How long pods of others (a CNI plugin, a device plugin, whoever takes off a taint) may take before it is a fault.
-/// Karpenter gives a whole node 15 minutes; images of 1 GB come in less than a minute.
+/// Time allowed for pods that the agent does not control (a CNI plugin, a device plugin, a controller that removes a
+/// startup taint) before their absence counts as a fault. Karpenter allows 15 minutes for a whole node; images of 1 GB
+/// are pulled in less than a minute.
 pub const PATIENCE_WITH_PODS: SignedDuration = SignedDuration::from_secs(90);
-/// How long a line of the journal that may be said in a healthy boot counts after it was said last.
+/// Time after its last occurrence during which a journal line counts, if healthy boots log it too.
 const LINE_COUNTS_FOR: SignedDuration = SignedDuration::from_secs(60);
-/// How long the API server may be out of reach: one of its replicas ends, and the next connection goes to another.
+/// Time that the API server may be unreachable before it is reported. While one of its replicas shuts down, the next
+/// connection reaches another one.
 const LOST_FOR: SignedDuration = SignedDuration::from_secs(2);
-/// How long a kubelet may take from its start until its health port says ok. It takes under a second, on a busy machine
-/// five.
+/// Time from the start of the kubelet's unit until its healthz port must return 200. It takes under a second, five on a
+/// busy machine.
 const KUBELET_STARTS_IN: SignedDuration = SignedDuration::from_secs(15);
-/// How long a first look at the Node takes at most. What an agent that has just started knows from before waits for it.
+/// Upper bound on the first read of the Node after the agent's start. Findings that rest on earlier evidence are held
+/// back until then.
 const LOOKS_IN: SignedDuration = SignedDuration::from_secs(5);
-/// How long user data of Windows may take until the kubelet's service is there: the first start of an image runs for minutes
-/// before it, and the script itself under two.
+/// Time from the agent's start until user data on Windows must have created the kubelet's service. The first boot of an
+/// image takes minutes before the script runs; the script itself takes under two.
 const SCRIPT_RUNS_IN: SignedDuration = SignedDuration::from_mins(6);
 
-/// Something that was observed.
+/// An observation of the node.
 #[derive(Debug, Clone)]
 pub enum Observation {
-    /// The preflight was made, or made again.
+    /// Result of a preflight.
     Preflight(Box<Preflight>),
-    /// What the agent's own bootstrap came to.
+    /// Result of the native bootstrap.
     Native(Result<(), Box<Finding>>),
-    /// How the units stand.
+    /// States of the systemd units or Windows services.
     Units(Vec<Unit>),
     /// A line of the journal.
     Line(Line),
-    /// What the kubelet's health port says.
+    /// Response of the kubelet's healthz port.
     Health(Health),
-    /// The own Node; `None` if there is none.
+    /// This instance's Node; `None` if it does not exist.
     Node(Option<Box<NodeObject>>),
-    /// The API server cannot be reached any more: how far one comes. `None`: it can.
+    /// State of the connection to the API server: the step that failed, or `None` if it is reachable again.
     Lost(Option<Box<Way>>),
-    /// Devices.
+    /// Device state, from the PCI bus to the device plugins.
     Devices(Box<Sightings>),
-    /// Whether the kubelet's unit was told to wait.
+    /// True if the agent keeps the kubelet from starting.
     Held(bool),
-    /// EC2 takes the instance back, or advises to give it back.
+    /// EC2 announces an interruption or recommends replacing the instance.
     Notice(Notice),
 }
 
-/// What EC2 says of the instance's near end, in its words.
+/// Notice from EC2 about the instance, with the text of the metadata response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// It ends in two minutes.
+    /// Spot interruption: EC2 terminates, stops or hibernates the instance in two minutes.
     Interruption(String),
-    /// It is more likely than others to end soon.
+    /// Rebalance recommendation: the instance has an elevated risk of interruption.
     Rebalance(String),
 }
 
 impl Notice {
-    /// How the first is told.
+    /// Message of the finding for an interruption.
     pub const INTERRUPTION: &str = "EC2 takes the instance back";
-    /// How the second is told.
+    /// Message of the finding for a rebalance recommendation.
     pub const REBALANCE: &str = "EC2 advises to replace the instance";
 
-    /// Its words.
+    /// Returns the text of the metadata response.
     #[must_use]
     pub fn words(&self) -> &str {
         match self {
@@ -92,30 +95,30 @@ impl Notice {
     }
 }
 
-/// What the kubelet's health port says.
+/// Response of the kubelet's healthz port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// 200.
+    /// Status 200.
     Well,
-    /// Another status.
+    /// Any other status.
     Unwell,
-    /// Nothing.
+    /// No response.
     Silent,
 }
 
-/// A signature that was seen in the journal, and when.
+/// A signature found in the journal, with the times of its first and last occurrence.
 #[derive(Debug)]
 struct Sighting {
     signature: &'static Signature,
     first: Timestamp,
     last: Timestamp,
-    /// The same since the boot, if the log says.
+    /// Time of the last occurrence since boot, if the log has it.
     uptime: Option<Duration>,
     unit: String,
     text: String,
 }
 
-/// The course.
+/// State of one node joining its cluster.
 #[derive(Debug)]
 pub struct Course {
     mode: Mode,
@@ -127,35 +130,35 @@ pub struct Course {
     preflight: Option<Preflight>,
     native: Option<Result<(), Finding>>,
     units: BTreeMap<String, Unit>,
-    /// The restarts of the kubelet when it was last well.
+    /// Restart count of the kubelet when it was last healthy.
     settled_restarts: u32,
     sightings: BTreeMap<&'static str, Sighting>,
-    /// `None` until it was asked for the first time.
+    /// `None` until the first probe.
     health: Option<Health>,
-    /// Since when the kubelet is not well although its unit is active.
+    /// Time when the kubelet became unhealthy while its unit is active.
     unwell_since: Option<Timestamp>,
     node: Option<NodeObject>,
-    /// Whether anybody has looked for it, or could not.
+    /// True once the Node was read, found absent, or could not be read.
     has_looked_for_node: bool,
-    /// What the first Node object of this registration lacked.
+    /// Findings about required taints that the Node lacked when it was first seen.
     lost_taints: Vec<Finding>,
     has_registered: bool,
-    /// Whether there has been a Node of this instance, as far as anyone remembers.
+    /// True if this instance has had a Node, also before the agent was restarted.
     has_joined: bool,
     ready_since: Option<Timestamp>,
-    /// How far one comes to the API server of a Node that is there, and since when.
+    /// Failed step on the way to the API server, and the time of the failure. Reported only while the Node exists.
     lost: Option<(Way, Timestamp)>,
     devices: Option<Sightings>,
     held: bool,
     notice: Option<Notice>,
-    /// When each stage could begin, and when it held for the first time.
+    /// Per stage: the time when it could begin, and the time when it was done for the first time.
     times: BTreeMap<Phase, (Option<Timestamp>, Option<Timestamp>)>,
-    /// Since when each finding is there.
+    /// Time when each finding appeared, by code and message.
     since: BTreeMap<(&'static str, String), Timestamp>,
 }
 
 impl Course {
-    /// The course of a node whose agent starts at `now`.
+    /// Returns the state of a node whose agent starts at `now`.
     #[must_use]
     pub fn new(mode: Mode, report_only: bool, boot_id: String, now: Timestamp) -> Self {
         Self {
@@ -187,19 +190,19 @@ impl Course {
         }
     }
 
-    /// Sets what is known of the node from the start: which instance it is and how the agent works on it.
+    /// Sets the instance ID, the bootstrap mode and the report-only flag. `None` keeps a known instance ID.
     pub fn identify(&mut self, instance_id: Option<String>, mode: Mode, report_only: bool) {
         self.instance_id = instance_id.or(self.instance_id.take());
         (self.mode, self.report_only) = (mode, report_only);
     }
 
-    /// The same on another platform than the one that this program was built for.
+    /// Replaces the platform, which by default is the one that this program was built for.
     #[must_use]
     pub fn on(self, platform: Platform) -> Self {
         Self { platform, ..self }
     }
 
-    /// Takes an observation in.
+    /// Records an observation made at `now`.
     pub fn observe(&mut self, observation: Observation, now: Timestamp) {
         match observation {
             Observation::Preflight(preflight) => self.preflight = Some(*preflight),
@@ -214,7 +217,7 @@ impl Course {
                 self.reckon_health(now);
             }
             Observation::Node(node) => self.see_node(node.map(|node| *node), now),
-            // While it lasts every try may fail in another way; the first one stays.
+            // During an outage each attempt may fail in another way; the first failure is kept.
             Observation::Lost(way) => {
                 self.has_looked_for_node |= way.is_some();
                 self.lost = way.map(|way| self.lost.take().unwrap_or((*way, now)));
@@ -239,7 +242,7 @@ impl Course {
 
     fn hear(&mut self, line: Line, now: Timestamp) {
         let Some(signature) = signatures::find(&line) else { return };
-        // A clock that was set back since must not make it younger than now.
+        // If the clock was set back, `written` may lie in the future.
         let said = line.written.map_or(now, |it| it.at.min(now));
         let sighting = self.sightings.entry(signature.verdict.code).or_insert_with(|| Sighting {
             signature,
@@ -263,7 +266,7 @@ impl Course {
             if !self.has_registered {
                 (self.has_registered, self.has_joined) = (true, true);
                 let required = self.preflight.as_ref().map(|it| it.required_taints.clone()).unwrap_or_default();
-                // Seen soon after it was made, its taints are those that it registered with.
+                // A Node seen within 2 s of its creation still has the taints that it registered with.
                 let is_new = node
                     .created
                     .is_some_and(|created| now.duration_since(created).abs() < SignedDuration::from_secs(2));
@@ -284,17 +287,17 @@ impl Course {
         self.node = own;
     }
 
-    /// Whether a Node is this instance's, of this boot if it says so.
+    /// Returns true if a Node belongs to this instance and, if the Node has a boot ID, to this boot.
     fn is_own(&self, node: &NodeObject) -> bool {
         let is_of_instance = match (node.instance_id(), self.instance_id.as_deref()) {
             (Some(its), Some(own)) => its == own,
-            // A Node without a provider ID, or an instance that is not known: its name must do.
+            // Without a provider ID or a known instance ID, the name has to suffice.
             _ => true,
         };
         is_of_instance && (node.boot_id.is_empty() || self.boot_id.is_empty() || node.boot_id == self.boot_id)
     }
 
-    /// Whether this agent, or the one before it, has seen the stage done.
+    /// Returns true if this agent, or its predecessor in this boot, saw the stage done.
     fn has_ended(&self, phase: Phase) -> bool {
         self.times.get(&phase).is_some_and(|(_, ended)| ended.is_some())
     }
@@ -307,19 +310,19 @@ impl Course {
         self.preflight.as_ref().map(|it| it.expect.clone()).unwrap_or_default()
     }
 
-    /// The taints that the kubelet will register with, once that is known.
+    /// Returns the taints that the kubelet will register with; `None` before the first preflight.
     #[must_use]
     pub fn effective_taints(&self) -> Option<&[Taint]> {
         self.preflight.as_ref().map(|it| it.effective.taints.as_slice())
     }
 
-    /// The name of the Node, once it is known.
+    /// Returns the name of the Node, if known.
     #[must_use]
     pub fn node_name(&self) -> Option<&str> {
         self.preflight.as_ref().and_then(|it| it.node_name.as_deref())
     }
 
-    /// The kubelet's health port, as its configuration says; 0 if it has none.
+    /// Returns the kubelet's `healthzPort` (default 10248); 0 if it is disabled.
     #[must_use]
     pub fn health_port(&self) -> u16 {
         const DEFAULT: u16 = 10_248;
@@ -328,29 +331,29 @@ impl Course {
         port.and_then(|port| port.try_into().ok()).unwrap_or(DEFAULT)
     }
 
-    /// Resources that the node should offer, with their numbers.
+    /// Returns the extended resources that the node should offer, with their counts.
     #[must_use]
     pub fn resources(&self) -> BTreeMap<String, u64> {
         self.expect().resources
     }
 
-    /// Whether the last preflight warns of something, which may be gone by now.
+    /// Returns true if the last preflight has a warning. It may be outdated.
     #[must_use]
     pub fn has_warning(&self) -> bool {
         self.preflight.iter().flat_map(|it| &it.findings).any(|it| it.severity == Severity::Warning)
     }
 
-    /// The first error of the preflight that keeps the kubelet from starting.
+    /// Returns the first preflight error that must keep the kubelet from starting.
     ///
-    /// On the way to the API server and with credentials a node that has joined gets along as every kubelet does: its pods run
-    /// on, and it tries again.
+    /// Once the node has joined, errors of the network (NW), authorization (AU) and identity (ID) are ignored: its pods
+    /// keep running, and the kubelet retries by itself.
     #[must_use]
     pub fn fatal(&self) -> Option<&Finding> {
         let passes = |it: &Finding| ["NW", "AU", "ID"].iter().any(|area| it.verdict.code.starts_with(area));
         self.preflight.iter().flat_map(Preflight::errors).find(|it| !(self.has_joined && passes(it)))
     }
 
-    /// Takes up what the agent before this one had seen since the boot.
+    /// Restores stage times from the predecessor's report of this boot.
     pub fn resume(&mut self, before: Option<&Report>) {
         let registered = before.and_then(|it| it.of(Phase::Registered));
         self.has_joined |= registered.is_some_and(|it| it.ended.is_some());
@@ -358,14 +361,14 @@ impl Course {
         self.times.extend(times);
     }
 
-    /// Whether there has been a Node of this instance, as far as anyone remembers: the agent before this one, the own Node
-    /// that was watched, or a preflight that was shown it, which is taken in here. The one place that knows.
+    /// Returns true if this instance has had a Node, according to the predecessor's report, the Node watch or the
+    /// preflight. Records the preflight's answer. The only place that decides this.
     pub fn has_joined(&mut self, facts: &Facts) -> bool {
         self.has_joined |= facts.has_own_node();
         self.has_joined
     }
 
-    /// Whether nothing is ever held back.
+    /// Returns true if the agent only reports and never holds the kubelet back.
     #[must_use]
     pub fn is_report_only(&self) -> bool {
         self.report_only

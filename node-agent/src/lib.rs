@@ -1,25 +1,27 @@
-//! The library behind the program `muster-agent`.
+//! Library of the program `muster-agent`.
 //!
 //! ```text
-//!  validate   arguments ─► inputs ─► muster_bootstrap::judge ─► document ─► JSON, or text for people
+//!  validate  arguments ─► inputs ─► muster_bootstrap::judge ─► document ─► JSON or text
 //!
-//!  run        probes (edge: each with a deadline)                                   publish (edge)
-//!             metadata, files, /proc, DNS─TCP─TLS, ──► preflight ─┐               ┌─► status.json ─► status
-//!             token, kubelet --version                 (pure)     │               ├─► serial console, one line
-//!             journalctl -f, systemctl show ─────────► watch ─────┼─► Course ─► Report ─► agent.sock: health,
-//!             own Node (watch), healthz, PodResources  (pure)     │   (pure)      │       reflection, admission
-//!             /sys, /dev ────────────────────────────► devices ───┘      │        ├─► log bundle
-//!                                                      (pure)            │        └─► link: one stream ─► controller
-//!                                                                        ▼
-//!  kubelet.service ─ ExecCondition ─ gate ──────────► admission ◄─── Hold (pure): may the kubelet start, is it owed a start?
-//!                                                                        └─► native (mode `native`): files, then units
+//!  run       probes (I/O, each with a timeout)                                    publish (I/O)
+//!            metadata, files, /proc, DNS─TCP─TLS, ──► preflight ─┐               ┌─► status.json ─► status
+//!            token, kubelet --version                 (pure)     │               ├─► serial console, one line
+//!            journalctl -f, systemctl show ─────────► watch ─────┼─► Course ─► Report ─► agent.sock: health,
+//!            own Node (watch), healthz, PodResources  (pure)     │   (pure)      │       reflection, admission
+//!            /sys, /dev ────────────────────────────► devices ───┘      │        ├─► log bundle
+//!                                                     (pure)            │        └─► link: stream to the controller
+//!                                                                       ▼
+//!  kubelet.service ─ ExecCondition ─ gate ────────► admission ◄─── Hold (pure): may the kubelet start? start it later?
+//!                                                                       └─► native (mode `native`): files, then units
 //! ```
-//! On Windows the journal is the event log and files of logs, `systemctl` the service manager, the socket a named pipe; the
-//! gate is a watcher that stops a kubelet's service that was started too early ([`platform`] says which is which).
+//! On Windows the event log and log files replace the journal, the service control manager replaces `systemctl`, and a
+//! named pipe replaces the socket. Instead of the gate, a watcher stops the kubelet's service if it was started too
+//! early. See [`platform`] for the differences.
 //!
-//! Decisions are pure functions of what was observed and a time that is passed in: [`preflight`], [`watch`], [`devices`],
-//! [`course`]. They know nothing of Linux but its texts, and so run on every platform. Probes and publishing are thin and
-//! know nothing of what is right. The stream to a controller ([`link`]) is one more reader of the same reports.
+//! Decisions are pure functions of observations and a time that is passed in: [`preflight`], [`watch`], [`devices`],
+//! [`course`]. They parse Linux text formats but call no Linux API, so they run on every platform. Probes and
+//! publishing only do I/O and decide nothing. The stream to a controller ([`link`]) is another reader of the same
+//! reports.
 
 pub mod cli;
 pub mod course;

@@ -1,4 +1,4 @@
-//! The program `muster-agent`: everything it does is in the library, so that tests can reach it.
+//! The program `muster-agent`. All code is in the library, so that tests can call it.
 
 use std::process::ExitCode;
 

@@ -1,29 +1,29 @@
-//! The stages on a node's way into its cluster.
+//! Stages of a node joining its cluster.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A stage. Each needs those before it.
+/// A stage. Each requires the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// The node is checked before its kubelet starts.
+    /// Checks before the kubelet starts.
     Preflight,
     /// The kubelet's files are written and its unit is started.
     Bootstrap,
-    /// The kubelet runs and says that it is well.
+    /// The kubelet runs and is healthy.
     Kubelet,
-    /// The API server has this instance's Node.
+    /// This instance's Node exists in the API server.
     Registered,
-    /// The node offers the devices that it was launched for.
+    /// The Node offers the devices that it was launched for.
     Devices,
-    /// The node is Ready and nothing that is taken off at the start is left on it: it takes pods.
+    /// The Node is Ready and has no startup taints left, so that pods can be scheduled to it.
     Initialized,
 }
 
 impl Phase {
-    /// All of them, in order.
+    /// All stages, in order.
     pub const ALL: [Self; 6] =
         [Self::Preflight, Self::Bootstrap, Self::Kubelet, Self::Registered, Self::Devices, Self::Initialized];
 }
@@ -41,17 +41,17 @@ impl fmt::Display for Phase {
     }
 }
 
-/// How a stage stands.
+/// State of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Progress {
-    /// A stage before it is not done.
+    /// An earlier stage is not done.
     Pending,
-    /// It is under way.
+    /// In progress.
     Running,
-    /// It holds.
+    /// Done.
     Done,
-    /// An error keeps it from holding.
+    /// Blocked by an error.
     Failed,
 }
 

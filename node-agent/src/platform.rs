@@ -1,6 +1,6 @@
-//! The two kinds of machines that the agent runs on, and what one of them lacks.
+//! The two platforms that the agent runs on, and the features that one of them lacks.
 
-/// A kind of machine.
+/// An operating system that the agent supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Platform {
     /// Linux with systemd.
@@ -10,15 +10,15 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// The one that this program was built for.
+    /// Platform that this program was built for.
     pub const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Linux };
 
-    /// What the agent looks at or does elsewhere and cannot here: reported, for it is no fault.
+    /// Returns the features that the agent does not support on this platform. They are reported, but not as faults.
     #[must_use]
     pub const fn lacks(self) -> &'static [&'static str] {
         match self {
             Self::Linux => &[],
-            // Device plugins exist on Windows, behind a socket of a kind that the runtime cannot open there.
+            // Device plugins exist on Windows, but behind a kind of socket that the async runtime cannot open there.
             Self::Windows => &[
                 "control groups",
                 "swap rules",
@@ -32,7 +32,7 @@ impl Platform {
         }
     }
 
-    /// Where services leave their words.
+    /// Returns the name of the system log.
     #[must_use]
     pub const fn log(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Platform {
         }
     }
 
-    /// What a service is called.
+    /// Returns the name for a system service.
     #[must_use]
     pub const fn service(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The report: what every reader gets, be it a file, a person, the console or a health check.
+//! The report, as every reader gets it: status file, command line, serial console, health checks, controller.
 
 use jiff::Timestamp;
 use muster_bootstrap::agent_config::Mode;
@@ -15,49 +15,49 @@ pub struct Report {
     pub api_version: String,
     /// `NodeReport`.
     pub kind: String,
-    /// Name of the Node, once it is known.
+    /// Name of the Node, if known.
     pub node: Option<String>,
-    /// As `i-0123456789abcdef0`, once it is known.
+    /// EC2 instance ID, such as `i-0123456789abcdef0`, if known.
     pub instance_id: Option<String>,
-    /// Who runs the bootstrap.
+    /// Bootstrap mode: the image's own bootstrap or the agent's.
     pub mode: Mode,
-    /// Whether nothing is ever held back.
+    /// True if the agent only reports and never holds the kubelet back.
     pub report_only: bool,
-    /// The first stage that is not done; the last one if all are.
+    /// First stage that is not done; the last stage if all are done.
     pub phase: Phase,
     /// All stages, in order.
     pub phases: Vec<PhaseReport>,
-    /// The finding that matters most, if there is one.
+    /// Most important finding, if any.
     pub verdict: Option<Verdict>,
-    /// All findings, those that matter most first.
+    /// All findings, most important first.
     pub findings: Vec<Verdict>,
-    /// Whether the kubelet is kept from starting.
+    /// True if the agent keeps the kubelet from starting.
     pub held: bool,
-    /// What the first stage that is not done waits for; nothing is known to be wrong with it.
+    /// Condition that the first unfinished stage waits for. Not a fault by itself.
     pub waiting_for: Option<String>,
-    /// The resources that the node should offer.
+    /// Extended resources that the node should offer.
     pub devices: Vec<Resource>,
-    /// The boot that this is about, as Nodes name it; empty if it is not known.
+    /// Boot ID, as in `Node.status.nodeInfo.bootID`; empty if unknown.
     #[serde(default)]
     pub boot_id: String,
-    /// What the agent does not look at or do on this platform: no fault.
+    /// Checks and actions that this platform does not support. Not a fault.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_on_this_platform: Vec<String>,
-    /// When a part of this other than this time changed last.
+    /// Time of the last change of any other field.
     pub changed: Timestamp,
 }
 
-/// A stage and its times.
+/// A stage with its times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PhaseReport {
-    /// Which.
+    /// Stage.
     pub name: Phase,
-    /// How it stands.
+    /// State of the stage.
     pub state: Progress,
-    /// When it could begin.
+    /// Time when the stage could begin.
     pub began: Option<Timestamp>,
-    /// When it held for the first time.
+    /// Time when the stage was done for the first time.
     pub ended: Option<Timestamp>,
 }
 
@@ -65,60 +65,60 @@ pub struct PhaseReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// A code of `docs/verdicts.md`.
+    /// Code, as listed in `docs/verdicts.md`.
     pub code: String,
-    /// How much it matters.
+    /// Severity.
     pub severity: Weight,
-    /// The stage that it concerns.
+    /// Stage that the finding concerns.
     pub phase: Phase,
-    /// What is wrong, in one line.
+    /// One-line description of the fault.
     pub message: String,
-    /// Why.
+    /// Cause.
     pub cause: String,
-    /// What to do.
+    /// Recommended fix.
     pub fix: String,
-    /// What it rests on.
+    /// Evidence for the finding.
     pub evidence: Option<EvidenceReport>,
-    /// Where more stands.
+    /// URL of the documentation.
     pub link: String,
-    /// Since when.
+    /// Time when the finding appeared.
     pub since: Timestamp,
 }
 
-/// A severity that can be read back.
+/// Severity of a finding; unlike [`Severity`] it can be deserialized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
-    /// The node does not join, or joins wrong.
+    /// The node does not join, or joins with wrong settings.
     Error,
-    /// It joins, and something does not work.
+    /// The node joins, but something does not work.
     Warning,
-    /// Worth knowing.
+    /// Informational.
     Info,
 }
 
-/// Where a finding comes from.
+/// Evidence for a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceReport {
-    /// Where it stands.
+    /// Source, such as a file and line.
     pub source: String,
-    /// What stands there.
+    /// Text found there.
     pub text: String,
 }
 
-/// A resource and the chain from the bus to the Node.
+/// An extended resource, and the chain of checks from the PCI bus to the Node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// As `nvidia.com/gpu`.
+    /// Resource name, such as `nvidia.com/gpu`.
     pub name: String,
-    /// How many the node was launched for.
+    /// Count that the node was launched for.
     pub wanted: u64,
-    /// How many the Node offers, if it is known.
+    /// Count in the Node's `status.allocatable`, if known.
     pub allocatable: Option<u64>,
-    /// The first broken link; absent if none is.
+    /// Name of the first broken link, if any.
     pub broken: Option<String>,
-    /// The links, in order.
+    /// Links, in order.
     pub links: Vec<Link>,
 }
 
@@ -126,11 +126,11 @@ pub struct Resource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Link {
-    /// Its name.
+    /// Name of the link.
     pub name: String,
-    /// Whether it holds; absent if it cannot be known yet.
+    /// True if the link works; absent if this is not known yet.
     pub holds: Option<bool>,
-    /// What was seen.
+    /// Observation that `holds` is based on.
     pub seen: String,
 }
 
@@ -155,7 +155,7 @@ impl From<Weight> for Severity {
 }
 
 impl Verdict {
-    /// A finding as a report has it.
+    /// Converts a finding of `phase` that appeared at `since`.
     #[must_use]
     pub fn new(finding: &Finding, phase: Phase, since: Timestamp) -> Self {
         let evidence = finding.evidence.as_ref();
@@ -174,19 +174,19 @@ impl Verdict {
 }
 
 impl Report {
-    /// The stage of this name.
+    /// Returns the report of a stage.
     #[must_use]
     pub fn of(&self, phase: Phase) -> Option<&PhaseReport> {
         self.phases.iter().find(|it| it.name == phase)
     }
 
-    /// Whether something is wrong that keeps the node from being one.
+    /// Returns true if any finding is an error, that is, keeps the node from joining correctly.
     #[must_use]
     pub fn has_error(&self) -> bool {
         self.findings.iter().any(|verdict| verdict.severity == Weight::Error)
     }
 
-    /// The same at another time.
+    /// Returns true if both reports are equal except for `changed`.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         *self == Self { changed: self.changed, ..other.clone() }

@@ -1,11 +1,11 @@
-//! `muster-agent run`: the one file that knows the whole service. Watchers observe, the desk decides, readers are told.
+//! `muster-agent run`: wires the whole service. Watchers observe, the desk decides, readers publish.
 //!
 //! ```text
 //!  watchers ─► observations ─┐
-//!  gate ─────► questions ────┼─► Desk (Course, Hold) ─► Readers: status.json, health names, console, log, bundle, link
-//!  rounds ───► preflights ───┘        │                    └─► what is known by now ─► watchers
-//!     ▲                               ├─► orders ─► works: own bootstrap, start of a kubelet that is owed it
-//!     └────────── look again ─────────┘               └─► what they came to ─► Desk
+//!  gate ─────► requests ─────┼─► Desk (Course, Hold) ─► Readers: status.json, health names, console, log, bundle, link
+//!  rounds ───► preflights ───┘        │                    └─► Known ─► watchers
+//!     ▲                               ├─► orders ─► works: native bootstrap, start of a kubelet that was held back
+//!     └────────── check again ────────┘               └─► results ─► Desk
 //! ```
 
 mod bundles;
@@ -35,43 +35,43 @@ use crate::link;
 use crate::probes::machine;
 use crate::publish::{endpoint, socket, status};
 
-/// What the service was told.
+/// Settings of the service, from the command line.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The agent's folder: status, socket.
+    /// Folder of the status file and the socket.
     pub run_folder: PathBuf,
-    /// The folder of the bundle.
+    /// Folder of the log bundle.
     pub log_folder: PathBuf,
-    /// The folder of what outlives a boot: the keys that the controller knows the node by.
+    /// Folder for data that outlives a boot: the keys that identify the node to the controller.
     pub state_folder: PathBuf,
-    /// URL of instance metadata.
+    /// Base URL of the instance metadata service.
     pub metadata_endpoint: String,
-    /// Report, and hold nothing back, whatever the node's configuration says.
+    /// Only report and never hold the kubelet back, whatever the node's configuration says.
     pub report_only: bool,
 }
 
-/// What waits for its time in the course (patience, a line that lasts) is looked at this often.
+/// Interval between evaluations of time-dependent findings.
 const TICK: std::time::Duration = std::time::Duration::from_secs(1);
-/// Observations come in bursts: a journal that is read from the boot on has hundreds of lines.
+/// Capacity of the observation queue. Observations come in bursts: a journal read from boot has hundreds of lines.
 const QUEUE: usize = 1024;
 
-/// What the watchers have to know, as far as it is known.
+/// Facts that the watchers need, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// The name of the Node.
+    /// Name of the Node.
     pub(crate) node_name: Option<String>,
-    /// Whether devices are asked for.
+    /// True if the node should offer extended resources.
     pub(crate) has_resources: bool,
-    /// The kubelet's health port; 0 if it has none.
+    /// The kubelet's `healthzPort`; 0 if it is disabled.
     pub(crate) health_port: u16,
-    /// Whether the node takes pods.
+    /// True if pods can be scheduled to the node.
     pub(crate) is_settled: bool,
 }
 
-/// Runs until `stop` is there. `ready` tells whoever started the agent that it can be asked.
+/// Runs until `stop` completes. `ready` notifies the service manager that the agent accepts requests.
 ///
 /// # Errors
-/// The agent's folder or socket cannot be made, or a part of the agent has ended.
+/// The agent's folder or socket cannot be created, or one of its tasks has ended.
 pub async fn run(
     settings: Settings,
     ready: impl FnOnce() -> io::Result<()>,
@@ -111,7 +111,7 @@ pub async fn run(
         tokio::select! {
             Some(observation) = observed_rx.recv() => {
                 desk.observe(observation, Now::read());
-                // A burst is taken in as a whole before anything is said about it.
+                // Drain a burst completely before a report is made.
                 while let Ok(observation) = observed_rx.try_recv() {
                     desk.observe(observation, Now::read());
                 }
@@ -128,8 +128,8 @@ pub async fn run(
     }
 }
 
-/// The course and what the kubelet is owed, with what the agent before this one had come to in this boot; its folder
-/// outlives the boot on Windows.
+/// Restores the course, and the start owed to the kubelet, from the predecessor's status if it is of this boot. On
+/// Windows the agent's folder outlives the boot.
 fn resumed(run_folder: &std::path::Path, report_only: bool) -> (Course, Hold<socket::Asked>) {
     let boot_id = machine::boot_id();
     let before = status::read(run_folder).ok().filter(|it| it.boot_id == boot_id);
@@ -142,7 +142,7 @@ fn fault(what: &'static str) -> impl Fn(io::Error) -> String {
     move |error| format!("{what}: {error}")
 }
 
-/// Why a part of the agent has ended, which none should.
+/// Returns the reason why a task ended. None should.
 fn why(ended: Result<Result<(), String>, JoinError>) -> String {
     match ended {
         Ok(Err(error)) => error,
@@ -151,7 +151,7 @@ fn why(ended: Result<Result<(), String>, JoinError>) -> String {
     }
 }
 
-/// Waits for a time, for ever if there is none.
+/// Waits until `time`; forever if it is `None`.
 async fn until(time: Option<std::time::Instant>) {
     match time {
         Some(time) => sleep_until(Instant::from_std(time)).await,
@@ -159,7 +159,7 @@ async fn until(time: Option<std::time::Instant>) {
     }
 }
 
-/// Says something in the agent's own log.
+/// Writes a line to the agent's own log.
 #[cfg(not(windows))]
 #[expect(clippy::print_stderr, reason = "a service of systemd logs to stderr")]
 pub(crate) fn log(line: &str) {

@@ -1,4 +1,4 @@
-//! What can be typed. Nothing but [`super::inputs`] and the wiring reads these types.
+//! Command-line arguments, as clap parses them. Only modules of [`super`] use these types.
 
 use std::path::PathBuf;
 

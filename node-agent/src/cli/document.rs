@@ -1,4 +1,4 @@
-//! The report for programs.
+//! The report as JSON.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -93,17 +93,17 @@ fn finding(finding: &Finding) -> FindingDocument<'_> {
     }
 }
 
-/// Arguments are shown as they are, but for the one that carries credentials.
+/// Returns an argument for display, with credentials hidden.
 pub(super) fn shown(argument: &str) -> String {
     match argument.split_once('=') {
-        // A header may be named as anything.
+        // The name of the header is arbitrary, so that its value is hidden as well.
         Some((name, _)) if name == "--manifest-url-header" => format!("{name}=[hidden]"),
         _ if argument.contains("manifest-url") || argument.contains("://") => clean(argument),
         _ => argument.to_owned(),
     }
 }
 
-/// The configuration as it is, but for the fields that carry credentials.
+/// Returns the configuration for display, with credentials hidden.
 fn shown_config(config: &Map<String, Value>) -> Map<String, Value> {
     let mut config = config.clone();
     if let Some(headers) = config.get_mut("staticPodURLHeader") {

@@ -1,26 +1,26 @@
-//! How a command can end other than well, and the exit code of each.
+//! Failures of a command and their exit codes.
 
 use std::io;
 
-/// Why a command did not succeed. `Display` is the whole message, hint included.
+/// Reason why a command failed. `Display` is the whole message, with the hint.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The input or an option is wrong.
+    /// Invalid input or option.
     #[error("{0}")]
     Usage(String),
-    /// The command ran, and its answer, already printed, is "no".
+    /// The command succeeded, and its answer, which is already printed, is "no".
     #[error("the answer is no")]
     No,
-    /// Something outside did not do its part.
+    /// An external system failed.
     #[error("{0}")]
     Outside(String),
-    /// A result could not be written.
+    /// The result could not be written.
     #[error("the result cannot be written: {0}")]
     Output(#[from] io::Error),
 }
 
 impl Failure {
-    /// A message about a file that cannot be read.
+    /// Returns the failure for a file that cannot be read.
     pub(crate) fn unreadable(name: &str, error: &io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::NotFound => "check the name of the file",
@@ -30,7 +30,7 @@ impl Failure {
         Self::Usage(format!("cannot read `{name}`: {error}\n\nhint: {hint}"))
     }
 
-    /// The exit code of the command-line contract.
+    /// Returns the exit code, as documented in `--help`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::No => 1,
@@ -39,7 +39,7 @@ impl Failure {
         }
     }
 
-    /// Whether the reader of stdout went away, which is no failure of anyone.
+    /// Returns true if the reader of stdout closed the pipe, which is not an error.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,4 +1,4 @@
-//! Looking at a machine as an image under construction. Nothing is changed and nothing is run.
+//! Inspection of this machine as an image under construction. Nothing is changed or run.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::probes::kubelet::architecture;
 #[cfg(target_os = "linux")]
 use crate::probes::machine::why_refused;
 
-/// Where this machine has what is looked for, which is to become an image of `family`.
+/// Returns the paths to inspect for an image of `family`. Fails if the family is of another platform than this machine.
 pub(super) fn places(family: Option<Family>) -> Result<&'static Places, Failure> {
     let is_windows = family.map_or(cfg!(windows), Family::is_windows);
     if is_windows == cfg!(windows) {
@@ -23,17 +23,17 @@ pub(super) fn places(family: Option<Family>) -> Result<&'static Places, Failure>
     )))
 }
 
-/// The folder below which the places are.
+/// Returns the folder that the paths are relative to.
 pub(super) fn root() -> &'static Path {
     Path::new(if cfg!(windows) { r"C:\" } else { "/" })
 }
 
-/// Collects what the rules ask about the file system at `root`.
+/// Collects the facts that the image rules need from the file system at `root`.
 pub(super) fn look(root: &Path, places: &'static Places) -> Image {
     let under = |path: &str| under(root, path);
-    // An empty machine-id is how systemd marks an image; a leftover has something in it.
+    // systemd marks an image by an empty machine-id. Only non-empty files are leftovers.
     let is_there = |path: &str| std::fs::metadata(under(path)).is_ok_and(|it| it.is_dir() || it.len() > 0);
-    // Windows keeps no mark of what can be executed.
+    // Windows files have no executable bit.
     let refused = |path: &&'static str| Some((*path, why_refused(&under(path)).filter(|_| *places == LINUX)?));
     Image {
         places: Some(places),
@@ -44,7 +44,7 @@ pub(super) fn look(root: &Path, places: &'static Places) -> Image {
     }
 }
 
-/// A path of the image below `root`, whoever looks.
+/// Converts a path of the image to one below `root`, on any platform.
 fn under(root: &Path, path: &str) -> PathBuf {
     match path.strip_prefix(r"C:\") {
         Some(path) => path.split('\\').fold(root.to_owned(), |folder, step| folder.join(step)),
@@ -52,13 +52,13 @@ fn under(root: &Path, path: &str) -> PathBuf {
     }
 }
 
-/// The containerd of the image, by its notes.
+/// Returns the version of the image's containerd, as EKS records it in the image.
 pub(super) fn containerd_version(root: &Path) -> Option<String> {
     let text = std::fs::read_to_string(root.join("etc/eks/containerd-version.txt")).ok()?;
     muster_bootstrap::image::program_version(&text).map(ToOwned::to_owned)
 }
 
-/// An image of another system is looked at in its files only.
+/// The executable bit can only be checked on Linux.
 #[cfg(not(target_os = "linux"))]
 fn why_refused(_: &Path) -> Option<String> {
     None

@@ -1,4 +1,4 @@
-//! From arguments to a report: files are read, a kubelet and an image are asked, and the pure rules decide.
+//! Reads the inputs of `validate`: files, the kubelet's version and flags, the image. The pure rules then judge them.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,10 +17,11 @@ use super::image;
 use super::node_class;
 use crate::probes::kubelet::{self, Kubelet, KubeletFault};
 
-/// More than user data, a manifest or a configuration ever has; a device file has no end.
+/// Maximum size of an input, larger than any user data, manifest or configuration. It stops the read of an endless
+/// device file.
 const LARGEST: u64 = 1 << 20;
 
-/// Reads everything that the arguments name, and judges it.
+/// Reads all inputs named by the arguments, and judges them.
 pub(super) fn read(
     arguments: ValidateArguments,
     stdin: &mut dyn Read,
@@ -39,7 +40,7 @@ pub(super) fn read(
         kubelet_config,
         image,
         instance_type,
-        // Nothing is touched but what is named, with it or without.
+        // Only named files are read anyway, so `--offline` has no effect.
         offline: _,
         output: _,
     } = arguments;

@@ -24,7 +24,7 @@ mod reference;
 
 pub use wiring::main;
 
-/// What `muster-agent status` prints of a report, without colour.
+/// Returns the text that `muster-agent status` prints for a report, without colour.
 #[cfg(test)]
 pub(crate) fn shown(report: &crate::report::Report, is_gone: bool) -> String {
     node::text(report, is_gone, palette::Palette::new(false))

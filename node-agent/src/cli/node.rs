@@ -1,4 +1,4 @@
-//! The node's report for people.
+//! The node's report as text.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::text::line;
 use crate::phase::Progress;
 use crate::report::{PhaseReport, Report, Verdict, Weight};
 
-/// The report. `is_gone` says that the service does not run any more.
+/// Returns the report as text. `is_gone` is true if the service does not run.
 pub(crate) fn text(report: &Report, is_gone: bool, palette: Palette) -> String {
     let mut text = String::new();
     if is_gone {

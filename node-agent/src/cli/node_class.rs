@@ -1,4 +1,4 @@
-//! Reading an EC2NodeClass out of a manifest.
+//! Reads an EC2NodeClass from a manifest.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use serde_json::{Map, Value};
 
 use super::failure::Failure;
 
-/// What a class says about user data.
+/// The settings of an EC2NodeClass that concern user data.
 #[derive(Debug)]
 pub(super) struct NodeClass {
-    /// Its name.
+    /// Name of the EC2NodeClass.
     pub(super) name: String,
-    /// Its family: `amiFamily`, else that of the alias, else Custom.
+    /// AMI family: `amiFamily`, else the family of the alias, else Custom.
     pub(super) family: Family,
     /// `spec.userData`.
     pub(super) user_data: String,
-    /// What decides who its nodes are.
+    /// Settings of the instance role and of instance metadata.
     pub(super) settings: ClassSettings,
-    /// What is known at this time of a launch.
+    /// Known part of the launch parameters.
     pub(super) launch: Launch,
 }
 
-/// Reads the one EC2NodeClass of a manifest. Notes are for people: what was passed over.
+/// Reads the only EC2NodeClass of a manifest. Ignored documents and fields are reported in `notes`.
 pub(super) fn read(name: &str, text: &str, notes: &mut Vec<String>) -> Result<NodeClass, Failure> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
         let reason = error.without_snippet().to_string();
@@ -85,7 +85,7 @@ fn class(file: &str, document: usize, object: &Value, notes: &mut Vec<String>) -
         labels.insert("karpenter.sh/do-not-sync-taints".to_owned(), "true".to_owned());
     }
     let launch = Launch {
-        // The cluster is not known here; these stand for it, and are not shown.
+        // The cluster is not known here. These placeholders are not shown.
         cluster_name: "cluster".to_owned(),
         endpoint: "https://cluster.eks.amazonaws.com".to_owned(),
         certificate_authority: to_base64(b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"),
@@ -101,7 +101,7 @@ fn class(file: &str, document: usize, object: &Value, notes: &mut Vec<String>) -
     let settings = ClassSettings {
         role: text("role"),
         instance_profile: text("instanceProfile"),
-        // The default is 1 too, and nobody who has not written it wants to hear of it.
+        // Read from the object as written: the default is 1 too, and a default must not cause a warning.
         hop_limit: object["spec"]["metadataOptions"]["httpPutResponseHopLimit"].as_i64(),
         has_no_metadata: spec["metadataOptions"]["httpEndpoint"] == "disabled",
     };

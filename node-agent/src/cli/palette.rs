@@ -1,33 +1,33 @@
-//! Colour, where there is a terminal. It only repeats what the words say.
+//! Terminal colours. They carry no information that is not in the text.
 
 use std::fmt::Display;
 
 use clap::builder::styling::{AnsiColor, Style};
 use muster_bootstrap::finding::Severity;
 
-/// The styles of one output stream.
+/// Styles of an output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Palette {
     coloured: bool,
 }
 
 impl Palette {
-    /// For a stream that shows colour, or does not.
+    /// Returns the styles of a stream, with or without colour.
     pub(crate) const fn new(coloured: bool) -> Self {
         Self { coloured }
     }
 
-    /// Headings and totals.
+    /// Formats headings and totals.
     pub(crate) fn strong(self, text: impl Display) -> String {
         self.styled(Style::new().bold(), text)
     }
 
-    /// What matters less.
+    /// Formats secondary text.
     pub(crate) fn faint(self, text: impl Display) -> String {
         self.styled(Style::new().dimmed(), text)
     }
 
-    /// As a finding matters.
+    /// Formats text in the colour of a severity.
     pub(crate) fn severity(self, severity: Severity, text: impl Display) -> String {
         let colour = match severity {
             Severity::Error => AnsiColor::Red,

@@ -1,4 +1,4 @@
-//! `docs/agent.md`, written from the definition of the command line. The test below keeps it current.
+//! Generator of `docs/agent.md` from the definition of the command line. The test below keeps the file current.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use clap::{Arg, Command, CommandFactory};
 
 use super::arguments::Arguments;
 
-/// The document that `validate` prints, and what its fields mean.
+/// Description of the document that `validate` prints, and of its fields.
 const DOCUMENT: &str = include_str!("reference/document.md");
 
 fn reference() -> String {

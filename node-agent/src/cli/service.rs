@@ -1,4 +1,4 @@
-//! The service and those who talk to it.
+//! Commands that run the service or connect to it.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -21,30 +21,30 @@ use super::start;
 use crate::publish::{endpoint, status};
 use crate::service::Settings;
 
-/// The exit code that `ExecCondition=` reads as no: systemd then skips the start, which is not a failure of the unit.
+/// Exit code with which `ExecCondition=` makes systemd skip the start. The unit does not fail.
 const NO: u8 = 100;
-/// The kubelet starts without an answer after this long; the service answers sooner, if it lives.
+/// Timeout of the gate, after which the kubelet starts anyway. A running service answers sooner.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn runtime() -> io::Result<Runtime> {
-    // One thread: the agent waits nearly all of the time, and threads are memory.
+    // The agent is idle nearly all of the time, and each thread costs memory.
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Runs the service.
 pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     let RunArguments { report_only, run_dir, log_dir, state_dir, metadata_endpoint } = arguments;
     let (run_folder, log_folder, state_folder) = (run_dir, log_dir, state_dir);
     start::run(Settings { run_folder, log_folder, state_folder, metadata_endpoint, report_only })
 }
 
-/// Installs the service or takes it away.
+/// Installs or removes the service.
 pub(super) fn set_up(arguments: ServiceArguments) -> Result<(), Failure> {
     let ServiceArguments { action, run } = arguments;
     start::set_up(action, run)
 }
 
-/// Prints the report of the service. The outer error is "nothing was printed", the inner one the verdict on what was.
+/// Prints the report of the service. The outer error means that nothing was printed; the inner one that the report has
+/// an error.
 pub(super) fn status(
     arguments: StatusArguments,
     palette: Palette,
@@ -59,7 +59,7 @@ pub(super) fn status(
         }
         OutputFormat::Table => {
             let lives = runtime().and_then(|runtime| runtime.block_on(endpoint::connect(&run_dir)).map(drop));
-            // Somebody who may not ask cannot know.
+            // Without permission to connect, it is unknown if the service runs.
             let is_gone = lives.is_err_and(|error| error.kind() != io::ErrorKind::PermissionDenied);
             out.write_all(node::text(&report, is_gone, palette).as_bytes())?;
         }
@@ -67,7 +67,7 @@ pub(super) fn status(
     Ok(if report.has_error() { Err(Failure::No) } else { Ok(()) })
 }
 
-/// Why there is no report to print.
+/// Returns the failure for a status that cannot be read.
 fn no_status(folder: &Path, error: &io::Error) -> Failure {
     let path = status::path(folder);
     let path = path.display();
@@ -79,20 +79,20 @@ fn no_status(folder: &Path, error: &io::Error) -> Failure {
             "`{path}` is no status: {error}\n\nhint: the service writes it anew when it starts; ask how it does: `{}`",
             start::ASK
         ),
-        // It names the file.
+        // The error already names the file.
         io::ErrorKind::PermissionDenied => format!("the status cannot be read: {error}\n\nhint: ask as administrator"),
         _ => format!("the status cannot be read: {error}\n\nhint: check that `--run-dir` is the service's folder"),
     })
 }
 
-/// Asks the service whether the kubelet may start. Open on every failure.
+/// Asks the service whether the kubelet may start. On any failure the kubelet may start.
 pub(super) fn gate(arguments: GateArguments) -> ExitCode {
     let GateArguments { run_dir } = arguments;
     let answer = runtime().map_err(|error| error.to_string()).and_then(|runtime| {
         runtime.block_on(async { timeout(PATIENCE, ask(&run_dir)).await.map_err(|_| "it does not answer".to_owned())? })
     });
     let mut stderr = io::stderr().lock();
-    // Where nobody listens, the exit code still counts.
+    // A closed stderr is ignored: the exit code still counts.
     let (line, code) = match answer {
         Ok(answer) if answer.admitted => return ExitCode::SUCCESS,
         Ok(answer) => {

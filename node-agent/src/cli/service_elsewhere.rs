@@ -1,4 +1,4 @@
-//! The service where it is not built: each command says so.
+//! Stubs of the service commands for platforms without the service.
 
 use std::io::Write;
 use std::process::ExitCode;

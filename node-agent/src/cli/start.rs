@@ -1,4 +1,4 @@
-//! How the service is started on Linux: by systemd.
+//! Start of the service on Linux, by systemd.
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -8,17 +8,17 @@ use super::service::runtime;
 use crate::publish::notify;
 use crate::service::{self, Settings};
 
-/// What tells whether the service runs.
+/// Command that shows if the service runs.
 pub(super) const ASK: &str = "systemctl status muster-agent";
 
-/// Runs the service until a signal ends it.
+/// Runs the service until SIGTERM or SIGINT.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::Usage(
             "only root can watch over a node\n\nhint: start the unit muster-agent.service".to_owned(),
         ));
     }
-    // Where systemd wants to hear that the agent is ready.
+    // systemd's socket for the readiness notification.
     let socket = std::env::var("NOTIFY_SOCKET").ok();
     let outside = |error: std::io::Error| Failure::Outside(error.to_string());
     let runtime = runtime().map_err(outside)?;
@@ -35,7 +35,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     })
 }
 
-/// Says who installs units.
+/// Fails: on Linux the package installs the unit.
 pub(super) fn set_up(_: ServiceAction, _: RunArguments) -> Result<(), Failure> {
     Err(Failure::Usage(
         "services are installed so on Windows only\n\nhint: install the unit of the package, and `systemctl enable muster-agent`"

@@ -1,4 +1,4 @@
-//! How the service is started on Windows: by the service control manager, or by hand.
+//! Start of the service on Windows, by the service control manager or in a console.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use super::service::runtime;
 use crate::service::windows::{self, Started};
 use crate::service::{self, Settings};
 
-/// What tells whether the service runs.
+/// Command that shows if the service runs.
 pub(super) const ASK: &str = "sc.exe query muster-agent";
 
-/// Runs the service: until the service control manager ends it, or in a console until it is interrupted.
+/// Runs the service: until the service control manager stops it, or in a console until Ctrl-C.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     if windows::dispatch(&settings).map_err(Failure::Outside)? == Started::ByTheManager {
         return Ok(());
@@ -20,7 +20,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let runtime = runtime().map_err(|error| Failure::Outside(error.to_string()))?;
     let stop = async {
         if tokio::signal::ctrl_c().await.is_err() {
-            // Without a console nobody can interrupt.
+            // Without a console, Ctrl-C cannot arrive.
             std::future::pending::<()>().await;
         }
     };
@@ -29,7 +29,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     outcome.map_err(Failure::Outside)
 }
 
-/// Installs the service, or takes it away.
+/// Installs or removes the service.
 pub(super) fn set_up(action: ServiceAction, run: RunArguments) -> Result<(), Failure> {
     let outcome = match action {
         ServiceAction::Uninstall => windows::uninstall(),

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use std::fmt::Write;
 
@@ -8,11 +8,11 @@ use muster_bootstrap::finding::{Finding, Severity};
 use super::document::shown;
 use super::palette::Palette;
 
-/// Lines are broken here: wide enough for a flag, narrow enough for half a screen.
+/// Maximum line width: enough for a long flag, and for half a screen.
 const WIDTH: usize = 100;
 const LABEL: usize = 9;
 
-/// The report.
+/// Returns the report as text.
 pub(super) fn report(report: &Report, palette: Palette) -> String {
     let mut text = String::new();
     for found in &report.findings {
@@ -47,12 +47,12 @@ fn finding(text: &mut String, finding: &Finding, palette: Palette) {
     let _ = writeln!(text, "{}\n", palette.faint(format!("  {:<LABEL$}{}", "more", finding.verdict.link())));
 }
 
-/// A text after its label, broken at blanks.
+/// Writes a label and its text, wrapped at spaces.
 pub(super) fn line(text: &mut String, label: &str, content: &str) {
     let mut current = format!("  {label:<LABEL$}");
     let indent = current.len();
     let mut is_empty = true;
-    // Names come from user data, and a terminal obeys what it is sent.
+    // Names come from user data; control characters would reach the terminal.
     let content: String = content.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     for word in content.split_whitespace() {
         if !is_empty && current.chars().count() + 1 + word.chars().count() > WIDTH {

@@ -1,4 +1,4 @@
-//! The one file that knows the whole program: process, environment, terminal, arguments and commands.
+//! Entry point: wires process, environment, terminal, arguments and commands.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub fn main() -> ExitCode {
     let Arguments { command } = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version come this way too, with exit code 0.
+            // clap reports `--help` and `--version` as errors too; their exit code is 0.
             let _ = error.print();
             let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             return if is_help { ExitCode::SUCCESS } else { ExitCode::from(USAGE) };
@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            // What has been printed says why the answer is no.
+            // The output already explains the "no".
             if !matches!(failure, Failure::No) {
                 let _ = writeln!(io::stderr().lock(), "error: {failure}");
             }
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs `validate`. The outer error is "nothing was printed", the inner one the verdict on what was.
+/// Runs `validate`. The outer error means that nothing was printed; the inner one that the report has an error.
 fn validate(
     arguments: ValidateArguments,
     palette: Palette,

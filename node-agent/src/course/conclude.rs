@@ -1,4 +1,4 @@
-//! From what was observed to the report.
+//! Derives the report from the observations.
 
 use std::collections::BTreeSet;
 
@@ -19,11 +19,11 @@ use crate::report::{self, PhaseReport, Report, Resource, Weight};
 use crate::watch::node_rules;
 use crate::watch::units::Unit;
 
-/// Said only if nothing else explains it: consequences, not causes.
+/// Verdicts on symptoms. Their errors are dropped if another error explains them.
 const CONSEQUENCES: [&str; 6] = ["KA37", "UD12", "CR02", "KA38", "CN01", "CN15"];
 
 impl Course {
-    /// What is to be said at `now`.
+    /// Returns the report at `now`.
     #[must_use]
     pub fn report(&mut self, now: Timestamp) -> Report {
         self.forget_what_is_past();
@@ -34,7 +34,8 @@ impl Course {
         findings.retain(|(_, it)| told.insert((it.verdict.code, it.message.clone())));
         let explained = findings.iter().any(|(_, it)| it.severity == Severity::Error && !is_consequence(it));
         findings.retain(|(_, it)| !(explained && is_consequence(it) && it.severity == Severity::Error));
-        // Among faults the earliest stage is the cause; among what is only waited for, the last one is where the node stands.
+        // Among faults, the earliest stage is the cause. Among findings that only wait, the last stage shows how far
+        // the node is.
         let order = |(phase, it): &(Phase, Finding)| match it.severity {
             Severity::Info => (it.severity, false, Phase::Initialized as usize - *phase as usize),
             severity => (severity, is_consequence(it), *phase as usize),
@@ -59,7 +60,7 @@ impl Course {
             phase,
             waiting_for: self.waiting_for(phase),
             phases,
-            // What is merely worth knowing of the machine is no verdict on the node.
+            // Informational findings about the machine are not a verdict on the node.
             verdict: said.iter().find(|it| it.severity != Weight::Info || it.phase != Phase::Preflight).cloned(),
             findings: said,
             held: self.held,
@@ -70,11 +71,11 @@ impl Course {
         }
     }
 
-    /// The findings that hold at `now`, with the stage that each concerns.
+    /// Returns the findings that hold at `now`, with the stage that each concerns.
     fn findings(&self, now: Timestamp) -> Vec<(Phase, Finding)> {
         let mut found = Vec::new();
         if let Some(preflight) = &self.preflight {
-            // What the preflight feared has not come true once the kubelet is well and the Node is there.
+            // Preflight errors are moot once the kubelet is healthy and the Node exists.
             let is_past =
                 self.is_kubelet_well() && (self.node.is_some() || self.is_yet_to_look(now) && self.has_joined);
             let findings = preflight.findings.iter().filter(|it| !is_past || it.severity != Severity::Error);
@@ -113,13 +114,13 @@ impl Course {
         found
     }
 
-    /// Whether pods of others have had their time.
+    /// Returns true if [`PATIENCE_WITH_PODS`] has passed since the Node registered.
     fn is_late(&self, now: Timestamp) -> bool {
         let from = self.times.get(&Phase::Registered).and_then(|(_, ended)| *ended);
         from.is_some_and(|from| now.duration_since(from) >= PATIENCE_WITH_PODS)
     }
 
-    /// A line of the journal is past once its stage is done, and stays so when the stage has to be done again.
+    /// Drops journal lines whose stage is done. They do not return if the stage has to be done again.
     fn forget_what_is_past(&mut self) {
         let is_well = self.is_kubelet_well();
         let has_node = is_well && self.node.is_some();
@@ -131,26 +132,28 @@ impl Course {
         });
     }
 
-    /// Whether a line of the journal counts: it has been said for longer than a healthy boot says it, and is said still.
+    /// Returns true if a journal line counts: it has repeated for longer than in a healthy boot and is recent.
     fn counts(&self, sighting: &Sighting, now: Timestamp) -> bool {
         if sighting.last < self.started && self.is_over(sighting, now) {
             return false;
         }
-        // Without patience one line is enough, and it stays true until the stage is done.
+        // Without patience one line suffices, and it counts until the stage is done.
         let is_immediate = sighting.signature.patience == SignedDuration::ZERO;
         let is_recent = now.duration_since(sighting.last) < LINE_COUNTS_FOR;
         let has_lasted = sighting.last.duration_since(sighting.first) >= sighting.signature.patience;
         is_immediate || (is_recent && has_lasted)
     }
 
-    /// Whether a line from before the agent's start is about a fault that is over, or may be, for all that was looked at.
+    /// Returns true if a line from before the agent's start is about a fault that is over, or that may be over as long
+    /// as the current state is unknown.
     fn is_over(&self, sighting: &Sighting, now: Timestamp) -> bool {
         let clears = sighting.signature.clears;
         let is_unseen = self.health.is_none() || (clears > Phase::Kubelet && self.is_yet_to_look(now));
-        // The agent before this one saw its stage done after it was said.
+        // The predecessor saw the stage done after the line was written.
         let ended = self.times.get(&clears.max(Phase::Kubelet)).and_then(|(_, ended)| *ended);
         let was_cleared = ended.is_some_and(|ended| ended >= sighting.last);
-        // Its unit was stopped since, or somebody starts it anew. What systemd starts again by itself has not changed.
+        // The unit was stopped or started since by someone other than systemd. An automatic restart by systemd changes
+        // nothing.
         let has_stopped = self.units.get(&sighting.unit).is_some_and(|unit| {
             let is_as_it_was = unit.restarts > 0 || unit.has_failed() || unit.is_restarting();
             let is_another = unit.began.zip(sighting.uptime).is_some_and(|(began, said)| began > said);
@@ -159,7 +162,7 @@ impl Course {
         is_unseen || was_cleared || has_stopped
     }
 
-    /// Whether an agent that has just started does not know yet if there is a Node.
+    /// Returns true if the agent has just started and does not know yet whether the Node exists.
     fn is_yet_to_look(&self, now: Timestamp) -> bool {
         !self.has_looked_for_node && now.duration_since(self.started) < LOOKS_IN
     }
@@ -167,7 +170,7 @@ impl Course {
     fn unit_findings(&self, now: Timestamp) -> Vec<(Phase, Finding)> {
         let mut found = Vec::new();
         if self.health.is_none() {
-            // Restarts that were counted before the agent's start mean nothing while the kubelet may be well.
+            // Restarts from before the agent's start prove nothing while the kubelet may be healthy.
             return found;
         }
         let mut say = |phase, verdict: &'static Verdict, message: &str, unit: &Unit| {
@@ -223,7 +226,7 @@ impl Course {
         let chains =
             self.expect().resources.into_iter().map(|(name, wanted)| chain::follow(&name, wanted, &sightings, is_late));
         let (resources, findings): (Vec<_>, Vec<_>) = chains.unzip();
-        // Before there is a Node the preflight has said what can be said.
+        // Before the Node exists, the preflight has reported what is known.
         let findings = findings.into_iter().flatten().filter(|_| self.node.is_some()).collect();
         (resources, findings)
     }
@@ -253,7 +256,7 @@ impl Course {
         reports
     }
 
-    /// Whether a stage holds, those before it aside.
+    /// Returns true if the condition of a stage holds, regardless of the earlier stages.
     fn holds(&self, phase: Phase, devices: &[Resource]) -> bool {
         match phase {
             Phase::Preflight => self.preflight.is_some() && !self.held,
@@ -303,7 +306,7 @@ fn is_consequence(finding: &Finding) -> bool {
     CONSEQUENCES.contains(&finding.verdict.code)
 }
 
-/// The stage that a line of a unit is about.
+/// Returns the stage that a journal line of `unit` belongs to.
 fn phase_of(unit: &str, clears: Phase) -> Phase {
     match unit {
         "kubelet" | "containerd" | "kube-proxy" => clears.min(Phase::Registered).max(Phase::Kubelet),

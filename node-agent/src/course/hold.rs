@@ -1,59 +1,61 @@
-//! Whether the kubelet may start: who asked, what was answered, and what is owed. Pure; times are arguments.
+//! Decision whether the kubelet may start: pending requests, answers, and the start owed to a kubelet that was held
+//! back. Pure; times are arguments.
 //!
 //! ```text
-//!  gate asks ──► waiting ──► a check that began after it ──► yes: the unit starts it
-//!                   │                                   └──► no: owed ──► nothing is wrong ──► start it ──► done
-//!                   └── no check within ANSWER_WITHIN: by the last one             ▲                │ failed
-//!                                                                                  └────────────────┘
+//!  gate asks ──► waiting ──► a check that began later ──► yes: the unit starts the kubelet
+//!                   │                                  └──► no: owed ──► no fault left ──► start order ──► done
+//!                   └── no check within ANSWER_WITHIN: result of the last one   ▲                │ failed
+//!                                                                               └────────────────┘
 //! ```
-//! systemd does not start again what a condition has skipped, so whoever said no has to.
+//! systemd does not retry a start that a condition has skipped, so the agent has to order it later.
 
 use std::time::{Duration, Instant};
 
-/// A boot is never held up longer than this by checks alone. A healthy node's take some tenths of a second.
+/// Upper bound on the delay of a boot by checks. On a healthy node they take some tenths of a second.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Who waits for an answer, by whatever `A` gives it to them.
+/// Pending requests, and whether the kubelet is owed a start. `A` is the means to answer a request.
 #[derive(Debug)]
 pub struct Hold<A> {
     waiting: Vec<(A, Instant)>,
     is_owed: bool,
 }
 
-/// An answer to give.
+/// An answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answered<A> {
-    /// To whom.
+    /// Request that is answered.
     pub asked: A,
-    /// Whether the kubelet may start.
+    /// True if the kubelet may start.
     pub admitted: bool,
-    /// How long they waited.
+    /// Time from the request to the answer.
     pub after: Duration,
 }
 
 impl<A> Hold<A> {
-    /// At the start of the agent; `is_owed` if the agent before it had held the kubelet back.
+    /// Returns the state at the start of the agent. `is_owed` is true if its predecessor held the kubelet back.
     #[must_use]
     pub fn new(is_owed: bool) -> Self {
         Self { waiting: Vec::new(), is_owed }
     }
 
-    /// The kubelet is about to start.
+    /// Records a request of a kubelet that is about to start.
     pub fn ask(&mut self, asked: A, now: Instant) {
         self.waiting.push((asked, now));
     }
 
-    /// A check is over that began at `began`: who had asked by then is answered, the others wait for the next.
+    /// Handles the end of a check that began at `began`: answers the requests made by then. Later ones wait for the
+    /// next check.
     pub fn judged(&mut self, began: Instant, now: Instant, is_fatal: bool) -> Vec<Answered<A>> {
         self.answer(now, !is_fatal, |at| at <= began)
     }
 
-    /// Who has waited for too long is answered by the last check, if one was made.
+    /// Answers overdue requests by the result of the last check. No check yet counts as not fatal.
     pub fn late(&mut self, now: Instant, was_fatal: bool) -> Vec<Answered<A>> {
         self.answer(now, !was_fatal, |at| now.duration_since(at) >= ANSWER_WITHIN)
     }
 
-    /// When somebody will have waited for too long; `None` if nobody waits.
+    /// Returns the time when the oldest pending request is overdue; `None` without pending requests.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.waiting.iter().filter_map(|(_, at)| at.checked_add(ANSWER_WITHIN)).min()
@@ -69,19 +71,19 @@ impl<A> Hold<A> {
         due.into_iter().map(|(asked, at)| Answered { asked, admitted, after: now.duration_since(at) }).collect()
     }
 
-    /// Whether somebody waits.
+    /// Returns true if a request is pending.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether the kubelet was kept from starting, and nobody has started it since.
+    /// Returns true if the kubelet was kept from starting and has not been started since.
     #[must_use]
     pub fn is_owed(&self) -> bool {
         self.is_owed
     }
 
-    /// The order to start it was taken, or the kubelet runs.
+    /// Marks the owed start as done: the order to start the kubelet was accepted, or the kubelet runs.
     pub fn settle(&mut self) {
         self.is_owed = false;
     }
@@ -122,12 +124,12 @@ mod tests {
         hold.ask(1, clock.after(0));
         assert_eq!(answers(hold.judged(clock.after(1), clock.after(2), true)), [(1, false)]);
         assert!(hold.is_owed());
-        // A check that finds nothing wrong starts nothing by itself: the order may fail, and is then given again.
+        // A check without faults does not settle the owed start: the order may fail, and is then repeated.
         assert_eq!(answers(hold.judged(clock.after(3), clock.after(4), false)), []);
         assert!(hold.is_owed());
         hold.settle();
         assert!(!hold.is_owed());
-        // The unit's own restart asks again, and settles it too.
+        // A restart by the unit makes a new request, which settles it too.
         hold.ask(2, clock.after(5));
         hold.judged(clock.after(6), clock.after(7), true);
         hold.ask(3, clock.after(8));
@@ -160,7 +162,7 @@ mod tests {
         hold.ask(1, clock.after(700));
         hold.ask(2, clock.after(100));
         assert_eq!(hold.due(), Some(clock.after(2_100)));
-        // When it is due it is late, and not a moment before.
+        // Overdue exactly from the due time on.
         assert_eq!(answers(hold.late(clock.after(2_099), false)), []);
         assert_eq!(answers(hold.late(clock.after(2_100), false)), [(2, true)]);
         assert_eq!(hold.due(), Some(clock.after(2_700)));

@@ -1,30 +1,31 @@
-//! How long to wait before something is tried again that does not succeed. Pure.
+//! Retry intervals. Pure.
 
 use std::time::Duration;
 
-/// A pace between tries, which gets slower the longer they fail.
+/// Retry interval that grows with the time that all attempts have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// The first pauses.
+    /// Shortest pause.
     pub least: Duration,
-    /// The ceiling.
+    /// Longest pause.
     pub most: Duration,
 }
 
 impl Pace {
-    /// What holds the kubelet back is looked at so often: metadata, systemd, the token's program, the API server.
+    /// Preflight of a kubelet that is held back. An attempt reads metadata, asks systemd, runs the token program and
+    /// calls the API server.
     pub const PREFLIGHT: Self = Self { least: Duration::from_secs(2), most: Duration::from_secs(30) };
-    /// Files that are still to be written: one `systemctl` a try.
+    /// Kubelet files that are not written yet. An attempt runs one `systemctl`.
     pub const FILES: Self = Self { least: Duration::from_secs(1), most: Duration::from_secs(5) };
-    /// An API server that cannot be reached: one connection a try.
+    /// API server that is unreachable. An attempt opens one connection.
     pub const WAY: Self = Self { least: Duration::from_secs(1), most: Duration::from_secs(10) };
-    /// Credentials that cannot be had or are refused: AWS's command line is a second of a core.
+    /// Credentials that cannot be obtained or are refused. The AWS CLI takes one CPU second.
     pub const CREDENTIALS: Self = Self { least: Duration::from_secs(1), most: Duration::from_secs(30) };
-    /// Metadata that is silent or turned off. AWS asks to look for notices every five seconds.
+    /// Instance metadata that does not answer or is disabled. AWS recommends checking for notices every five seconds.
     pub const METADATA: Self = Self { least: Duration::from_secs(5), most: Duration::from_secs(60) };
 
-    /// The pause after a try, if all have failed for so long: an eighth of that, so that what is mended is seen soon by the
-    /// measure of how long it was broken.
+    /// Returns the pause after a failed attempt, if all attempts have failed for `failed_for`: an eighth of it, so that
+    /// recovery is noticed soon in relation to the outage.
     #[must_use]
     pub fn pause(self, failed_for: Duration) -> Duration {
         (failed_for / 8).clamp(self.least, self.most)
@@ -45,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_node_without_credentials_is_polite() {
-        // An hour of failing tries, one after the other.
+        // One hour of consecutive failed attempts.
         let tries = |pace: Pace| {
             let (mut at, mut count) = (Duration::ZERO, 0);
             while at < Duration::from_secs(3600) {

@@ -1,63 +1,63 @@
-//! The resources that the agent can follow: a table (`data/resources.tsv`).
+//! Extended resources that the agent supports, from the table `data/resources.tsv`.
 
 use std::sync::LazyLock;
 
-/// A resource.
+/// An extended resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// As `nvidia.com/gpu`.
+    /// Resource name, such as `nvidia.com/gpu`.
     pub name: &'static str,
-    /// The hardware behind it; `None` if the control plane writes it into the Node.
+    /// Hardware behind the resource; `None` if the control plane writes it to the Node.
     pub hardware: Option<Hardware>,
-    /// Other names, or beginnings of names, that a plugin may give the same devices.
+    /// Other names under which a device plugin may offer the same devices. A name that ends in `-` is a prefix.
     pub aliases: Vec<&'static str>,
 }
 
-/// Hardware as Linux shows it.
+/// Hardware as it appears on Linux.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hardware {
-    /// PCI vendor, four hexadecimal digits.
+    /// PCI vendor ID, four hexadecimal digits.
     pub vendor: &'static str,
-    /// PCI devices, `class:` and the beginning of a class, or `*`.
+    /// PCI device IDs, `class:` with a prefix of the PCI class, or `*`.
     pub devices: Vec<&'static str>,
-    /// The kernel's driver.
+    /// Name of the kernel driver.
     pub driver: &'static str,
-    /// Beginning of its files below `/dev`; `[0-9]` at the end stands for a digit.
+    /// Prefix of the device files below `/dev`; `[0-9]` at the end stands for a digit.
     pub file: &'static str,
-    /// Beginning of its plugin's socket.
+    /// Prefix of the device plugin's socket.
     pub socket: &'static str,
 }
 
 /// A PCI function, from `/sys/bus/pci/devices`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
-    /// Four hexadecimal digits.
+    /// Vendor ID, four hexadecimal digits.
     pub vendor: String,
-    /// Four hexadecimal digits.
+    /// Device ID, four hexadecimal digits.
     pub device: String,
-    /// Six hexadecimal digits.
+    /// Class, six hexadecimal digits.
     pub class: String,
-    /// The driver that has it.
+    /// Name of the driver that is bound to it.
     pub driver: Option<String>,
 }
 
 static TABLE: LazyLock<Vec<Resource>> =
     LazyLock::new(|| include_str!("../../data/resources.tsv").lines().filter_map(parse).collect());
 
-/// All of them.
+/// Returns all resources.
 #[must_use]
 pub fn all() -> &'static [Resource] {
     &TABLE
 }
 
-/// The resource that a name belongs to, by itself or as another name of the same devices.
+/// Returns the resource with this name or alias.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Resource> {
     all().iter().find(|it| it.name == name).or_else(|| all().iter().find(|it| it.is_alias(name)))
 }
 
 impl Resource {
-    /// Whether `name` is another name of the same devices.
+    /// Returns true if `name` is an alias of the resource.
     #[must_use]
     pub fn is_alias(&self, name: &str) -> bool {
         self.aliases.iter().any(|alias| *alias == name || alias.ends_with('-') && name.starts_with(alias))
@@ -65,7 +65,7 @@ impl Resource {
 }
 
 impl Hardware {
-    /// Whether a PCI function is one of these.
+    /// Returns true if a PCI function is of this hardware.
     #[must_use]
     pub fn is(&self, function: &Function) -> bool {
         let fits = |pattern: &&str| match pattern.strip_prefix("class:") {
@@ -75,7 +75,7 @@ impl Hardware {
         function.vendor == self.vendor && self.devices.iter().any(fits)
     }
 
-    /// Whether a name below `/dev` is that of such a device.
+    /// Returns true if a name below `/dev` is a device file of this hardware.
     #[must_use]
     pub fn is_file(&self, name: &str) -> bool {
         match self.file.strip_suffix("[0-9]") {

@@ -1,4 +1,4 @@
-//! The chain of one resource, and its first broken link.
+//! Chain of checks of one resource, with its first broken link.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,39 @@ use muster_bootstrap::verdicts::{self, Verdict};
 use super::catalogue::{self, Function};
 use crate::report::{Link, Resource};
 
-/// What was seen on the node. What cannot be looked at yet is `None`.
+/// Device state observed on the node. `None` means not known yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sightings {
-    /// Whether this platform shows neither bus nor files nor plugins: only the Node tells.
+    /// True if the platform exposes neither the PCI bus nor device files nor plugins, so that only the Node shows
+    /// devices.
     pub has_no_view: bool,
     /// All functions on the PCI bus.
     pub functions: Vec<Function>,
-    /// Names below `/dev`, and below its folders, as `infiniband/uverbs0`.
+    /// File names below `/dev` and its folders, such as `infiniband/uverbs0`.
     pub files: Vec<String>,
-    /// As `m5.large`, if it is known.
+    /// Instance type, such as `m5.large`, if known.
     pub instance_type: Option<String>,
-    /// Whether the kubelet's socket for plugins is there; `None` while the kubelet does not run.
+    /// True if the kubelet's socket for device plugins exists; `None` while the kubelet does not run.
     pub registry: Option<bool>,
-    /// Healthy devices by resource, from PodResources; `None` while the kubelet does not serve it.
+    /// Healthy devices per resource, from the PodResources API; `None` while the kubelet does not serve it.
     pub healthy: Option<BTreeMap<String, u64>>,
-    /// Resources that were registered since the kubelet started; the Node keeps them with the number 0.
+    /// The Node's capacity. A resource whose plugin is gone stays there with 0 until the kubelet restarts.
     pub capacity: Option<BTreeMap<String, u64>>,
-    /// What the Node offers; `None` before there is a Node.
+    /// The Node's allocatable resources; `None` before the Node exists.
     pub allocatable: Option<BTreeMap<String, u64>>,
 }
 
-/// A link, what it means if it is broken, and what was seen.
+/// A link, the verdict if it is broken, and the observation behind it.
 struct Step {
     name: &'static str,
     holds: Option<bool>,
     verdict: &'static Verdict,
     seen: String,
-    /// Whether pods of others are at work, who take their time: no fault before it lasts.
+    /// True if the link depends on other pods, which need time: not a fault until `PATIENCE_WITH_PODS` has passed.
     is_of_pods: bool,
 }
 
-/// The chain of a resource of which `wanted` are wanted, and what is wrong with it.
+/// Checks the chain of a resource of which `wanted` are needed. Returns it with a finding if a link is broken.
 #[must_use]
 pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> (Resource, Option<Finding>) {
     let allocatable = sightings.allocatable.as_ref().map(|all| all.get(name).copied().unwrap_or(0));
@@ -52,7 +53,7 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
         let on_bus: Vec<&Function> = sightings.functions.iter().filter(|it| hardware.is(it)).collect();
         let driven = on_bus.iter().filter(|it| it.driver.as_deref() == Some(hardware.driver)).count();
         let files = sightings.files.iter().filter(|file| hardware.is_file(file)).count();
-        // A driver without a device on the bus: what makes devices of software (a test, a hypervisor) shows them only so.
+        // Emulated devices (in a test, by a hypervisor) have only a device file and no PCI function.
         let has_any = !on_bus.is_empty() || files > 0;
         steps.push(Step {
             name: "bus",
@@ -89,7 +90,7 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
         seen: allocatable.map_or_else(|| "no Node yet".to_owned(), |number| format!("{number} allocatable")),
         is_of_pods: true,
     });
-    // What the Node offers works, whatever else was not recognized.
+    // If the Node offers enough, the resource works, even if a link was not recognized.
     let is_offered = allocatable.is_some_and(|number| number >= wanted);
     let broken = steps.iter().find(|step| step.holds == Some(false)).filter(|_| !is_offered);
     let finding = broken.map(|step| {
@@ -107,7 +108,8 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
     (Resource { name: name.to_owned(), wanted, allocatable, broken, links }, finding)
 }
 
-/// What the control plane can offer on this type: nothing on the node shows it before the Node does.
+/// Returns the prediction for a resource that the control plane writes to the Node, from the limits of the instance
+/// type; `None` if they are unknown.
 fn predicted(name: &str, wanted: u64, instance_type: Option<&str>) -> Option<Step> {
     let instance_type = instance_type?;
     let figures = Figures::of(instance_type)?;
@@ -116,13 +118,13 @@ fn predicted(name: &str, wanted: u64, instance_type: Option<&str>) -> Option<Ste
         _ => (figures.windows_addresses(), &verdicts::WN02, "addresses, without prefixes"),
     };
     let number = u64::try_from(number).unwrap_or(0);
-    // With prefixes there are more addresses: only branch interfaces are known to be missing.
+    // Prefix delegation adds addresses, so only branch interfaces are known to be too few.
     let holds = number >= wanted || verdict.code != verdicts::CN09.code;
     let seen = format!("{instance_type} can have {number} {what}");
     Some(Step { name: "type", holds: Some(holds), verdict, seen, is_of_pods: false })
 }
 
-/// From the plugin's registration to its healthy devices.
+/// Adds the links from the plugin's registration to its healthy devices.
 fn plugin(name: &str, wanted: u64, sightings: &Sightings, steps: &mut Vec<Step>) {
     steps.push(Step {
         name: "registry",
@@ -138,7 +140,7 @@ fn plugin(name: &str, wanted: u64, sightings: &Sightings, steps: &mut Vec<Step>)
     let healthy = sightings.healthy.as_ref().map(|all| all.get(name).copied().unwrap_or(0));
     let capacity = sightings.capacity.as_ref().and_then(|all| all.get(name).copied());
     let is_registered = healthy.map(|number| number > 0 || capacity.is_some());
-    // The plugin is there under another name of the same devices.
+    // A plugin offers the same devices under another name.
     let other = sightings.healthy.iter().flatten().find(|(other, number)| {
         **number > 0
             && *other != name

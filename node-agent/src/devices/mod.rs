@@ -1,4 +1,4 @@
-//! Devices: from the bus to the Node, link by link, so that the first broken one is named.
+//! Checks of devices, link by link from the PCI bus to the Node, to find the first broken link.
 //!
 //! ```text
 //!  catalogue (data) ─┐

@@ -1,5 +1,5 @@
-//! A connection to the controller: its authority is pinned, in the user data or by what the controller has said since, and nobody else
-//! is believed.
+//! Connection to the controller. Its certificate authority is pinned by the user data, or by the controller itself
+//! later; no other authority is trusted.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,18 +19,18 @@ use tower::service_fn;
 
 use super::Fault;
 
-/// How long name, connection and handshake may take.
+/// Timeout of name resolution, connection and TLS handshake together.
 const WITHIN: Duration = Duration::from_secs(10);
-/// How long a call may take that is not the stream.
+/// Connect timeout of the gRPC endpoint.
 const CALL: Duration = Duration::from_secs(30);
-/// How often the other side is asked whether it is there, and how long it may take to say so.
+/// Interval and timeout of HTTP/2 keep-alive pings.
 const ALIVE: Duration = Duration::from_secs(20);
 
-/// What the node comes with: certificates for its key, its own first.
+/// Client certificate chain, leaf first, and its private key.
 pub(super) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// From the address `from`, where it has several. `believed`: certificates (PEM) of the authorities that may say who the controller
-/// is.
+/// Connects to `address`, from the local address `from` if given. `believed` has the PEM certificates of the trusted
+/// authorities.
 pub(super) async fn dial(
     address: &str,
     believed: &str,
@@ -53,7 +53,7 @@ pub(super) async fn dial(
         Err(_) => return Err(fault(&"no answer in time")),
     };
     let mut stream = Some(stream);
-    // A channel would connect again by itself, and be another connection than the one that was enrolled on.
+    // A channel that reconnects would use another connection than the one that was enrolled on.
     let once = service_fn(move |_| {
         let stream = stream.take().ok_or_else(|| io::Error::other("the connection has ended"));
         async { stream.map(TokioIo::new) }
@@ -66,7 +66,7 @@ pub(super) async fn dial(
     endpoint.connect_with_connector(once).await.map_err(|error| fault(&error))
 }
 
-/// Connects from an address of this machine, to the first of those at `address` that are of its kind.
+/// Connects from a local address to the first resolved address of the same family.
 async fn connect_from(from: IpAddr, address: &str) -> io::Result<TcpStream> {
     let to = lookup_host(address).await?.find(|it| it.is_ipv4() == from.is_ipv4());
     let to = to.ok_or_else(|| io::Error::other("it has no address of the kind that this node comes from"))?;
@@ -87,7 +87,7 @@ fn config(authority: &str, (chain, key): Identity) -> Result<ClientConfig, Strin
         .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
         .map_err(|error| error.to_string())?;
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // Each connection proves the key anew.
+    // Each connection must prove possession of the key.
     config.resumption = rustls::client::Resumption::disabled();
     Ok(config)
 }

@@ -1,4 +1,4 @@
-//! Enrolment: a nonce, the evidence for it, a certificate.
+//! Enrolment: the node signs a nonce with its evidence and receives a certificate.
 
 use jiff::Timestamp;
 use muster_bootstrap::agent_config::Controller;
@@ -12,7 +12,8 @@ use super::keys::Keys;
 use super::{Fault, Node};
 use crate::probes::metadata::Proofs;
 
-/// What the node is known by for some hours. In memory only: who starts again enrols again, with the same key.
+/// Certificate of the node, valid for some hours. Kept in memory only: a restarted agent enrols again with the same
+/// key.
 #[derive(Clone)]
 pub(super) struct Credential {
     chain: String,
@@ -37,12 +38,12 @@ impl Credential {
         self.renew_at
     }
 
-    /// Whether it still speaks for the node.
+    /// Returns true if the certificate has not expired.
     pub(super) fn is_good(&self) -> bool {
         Timestamp::now() < self.expires_at
     }
 
-    /// Asks for the next one, over the connection that this one has made.
+    /// Renews the certificate, over a connection made with the current one.
     pub(super) async fn renew(&mut self, channel: &Channel) -> Result<(), Fault> {
         let answer = EnrolmentClient::new(channel.clone()).renew(RenewRequest {}).await?;
         *self = Self::read(answer.into_inner().credential)?;
@@ -50,7 +51,7 @@ impl Credential {
     }
 }
 
-/// Where the evidence comes from.
+/// Sources of the evidence.
 pub(super) struct Evidence<'a, N> {
     pub(super) controller: &'a Controller,
     pub(super) region: &'a str,
@@ -59,7 +60,7 @@ pub(super) struct Evidence<'a, N> {
 }
 
 impl<N: Node> Evidence<'_, N> {
-    /// Proves to be this instance. `channel` is one on which the node has come with its key.
+    /// Proves the identity of the instance. `channel` must be a connection made with the node's key.
     pub(super) async fn enrol(&self, channel: &Channel, tries: usize) -> Result<Credential, Fault> {
         let mut client = EnrolmentClient::new(channel.clone());
         let answer = client.challenge(ChallengeRequest {}).await?.into_inner();

@@ -1,4 +1,4 @@
-//! The conversation: what the node says is what its report says, as soon as it may be said.
+//! The report stream: sends the current report as soon as the controller's interval allows.
 
 use std::time::Duration;
 
@@ -22,19 +22,20 @@ use crate::publish::bundle::LARGEST_SENT;
 use crate::report::Report;
 use crate::service::log;
 
-/// Messages that wait for the controller to read them. A report that is not read yet is replaced by the next one, not followed.
+/// Capacity of the send queue. A report that is not sent yet is replaced by the next one, not queued.
 const QUEUE: usize = 1;
-/// Logs are collected for the controller no more often than for the file.
+/// Minimum interval between log bundles for the controller.
 const BETWEEN_BUNDLES: Duration = Duration::from_secs(60);
 
-/// Whom the node believes, and what its user data said of that.
+/// Trusted authorities: the current ones, and those in the user data.
 pub(super) struct Beliefs<'a> {
     pub(super) keys: &'a mut Keys,
     pub(super) written: &'a str,
 }
 
 impl Beliefs<'_> {
-    /// Whether the node believes others from now on. A controller that says nothing of it is an older one.
+    /// Handles the authorities in a configuration. Returns true if they replace the trusted ones. Older controllers
+    /// send none.
     fn heed(&mut self, authorities: &str) -> bool {
         let is_news = !authorities.is_empty() && self.keys.believe(self.written, authorities);
         if is_news {
@@ -43,7 +44,7 @@ impl Beliefs<'_> {
         is_news
     }
 
-    /// Who speaks.
+    /// Returns the first message of a stream, which identifies the node.
     fn hello(&self, boot_id: &str) -> Message {
         let pins = Pins::of_pem(self.keys.believed(self.written)).unwrap_or_default();
         Message::Hello(Hello {
@@ -54,7 +55,7 @@ impl Beliefs<'_> {
     }
 }
 
-/// Speaks until the connection ends.
+/// Sends reports until the connection ends.
 pub(super) async fn follow(
     channel: &Channel,
     credential: &mut Credential,
@@ -65,22 +66,22 @@ pub(super) async fn follow(
     let (said, saying) = mpsc::channel(QUEUE);
     let boot_id = reports.borrow().boot_id.clone();
     let send = |message| FollowRequest { message: Some(message) };
-    // There is room for the first.
+    // The queue is empty, so this cannot fail.
     let _nobody_reads_yet = said.try_send(send(beliefs.hello(&boot_id)));
     let mut answers = NodeReportsClient::new(channel.clone()).follow(ReceiverStream::new(saying)).await?.into_inner();
 
     let mut standing = Standing::default();
     let mut sequence = 0;
     let mut interval = Duration::ZERO;
-    // It believes others than it has said.
+    // True if the trusted authorities changed since the last `Hello`.
     let mut has_news_of_itself = false;
-    // What the cloud has announced, once it is told; told again on each connection, for the one before may have lost it.
+    // Last notice sent. Sent again on each connection, since the previous one may have lost it.
     let mut announced = None;
-    // Its logs, while they are being collected, and until they may go.
+    // Log bundle, while it is collected and until it is sent.
     let mut collecting = OptionFuture::from(None);
     let mut collected: Option<LogBundle> = None;
     let mut asked_at: Option<Instant> = None;
-    // When the next report may go, if there is one to go.
+    // Time when the next report may be sent; `None` if there is nothing to send.
     let mut due = Some(Instant::now());
     reports.mark_unchanged();
     loop {
@@ -95,7 +96,7 @@ pub(super) async fn follow(
                         node.hear(&News::Followed);
                     }
                     Some(Answer::Acknowledgement(kept)) => node.hear(&News::Kept(kept.sequence)),
-                    // Who asks again within the minute gets what is on its way.
+                    // Another request within the interval is answered by the bundle in progress.
                     Some(Answer::SendBundle(_)) if asked_at.is_none_or(|at| at.elapsed() >= BETWEEN_BUNDLES) => {
                         asked_at = Some(Instant::now());
                         let report = reports.borrow().clone();
@@ -133,7 +134,7 @@ pub(super) async fn follow(
                 let news = notice(&current).filter(|news| announced.as_ref() != Some(news));
                 if let Some(news) = news {
                     permit.send(send(Message::Notice(news.clone())));
-                    // The report that it came with is still to go.
+                    // The report with the notice is still to be sent.
                     (announced, due) = (Some(news), Some(now));
                     continue;
                 }
@@ -147,7 +148,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Room for a message, once it may be sent.
+/// Waits until `due`, then for room in the queue; forever if `due` is `None`.
 async fn ready<'a>(
     said: &'a mpsc::Sender<FollowRequest>,
     due: Option<Instant>,

@@ -1,8 +1,9 @@
-//! The node's key: one for each boot, and those before it for as long as they may be the one that the controller knows; and whom the
-//! node believes to be the controller, once it has been told of others than those of its user data.
+//! Keys of the node, and the authorities that it trusts. Each boot has a new key. Keys of earlier boots are kept as
+//! long as one of them may be the one that the controller knows. Authorities received from the controller replace those
+//! of the user data.
 //!
-//! The file is written before the key is used. Whoever is interrupted between the two goes on with the key that the controller
-//! may know by then; after a reboot it is the old key that vouches for the new one.
+//! The file is written before the key is used. If the agent is interrupted in between, it continues with a key that the
+//! controller may already know. After a reboot, the old key vouches for the new one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,35 +23,36 @@ use crate::service::log;
 
 /// Name of the file.
 const FILE: &str = "link.json";
-/// Keys of boots before this one that are kept: of one that was interrupted before the controller knew its key, and the one before.
+/// Number of keys of earlier boots to keep: one that the controller may not know because of an interruption, and the
+/// one before.
 const BEFORE: usize = 2;
-/// Longest text of authorities (bytes).
+/// Maximum size of the authorities, in bytes.
 const AUTHORITIES: usize = 16 * 1024;
 
-/// What the file holds (keys in PEM).
+/// Content of the file, with keys in PEM.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Kept {
     boot_id: String,
     key: String,
-    /// The latest first.
+    /// Latest first.
     before: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     told: Option<Told>,
 }
 
-/// Authorities that the controller has told the node to believe.
+/// Authorities received from the controller.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Told {
-    /// Those of the user data that this began with (SHA-256, hexadecimal). With other user data it does not count: the disk is that
-    /// of another instance, from whose image this one was made.
+    /// SHA-256 (hexadecimal) of the authorities in the user data at that time. With other user data this entry is
+    /// ignored: the disk was imaged from another instance.
     instead_of: String,
-    /// Certificates (PEM).
+    /// PEM certificates.
     authorities: String,
 }
 
-/// The key of this boot.
+/// Key of this boot.
 pub struct Keys {
     path: PathBuf,
     kept: Kept,
@@ -58,13 +60,13 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The key of this boot, made and written down unless it is there.
+    /// Loads the key of this boot, or generates and writes it.
     ///
     /// # Errors
-    /// It cannot be written down.
+    /// The file cannot be written.
     pub fn of_boot(folder: &Path, boot_id: &str) -> io::Result<Self> {
         let path = folder.join(FILE);
-        // A file that cannot be read is as good as none: an operator has to let the node in again.
+        // An unreadable file counts as absent; an operator then has to admit the node again.
         let read = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
         let (before, told) = match read {
             Some(kept) if kept.boot_id == boot_id && !boot_id.is_empty() => {
@@ -87,7 +89,7 @@ impl Keys {
         status::replace(&self.path, &serde_json::to_vec(&self.kept).map_err(io::Error::from)?, 0o600)
     }
 
-    /// The controller knows this key: those before it are of no use any more.
+    /// Removes the keys of earlier boots once the controller knows this one.
     pub(super) fn settle(&mut self) {
         if self.kept.before.is_empty() {
             return;
@@ -98,13 +100,14 @@ impl Keys {
         }
     }
 
-    /// Whom the node believes (PEM), if its user data say `written`.
+    /// Returns the trusted authorities (PEM) if the user data has `written`.
     pub(super) fn believed<'a>(&'a self, written: &'a str) -> &'a str {
         let told = self.kept.told.as_ref().filter(|told| told.instead_of == digest(written));
         told.map_or(written, |told| told.authorities.as_str())
     }
 
-    /// The controller says whom to believe from now on. Whether these are others than before; what cannot be read changes nothing.
+    /// Stores the authorities received from the controller. Returns true if they differ from the trusted ones.
+    /// Unreadable ones are ignored.
     pub(super) fn believe(&mut self, written: &str, authorities: &str) -> bool {
         if authorities == self.believed(written) {
             return false;
@@ -124,19 +127,19 @@ impl Keys {
         KeyHash::of(&self.key.subject_public_key_info())
     }
 
-    /// A number that differs between nodes.
+    /// Returns a number that differs between nodes.
     pub(super) fn spread(&self) -> u8 {
         self.hash().bytes().first().copied().unwrap_or_default()
     }
 
-    /// Comes with a certificate that the key has signed itself: all that it says is that the node has the key.
+    /// Returns a self-signed certificate, which only proves possession of the key.
     pub(super) fn stranger(&self) -> Result<Identity, Fault> {
         let made = CertificateParams::default().self_signed(&self.key);
         let certificate = made.map_err(|error| Fault::Here(format!("no certificate can be made: {error}")))?;
         Ok((vec![certificate.der().clone()], self.private()))
     }
 
-    /// Comes with what the controller has certified.
+    /// Returns the certificate chain issued by the controller.
     pub(super) fn known(&self, chain: &str) -> Result<Identity, Fault> {
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain.as_bytes()).collect();
         let chain =
@@ -148,7 +151,7 @@ impl Keys {
         PrivatePkcs8KeyDer::from(self.key.serialize_der()).into()
     }
 
-    /// An earlier key's word for this one. Each try asks another of them.
+    /// Signs this key with a key of an earlier boot; each try uses another one. `None` if none is kept.
     pub(super) fn vouched_for(&self, nonce: &Nonce, tries: usize) -> Option<PreviousKey> {
         let before: Vec<KeyPair> = self.kept.before.iter().filter_map(|pem| KeyPair::from_pem(pem).ok()).collect();
         let previous = before.get(tries.checked_rem(before.len())?)?;
@@ -176,7 +179,7 @@ mod tests {
         let nonce = Nonce::new([1; 32]);
         let of = |keys: &Keys, tries| keys.vouched_for(&nonce, tries).map(|it| KeyHash::of(&it.public_key));
         assert_eq!(of(&second, 0), Some(first));
-        // Interrupted before the controller knew the second: either may be the one that it knows.
+        // Interrupted before the controller knew the second key, so it may know either.
         let third = Keys::of_boot(folder.path(), "3").unwrap();
         assert_eq!((of(&third, 0), of(&third, 1)), (Some(second.hash()), Some(first)));
         second = Keys::of_boot(folder.path(), "3").unwrap();

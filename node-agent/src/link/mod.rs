@@ -1,17 +1,18 @@
-//! The stream to the controller: the node proves which instance it is, once a boot, and then says how it stands.
+//! Stream to the controller: the node proves once per boot which instance it is, then sends its reports.
 //!
 //! ```text
-//!  user data ─► AgentConfig.controller ─┐      none: nobody is called, and the agent is as it is without this
+//!  user data ─► AgentConfig.controller ─┐      absent: the link is disabled
 //!  metadata ──► document, credentials ──┤
-//!  key: one a boot, kept for root ──────┤
+//!  key: one per boot, readable by root ─┤
 //!                                       ▼
-//!            dial (TLS 1.3, its authority pinned) ─► enrol ─► Credential ─► dial ─► follow ◄─► controller
-//!                 ▲                                             (hours)               ▲
-//!                 └──── a pause that grows and differs ◄──── what ended ◄─────────────┤
-//!  Readers ─► Report ─► wire: bounded, its verdict once it has stood for a while ─────┘
+//!            dial (TLS 1.3, pinned authority) ─► enrol ─► Credential ─► dial ─► follow ◄─► controller
+//!                 ▲                                       (hours)                ▲  │
+//!                 └──── backoff with jitter ◄──── end of the connection ◄────────┼──┘
+//!  Readers ─► Report ─► wire: bounded, verdict once it has held for a while ─────┘
 //! ```
 //!
-//! Nothing of the node waits for this: what cannot be told is told later, and the node boots as if nobody listened.
+//! Nothing on the node waits for the link. Reports that cannot be sent are sent later, and the boot continues without a
+//! controller.
 
 mod dial;
 mod enrol;
@@ -47,44 +48,45 @@ use crate::publish::bundle;
 use crate::report::Report;
 use crate::service::log;
 
-/// Shortest and longest pause between two tries. A fleet of 10,000 whose controller has restarted is back within a minute, at a
-/// few hundred handshakes a second, since pauses differ by chance.
+/// Minimum and maximum pause between attempts, with jitter. After a restart of its controller, a fleet of 10,000 nodes
+/// reconnects within a minute, at a few hundred handshakes per second.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// Pause after a refusal that the same evidence will meet again: an operator may say otherwise at any time.
+/// Minimum pause after a refusal, which the same evidence would get again until an operator intervenes.
 const REFUSED: Duration = Duration::from_secs(5 * 60);
-/// A conversation that lasted so long was a good one: whatever ended it, the next try is soon.
+/// Duration after which a connection counts as successful, so that the backoff is reset.
 const GOOD: Duration = Duration::from_secs(60);
 
-/// The node that speaks: what the link asks of it, and tells it.
+/// The node as the link uses it: source of evidence and logs, and receiver of events.
 pub trait Node: Send + Sync + 'static {
-    /// What proves which instance it is.
+    /// Returns the evidence of the instance's identity.
     fn proofs(&self) -> impl Future<Output = Result<Proofs, String>> + Send;
 
-    /// The address that its connections come from, where one machine is many nodes; else the way there has one.
+    /// Returns the local address to connect from, if one machine simulates many nodes. By default the route decides.
     fn address(&self) -> Option<IpAddr> {
         None
     }
 
-    /// The last of its logs and this report, without secrets, in at most so many bytes; none from a node that keeps no logs.
+    /// Returns recent logs with the report, without secrets and in at most `largest` bytes; `None` if the node keeps no
+    /// logs.
     fn logs(&self, report: Report, largest: usize) -> impl Future<Output = Option<String>> + Send {
         let _unread = (report, largest);
         async { None }
     }
 
-    /// Something has happened.
+    /// Handles an event of the link.
     fn hear(&self, news: &News<'_>);
 }
 
-/// What happens to a link. Its text is a line of the log.
+/// Event of a link. `Display` is the line for the log.
 #[derive(Debug)]
 pub enum News<'n> {
-    /// The controller has certified the node's key.
+    /// The controller issued a certificate for the node's key.
     Enrolled,
-    /// It has taken the stream.
+    /// The controller accepted the stream.
     Followed,
-    /// It keeps what was said up to the report of this number.
+    /// The controller stored everything up to the report with this sequence number.
     Kept(u64),
-    /// A try has come to nothing, for another reason than the one before.
+    /// An attempt failed, for another reason than the previous one.
     Failed(&'n Fault),
 }
 
@@ -99,7 +101,7 @@ impl fmt::Display for News<'_> {
     }
 }
 
-/// The node that this program runs on.
+/// Node that this program runs on.
 struct Own {
     metadata_endpoint: String,
 }
@@ -116,22 +118,22 @@ impl Node for Own {
     fn hear(&self, news: &News<'_>) {
         match news {
             News::Enrolled | News::Failed(_) => log(&news.to_string()),
-            // Of every connection and every report: too much for a log.
+            // One of these per connection or report would flood the log.
             News::Followed | News::Kept(_) => {}
         }
     }
 }
 
-/// What ends a try.
+/// Reason why an attempt ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// There is no way there.
+    /// The controller cannot be reached: address and error.
     #[error("the controller at {0} cannot be reached: {1}")]
     Way(String, String),
-    /// The node has not what it needs.
+    /// A local prerequisite is missing, or the connection ended.
     #[error("{0}")]
     Here(String),
-    /// The controller says no, or not now.
+    /// The controller returned an error status.
     #[error("the controller answers {}: {}", .0.code(), .0.message())]
     Said(#[from] Box<Status>),
 }
@@ -151,7 +153,7 @@ impl Fault {
     }
 }
 
-/// Starts to speak to the controller, if the node's user data names one.
+/// Starts the link, if the node's user data has a controller.
 pub(crate) fn spawn(
     parts: &mut JoinSet<Result<(), String>>,
     state_folder: PathBuf,
@@ -176,8 +178,8 @@ async fn speak(state_folder: PathBuf, endpoint: String, reports: watch::Receiver
     match Link::new(Own { metadata_endpoint: endpoint }, known, keys, reports).keep_up().await {}
 }
 
-/// Whom to call, and the region of this instance. Metadata is asked until it answers; user data are what they are for the whole of a
-/// boot.
+/// Returns the controller and the region of this instance. Retries until instance metadata answers; user data does not
+/// change during a boot.
 async fn asked_for(endpoint: &str) -> Option<(Controller, String)> {
     let began = Instant::now();
     let instance = loop {
@@ -187,21 +189,21 @@ async fn asked_for(endpoint: &str) -> Option<(Controller, String)> {
         }
     };
     let user_data = UserData::read(instance.user_data.as_deref()?, "user-data");
-    // What is wrong with it the preflight says.
+    // The preflight reports errors in it.
     let config = agent_config(Some(&user_data)).ok()??;
     Some((config.spec.controller?, instance.region.clone()))
 }
 
-/// What a node knows of where it is.
+/// Facts that an enrolment needs.
 #[derive(Debug, Clone)]
 pub struct Known {
-    /// Whom to call, from its user data.
+    /// Controller, from the user data.
     pub controller: Controller,
-    /// The region of its instance.
+    /// Region of the instance.
     pub region: String,
 }
 
-/// Everything that a try needs, and what it leaves to the next one.
+/// Link to a controller, with the state that is kept between attempts.
 pub struct Link<N> {
     node: N,
     known: Known,
@@ -211,13 +213,13 @@ pub struct Link<N> {
 }
 
 impl<N: Node> Link<N> {
-    /// The link of a node that has not enrolled since its agent was started.
+    /// Returns the link of a node that has not enrolled since its agent started.
     #[must_use]
     pub fn new(node: N, known: Known, keys: Keys, reports: watch::Receiver<Report>) -> Self {
         Self { node, known, keys, credential: None, reports }
     }
 
-    /// Speaks to the controller: whatever ends a conversation, another is begun.
+    /// Keeps the link up: reconnects whenever a connection ends.
     pub async fn keep_up(mut self) -> Infallible {
         let growing =
             || ExponentialBuilder::default().with_min_delay(PAUSE.0).with_max_delay(PAUSE.1).without_max_times();
@@ -228,7 +230,7 @@ impl<N: Node> Link<N> {
             let began = Instant::now();
             let ended = self.talk(tries).await;
             let pause = match &ended {
-                // The connection was old.
+                // The server closed an old connection.
                 Ok(()) => None,
                 Err(fault) => {
                     let news = News::Failed(fault);
@@ -250,7 +252,7 @@ impl<N: Node> Link<N> {
         }
     }
 
-    /// One connection, from its handshake to its end.
+    /// Enrols if necessary, then sends reports until the connection ends.
     async fn talk(&mut self, tries: usize) -> Result<(), Fault> {
         let Self { node, known: Known { controller, region }, keys, credential, reports } = self;
         let from = node.address();
@@ -268,7 +270,7 @@ impl<N: Node> Link<N> {
         let channel = dial::dial(&controller.address, believed, from, keys.known(known.chain())?).await?;
         let beliefs = follow::Beliefs { keys, written: &controller.certificate_authority };
         let ended = follow::follow(&channel, known, beliefs, reports, node).await;
-        // The certificate may not speak any more: another enrolment, with the same key.
+        // The certificate may no longer be valid: enrol again with the same key.
         if let Err(fault) = &ended
             && fault.code() == Some(Code::Unauthenticated)
         {

@@ -1,4 +1,4 @@
-//! Controllers of other releases, as their own words have it (`proto/conversations`), and what this agent says to them.
+//! Replays recorded messages of controllers of other releases (`proto/conversations`) to this agent.
 
 #[path = "../../../proto/conversations/wire.rs"]
 mod wire;
@@ -42,11 +42,12 @@ const ENROL: &str = "/muster.v1.Enrolment/Enrol";
 const RENEW: &str = "/muster.v1.Enrolment/Renew";
 const FOLLOW: &str = "/muster.v1.NodeReports/Follow";
 
-/// The evidence that the gateway's tests take: proto/conversations/README.md says what of it is replaced.
+/// Evidence of the gateway's tests; proto/conversations/README.md lists its replaced parts.
 const DOCUMENT: &str = include_str!("../../../controller/link/tests/documents/ec2.b64");
 const LAUNCH_TOKEN: &str = "mlt-of-a-4f9aQ2xR7b";
 
-/// Whoever says what a controller has said: to each message the next answer to its RPC. Keeps what it hears.
+/// Server that replays a controller: answers each message with the next recorded answer of its RPC, and records
+/// requests.
 #[derive(Clone)]
 struct Replay {
     answers: Arc<Mutex<BTreeMap<String, VecDeque<Vec<u8>>>>>,
@@ -58,7 +59,7 @@ impl Replay {
         let (rpc, bytes) = (rpc.to_owned(), heard);
         let mut answers = self.answers.lock().unwrap();
         let mut next: Vec<_> = answers.get_mut(&rpc).and_then(VecDeque::pop_front).into_iter().collect();
-        // What is no answer to anything comes with the one before it.
+        // Unknown messages answer no request, and are sent with the preceding answer.
         while let Some(more) = answers.get_mut(&rpc).filter(|all| all.front() == Some(&wire::unknown_member())) {
             next.extend(more.pop_front());
         }
@@ -67,7 +68,7 @@ impl Replay {
     }
 }
 
-/// One RPC of it.
+/// One RPC of the replay.
 struct Rpc(Replay, String);
 
 impl StreamingService<Vec<u8>> for Rpc {
@@ -89,7 +90,7 @@ impl StreamingService<Vec<u8>> for Rpc {
     }
 }
 
-/// A service of it by its name.
+/// One service of the replay, by name.
 #[derive(Clone)]
 struct Named<const IS_STREAM: bool>(Replay);
 
@@ -116,7 +117,7 @@ impl<const IS_STREAM: bool> Service<tonic::codegen::http::Request<Body>> for Nam
     }
 }
 
-/// Metadata of an instance, as far as an enrolment asks.
+/// Serves the instance metadata that an enrolment reads.
 async fn metadata() -> (String, JoinSet<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -145,7 +146,7 @@ async fn metadata() -> (String, JoinSet<()>) {
     (endpoint, tasks)
 }
 
-/// A node that speaks to a controller of these words.
+/// A node connected to a replayed controller.
 struct Conversation {
     channel: Channel,
     heard: mpsc::UnboundedReceiver<Said>,
@@ -175,7 +176,7 @@ impl Conversation {
         Self { channel, heard, controller, metadata, tasks, folder: tempfile::tempdir().unwrap() }
     }
 
-    /// All of a node's life: its way in, what it says as `play` changes its report, and a renewal. All that it has said.
+    /// Enrols, streams reports as `play` changes them, and renews. Returns all messages sent by the agent.
     async fn live(
         mut self,
         keys: &mut Keys,
@@ -202,14 +203,14 @@ impl Conversation {
     }
 }
 
-/// What the controller has heard so far.
+/// Messages received from the agent so far.
 struct Listener<'h> {
     heard: &'h mut mpsc::UnboundedReceiver<Said>,
     all: Vec<Said>,
 }
 
 impl Listener<'_> {
-    /// What was heard already counts: which of two messages comes first is nobody's promise.
+    /// Waits for a message. Earlier ones count too, since the order of messages is not guaranteed.
     async fn until(&mut self, is_it: impl Fn(&Said) -> bool) {
         if self.all.iter().any(&is_it) {
             return;
@@ -224,7 +225,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Until a message of the stream is as `is_it` says.
+    /// Waits for a message of the stream that satisfies `is_it`.
     async fn message(&mut self, is_it: impl Fn(Say) -> bool) {
         let of = |said: &Said| FollowRequest::decode(said.bytes.as_slice()).unwrap().message.is_some_and(&is_it);
         self.until(|said| said.rpc == FOLLOW && of(said)).await;
@@ -239,7 +240,7 @@ fn course() -> Course {
     Course::new(Mode::Delegate, false, "7d9c3f0e-2f0e-4a53-9f0a-5f2c1d7f6b11".to_owned(), now())
 }
 
-/// The words of a controller with credentials that hold from now on.
+/// Replaces the validity of recorded credentials by one that starts now.
 fn of_today(said: Vec<Said>) -> Vec<Said> {
     let at = |hours| {
         let moment = Timestamp::now() + SignedDuration::from_hours(hours);
@@ -255,7 +256,7 @@ fn of_today(said: Vec<Said>) -> Vec<Said> {
     said.into_iter().map(fresh).collect()
 }
 
-/// What a controller would say that knows more.
+/// Adds what a newer controller might send.
 fn of_a_newer_controller(said: &[Said]) -> Vec<Said> {
     let mut newer = Vec::new();
     for Said { rpc, bytes } in said {
@@ -269,7 +270,7 @@ fn of_a_newer_controller(said: &[Said]) -> Vec<Said> {
     newer
 }
 
-/// Plays a controller, whose every word is to be heeded.
+/// Replays a controller and checks that the agent obeys each of its messages.
 async fn heed(who: &str, said: Vec<Said>, keys: &mut Keys) {
     let wanted = said.iter().filter(|it| it.rpc == FOLLOW).find_map(|it| {
         match FollowResponse::decode(it.bytes.as_slice()).unwrap().message {

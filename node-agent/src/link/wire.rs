@@ -1,4 +1,4 @@
-//! The report as the controller gets it: the same, bounded. Pure.
+//! Conversion of the report to its wire format, with bounded sizes. Pure.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use crate::course::Notice;
 use crate::phase::{Phase, Progress};
 use crate::report::{PhaseReport, Report, Resource, Verdict, Weight};
 
-/// How long a fault must have stood before the controller is told that it is the end of the node: a look that was made at a bad
-/// moment is followed by another within two seconds.
+/// Time that an error must hold before it is sent as fatal to the node. A check at a bad moment is repeated within two
+/// seconds.
 const STANDS: Duration = Duration::from_secs(3);
-/// The same for what comes and goes while a network comes up: names, routes, connections.
+/// Longer time for errors that are transient while a network comes up: names, routes, connections.
 const STANDS_ON_THE_WAY: Duration = Duration::from_secs(30);
-/// Codes of the latter.
+/// Codes of those errors.
 const ON_THE_WAY: [&str; 3] = ["NW01", "NW02", "NW03"];
-/// Findings that are sent; the controller takes no more.
+/// Maximum number of findings; the controller accepts no more.
 const FINDINGS: usize = 200;
-/// Stages and resources that are sent.
+/// Maximum number of stages, and of resources.
 const PARTS: usize = 64;
-/// Bytes of a line: half of what the controller takes.
+/// Maximum length of a line in bytes: half of the controller's limit.
 const LINE: usize = 1024;
-/// Bytes of a name.
+/// Maximum length of a name in bytes.
 const NAME: usize = 253;
 
-/// Since when there is what fault.
+/// Code of the current error, and the time when it appeared.
 #[derive(Debug, Default)]
 pub(super) struct Standing(Option<(String, Instant)>);
 
 impl Standing {
-    /// The code that is the end of the node, if it has stood for long enough; and when to ask again, if it may.
+    /// Returns the code that is fatal to the node, if it has held long enough, else the time to check again.
     pub(super) fn judge(&mut self, report: &Report, now: Instant) -> (Option<String>, Option<Instant>) {
-        // Whoever is told to report only has nothing that ends anything.
+        // In report-only mode no error is fatal.
         let fault = report.verdict.as_ref().filter(|it| it.severity == Weight::Error && !report.report_only);
         let Some(Verdict { code, .. }) = fault else {
             self.0 = None;
@@ -51,7 +51,7 @@ impl Standing {
 }
 
 pub(super) fn report(report: &Report, verdict: Option<String>, sequence: u64) -> wire::NodeReport {
-    // The one that the verdict is about is the first.
+    // The finding that the verdict is about comes first.
     wire::NodeReport {
         sequence,
         node_name: cut(report.node.as_deref().unwrap_or_default(), NAME),
@@ -64,7 +64,7 @@ pub(super) fn report(report: &Report, verdict: Option<String>, sequence: u64) ->
     }
 }
 
-/// What the cloud has announced, if anything.
+/// Returns the notice of the cloud, if any.
 pub(super) fn notice(report: &Report) -> Option<wire::Notice> {
     let finding = report.findings.iter().find(|it| it.code == verdicts::EX03.code)?;
     let kind = match finding.message.as_str() {
@@ -134,7 +134,7 @@ fn moment(time: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() }
 }
 
-/// The beginning of a text.
+/// Truncates a text to at most `most` bytes.
 fn cut(text: &str, most: usize) -> String {
     text.get(..text.floor_char_boundary(most)).unwrap_or(text).to_owned()
 }

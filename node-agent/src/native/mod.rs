@@ -1,8 +1,8 @@
-//! The agent's own bootstrap: what nodeadm would write for this user data, written once and atomically, and the units
-//! started.
+//! Native bootstrap: writes the files that nodeadm would write for this user data, each atomically, and starts the
+//! units.
 //!
 //! ```text
-//!  NodeConfig, Instance ──► render (pure) ──► files ──► replaced one by one, only those that differ ──► units
+//!  NodeConfig, Instance ──► render (pure) ──► files ──► write those that differ ──► start or restart units
 //! ```
 
 mod render;
@@ -21,19 +21,19 @@ use crate::preflight::Facts;
 use crate::probes::systemd;
 use crate::publish::status;
 
-/// The bootstrap of this boot.
+/// Bootstrap of this boot.
 #[derive(Debug, Default)]
 pub struct Bootstrap {
     has_succeeded: bool,
-    /// The files that were replaced since the units were told.
+    /// Files that were replaced and whose units are not restarted yet.
     replaced: BTreeSet<&'static str>,
 }
 
 impl Bootstrap {
-    /// Runs it, unless it has succeeded.
+    /// Runs the bootstrap, unless it has succeeded before.
     ///
     /// # Errors
-    /// What is wrong, as a finding.
+    /// The fault, as a finding.
     pub async fn run(&mut self, facts: &Facts) -> Result<(), Finding> {
         if !self.has_succeeded {
             bootstrap(facts, &mut self.replaced).await?;
@@ -73,7 +73,7 @@ async fn bootstrap(facts: &Facts, replaced: &mut BTreeSet<&'static str>) -> Resu
         render::files(&effective, instance, &machine).map_err(|why| fault("the user data is not enough", &why))?;
     for file in files {
         let path = file.path;
-        // Waits for the disk, and nobody else should.
+        // Disk writes block, so they run outside the async runtime.
         let written = tokio::task::spawn_blocking(move || write(&file)).await.map_err(std::io::Error::other).flatten();
         let is_new = written.map_err(|error| fault(&format!("`{path}` cannot be written"), &error.to_string()))?;
         if is_new {
@@ -89,7 +89,7 @@ async fn bootstrap(facts: &Facts, replaced: &mut BTreeSet<&'static str>) -> Resu
     Ok(())
 }
 
-/// Writes a file unless it is there already; whether it was written.
+/// Writes a file unless its content is up to date. Returns true if it was written.
 fn write(file: &render::File) -> std::io::Result<bool> {
     if fs::read(file.path).is_ok_and(|there| there == file.text.as_bytes()) {
         return Ok(false);
@@ -97,8 +97,8 @@ fn write(file: &render::File) -> std::io::Result<bool> {
     status::replace(Path::new(file.path), file.text.as_bytes(), file.mode).map(|()| true)
 }
 
-/// What the units are told. One that runs with a file that was replaced is started anew, as nodeadm does; a kubelet that is
-/// about to start waits for us, and is not disturbed.
+/// Returns the commands for the units. Like nodeadm, restarts a running unit with a replaced file. A kubelet that is
+/// about to start is not restarted: its start waits for the gate.
 fn orders(replaced: &BTreeSet<&str>, is_kubelet_active: bool) -> [(&'static str, &'static str); 2] {
     let has_new_config = replaced.contains(render::CONTAINERD);
     let is_kubelet_old = is_kubelet_active && replaced.iter().any(|path| *path != render::CONTAINERD);

@@ -1,4 +1,4 @@
-//! The files of a node, from what its user data says. Pure.
+//! Renders a node's files from its user data. Pure.
 //!
 //! Source: nodeadm of awslabs/amazon-eks-ami, release v20260714: `internal/kubelet`, `internal/containerd`.
 
@@ -20,22 +20,22 @@ const ENVIRONMENT: &str = "/etc/eks/kubelet/environment";
 pub(super) const CONTAINERD: &str = "/etc/containerd/config.toml";
 const PROVIDER_CONFIG: &str = "/etc/eks/image-credential-provider/config.json";
 const PROVIDER_FOLDER: &str = "/etc/eks/image-credential-provider";
-/// The program that gives the kubelet access to ECR.
+/// Image credential provider for ECR.
 pub(super) const CREDENTIAL_PROVIDER: &str = "/etc/eks/image-credential-provider/ecr-credential-provider";
 
-/// What the machine adds to the user data.
+/// Facts about the machine that are not in the user data.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Machine {
     pub(super) processors: usize,
     pub(super) minor: Option<Minor>,
-    /// How many pods the image's table allows the instance type.
+    /// Maximum number of pods of the instance type, from the image's table.
     pub(super) pods_of_type: Option<u64>,
-    /// The image's template of containerd's configuration.
+    /// Template of containerd's configuration in the image.
     pub(super) containerd_template: Option<String>,
     pub(super) has_credential_provider: bool,
 }
 
-/// A file that is to be written.
+/// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct File {
     pub(super) path: &'static str,
@@ -43,10 +43,10 @@ pub(super) struct File {
     pub(super) mode: u32,
 }
 
-/// The files, in the order in which they are written: the kubelet's unit fails without its environment, which is last.
+/// Returns the files in the order to write them. The environment file is last: the kubelet's unit fails without it.
 ///
 /// # Errors
-/// What the user data lacks.
+/// A required setting is missing in the user data, or invalid.
 pub(super) fn files(effective: &Effective, instance: &Instance, machine: &Machine) -> Result<Vec<File>, String> {
     let needed = |value: &Option<String>, what: &str| value.clone().ok_or_else(|| format!("{what} is missing"));
     let cluster = needed(&effective.cluster_name, "the cluster's name")?;
@@ -90,7 +90,7 @@ pub(super) fn files(effective: &Effective, instance: &Instance, machine: &Machin
         arguments.push(format!("--image-credential-provider-bin-dir={PROVIDER_FOLDER}"));
         arguments.push(format!("--image-credential-provider-config={PROVIDER_CONFIG}"));
     }
-    // What reaches the kubelet is what was judged: each argument in quotes of its own.
+    // Quote each argument, so that the kubelet gets exactly what was judged.
     arguments.extend(effective.kubelet_args.iter().map(|argument| quoted(argument)));
     files.push(File {
         path: ENVIRONMENT,
@@ -100,18 +100,18 @@ pub(super) fn files(effective: &Effective, instance: &Instance, machine: &Machin
     Ok(files)
 }
 
-/// An argument that survives the environment file and systemd's splitting as it is.
+/// Quotes an argument so that it survives the environment file and systemd's word splitting.
 fn quoted(argument: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_=.,:/@+%~<>".contains(char);
     if argument.chars().all(is_plain) {
         return argument.to_owned();
     }
-    // The file takes off one layer of backslashes, the splitter a second one and the quotes.
+    // The environment file removes one level of backslashes; word splitting removes a second one and the quotes.
     let inner = argument.replace('\\', r"\\\\").replace('"', r#"\\""#);
     format!("\"{inner}\"")
 }
 
-/// The document's own part of the kubelet's configuration.
+/// Returns the kubelet settings of the user data.
 fn own_settings(effective: &Effective) -> Map<String, Value> {
     effective.kubelet_config.clone()
 }
@@ -186,10 +186,11 @@ fn defaults(instance: &Instance, dns: IpAddr, pods: u64, machine: &Machine) -> V
     config
 }
 
-/// 6 % of the first core, 1 % of the second, half a percent of two more, a quarter of a percent of the others.
+/// Returns the CPU reservation: 6 % of the first core, 1 % of the second, 0.5 % of each of the next two, 0.25 % of the
+/// others.
 fn reserved_millicores(processors: usize) -> usize {
     let share = |from: usize, to: usize, tenths: usize| processors.min(to).saturating_sub(from) * tenths;
-    // In quarters of a millicore: 60, 10, 5, 2.5 millicores a core.
+    // In quarters of a millicore: 60, 10, 5, 2.5 millicores per core.
     (share(0, 1, 240) + share(1, 2, 40) + share(2, 4, 20) + share(4, usize::MAX, 10)) / 4
 }
 
@@ -216,7 +217,7 @@ fn credential_provider(minor: Option<Minor>) -> Value {
     })
 }
 
-/// The tenth address of the service network.
+/// Returns the address of the cluster's DNS service: the service network's address plus 10.
 fn dns(cidr: &str) -> Option<IpAddr> {
     let (address, prefix) = cidr.split_once('/')?;
     prefix.parse::<u8>().ok()?;
@@ -226,7 +227,7 @@ fn dns(cidr: &str) -> Option<IpAddr> {
     }
 }
 
-/// The number of pods in the image's table (`m5.large 29`).
+/// Returns the maximum number of pods from the image's table, whose lines look like `m5.large 29`.
 pub(super) fn pods_of_type(table: &str, instance_type: &str) -> Option<u64> {
     table
         .lines()

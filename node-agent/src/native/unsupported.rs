@@ -1,12 +1,13 @@
-//! What a NodeConfig may ask for and the native bootstrap does not do: named, so that no node joins without it unnoticed.
+//! Detection of NodeConfig fields that the native bootstrap does not support, so that no node joins without them
+//! unnoticed.
 
 use muster_bootstrap::userdata::{PartKind, UserData};
 use serde_json::Value;
 
-/// Fields that are done, with all below them.
+/// Supported fields, including all fields below them.
 const DONE: [&str; 3] = ["spec.cluster", "spec.kubelet.config", "spec.kubelet.flags"];
 
-/// The first field of the documents that asks for something which is not done.
+/// Returns the first unsupported field that is set.
 pub(super) fn first(user_data: &UserData) -> Option<String> {
     let documents = user_data.of_kind(PartKind::NodeConfig);
     documents.into_iter().find_map(|part| {

@@ -1,17 +1,17 @@
-//! The kubelet's command line as systemd will pass it: unit, drop-ins and environment files together.
+//! The kubelet's command line as systemd will pass it, from the unit, its drop-ins and its environment files.
 
 use muster_bootstrap::words::powershell::split_command_line;
 use muster_bootstrap::words::unit::{Specifiers, command_line, directives, environment};
 
 use super::proxy::Environment;
 
-/// The arguments of the kubelet, without the program.
+/// Returns the kubelet's arguments, without the program.
 ///
-/// `unit` is the text of the unit with its drop-ins, as `systemctl cat` prints it; `read` gives the text of a file, if it
-/// is there.
+/// `unit` is the text of the unit with its drop-ins, as `systemctl cat` prints it; `read` returns the text of a file,
+/// if it exists.
 ///
 /// # Errors
-/// An environment file is not there (its path), or systemd would refuse the unit.
+/// An environment file is missing (the message has its path), or systemd would reject the unit.
 pub fn kubelet(
     unit: &str,
     read: &dyn Fn(&str) -> Option<String>,
@@ -21,8 +21,8 @@ pub fn kubelet(
     Ok(words.into_iter().skip(1).collect())
 }
 
-/// The variables that the kubelet gets: those of systemd itself (`DefaultEnvironment=`, `systemctl set-environment`), as
-/// `systemctl show-environment` prints them in `manager`, and those of its unit over them.
+/// Returns the kubelet's environment variables: those of systemd itself (`DefaultEnvironment=`, `systemctl
+/// set-environment`), given in `manager` as `systemctl show-environment` prints them, overridden by those of the unit.
 #[must_use]
 pub fn environment_of(
     unit: &str,
@@ -42,7 +42,7 @@ pub fn environment_of(
     variables
 }
 
-/// A line of `systemctl show-environment`, which a shell could read: `A=b`, or `A=$'b c'`.
+/// Parses a line of `systemctl show-environment`, which is in shell syntax: `A=b` or `A=$'b c'`.
 fn shown(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once('=')?;
     let Some(quoted) = value.strip_prefix("$'").and_then(|rest| rest.strip_suffix('\'')) else {
@@ -66,11 +66,11 @@ fn shown(line: &str) -> Option<(String, String)> {
     Some((name.to_owned(), text))
 }
 
-/// The arguments of the kubelet in the command line of a Windows service, without the program: EKS runs it by a host of its
-/// own, `"…\EKS-WindowsServiceHost.exe" kubelet "…\kubelet.exe" --config=…`.
+/// Returns the kubelet's arguments from the command line of its Windows service, without the program. EKS runs the
+/// kubelet in a service host: `"…\EKS-WindowsServiceHost.exe" kubelet "…\kubelet.exe" --config=…`.
 ///
 /// # Errors
-/// No word of it is a kubelet.
+/// The command line does not contain a kubelet.
 pub fn kubelet_of_service(command_line: &str) -> Result<Vec<String>, String> {
     let words = split_command_line(command_line);
     let is_kubelet = |word: &str| {

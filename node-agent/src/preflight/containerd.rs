@@ -1,4 +1,4 @@
-//! containerd's configuration as it stands on the machine.
+//! Checks of containerd's configuration on the machine.
 
 use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::place::Source;
@@ -9,12 +9,12 @@ use super::Facts;
 const CONFIG: &str = "/etc/containerd/config.toml";
 const CONFIG_ON_WINDOWS: &str = r"C:\Program Files\containerd\config.toml";
 
-/// The image of pod sandboxes, as containerd has it.
+/// State of the sandbox (pause) image in containerd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sandbox {
-    /// It is there.
+    /// The image is present.
     Present,
-    /// It is not.
+    /// The image is absent.
     Absent,
 }
 
@@ -58,18 +58,18 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// The table of the CRI plugin: of version 3 there are two, of version 2 one.
+/// Returns the configuration of a plugin. Configuration version 3 has two CRI plugins, version 2 has one.
 fn plugin<'c>(config: &'c toml::Table, name: &str) -> Option<&'c toml::Table> {
     config.get("plugins")?.get(name)?.as_table()
 }
 
-/// The default runtime must be one that is configured.
+/// Checks that the default runtime is configured.
 fn handler(config: &toml::Table) -> Option<Finding> {
     let cri = plugin(config, "io.containerd.cri.v1.runtime").or_else(|| plugin(config, "io.containerd.grpc.v1.cri"))?;
     let containerd = cri.get("containerd")?;
     let name = containerd.get("default_runtime_name")?.as_str()?;
     let runtimes = containerd.get("runtimes").and_then(toml::Value::as_table);
-    // `runc` is there without being named.
+    // `runc` needs no configuration.
     if name == "runc" || runtimes.is_some_and(|all| all.contains_key(name)) {
         return None;
     }
@@ -78,14 +78,15 @@ fn handler(config: &toml::Table) -> Option<Finding> {
     Some(Finding::new(&verdicts::CR08, &message, Some((place, &format!("default_runtime_name = \"{name}\"")))))
 }
 
-/// The image of pod sandboxes that the configuration names.
+/// Returns the sandbox image of the configuration.
 #[must_use]
 pub fn sandbox_image(config: &toml::Table) -> Option<&str> {
     let new = plugin(config, "io.containerd.cri.v1.images").and_then(|it| it.get("pinned_images")?.get("sandbox"));
     new.or_else(|| plugin(config, "io.containerd.grpc.v1.cri")?.get("sandbox_image"))?.as_str()
 }
 
-/// The image of pod sandboxes must be there when the kubelet is about to start (containerd's unit imports it), or come from a registry that lets this node in.
+/// Checks that the sandbox image is present when the kubelet is about to start (containerd's unit imports it), or comes
+/// from a registry that the node can pull from.
 fn sandbox(config: &toml::Table, facts: &Facts) -> Option<Finding> {
     let image = sandbox_image(config).filter(|_| facts.sandbox == Some(Sandbox::Absent) && facts.is_bootstrapped)?;
     let place = || Source::whole("containerd, images").anywhere();

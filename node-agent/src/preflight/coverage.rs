@@ -1,6 +1,6 @@
-//! That no verdict is without a case, no code of the catalogue without a verdict, and no verdict without a rule.
+//! Tests that every verdict has a case and a rule, and that every code of the catalogue has a verdict.
 //!
-//! What a rule raises stands in its source, as `verdicts::KA17`: that is what is counted.
+//! The verdicts of a rule are found by their mention in its source, such as `verdicts::KA17`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use muster_bootstrap::verdicts;
 
 use super::tests::CASES;
 
-/// The codes of a text that stand after `before`.
+/// Returns the codes in a text that follow `before`.
 fn codes_after(text: &str, before: &str) -> BTreeSet<String> {
     let is_code = |text: &&str| {
         text.bytes().take(2).all(|it| it.is_ascii_uppercase()) && text.ends_with(|it: char| it.is_ascii_digit())
@@ -38,13 +38,13 @@ fn every_verdict_of_a_preflight_has_a_case() {
         }
     }
     let mut covered = cases();
-    // Nodes of Windows have their cases beside their rules.
+    // The cases of Windows are in the module of its rules.
     covered.extend(codes_after(&source("preflight/windows.rs"), "\""));
     let missing: Vec<_> = raised.difference(&covered).cloned().collect();
     assert!(missing.is_empty(), "add a case that leads to each: {missing:?}");
 }
 
-/// Codes of the catalogue that can be known before a kubelet starts. UD16 is benign, and no code here.
+/// Codes that can be known before a kubelet starts. UD16 is benign, and not a code here.
 const KNOWABLE: &str = "UD01 UD02 UD03 UD04 UD05 UD06 UD07 UD08 UD09 UD10 UD13 UD14 UD17 UD18 UD19 UD21 UD22 UD24 UD26 ID01 \
     ID02 ID03 ID04 ID05 ID06 ID07 ID08 ID09 ID10 ID11 ID12 ID13 KA01 KA02 KA03 KA04 KA05 KA06 KA07 KA08 KA09 KA10 KA11 KA12 \
     KA13 KA14 KA15 KA16 KA17 KA18 KA19 KA20 KA21 KA22 KA23 KA24 KA25 KA26 KA28 KA29 KA30 KA31 KA32 CR01 CR03 CR04 CR05 CR08 \
@@ -60,7 +60,7 @@ fn everything_that_can_be_known_has_a_case_that_leads_to_it_and_one_that_does_no
     }
     let lines = include_str!("../../data/journal-lines.tsv").lines();
     covered.extend(lines.filter_map(|line| line.get(..4)).map(ToOwned::to_owned));
-    // What the same node shows a moment later: the chain of a device, a notice of EC2.
+    // Verdicts that the node shows only later: broken device chains, EC2 notices.
     for file in ["devices/chain.rs", "course/tests.rs"] {
         covered.extend(codes_after(&source(file), "\""));
     }

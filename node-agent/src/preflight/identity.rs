@@ -1,60 +1,60 @@
-//! Instance metadata: is it there, and what does the instance have.
+//! Checks of instance metadata.
 
 use muster_bootstrap::Family;
 use muster_bootstrap::finding::Finding;
 use muster_bootstrap::place::{Place, Source};
 use muster_bootstrap::verdicts;
 
-/// What instance metadata says.
+/// Result of reading instance metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Metadata {
-    /// Nothing answers, or with an error: what was seen.
+    /// No response, or an error: the description.
     Silent(String),
-    /// Everything is answered with 403.
+    /// Every request returns 403.
     Off,
-    /// It answers.
+    /// Metadata is available.
     Answers(Box<Instance>),
 }
 
-/// The instance as its metadata describes it.
+/// The instance, as described by its metadata.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Instance {
-    /// As `i-0123456789abcdef0`.
+    /// Instance ID, such as `i-0123456789abcdef0`.
     pub id: String,
-    /// As `m5.large`.
+    /// Instance type, such as `m5.large`.
     pub instance_type: String,
-    /// As `us-west-2a`.
+    /// Availability zone, such as `us-west-2a`.
     pub zone: String,
-    /// As `us-west-2`.
+    /// Region, such as `us-west-2`.
     pub region: String,
-    /// Its private address.
+    /// Private IP address.
     pub address: String,
-    /// Its private DNS name; empty if it has none.
+    /// Private DNS name; empty if it has none.
     pub host_name: String,
-    /// Whether it has credentials of a role; `None` if that could not be asked.
+    /// True if the instance has role credentials; `None` if unknown.
     pub has_role: Option<bool>,
-    /// User data as it was given.
+    /// User data, unmodified.
     pub user_data: Option<Vec<u8>>,
-    /// How many network interfaces it has.
+    /// Number of network interfaces.
     pub interfaces: usize,
-    /// ARN of its instance profile.
+    /// ARN of the instance profile.
     pub profile: Option<String>,
-    /// The cluster that it was launched for, by its tags; they are seldom shown to the instance.
+    /// Cluster name from the instance tags, which are rarely available in metadata.
     pub cluster_of_tags: Option<String>,
-    /// Whether its first interface has an IPv6 address; `None` if that could not be asked.
+    /// True if the primary interface has an IPv6 address; `None` if unknown.
     pub has_ipv6: Option<bool>,
-    /// The IPv4 networks of its VPC, as `10.0.0.0/16`.
+    /// IPv4 CIDR blocks of the VPC, such as `10.0.0.0/16`.
     pub vpc_networks: Vec<String>,
 }
 
 impl Metadata {
-    /// The user data, if there is any.
+    /// Returns the user data, if any.
     #[must_use]
     pub fn user_data(&self) -> Option<&[u8]> {
         self.instance().and_then(|it| it.user_data.as_deref())
     }
 
-    /// The instance, if metadata answers.
+    /// Returns the instance, if metadata is available.
     #[must_use]
     pub fn instance(&self) -> Option<&Instance> {
         match self {
@@ -68,7 +68,7 @@ fn at(text: &str) -> Option<(Place, &str)> {
     Some((Source::whole("instance metadata").anywhere(), text))
 }
 
-/// Judges it. `is_configured` says that the kubelet's files are there, wherever they came from.
+/// Checks instance metadata. `is_configured` is true if the kubelet's files exist, whatever wrote them.
 pub(super) fn check(metadata: &Metadata, family: Option<Family>, is_configured: bool) -> Vec<Finding> {
     let instance = match metadata {
         Metadata::Silent(why) => {

@@ -1,4 +1,4 @@
-//! The machine: swap, control groups, kernel settings, disks, ports, files.
+//! Checks of the machine: swap, cgroups, kernel settings, disks, ports, files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,51 +10,51 @@ use serde_json::Value;
 
 use super::Facts;
 
-/// What was read of the machine.
+/// State of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Its host name.
+    /// Host name.
     pub host_name: String,
-    /// The boot, from `/proc/sys/kernel/random/boot_id`.
+    /// Boot ID, from `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
-    /// `/proc/swaps`.
+    /// Content of `/proc/swaps`.
     pub swaps: String,
-    /// Whether `/sys/fs/cgroup` is of version 2, or this platform has no control groups.
+    /// True if `/sys/fs/cgroup` is cgroup v2, or the platform has no cgroups.
     pub has_unified_cgroups: bool,
-    /// Kernel settings below `/proc/sys`, those of [`KERNEL`] and [`INOTIFY`].
+    /// Values of the kernel settings below `/proc/sys` in [`KERNEL`] and [`INOTIFY`].
     pub kernel: BTreeMap<String, String>,
     /// Disks by a path on them.
     pub disks: BTreeMap<String, Disk>,
-    /// TCP ports that somebody listens on.
+    /// Listening TCP ports.
     pub ports: BTreeSet<u16>,
-    /// `/etc/containerd/config.toml`.
+    /// Content of `/etc/containerd/config.toml`.
     pub containerd_config: Option<String>,
-    /// As `2.0.5`.
+    /// Version of containerd, such as `2.0.5`.
     pub containerd_version: Option<String>,
-    /// Seconds since it was started.
+    /// Uptime in seconds.
     pub uptime: u64,
-    /// Its NUMA nodes.
+    /// Number of NUMA nodes.
     pub numa_nodes: usize,
-    /// Names of the control groups below the root: `system.slice`.
+    /// Names of the top-level cgroups, such as `system.slice`.
     pub control_groups: BTreeSet<String>,
-    /// Network interfaces and what systemd-networkd has made of them: `configured`, `configuring`, `failed`, `unmanaged`.
+    /// State of each network interface in systemd-networkd: `configured`, `configuring`, `failed`, `unmanaged`.
     pub links: BTreeMap<String, String>,
-    /// Programs of the bootstrap that are there and cannot be executed, and why.
+    /// Bootstrap programs that exist but cannot be executed, with the reason.
     pub refused: BTreeMap<String, String>,
-    /// The image's table of pods by instance type (AL2).
+    /// The image's table of maximum pods per instance type (AL2).
     pub pod_table: Option<String>,
 }
 
-/// Room on a disk, in bytes.
+/// Size of a disk, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Disk {
-    /// All.
+    /// Total.
     pub size: u64,
     /// Free for root.
     pub free: u64,
 }
 
-/// Settings that a kubelet checks with `protectKernelDefaults`.
+/// Settings that a kubelet requires with `protectKernelDefaults`.
 /// Source: k8s.io/kubernetes, pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables.
 pub const KERNEL: [(&str, &str); 6] = [
     ("vm/overcommit_memory", "1"),
@@ -65,20 +65,21 @@ pub const KERNEL: [(&str, &str); 6] = [
     ("kernel/keys/root_maxbytes", "25000000"),
 ];
 
-/// NUMA nodes that the topology manager takes without an option that says more.
+/// Maximum number of NUMA nodes that the topology manager supports without a policy option.
 /// Source: k8s.io/kubernetes, pkg/kubelet/cm/topologymanager, defaultMaxAllowableNUMANodes.
 const NUMA_NODES: u64 = 8;
 
-/// nodeadm's boot hook waits a minute for interfaces.
+/// Time that nodeadm's boot hook waits for interfaces, in seconds.
 const LINKS_COME_IN: u64 = 60;
 
-/// The limit under which kubelets and their containers run out of inotify instances. Linux starts with 128.
+/// Kernel setting that limits inotify instances. A kubelet and its containers may exhaust fewer than 512. Linux
+/// defaults to 128.
 pub const INOTIFY: &str = "fs/inotify/max_user_instances";
 const FEW_INSTANCES: u64 = 512;
 
-/// Paths that must have room.
+/// Paths whose disks need free space.
 pub const DISKS: [&str; 2] = ["/var/lib/kubelet", "/var/lib/containerd"];
-/// Below this nobody can write even the kubelet's own files.
+/// Free space below which even the kubelet's own files may not fit, in bytes.
 const NOTHING_LEFT: u64 = 32 << 20;
 
 pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
@@ -99,7 +100,7 @@ pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
             || effective.flags.get("fail-cgroupv1").is_some_and(|it| it == "false");
         let is_new = facts.flags.version.is_some_and(|it| it.0 >= 35);
         let finding = new(&verdicts::KA18, "control groups are of version 1", at("/sys/fs/cgroup", "tmpfs"));
-        // Before the kubelet's configuration is written nobody knows whether it will be told to accept it.
+        // Until the kubelet's configuration is written, it is unknown if the configuration accepts cgroup v1.
         let is_fatal = is_new && !is_accepted && facts.command.is_some();
         found.push(finding.with_severity(if is_fatal { Severity::Error } else { Severity::Info }));
     }
@@ -123,7 +124,7 @@ pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
         let text = format!("{} MiB of {} MiB free", disk.free >> 20, disk.size >> 20);
         if disk.free < NOTHING_LEFT {
             let finding = new(&verdicts::CR11, &format!("the disk of `{path}` is full"), at(path, &text));
-            // The kubelet of a node that has joined makes room by itself: nothing is gained by holding it back.
+            // The kubelet of a joined node frees space by itself, so holding it back would not help.
             let severity = if facts.has_joined { Severity::Warning } else { Severity::Error };
             found.push(finding.with_severity(severity));
         } else if percent < 10 {
@@ -170,7 +171,9 @@ fn topology(facts: &Facts, effective: &Effective, found: &mut Vec<Finding>) {
     }
 }
 
-/// Slices come with their first unit, so this is asked when the kubelet is about to start. The kubelet with the systemd driver turns `/system` into `system.slice`, and limits only what is there.
+/// Checks the cgroups of reserved resources. A slice appears with its first unit, so the check runs only when the
+/// kubelet is about to start. With the systemd driver, the kubelet turns `/system` into `system.slice`, and limits only
+/// existing cgroups.
 fn reserved_groups(facts: &Facts, effective: &Effective, found: &mut Vec<Finding>) {
     let settings = &effective.kubelet_settings;
     let enforced = settings.get("enforceNodeAllocatable").and_then(Value::as_array);
@@ -198,7 +201,7 @@ fn links(machine: &Machine, found: &mut Vec<Finding>) {
         if state == "failed" || is_late {
             let message = format!("interface `{name}` is {state}");
             let finding = one(&verdicts::NW10, &message, "systemd-networkd", &format!("{name}: {state}"));
-            // The way to the API server says whether the node can do without it.
+            // The check of the API server connection shows if the node needs this interface.
             found.push(finding.with_severity(Severity::Warning));
         }
     }
@@ -218,10 +221,10 @@ fn programs(facts: &Facts, effective: &Effective, found: &mut Vec<Finding>) {
     }
 }
 
-/// bootstrap.sh's table.
+/// Table of bootstrap.sh.
 pub const POD_TABLE: &str = "/etc/eks/eni-max-pods.txt";
 
-/// The ports of listening sockets in `/proc/net/tcp` or `/proc/net/tcp6`.
+/// Returns the ports of listening sockets in `/proc/net/tcp` or `/proc/net/tcp6`.
 #[must_use]
 pub fn listening(table: &str) -> BTreeSet<u16> {
     const LISTEN: &str = "0A";

@@ -1,4 +1,4 @@
-//! What can be known before the kubelet starts, and what it means. Pure: `probes` gather the facts side by side.
+//! Checks before the kubelet starts. Pure: `probes` collect the facts in parallel.
 //!
 //! ```text
 //!  metadata   ─► identity ─┐
@@ -9,8 +9,7 @@
 //!  token, Node ─► standing ┘
 //! ```
 //!
-//! The same facts are judged again whenever the kubelet's unit is about to start: what counts then is what stands in its
-//! files at that moment.
+//! The checks are repeated whenever the kubelet's unit is about to start. The files as they are at that moment decide.
 
 pub mod command;
 pub mod containerd;
@@ -40,51 +39,51 @@ use self::way::Way;
 use crate::devices::chain::{self, Sightings};
 use crate::watch::units::Unit;
 
-/// Everything that was found out.
+/// All facts collected by the probes.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// When.
+    /// Time of collection.
     pub now: Timestamp,
-    /// The family that the image's programs tell of.
+    /// AMI family, detected from programs in the image.
     pub family: Option<Family>,
-    /// The machine's architecture.
+    /// CPU architecture of the machine.
     pub arch: Option<Arch>,
-    /// What instance metadata says.
+    /// Instance metadata.
     pub metadata: Metadata,
-    /// The kubelet's version and flags.
+    /// Version and flags of the kubelet.
     pub flags: FlagSet,
-    /// The architecture of the kubelet's program, and its path.
+    /// Architecture of the kubelet binary, and its path.
     pub kubelet_arch: Option<(Arch, String)>,
-    /// The kubelet's command line as systemd will pass it, once its files are written.
+    /// Source and arguments of the kubelet's command line, as systemd will pass it; `None` until its files are written.
     pub command: Option<(String, Vec<String>)>,
-    /// The files of the kubelet's configuration, in the order in which it reads them.
+    /// Files of the kubelet's configuration, in the order in which the kubelet reads them.
     pub config: Vec<File>,
-    /// Files that the command line or the configuration names and that are not there.
+    /// Files named by the command line or the configuration that do not exist.
     pub missing: Vec<String>,
-    /// The machine.
+    /// State of the machine.
     pub machine: Machine,
-    /// The way to the API server; `None` while its address is not known.
+    /// Result of connecting to the API server; `None` while its address is unknown.
     pub way: Option<Way>,
-    /// Whether the kubelet goes by a proxy of a kind that the agent does not.
+    /// True if the kubelet uses a kind of proxy that the agent does not support.
     pub has_proxy: bool,
-    /// Who the node is to the API server; `None` if it could not be asked.
+    /// Identity of the node in the API server; `None` if it could not be determined.
     pub standing: Option<Standing>,
-    /// Devices.
+    /// Device state.
     pub devices: Sightings,
-    /// The image of pod sandboxes; `None` while containerd does not say.
+    /// State of the sandbox image; `None` while containerd does not answer.
     pub sandbox: Option<containerd::Sandbox>,
-    /// How systemd's units stand.
+    /// States of the systemd units.
     pub units: Vec<Unit>,
-    /// Whether there has been a Node of this instance: what [`crate::course::Course::has_joined`] says.
+    /// True if this instance has had a Node, see [`crate::course::Course::has_joined`].
     pub has_joined: bool,
-    /// Whether the kubelet runs: then its ports are its own, and its files have been read.
+    /// True if the kubelet runs: it owns its ports, and has read its files.
     pub is_kubelet_active: bool,
-    /// Whether the bootstrap is over, so that what is not there will not come.
+    /// True if the bootstrap has finished, so that missing files will not be written any more.
     pub is_bootstrapped: bool,
 }
 
 impl Facts {
-    /// Whether the API server shows a Node of this very instance, as after a reboot or a restart of its kubelet.
+    /// Returns true if the API server has a Node of this instance, as after a reboot or a kubelet restart.
     #[must_use]
     pub fn has_own_node(&self) -> bool {
         let Some(Standing::Known { node: OwnNode::Present(node), .. }) = &self.standing else { return false };
@@ -93,40 +92,40 @@ impl Facts {
     }
 }
 
-/// What came of it.
+/// Result of the checks.
 #[derive(Debug, Clone)]
 pub struct Preflight {
-    /// Errors first.
+    /// Findings, errors first.
     pub findings: Vec<Finding>,
-    /// What the kubelet will be told.
+    /// Effective settings of the kubelet.
     pub effective: Effective,
-    /// What the node must come to.
+    /// Expected result of the join.
     pub expect: Expectation,
-    /// The taints that the node must register with.
+    /// Taints that the node must register with.
     pub required_taints: Vec<Taint>,
-    /// The name that the node will have, as far as it is known.
+    /// Name that the node will have, if known.
     pub node_name: Option<String>,
 }
 
 impl Preflight {
-    /// What a kubelet should not start with.
+    /// Returns the errors, which should keep the kubelet from starting.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Error)
     }
 
-    /// The first of them.
+    /// Returns the first error.
     #[must_use]
     pub fn fatal(&self) -> Option<&Finding> {
         self.errors().next()
     }
 }
 
-/// Judges what was found out.
+/// Runs all checks.
 #[must_use]
 pub fn examine(facts: &Facts) -> Preflight {
     let mut findings = Vec::new();
     let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
-    // What of it cannot be used is among the findings of the judge.
+    // `judge` reports errors in it.
     let config = agent_config(user_data.as_ref()).ok().flatten();
     let expect = config.as_ref().map(|config| config.spec.expect.clone()).unwrap_or_default();
     let required_taints: Vec<Taint> = expect.taints.iter().filter_map(|text| text.parse().ok()).collect();
@@ -149,7 +148,7 @@ pub fn examine(facts: &Facts) -> Preflight {
     };
     let is_configured = facts.command.is_some();
     let report = judge(&question);
-    // A newer controller may say more than this agent knows: no reason to lose the node.
+    // A newer controller may use fields that this agent does not know; that must not cost the node.
     findings.extend(report.findings.into_iter().map(|it| match it.verdict.code {
         "UD31" => it.with_severity(Severity::Warning),
         _ => it,
@@ -161,13 +160,13 @@ pub fn examine(facts: &Facts) -> Preflight {
     findings.extend(machine::check(facts, &effective));
     findings.extend(containerd::check(facts));
     let on_the_way = facts.way.iter().flat_map(|way| way::check(way, facts.now));
-    // The agent goes straight then, so it cannot know what the kubelet meets.
+    // The agent then connects directly, so its result may differ from the kubelet's.
     findings.extend(on_the_way.map(|it| if facts.has_proxy { it.with_severity(Severity::Warning) } else { it }));
     findings.extend(windows::check(facts));
     let minor = facts.flags.version;
     findings.extend(facts.standing.iter().flat_map(|it| standing::check(it, node_name.as_deref(), facts, minor)));
     for (name, wanted) in &expect.resources {
-        // Only what is there before any pod runs: bus, driver, file.
+        // Only links that exist before any pod runs: bus, driver, file.
         let hardware = Sightings {
             has_no_view: facts.devices.has_no_view,
             files: facts.devices.files.clone(),
@@ -179,7 +178,7 @@ pub fn examine(facts: &Facts) -> Preflight {
     }
     findings.extend(fabric(facts));
     if matches!(facts.standing, Some(Standing::Known { .. })) {
-        // Whom the API server knows has credentials, wherever they come from.
+        // A node that the API server knows has credentials, wherever they come from.
         for finding in findings.iter_mut().filter(|it| matches!(it.verdict.code, "ID01" | "ID02" | "ID04")) {
             finding.severity = finding.severity.max(Severity::Warning);
         }
@@ -188,17 +187,17 @@ pub fn examine(facts: &Facts) -> Preflight {
     Preflight { findings, effective, expect, required_taints, node_name }
 }
 
-/// The agent's own document in the user data.
+/// Returns the AgentConfig in the user data.
 ///
 /// # Errors
-/// It is there and cannot be used.
+/// It exists but is not valid.
 pub fn agent_config(user_data: Option<&UserData>) -> Result<Option<AgentConfig>, AgentConfigFault> {
     user_data.map_or(Ok(None), AgentConfig::find)
 }
 
-/// GPUs behind an NVSwitch are of no use before its manager runs.
+/// Checks that the fabric manager runs if the machine has NVSwitches: without it the GPUs are not usable.
 fn fabric(facts: &Facts) -> Option<Finding> {
-    // Bridges of NVIDIA's that are no display controllers.
+    // NVIDIA bridges, which are not display controllers.
     let switches = facts.devices.functions.iter().filter(|it| it.vendor == "10de" && it.class.starts_with("0680"));
     let (count, unit) = (switches.count(), facts.units.iter().find(|it| it.name == "nvidia-fabricmanager"));
     let is_down = unit.is_none_or(|unit| !unit.exists || unit.has_failed());
@@ -214,7 +213,7 @@ fn label((key, value): (&String, &String)) -> RequiredLabel {
     RequiredLabel { key: key.clone(), value: Some(value.clone()) }
 }
 
-/// The name that the kubelet gives itself: the flag, else the host's name.
+/// Returns the name that the kubelet will register: `--hostname-override`, else the host name.
 fn node_name(facts: &Facts, effective: &Effective) -> Option<String> {
     let of_flag = effective.flags.get("hostname-override").map(|name| name.trim().to_lowercase());
     of_flag.or_else(|| facts.command.is_some().then(|| facts.machine.host_name.to_lowercase()))

@@ -1,4 +1,4 @@
-//! The networks of cluster and VPC, held against each other.
+//! Checks of the cluster's networks against the VPC's.
 
 use muster_bootstrap::finding::Finding;
 use muster_bootstrap::network::Network;

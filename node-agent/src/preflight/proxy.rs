@@ -1,6 +1,6 @@
-//! Whether a kubelet goes to its API server by a proxy. Pure.
+//! Proxy selection of the kubelet for its API server. Pure.
 //!
-//! Source: golang.org/x/net/http/httpproxy, which Go's clients decide by.
+//! Source: golang.org/x/net/http/httpproxy, which Go's HTTP clients use.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,32 +10,32 @@ use muster_bootstrap::network::Network;
 use muster_bootstrap::userdata::to_base64;
 use percent_encoding::percent_decode_str;
 
-/// The variables of a process.
+/// Environment variables of a process.
 pub type Environment = BTreeMap<String, String>;
 
-/// How one goes.
+/// Route to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
-    /// Straight.
+    /// Direct connection.
     Straight,
-    /// By a proxy that is asked to connect.
+    /// Through an HTTP proxy with CONNECT.
     By(Proxy),
-    /// By a proxy of another kind: its scheme.
+    /// Through an unsupported kind of proxy: its URL scheme.
     Other(String),
 }
 
-/// A proxy that is asked to connect, over plain HTTP.
+/// Proxy that accepts CONNECT over plain HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
+    /// Port.
     pub port: u16,
-    /// The value of `Proxy-Authorization`, a secret.
+    /// Value of the `Proxy-Authorization` header. Secret.
     pub authorization: Option<String>,
 }
 
-/// How a process with this environment goes to a URL of HTTPS.
+/// Returns the route of a process with this environment to an HTTPS URL.
 #[must_use]
 pub fn route(environment: &Environment, url: &str) -> Route {
     let value = |names: [&str; 2]| {
@@ -61,7 +61,7 @@ pub fn route(environment: &Environment, url: &str) -> Route {
     Route::By(Proxy { host, port, authorization })
 }
 
-/// Host and port of `[scheme://]host[:port][/…]`.
+/// Returns host and port of `[scheme://]host[:port][/…]`.
 fn authority(url: &str, default: u16) -> Option<(String, u16)> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let place = rest.split(['/', '?', '#']).next()?;
@@ -70,10 +70,10 @@ fn authority(url: &str, default: u16) -> Option<(String, u16)> {
     (!host.is_empty()).then(|| (host.to_ascii_lowercase(), port))
 }
 
-/// `host:port`, where the host may be an address in brackets; without a port that is empty.
+/// Splits `host:port`. The host may be an address in brackets; a missing port is empty.
 fn split(place: &str) -> (&str, &str) {
     let (host, port) = match place.rsplit_once(':') {
-        // What has more colons and no brackets is an address.
+        // Several colons without brackets: an IPv6 address without a port.
         Some((host, _)) if host.contains(':') && !host.ends_with(']') => (place, ""),
         Some((host, port)) => (host, port),
         None => (place, ""),
@@ -81,7 +81,7 @@ fn split(place: &str) -> (&str, &str) {
     (host.trim_matches(['[', ']']), port)
 }
 
-/// `%41` is `A`.
+/// Decodes percent-encoding: `%41` is `A`.
 fn decoded(text: &str) -> Cow<'_, str> {
     percent_decode_str(text).decode_utf8_lossy()
 }
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(proxy.authorization, Some(format!("Basic {}", to_base64(b"user:p@ss"))));
     }
 
-    /// Rows of the tests of httpproxy: what is excepted, and where one goes.
+    /// Rows of httpproxy's tests: the `NO_PROXY` value, the target and the expected route.
     #[test]
     fn exceptions_are_those_of_go() {
         let is_straight = |exceptions: &str, url: &str| {

@@ -1,4 +1,4 @@
-//! Who the node is to the API server: its token, its name, its groups, and a Node that may be there already.
+//! Checks of the node's identity in the API server: token, user name, groups, and an existing Node.
 
 use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::kubelet::version::Minor;
@@ -11,56 +11,56 @@ use crate::watch::node_object::NodeObject;
 const USER: &str = "system:node:";
 const GROUP: &str = "system:nodes";
 
-/// What was asked with the kubelet's own credentials.
+/// Result of requests with the kubelet's own credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// The kubeconfig cannot be used: its path, and why.
+    /// The kubeconfig is not usable: its path, and the reason.
     Kubeconfig(String, String),
-    /// The command for a token failed.
+    /// The exec credential plugin failed.
     Exec {
-        /// The command.
+        /// Command of the plugin.
         command: String,
-        /// What it said.
+        /// Error message.
         error: String,
     },
-    /// The kubeconfig asks for this version of the credential API.
+    /// The kubeconfig uses this unsupported version of the exec credential API.
     ExecVersion(String),
-    /// 401, and who the node is to STS, if its token could be asked.
+    /// The API server returned 401; with the identity in STS, if it could be determined.
     Unauthorized(Option<Caller>),
-    /// It has no time, as while hundreds of nodes join, or no leader.
+    /// The API server is overloaded or has no leader, as while hundreds of nodes join.
     Busy(String),
-    /// Another refusal.
+    /// The API server returned another error.
     Refused(String),
-    /// It knows the node.
+    /// The API server knows the node.
     Known {
-        /// Who the node is.
+        /// User name of the node.
         user: String,
-        /// In which groups.
+        /// Groups of the node.
         groups: Vec<String>,
-        /// The API server's version.
+        /// Version of the API server.
         version: Option<String>,
-        /// A Node of that name.
+        /// Node with the kubelet's node name.
         node: OwnNode,
     },
 }
 
-/// What STS says of the credentials that the API server refuses.
+/// Response of STS for credentials that the API server refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
-    /// It knows them: the ARN.
+    /// STS accepts the credentials: the ARN.
     Known(String),
-    /// It refuses them: code and message.
+    /// STS refuses the credentials: code and message.
     Refused(String),
 }
 
-/// The Node of the kubelet's name.
+/// Node with the kubelet's node name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnNode {
-    /// There is none, as it should be before the first start.
+    /// The Node does not exist, as expected before the first start.
     Absent,
-    /// There is one.
+    /// The Node exists.
     Present(Box<NodeObject>),
-    /// The API server does not say: the reason.
+    /// The request failed: the reason.
     Unknown(String),
 }
 
@@ -89,7 +89,7 @@ pub(super) fn check(
             )];
         }
         Standing::Unauthorized(caller) => return vec![unknown(caller.as_ref(), facts)],
-        // The kubelet tries again by itself.
+        // The kubelet retries by itself.
         Standing::Busy(why) => {
             return vec![one(&verdicts::NW08, "the API server is busy", "SelfSubjectReview", why)];
         }
@@ -104,7 +104,7 @@ pub(super) fn check(
         Standing::Known { user, groups, version, node } => (user, groups, version, node),
     };
     let mut found = Vec::new();
-    // A bootstrap token is in other groups, and gives a client certificate that is in the right one.
+    // A bootstrap token is in other groups. The client certificate obtained with it is in the right one.
     let is_bootstrapper = groups.iter().any(|group| group.starts_with("system:bootstrappers"));
     if !groups.iter().any(|group| group == GROUP) && !is_bootstrapper {
         let message = format!("`{user}` is not in group {GROUP}");
@@ -126,7 +126,7 @@ pub(super) fn check(
     if let OwnNode::Present(node) = node {
         let own = facts.metadata.instance().map(|it| it.id.as_str());
         let is_other = own.is_some() && node.instance_id().is_some() && node.instance_id() != own;
-        // The own Node of an earlier boot, or of a kubelet that runs or has run, is no stranger.
+        // The Node of an earlier boot, or of a kubelet that runs or has run, is this instance's own.
         if is_other {
             let message = format!("there is a Node `{}` of another instance", node.name);
             let fix = format!("kubectl delete node {}", node.name);
@@ -139,7 +139,7 @@ pub(super) fn check(
     found
 }
 
-/// Why the API server may not know the node's role.
+/// Returns the probable reason why the API server does not know the node's role.
 fn unknown(caller: Option<&Caller>, facts: &Facts) -> Finding {
     let one = |verdict: &'static Verdict, message: &str, source: &str, text: &str| {
         Finding::new(verdict, message, Some((Source::whole(source).anywhere(), text)))
@@ -153,7 +153,7 @@ fn unknown(caller: Option<&Caller>, facts: &Facts) -> Finding {
     };
     let fix = role.map(|role| format!("add an access entry of type EC2_LINUX (Windows: EC2_WINDOWS) for `{role}`"));
     let profile = facts.metadata.instance().and_then(|it| it.profile.as_deref());
-    // A role is made with its instance profile, and has the path that this one has.
+    // A role is usually created with its instance profile, and has the same path.
     let finding = match profile.filter(|arn| arn.split('/').count() > 2) {
         Some(profile) => {
             let message = "the API server does not know the node's role, which may be named with its path";
@@ -170,7 +170,7 @@ fn unknown(caller: Option<&Caller>, facts: &Facts) -> Finding {
     }
 }
 
-/// The ARN of the role, without a path, behind `arn:aws:sts::ACCOUNT:assumed-role/NAME/SESSION`.
+/// Returns the role's ARN without a path, from `arn:aws:sts::ACCOUNT:assumed-role/NAME/SESSION`.
 fn role_of(arn: &str) -> Option<String> {
     let (head, rest) = arn.split_once(":assumed-role/")?;
     let (partition, account) = head.split_once(":sts::")?;

@@ -1,4 +1,4 @@
-//! The way to the API server, step by step: name, connection, TLS, answer.
+//! Steps of a connection to the API server: name, connection, TLS, response.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,60 +8,60 @@ use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
-/// How far one came.
+/// Result of connecting to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Way {
-    /// The name has no address.
+    /// The name does not resolve.
     Unknown {
-        /// The name.
+        /// Host name.
         host: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         error: String,
     },
-    /// Nothing came back.
+    /// No response.
     Silent {
         /// `host:port`.
         to: String,
-        /// How long was waited.
+        /// Time waited.
         after: Duration,
     },
-    /// There is no way, or nobody listens.
+    /// No route, or the connection was refused.
     Refused {
         /// `host:port`.
         to: String,
-        /// What the kernel says.
+        /// Error of the operating system.
         error: String,
     },
-    /// The proxy is out of reach, or does not connect.
+    /// The proxy is unreachable, or does not connect.
     Proxy {
-        /// The proxy, as `host:port`.
+        /// Proxy, as `host:port`.
         by: String,
-        /// The server that it was asked for, as `host:port`.
+        /// Requested server, as `host:port`.
         to: String,
-        /// Why not.
+        /// Error.
         error: String,
     },
-    /// TLS failed.
+    /// The TLS handshake failed.
     Tls {
         /// `host:port`.
         to: String,
-        /// Why.
+        /// Reason.
         fault: TlsFault,
     },
-    /// What answers is no healthy API server.
+    /// The server is not a healthy API server.
     Odd {
         /// `host:port`.
         to: String,
-        /// What it answered.
+        /// Error or status returned.
         error: String,
     },
-    /// It answers.
+    /// The API server answers.
     Open {
         /// `host:port`.
         to: String,
-        /// What its clock said, and ours.
+        /// Server time and local time.
         clock: Option<(Timestamp, Timestamp)>,
-        /// Its version, as `v1.37.1`, if it tells strangers.
+        /// Server version, such as `v1.37.1`, if anonymous requests may read it.
         version: Option<String>,
     },
 }
@@ -79,22 +79,22 @@ impl fmt::Display for Way {
     }
 }
 
-/// Why TLS failed.
+/// Reason why TLS failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsFault {
-    /// The certificate authority that was given is none.
+    /// The configured certificate authority is not valid.
     Authority(String),
-    /// Another authority signed the certificate.
+    /// The certificate is signed by another authority.
     Issuer,
     /// The certificate is for another name.
     Name(String),
-    /// The certificate is not valid at this time.
+    /// The certificate is expired or not yet valid.
     Time(String),
-    /// Something else.
+    /// Another reason.
     Other(String),
 }
 
-/// Signatures are refused beyond five minutes (aws-iam-authenticator); certificates do not mind seconds.
+/// Clock offset from which signatures are refused (aws-iam-authenticator). Certificates tolerate seconds.
 const WRONG: SignedDuration = SignedDuration::from_mins(5);
 const DRIFTING: SignedDuration = SignedDuration::from_secs(30);
 

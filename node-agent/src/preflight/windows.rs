@@ -1,4 +1,4 @@
-//! What only nodes of Windows can have wrong before their kubelet runs.
+//! Checks that apply to Windows nodes only.
 
 use muster_bootstrap::Family;
 use muster_bootstrap::finding::{Finding, Severity};
@@ -8,7 +8,7 @@ use muster_bootstrap::verdicts::{self, Verdict};
 use super::Facts;
 use super::standing::Standing;
 
-/// Whose role kube-proxy has on Windows, where it uses the node's credentials.
+/// Group for kube-proxy on Windows, which uses the node's credentials.
 const KUBE_PROXY: &str = "eks:kube-proxy-windows";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -50,7 +50,7 @@ mod tests {
             .to_owned()
     }
 
-    /// A healthy node of Windows.
+    /// A healthy Windows node.
     fn windows(facts: &mut Facts) {
         let line = format!(
             r#""C:\Program Files\Amazon\EKS\EKS-WindowsServiceHost.exe" kubelet "C:\Program Files\kubernetes\kubelet.exe" --cloud-provider=external --config="C:\ProgramData\kubernetes\kubelet-config.json" --kubeconfig="C:\ProgramData\kubernetes\kubeconfig" --hostname-override={NAME} --resolv-conf="" --cgroups-per-qos=false --enforce-node-allocatable="" --register-with-taints="karpenter.sh/unregistered:NoExecute""#

@@ -1,4 +1,4 @@
-//! The API server, with the kubelet's own credentials.
+//! Client of the API server, with the kubelet's own credentials.
 
 use std::time::Duration;
 
@@ -16,34 +16,34 @@ use crate::preflight::standing::{OwnNode, Standing};
 use crate::preflight::way::{TlsFault, Way};
 use crate::watch::node_object::NodeObject;
 
-/// An API server that is being talked to.
+/// A connection to the API server with credentials.
 pub struct ApiServer {
     connection: Connection,
     token: Option<String>,
 }
 
-/// A watch of one Node.
+/// A watch on one Node.
 pub struct NodeWatch {
     body: Incoming,
-    /// What has come of the events that are not read yet.
+    /// Received bytes of events that are not parsed yet.
     rest: Vec<u8>,
-    /// Up to where there is no end of a line in it.
+    /// Number of leading bytes of `rest` known to contain no newline.
     looked: usize,
     _connection: Connection,
 }
 
-/// An event of it.
+/// An event of the watch.
 #[derive(Debug)]
 pub enum NodeEvent {
-    /// The Node as it is now.
+    /// The Node was added or modified.
     Is(Box<NodeObject>),
-    /// It was deleted.
+    /// The Node was deleted.
     Gone,
-    /// The watch ended, as it does now and then: why.
+    /// The watch ended, as it does from time to time: the reason.
     Ended(String),
 }
 
-/// Goes the way to the API server without saying who we are.
+/// Connects to the API server without credentials and reads `/version`.
 pub async fn way(config: &Kubeconfig) -> Way {
     let to = config.server.clone();
     let security = match tls(&config.authority, None) {
@@ -70,7 +70,8 @@ pub async fn way(config: &Kubeconfig) -> Way {
     }
 }
 
-/// Asks who the node is, and whether it has a Node already. `cached` is a token that is kept between calls.
+/// Returns the node's identity in the API server and its Node. `cached` is a token that is kept between calls. `None`
+/// if the API server cannot be reached or does not support SelfSubjectReview.
 pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Option<Token>) -> Option<Standing> {
     let mut server = match ApiServer::connect(config, cached).await {
         Ok(server) => server,
@@ -92,7 +93,7 @@ pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Opti
             };
             return Some(Standing::Unauthorized(caller));
         }
-        // An API server before 1.28 does not know the question, and one may forbid it: then nothing is known.
+        // An API server before 1.28 lacks SelfSubjectReview, and others may forbid it.
         StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => return None,
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
             return Some(Standing::Busy(message(&answer)));
@@ -116,16 +117,16 @@ pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Opti
     Some(Standing::Known { user, groups, version, node })
 }
 
-/// Why there is no connection with credentials.
+/// Reason why a connection with credentials failed.
 pub enum Unreachable {
-    /// The way is not open: how far one came.
+    /// The API server cannot be reached: the failed step.
     Way(Way),
-    /// The credentials cannot be had.
+    /// The credentials cannot be obtained.
     Standing(Standing),
 }
 
 impl ApiServer {
-    /// Connects as the node.
+    /// Connects with the node's credentials.
     ///
     /// # Errors
     /// See [`Unreachable`].
@@ -171,10 +172,10 @@ impl ApiServer {
         }
     }
 
-    /// Watches the Node of this name, which need not exist yet.
+    /// Watches the Node with this name, which may not exist yet.
     ///
     /// # Errors
-    /// The API server refuses, or does not answer.
+    /// The API server refuses or does not answer.
     pub async fn watch_node(mut self, name: &str) -> Result<NodeWatch, String> {
         let path = format!("/api/v1/nodes?watch=true&allowWatchBookmarks=false&fieldSelector=metadata.name%3D{name}");
         let request = request(Method::GET, &path, None, self.token.as_deref())?;
@@ -187,9 +188,9 @@ impl ApiServer {
 }
 
 impl NodeWatch {
-    /// The next event. Can be dropped and called again.
+    /// Returns the next event. Cancel safe.
     pub async fn next(&mut self) -> NodeEvent {
-        /// A Node with all its images has 50 KB.
+        /// Maximum size of an event. A Node with all its images takes 50 KB.
         const LARGEST: usize = 4 << 20;
         const ROOM: usize = 64 << 10;
         loop {
@@ -198,7 +199,7 @@ impl NodeWatch {
                 let end = self.looked + end;
                 let event = event(self.rest.get(..end).unwrap_or_default());
                 self.rest.drain(..=end);
-                // A large event is not kept room for.
+                // Release the memory of a large event.
                 self.rest.shrink_to(ROOM);
                 self.looked = 0;
                 if let Some(event) = event {
@@ -219,7 +220,7 @@ impl NodeWatch {
     }
 }
 
-/// What an event says has happened; what to, is another object if it is an error.
+/// Type of an event. Parsed first, since the object of an error is not a Node.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(rename = "type")]
@@ -259,13 +260,13 @@ fn request(
         request = request.header(header::CONTENT_TYPE, "application/json");
     }
     let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
-    // The token may hold what no header takes; it must not be in the message.
+    // The token may contain bytes that are invalid in a header. It must not appear in the error.
     request.body(Full::new(body)).map_err(|_| "the request cannot be made: is the token one line of text?".to_owned())
 }
 
 fn clock(answer: &Answer) -> Option<(Timestamp, Timestamp)> {
     let date = answer.headers.get(header::DATE)?.to_str().ok()?;
-    // As `Sat, 21 Nov 2026 20:00:00 GMT`.
+    // For example `Sat, 21 Nov 2026 20:00:00 GMT`.
     let theirs = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
     Some((theirs, Timestamp::now()))
 }

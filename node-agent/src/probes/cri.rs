@@ -1,4 +1,4 @@
-//! Whether containerd has the image of pod sandboxes, asked over its socket.
+//! Queries containerd for the sandbox image, over its CRI socket.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use crate::preflight::containerd::{Sandbox, sandbox_image};
 const SOCKET: &str = "/run/containerd/containerd.sock";
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Whether it is there; `None` if containerd does not run or does not say, or its configuration names no image.
+/// Returns the state of the sandbox image; `None` if containerd does not run or answer, or its configuration names no
+/// image.
 pub async fn sandbox() -> Option<Sandbox> {
     let config = fs::read_to_string("/etc/containerd/config.toml").ok()?.parse().ok()?;
     let image = sandbox_image(&config)?.to_owned();
@@ -24,7 +25,7 @@ pub async fn sandbox() -> Option<Sandbox> {
 }
 
 async fn ask(image: String) -> Option<Sandbox> {
-    // The URL is not looked at: the connection is the socket's.
+    // The URL is required but unused: the connector opens the socket.
     let endpoint = Endpoint::try_from("http://containerd").ok()?;
     let connect = service_fn(|_: Uri| async { UnixStream::connect(SOCKET).await.map(TokioIo::new) });
     let channel = endpoint.connect_with_connector(connect).await.ok()?;

@@ -1,4 +1,4 @@
-//! The kubelet's files: its command line, its configuration, what they name.
+//! Reads the kubelet's files: command line, configuration and the files that they name.
 
 use fs_err as fs;
 use muster_bootstrap::question::File;
@@ -8,22 +8,23 @@ use crate::platform::Platform;
 use crate::preflight::command;
 use crate::preflight::proxy::Environment;
 
-/// The kubelet's files as they stand.
+/// The kubelet's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Documents {
-    /// The command line as systemd will pass it, and what messages call it; absent while its files are not written.
+    /// Name for messages and arguments of the command line, as systemd will pass it; `None` until its files are
+    /// written.
     pub command: Option<(String, Vec<String>)>,
-    /// The configuration, then drop-ins.
+    /// Configuration file, then drop-ins.
     pub config: Vec<File>,
-    /// What they name and what is not there.
+    /// Named files that do not exist.
     pub missing: Vec<String>,
-    /// The kubeconfig: its path and its text.
+    /// Path and text of the kubeconfig.
     pub kubeconfig: Option<(String, String)>,
-    /// The variables that the kubelet gets, and its token's program with it.
+    /// Environment variables of the kubelet, which its token program inherits.
     pub environment: Environment,
 }
 
-/// Reads them. `unit` is the text of the kubelet's unit with its drop-ins, `manager` the variables that all units get.
+/// Reads the files. `unit` is the text of the kubelet's unit with its drop-ins, `manager` the environment of all units.
 #[must_use]
 pub fn read(unit: Option<&str>, manager: Option<&str>) -> Documents {
     let read = |path: &str| fs::read_to_string(path).ok();
@@ -47,7 +48,7 @@ pub fn read(unit: Option<&str>, manager: Option<&str>) -> Documents {
     let (config, drop_ins, kubeconfig) = (value("config"), value("config-dir"), value("kubeconfig"));
     let mut named: Vec<String> = config.iter().chain(&kubeconfig).cloned().collect();
     if value("bootstrap-kubeconfig").is_some() {
-        // The kubelet writes it itself.
+        // The kubelet writes its kubeconfig itself.
         named.retain(|path| Some(path) != kubeconfig.as_ref());
     }
     if let Some(path) = config {
@@ -71,7 +72,7 @@ pub fn read(unit: Option<&str>, manager: Option<&str>) -> Documents {
     documents
 }
 
-/// The last value of a flag, in either of its forms.
+/// Returns the last value of a flag, given as `--name value` or `--name=value`.
 pub(super) fn value_of(arguments: &[String], name: &str) -> Option<String> {
     let mut found = None;
     for (index, argument) in arguments.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The facts of a preflight, gathered side by side. What does not change, and what cost a round trip and was well a moment
-//! ago, is not asked again.
+//! Collects the facts of a preflight in parallel. Constant facts, and recent good answers that cost a round trip, are
+//! cached.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use crate::preflight::proxy::Route;
 use crate::preflight::standing::Standing;
 use crate::preflight::way::{self, Way};
 
-/// How long a good answer of the API server is believed.
+/// Time that a good answer of the API server is cached.
 const BELIEVED: SignedDuration = SignedDuration::from_secs(60);
 
-/// Gathers, and remembers what it has found.
+/// Collector of facts, with its caches.
 #[derive(Default)]
 pub struct Gatherer {
     endpoint: String,
@@ -39,13 +39,14 @@ pub struct Gatherer {
 }
 
 impl Gatherer {
-    /// One that asks metadata at this URL.
+    /// Returns a collector that reads instance metadata at this URL.
     #[must_use]
     pub fn new(metadata_endpoint: String) -> Self {
         Self { endpoint: metadata_endpoint, ..Self::default() }
     }
 
-    /// Gathers. `is_bootstrapped` says that the kubelet is about to start, so that what is missing will not come.
+    /// Collects the facts. `is_bootstrapped` is true if the kubelet is about to start, so that missing files will not
+    /// be written any more.
     pub async fn gather(&mut self, is_bootstrapped: bool) -> Facts {
         let known = self.metadata.take().filter(|it| matches!(it, Metadata::Answers(_)));
         let metadata = async {
@@ -54,7 +55,8 @@ impl Gatherer {
                 None => ask_metadata(&self.endpoint, self.has_gathered).await,
             }
         };
-        // Before the units: a kubelet that starts meanwhile is not taken for somebody else who has its ports.
+        // Read before the units: otherwise a kubelet that starts in between would look like another process on its
+        // ports.
         let ports = machine::ports();
         let unit = async { supervisor::text_of("kubelet").await };
         let (metadata, flags, unit, manager, units) = tokio::join!(
@@ -76,7 +78,7 @@ impl Gatherer {
         self.flags = Some(flags.clone());
         #[cfg(target_os = "linux")]
         let sandbox = cri::sandbox().await;
-        // The pipe of containerd on Windows is not asked.
+        // On Windows, containerd's pipe is not queried.
         #[cfg(not(target_os = "linux"))]
         let sandbox = None;
         let mut devices = machine::hardware();
@@ -105,7 +107,7 @@ impl Gatherer {
             devices,
             sandbox,
             units: units.unwrap_or_default(),
-            // Whoever remembers adds it.
+            // Set by the course.
             has_joined: false,
             is_kubelet_active,
             is_bootstrapped,
@@ -114,10 +116,10 @@ impl Gatherer {
 
     async fn reach(&mut self, config: Kubeconfig, name: Option<&str>) -> (Option<Way>, Option<Standing>) {
         let now = Timestamp::now();
-        // A clock that is set back makes ages negative.
+        // Ages are negative if the clock was set back.
         let is_young = |at: &Timestamp| (SignedDuration::ZERO..BELIEVED).contains(&now.duration_since(*at));
         let is_believed = |of: &Kubeconfig, at: &Timestamp| *of == config && is_young(at);
-        // An open way with a fault (a clock that is off) is gone again: it may have been mended.
+        // A reachable API server with a fault (such as a wrong clock) is not cached: the fault may have been fixed.
         let is_good = |way: &Way| matches!(way, Way::Open { .. }) && way::check(way, now).is_empty();
         let way = self.way.take().filter(|(of, way, at)| is_believed(of, at) && is_good(way));
         let standing = self.standing.take();
@@ -136,7 +138,7 @@ impl Gatherer {
             }
         };
         let ((way, gone), standing) = tokio::join!(go, ask);
-        // A way that is not open explains why nobody answered.
+        // If the API server cannot be reached, that explains the missing identity.
         let standing =
             standing.filter(|(it, _)| matches!(way, Way::Open { .. }) || matches!(it, Standing::Known { .. }));
         self.way = Some((config.clone(), way.clone(), gone));
@@ -145,7 +147,7 @@ impl Gatherer {
     }
 }
 
-/// Right after the start of an instance its network comes and goes: the first time, metadata is asked more than once.
+/// Reads instance metadata. The first time it retries, since the network is unstable right after an instance starts.
 async fn ask_metadata(endpoint: &str, has_gathered: bool) -> Metadata {
     const PAUSE: Duration = Duration::from_millis(500);
     let tries = if has_gathered { 1 } else { 4 };
@@ -160,7 +162,8 @@ async fn ask_metadata(endpoint: &str, has_gathered: bool) -> Metadata {
     found
 }
 
-/// Version and flags of the kubelet: from the image's notes, else from itself. It is asked once.
+/// Returns version and flags of the kubelet, from its binary, else the version recorded in the image. Cached once
+/// known.
 async fn ask_kubelet(known: Option<(FlagSet, Option<Arch>)>) -> (FlagSet, Option<Arch>) {
     if let Some(known) = known.filter(|(flags, _)| flags.version.is_some()) {
         return known;
@@ -175,7 +178,8 @@ async fn ask_kubelet(known: Option<(FlagSet, Option<Arch>)>) -> (FlagSet, Option
     }
 }
 
-/// The kubeconfig that the kubelet will use: the file, or what the bootstrap will make of the user data.
+/// Returns the kubeconfig that the kubelet will use: the file, or the one that the bootstrap will write from the user
+/// data.
 fn kubeconfig(
     documents: &Documents,
     metadata: &Metadata,

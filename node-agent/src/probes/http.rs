@@ -1,4 +1,4 @@
-//! HTTP/1.1 over TCP or TLS, one step after the other, so that the step that fails is known.
+//! HTTP/1.1 over TCP or TLS, in separate steps, so that the failed step is known.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,50 +23,50 @@ use tokio_rustls::TlsConnector;
 use crate::preflight::proxy::{Proxy, Route};
 use crate::preflight::way::{TlsFault, Way};
 
-/// A watch may be silent for minutes: that the other side is still there is asked after five seconds, and known after nine.
+/// TCP keepalive for watches, which may be silent for minutes: first probe after 5 s, dead peer detected after 9 s.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(2)).with_retries(2);
-/// More than any answer has that the agent reads as a whole.
+/// Maximum size of a response body that is read as a whole.
 const LARGEST: usize = 4 << 20;
-/// Room for the headers of an answer, and for a piece of its body.
+/// Buffer for response headers and a part of the body.
 const BUFFER: usize = 64 << 10;
 
-/// Where to, and how to know that it is the right one.
+/// Address of a server, and how to authenticate it.
 #[derive(Clone)]
 pub struct Server {
-    /// Name or address.
+    /// Host name or address.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// TLS, or plain.
+    /// TLS configuration; `None` for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
-    /// By whom.
+    /// HTTP proxy to connect through.
     pub proxy: Option<Proxy>,
 }
 
-/// A connection. Dropping it closes it.
+/// A connection, closed on drop.
 pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
     task: JoinHandle<()>,
     host: String,
 }
 
-/// An answer that was read as a whole.
+/// A complete response.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status.
+    /// Status.
     pub status: StatusCode,
-    /// Its headers.
+    /// Headers.
     pub headers: HeaderMap,
-    /// Its body, in one piece.
+    /// Body.
     pub body: Vec<u8>,
 }
 
 impl Server {
-    /// Reads `http[s]://host[:port]`.
+    /// Parses `http[s]://host[:port]`.
     ///
     /// # Errors
-    /// It is no such URL.
+    /// The text is not such a URL.
     pub fn of_url(url: &str, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
         let uri: hyper::Uri = url.parse().map_err(|_| format!("`{url}` is no URL"))?;
         let host = uri.host().ok_or_else(|| format!("`{url}` names no host"))?;
@@ -76,7 +76,7 @@ impl Server {
         Ok(Self { host: host.trim_matches(['[', ']']).to_owned(), port, tls, proxy: None })
     }
 
-    /// The same, on this route.
+    /// Sets the route. An unsupported proxy is not used.
     #[must_use]
     pub fn by(self, route: Route) -> Self {
         let proxy = match route {
@@ -95,7 +95,8 @@ fn place(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// What TLS needs: whom to trust, and who we are.
+/// Returns a TLS configuration with these trusted authorities and, optionally, a client certificate with its key (all
+/// PEM).
 ///
 /// # Errors
 /// A certificate or key cannot be read.
@@ -125,10 +126,10 @@ pub fn tls(authority: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Arc<ClientCo
     Ok(Arc::new(config))
 }
 
-/// TLS towards servers that the machine's own bundle of authorities vouches for; `None` if it has none.
+/// Returns a TLS configuration that trusts the system's CA bundle; `None` without a bundle.
 #[must_use]
 pub fn tls_of_machine() -> Option<Arc<ClientConfig>> {
-    // Amazon Linux; Debian.
+    // Amazon Linux, then Debian.
     const BUNDLES: [&str; 2] = ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt"];
     let bundle = BUNDLES.iter().find_map(|path| fs_err::read(path).ok())?;
     let mut roots = RootCertStore::empty();
@@ -138,10 +139,10 @@ pub fn tls_of_machine() -> Option<Arc<ClientConfig>> {
     Some(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// Connects. The failing step is the error.
+/// Connects to a server. `step` is the timeout of each step.
 ///
 /// # Errors
-/// How far it came.
+/// The failed step.
 pub async fn dial(server: &Server, step: Duration) -> Result<Connection, Way> {
     let stream = match &server.proxy {
         None => connect(&server.host, server.port, step).await?,
@@ -158,7 +159,7 @@ pub async fn dial(server: &Server, step: Duration) -> Result<Connection, Way> {
     }
 }
 
-/// A connection to the first address of a host that answers.
+/// Connects to the first address of a host that answers.
 async fn connect(host: &str, port: u16, step: Duration) -> Result<TcpStream, Way> {
     let to = place(host, port);
     let unknown = |error: String| Way::Unknown { host: host.to_owned(), error };
@@ -175,13 +176,13 @@ async fn connect(host: &str, port: u16, step: Duration) -> Result<TcpStream, Way
         Ok(Err(error)) => return Err(Way::Refused { to, error: error.to_string() }),
         Err(_) => return Err(silent()),
     };
-    // Where it cannot be had, a lost peer is noticed later.
+    // Without keepalive, a lost peer is only noticed later.
     let _as_it_was = SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE);
     Ok(stream)
 }
 
-/// Tries one address after the other, each a little later than the one before or as soon as that one has failed: an address
-/// that swallows what it gets does not use up the others' time.
+/// Connects to the addresses in parallel, starting each 250 ms after the previous one or as soon as that one has
+/// failed. An address that drops packets does not use up the time of the others.
 ///
 /// Source: RFC 8305, section 5, and its Connection Attempt Delay.
 pub(super) async fn reach(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
@@ -208,7 +209,7 @@ pub(super) async fn reach(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     }
 }
 
-/// A connection to the server through its proxy. What fails up to there is the proxy's.
+/// Connects to the server through its proxy. Failures up to there are the proxy's.
 async fn by_proxy(server: &Server, proxy: &Proxy, step: Duration) -> Result<TcpStream, Way> {
     let fault = |error: String| Way::Proxy { by: place(&proxy.host, proxy.port), to: server.name(), error };
     let mut stream = connect(&proxy.host, proxy.port, step).await.map_err(|way| fault(way.to_string()))?;
@@ -219,9 +220,9 @@ async fn by_proxy(server: &Server, proxy: &Proxy, step: Duration) -> Result<TcpS
     }
 }
 
-/// Asks a proxy for a connection; what follows on the stream is between us and the server.
+/// Sends a CONNECT request. Afterwards the stream carries the connection to the server.
 async fn ask_to_connect(stream: &mut TcpStream, to: &str, proxy: &Proxy) -> Result<(), String> {
-    /// More than any proxy has to say before it is silent.
+    /// Maximum size of a proxy's response head.
     const LONGEST: usize = 16 << 10;
     let authorization = proxy.authorization.as_ref();
     let authorization = authorization.map(|it| format!("Proxy-Authorization: {it}\r\n")).unwrap_or_default();
@@ -232,7 +233,7 @@ async fn ask_to_connect(stream: &mut TcpStream, to: &str, proxy: &Proxy) -> Resu
         if answer.len() == LONGEST {
             return Err("its answer is too long".to_owned());
         }
-        // Not a byte more than the head: what follows is the server's.
+        // Read no further than the head: the following bytes are the server's.
         answer.push(stream.read_u8().await.map_err(|error| error.to_string())?);
     }
     let answer = String::from_utf8_lossy(&answer);
@@ -248,7 +249,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let odd = |error: String| Way::Odd { to, error };
-    // What comes in is taken out at once, so there is never more of it than this.
+    // Incoming data is consumed at once, so this bounds the buffered data.
     let hands = http1::Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(stream));
     let hands = timeout(step, hands).await;
     let (sender, connection) = match hands {
@@ -257,7 +258,7 @@ where
         Err(_) => return Err(odd("no answer".to_owned())),
     };
     let task = tokio::spawn(async move {
-        // Its end shows in every request that is made on it.
+        // Errors of the connection surface in its requests.
         let _shows_in_requests = connection.await;
     });
     Ok(Connection { sender, task, host: host.to_owned() })
@@ -284,10 +285,10 @@ fn tls_fault(error: &io::Error) -> TlsFault {
 }
 
 impl Connection {
-    /// Sends a request and gives the answer as soon as its head is there.
+    /// Sends a request and returns the response as soon as its head has arrived.
     ///
     /// # Errors
-    /// The connection broke, or nothing came in time.
+    /// The connection broke, or timed out.
     pub async fn open(
         &mut self,
         mut request: Request<Full<Bytes>>,
@@ -303,10 +304,10 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads the response.
     ///
     /// # Errors
-    /// The connection broke, nothing came in time, or too much.
+    /// The connection broke or timed out, or the response is too large.
     pub async fn ask(&mut self, request: Request<Full<Bytes>>, within: Duration) -> Result<Answer, String> {
         let response = self.open(request, within).await?;
         let (head, body) = response.into_parts();
@@ -318,7 +319,7 @@ impl Connection {
     }
 }
 
-/// A body in memory, once.
+/// Reads a body into memory, at most [`LARGEST`] bytes.
 async fn whole(body: Incoming) -> Result<Vec<u8>, String> {
     let expected = usize::try_from(body.size_hint().lower()).unwrap_or(LARGEST).min(LARGEST);
     let mut bytes = Vec::with_capacity(expected);

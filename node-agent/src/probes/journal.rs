@@ -1,4 +1,4 @@
-//! The journal, followed from the boot on.
+//! The systemd journal, followed from boot.
 
 use std::process::Stdio;
 
@@ -8,33 +8,33 @@ use tokio::process::{Child, ChildStdout, Command};
 use crate::watch::journal::Line;
 use crate::watch::units::UNITS;
 
-/// Whose words are kept in a bundle.
+/// Units whose lines go into a log bundle.
 pub const SOURCES: &[&str] = &UNITS;
 
-/// A longer line is the kubelet printing an object: it is passed over.
+/// Maximum line length. Longer lines are objects printed by the kubelet, and are skipped.
 const LONGEST: usize = 1 << 18;
-/// No more than this of a line is looked at for a bundle, which shows less.
+/// Maximum line length for a bundle, in bytes. The bundle shows less.
 const LONGEST_OF_BUNDLE: usize = 4 << 10;
 
-/// `journalctl` that follows the units.
+/// A `journalctl` process that follows the units.
 pub struct Journal {
     lines: BufReader<ChildStdout>,
-    /// The beginning of a line: whoever waits for lines may stop waiting in the middle of one.
+    /// Beginning of a line, kept if [`Journal::next`] is cancelled in the middle of it.
     begun: Vec<u8>,
     _child: Child,
 }
 
 impl Journal {
-    /// Starts to follow.
+    /// Starts `journalctl`.
     ///
     /// # Errors
-    /// There is no `journalctl`.
+    /// `journalctl` cannot be started.
     pub fn follow() -> std::io::Result<Self> {
         let mut command = Command::new("journalctl");
         command.args(["--boot", "--follow", "--lines=all", "--output=json", "--no-pager", "--quiet"]);
         command.arg("--output-fields=MESSAGE,UNIT,_SYSTEMD_UNIT,_PID");
         for (index, unit) in UNITS.iter().enumerate() {
-            // What the unit says, or systemd about it.
+            // Messages of the unit, and of systemd about the unit.
             if index > 0 {
                 command.arg("+");
             }
@@ -46,7 +46,7 @@ impl Journal {
         Ok(Self { lines: BufReader::new(stdout), begun: Vec::new(), _child: child })
     }
 
-    /// The next line of a service that is followed; `None` if the journal ended. Can be dropped and called again.
+    /// Returns the next line of a followed service; `None` if the journal ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Line> {
         loop {
             let (line, is_whole) = next(&mut self.lines, &mut self.begun, LONGEST).await?;
@@ -57,8 +57,8 @@ impl Journal {
     }
 }
 
-/// The next line, with its end, and whether it is all of it: what is longer than `longest` is cut off. `begun` keeps what
-/// has come if this is dropped.
+/// Returns the next line, cut at `longest` bytes, and true if it is complete. `begun` keeps partial input if the future
+/// is dropped.
 async fn next(lines: &mut BufReader<ChildStdout>, begun: &mut Vec<u8>, longest: usize) -> Option<(Vec<u8>, bool)> {
     let mut is_whole = true;
     loop {
@@ -78,7 +78,7 @@ async fn next(lines: &mut BufReader<ChildStdout>, begun: &mut Vec<u8>, longest: 
     }
 }
 
-/// The last lines of a unit, for the bundle.
+/// Returns the last lines of a unit, for the bundle.
 pub async fn tail(unit: &str, lines: u32) -> String {
     let mut command = Command::new("journalctl");
     command.args(["--boot", "--no-pager", "--quiet", "--output=short-iso-precise", "--lines"]);
@@ -94,7 +94,7 @@ pub async fn tail(unit: &str, lines: u32) -> String {
             text.push('\n');
         }
     };
-    // What has come by then is better than nothing.
+    // On a timeout, the lines read so far are used.
     let _in_time = tokio::time::timeout(super::PROGRAM, read).await;
     text
 }

@@ -1,4 +1,4 @@
-//! The kubelet's kubeconfig: where the API server is, whom to trust, and who the node is.
+//! The kubelet's kubeconfig: address and certificate authority of the API server, and credentials of the node.
 
 use std::process::Stdio;
 
@@ -12,56 +12,56 @@ use super::PROGRAM;
 use crate::preflight::proxy::{self, Environment, Route};
 use crate::preflight::standing::Standing;
 
-/// A kubeconfig, as far as kubelets use it.
+/// The parts of a kubeconfig that kubelets use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kubeconfig {
     /// URL of the API server.
     pub server: String,
-    /// PEM certificates of its authority.
+    /// Certificate authority of the API server, PEM.
     pub authority: Vec<u8>,
-    /// Who we are.
+    /// Credentials.
     pub user: User,
-    /// The kubelet's variables: they lead it to a proxy, and its token's program gets them.
+    /// Environment variables of the kubelet: they select the proxy, and the token program inherits them.
     pub environment: Environment,
 }
 
-/// Who a kubeconfig says that we are.
+/// Credentials in a kubeconfig.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum User {
-    /// A token as it is.
+    /// Static token.
     Token(String),
-    /// A certificate and its key, PEM.
+    /// Client certificate and key, PEM.
     Certificate(Vec<u8>, Vec<u8>),
-    /// A program that prints a token.
+    /// Exec credential plugin.
     Exec(Exec),
-    /// Nobody.
+    /// Anonymous.
     Nobody,
 }
 
-/// The program that gives a node of EKS its token.
+/// Program that returns a token on EKS nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenProgram {
-    /// AWS's command line, as nodeadm and bootstrap.sh write it.
+    /// AWS CLI, as configured by nodeadm and bootstrap.sh.
     AwsCli,
-    /// aws-iam-authenticator at this path, as Start-EKSBootstrap.ps1 writes it.
+    /// aws-iam-authenticator at this path, as configured by Start-EKSBootstrap.ps1.
     Authenticator(&'static str),
 }
 
-/// A program that prints a token.
+/// Exec credential plugin, a program that prints a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Exec {
-    /// The version of the credential API.
+    /// Version of the credential API.
     pub api_version: String,
-    /// The program.
+    /// Program.
     pub command: String,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<String>,
-    /// Variables that are set for it.
+    /// Additional environment variables.
     pub env: Option<Vec<Variable>>,
 }
 
-/// A variable.
+/// An environment variable.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Variable {
@@ -69,10 +69,10 @@ pub struct Variable {
     value: String,
 }
 
-/// A token, and until when it is good.
+/// A token with its expiry.
 #[derive(Clone)]
 pub struct Token {
-    /// The token.
+    /// The token. Secret.
     pub text: String,
     expires: Option<Timestamp>,
 }
@@ -123,12 +123,12 @@ struct UserEntry {
 }
 
 impl Kubeconfig {
-    /// Reads a kubeconfig; files that it names are read by `read`.
+    /// Parses a kubeconfig. Files that it names are read with `read`.
     ///
     /// # Errors
-    /// It cannot be used: why.
+    /// The kubeconfig is not usable: the reason.
     pub fn read(text: &str, read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Result<Self, String> {
-        // Where in it the fault is may quote a token: only the line is told.
+        // The parser's message may quote a token, so it is dropped.
         let document: Document = serde_saphyr::from_str(text).map_err(|_| "it is no kubeconfig".to_owned())?;
         let context = find(&document.contexts, &document.current_context).ok_or("it has no current context")?;
         let cluster = find(&document.clusters, &context.cluster).ok_or("the cluster of its context is not there")?;
@@ -156,7 +156,7 @@ impl Kubeconfig {
         Ok(Self { server: cluster.server.clone(), authority, user, environment: Environment::new() })
     }
 
-    /// The one that the image's bootstrap writes for a cluster of EKS.
+    /// Returns the kubeconfig that the image's bootstrap writes for an EKS cluster.
     #[must_use]
     pub fn of_eks(server: String, authority: Vec<u8>, cluster: &str, region: &str, by: TokenProgram) -> Self {
         let (command, args) = match by {
@@ -172,13 +172,13 @@ impl Kubeconfig {
         Self { server, authority, user: User::Exec(exec), environment: Environment::new() }
     }
 
-    /// The same for a kubelet with these variables.
+    /// Sets the environment variables of the kubelet.
     #[must_use]
     pub fn within(self, environment: &Environment) -> Self {
         Self { environment: environment.clone(), ..self }
     }
 
-    /// How the kubelet goes to its API server.
+    /// Returns the route of the kubelet to its API server.
     #[must_use]
     pub fn route(&self) -> Route {
         proxy::route(&self.environment, &self.server)
@@ -186,7 +186,7 @@ impl Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// The cluster that the program makes tokens for, if its arguments say.
+    /// Returns the cluster name in the plugin's arguments, if any.
     #[must_use]
     pub fn cluster(&self) -> Option<&str> {
         let User::Exec(exec) = &self.user else { return None };
@@ -201,7 +201,7 @@ fn find<'d, T>(items: &'d [Named<T>], name: &str) -> Option<&'d T> {
 }
 
 impl Token {
-    /// Whether it is good for another minute.
+    /// Returns true if the token is valid for more than a minute.
     #[must_use]
     pub fn is_fresh(&self, now: Timestamp) -> bool {
         self.expires.is_none_or(|expires| expires.duration_since(now).as_secs() > 60)
@@ -209,10 +209,10 @@ impl Token {
 }
 
 impl Exec {
-    /// Runs the program as the kubelet would, whose variables are `environment`.
+    /// Runs the plugin as the kubelet with this environment would.
     ///
     /// # Errors
-    /// What there is to say about the node's standing.
+    /// The resulting standing: an unsupported API version, or the plugin's failure.
     pub async fn token(&self, environment: &Environment) -> Result<Token, Standing> {
         let spoken = std::iter::once(self.command.as_str()).chain(self.args.iter().map(String::as_str));
         let spoken = spoken.collect::<Vec<_>>().join(" ");
@@ -282,7 +282,7 @@ mod tests {
         assert!(error.contains("253") && error.contains("Unable to locate credentials"), "{error}");
         let old = Exec { api_version: "client.authentication.k8s.io/v1alpha1".to_owned(), ..exec("") };
         assert!(matches!(old.token(&none).await.err().unwrap(), Standing::ExecVersion(_)));
-        // Its own variables are over those of the kubelet.
+        // The plugin's own variables override those of the kubelet.
         let told = Exec {
             env: Some(vec![Variable { name: "B".to_owned(), value: "own".to_owned() }]),
             ..exec(r#"echo "{\"status\":{\"token\":\"$A $B\"}}""#)

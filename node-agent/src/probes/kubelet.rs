@@ -1,4 +1,4 @@
-//! Asking a kubelet what it is.
+//! Queries a kubelet binary for its version, flags and architecture.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -9,39 +9,39 @@ use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::flags;
 use muster_bootstrap::question::Arch;
 
-/// `kubelet --help` takes a tenth of a second; a disk that is cold takes longer.
+/// Timeout of `kubelet --help`, which takes 0.1 s, or longer from a cold disk.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(10);
-/// The help of a kubelet has 50 KB.
+/// Maximum size of the output. The help of a kubelet has 50 KB.
 const LONGEST: u64 = 4 << 20;
 
-/// Why a kubelet cannot be asked.
+/// Reason why a kubelet cannot be queried.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeletFault {
-    /// Its file cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Unreadable(#[source] io::Error),
-    /// It does not answer as a kubelet does.
+    /// The program does not respond as a kubelet does.
     #[error("{0}")]
     Silent(String),
 }
 
-/// What there is to know of a kubelet.
+/// Properties of a kubelet binary.
 #[derive(Debug, Default)]
 pub struct Kubelet {
-    /// Its version and flags; absent if it cannot be run here.
+    /// Version and flags; `None` if it cannot run here.
     pub flags: Option<FlagSet>,
-    /// The architecture that it was built for, if its file says so.
+    /// Target architecture, if the file header has it.
     pub arch: Option<Arch>,
 }
 
-/// Asks the kubelet at `path`.
+/// Queries the kubelet at `path`.
 ///
 /// # Errors
-/// Its file cannot be read, or it does not answer.
+/// The file cannot be read, or the program does not respond as a kubelet does.
 pub fn ask(path: &Path) -> Result<Kubelet, KubeletFault> {
     let arch = architecture(path).map_err(KubeletFault::Unreadable)?;
-    // A program of another architecture would only fail to start, or start in an emulator.
+    // A binary of another architecture fails to start, or starts in an emulator.
     if arch.is_some_and(|arch| Some(arch) != own()) {
         return Ok(Kubelet { flags: None, arch });
     }
@@ -60,12 +60,12 @@ fn own() -> Option<Arch> {
     std::env::consts::ARCH.parse().ok()
 }
 
-/// What a program prints, if it ends in time.
+/// Returns the standard output of a program. Fails if it does not end within [`PATIENCE`].
 fn output(path: &Path, argument: &str) -> io::Result<String> {
     let mut child =
         Command::new(path).arg(argument).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let Some(stdout) = child.stdout.take() else { return Ok(String::new()) };
-    // A thread reads, for a full pipe would keep the program from ending.
+    // Read in a thread: a full pipe would block the program.
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
         stdout.take(LONGEST).read_to_end(&mut text).map(|_| text)
@@ -83,7 +83,7 @@ fn output(path: &Path, argument: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The architecture in the header of an ELF or PE file; `None` for anything else, such as a script.
+/// Returns the architecture in the header of an ELF or PE file; `None` for other files, such as scripts.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -92,7 +92,7 @@ pub fn architecture(path: &Path) -> io::Result<Option<Arch>> {
     std::fs::File::open(path)?.take(4096).read_to_end(&mut header)?;
     let two = |at: usize| header.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     if header.starts_with(b"\x7fELF") {
-        // e_machine, for little-endian files, which both are.
+        // e_machine. Both architectures are little-endian.
         return Ok(match two(18) {
             Some(62) => Some(Arch::Amd64),
             Some(183) => Some(Arch::Arm64),

@@ -1,4 +1,4 @@
-//! The machine: `/proc`, `/sys`, disks, programs.
+//! Reads the machine's state: `/proc`, `/sys`, disks, programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,24 +13,24 @@ use crate::devices::catalogue::Function;
 use crate::devices::chain::Sightings;
 use crate::preflight::machine::{DISKS, Disk, INOTIFY, KERNEL, Machine, POD_TABLE, listening};
 
-/// The image's kubelet.
+/// Path of the image's kubelet.
 pub const KUBELET: &str = "/usr/bin/kubelet";
-/// The program that gives a node its token, where the bootstrap has not said so yet.
+/// Token program used until the bootstrap has written a kubeconfig.
 pub const TOKEN_PROGRAM: TokenProgram = TokenProgram::AwsCli;
 
-/// The boot, as Nodes name it.
+/// Returns the boot ID, as in `Node.status.nodeInfo.bootID`.
 #[must_use]
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// The image's note on its kubelet, where it has one.
+/// Returns the kubelet version recorded in the image, if any.
 #[must_use]
 pub fn kubelet_version() -> Option<String> {
     fs::read_to_string("/etc/eks/kubelet-version.txt").ok()
 }
 
-/// Reads what there is. What cannot be read is left out.
+/// Reads the machine's state. Unreadable parts are left empty.
 #[must_use]
 pub fn read(ports: BTreeSet<u16>) -> Machine {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -57,7 +57,7 @@ pub fn read(ports: BTreeSet<u16>) -> Machine {
     }
 }
 
-/// The ports on which somebody listens.
+/// Returns the listening TCP ports.
 #[must_use]
 pub fn ports() -> BTreeSet<u16> {
     let all = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
@@ -78,12 +78,13 @@ fn is_numbered(name: &str, stem: &str) -> bool {
     name.strip_prefix(stem).is_some_and(|rest| rest.parse::<u32>().is_ok())
 }
 
-/// The groups below the root: of version 2, or of the controller that limits memory.
+/// Returns the top-level cgroups of cgroup v2, or of the memory and CPU controllers of cgroup v1.
 fn control_groups() -> BTreeSet<String> {
     ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu"].into_iter().flat_map(names).collect()
 }
 
-/// Interfaces and their state, where systemd-networkd keeps it: one file by number.
+/// Returns the network interfaces with their systemd-networkd state, which is in a file named after the interface
+/// index.
 fn links() -> BTreeMap<String, String> {
     let number = |name: &String| fs::read_to_string(format!("/sys/class/net/{name}/ifindex")).ok();
     let state = |name: &String| {
@@ -93,7 +94,7 @@ fn links() -> BTreeMap<String, String> {
     names("/sys/class/net").into_iter().filter_map(|name| Some((name.clone(), state(&name)?))).collect()
 }
 
-/// Programs of the bootstrap that systemd cannot execute.
+/// Returns the bootstrap programs that systemd cannot execute, with the reason.
 fn refused() -> BTreeMap<String, String> {
     ["/usr/bin/nodeadm", "/etc/eks/bootstrap.sh"]
         .into_iter()
@@ -101,7 +102,7 @@ fn refused() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Why a file that is there cannot be executed; `None` if it can, or is not there.
+/// Returns the reason why an existing file cannot be executed; `None` if it can, or does not exist.
 #[must_use]
 pub fn why_refused(path: &Path) -> Option<String> {
     let mode = fs::metadata(path).ok()?.permissions().mode();
@@ -112,14 +113,14 @@ pub fn why_refused(path: &Path) -> Option<String> {
     let mut label = [0; 256];
     let length = rustix::fs::getxattr(path, "security.selinux", &mut label).ok().filter(|_| is_enforcing)?;
     let label = String::from_utf8_lossy(label.get(..length)?).trim_end_matches('\0').to_owned();
-    // What files are labelled that came from somewhere else; nothing that systemd starts may be.
+    // SELinux labels of files copied from elsewhere, which systemd may not execute.
     let is_strange = ["user_home_t", "admin_home_t", "tmp_t", "user_tmp_t", "unlabeled_t", "default_t"]
         .iter()
         .any(|kind| label.split(':').nth(2) == Some(kind));
     is_strange.then(|| format!("SELinux is enforcing, label {label}"))
 }
 
-/// What systemd puts for a specifier in the kubelet's unit; `None` for those that nobody uses there.
+/// Returns the value of a systemd specifier in the kubelet's unit; `None` for uncommon ones.
 /// Source: systemd.unit(5), Specifiers.
 #[must_use]
 pub fn specifier(letter: char) -> Option<String> {
@@ -165,7 +166,7 @@ fn disk(path: &str) -> Option<Disk> {
     Some(Disk { size: room.f_blocks.saturating_mul(room.f_frsize), free: room.f_bfree.saturating_mul(room.f_frsize) })
 }
 
-/// The family of the image, by the programs that start its nodes.
+/// Returns the AMI family, detected by the bootstrap program.
 #[must_use]
 pub fn family() -> Option<Family> {
     if Path::new("/usr/bin/nodeadm").exists() {
@@ -177,7 +178,7 @@ pub fn family() -> Option<Family> {
     }
 }
 
-/// The hardware's part of the chains: the PCI bus and `/dev`.
+/// Returns the hardware part of the device chains: PCI bus and `/dev`.
 #[must_use]
 pub fn hardware() -> Sightings {
     Sightings { functions: functions(), files: files(), ..Sightings::default() }
@@ -201,7 +202,7 @@ fn functions() -> Vec<Function> {
     found
 }
 
-/// Names below `/dev`, and below the folders in which drivers of devices put theirs.
+/// Returns names below `/dev`, and below the folders that device drivers use.
 fn files() -> Vec<String> {
     let list = |folder: &str, prefix: &str| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -214,19 +215,19 @@ fn files() -> Vec<String> {
     files
 }
 
-/// Whether the kubelet's socket for device plugins is there.
+/// Returns true if the kubelet's socket for device plugins exists.
 #[must_use]
 pub fn has_plugin_registry() -> bool {
     Path::new("/var/lib/kubelet/device-plugins/kubelet.sock").exists()
 }
 
-/// Of these paths, those that are not there.
+/// Returns the absolute paths that do not exist.
 #[must_use]
 pub fn missing(paths: &[String]) -> Vec<String> {
     paths.iter().filter(|path| path.starts_with('/') && !Path::new(path).exists()).cloned().collect()
 }
 
-/// The files of a folder that end so, in the order of their names, with their texts.
+/// Returns path and text of the files in a folder with this ending, sorted by path.
 #[must_use]
 pub fn texts_in(folder: &str, ending: &str) -> BTreeMap<String, String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! Instance metadata, version 2 (with a token), as `http://169.254.169.254` serves it.
+//! Instance metadata service, version 2 (with session tokens), by default at `http://169.254.169.254`.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -20,7 +20,7 @@ struct Session {
     token: Option<String>,
 }
 
-/// Reads everything that the agent wants to know of its instance.
+/// Reads all metadata that the agent uses.
 pub async fn read(endpoint: &str) -> Metadata {
     match Session::open(endpoint).await {
         Err(why) => Metadata::Silent(why),
@@ -32,10 +32,10 @@ pub async fn read(endpoint: &str) -> Metadata {
     }
 }
 
-/// What EC2 says of the instance's near end, if anything.
+/// Returns a pending interruption or rebalance recommendation, if any.
 ///
 /// # Errors
-/// Metadata does not answer, or is turned off.
+/// Instance metadata does not answer or is disabled.
 pub async fn notice(endpoint: &str) -> Result<Option<Notice>, String> {
     let session = Session::open(endpoint).await?;
     let mut session = session.ok_or("it is turned off")?;
@@ -46,18 +46,18 @@ pub async fn notice(endpoint: &str) -> Result<Option<Notice>, String> {
     Ok(advice.map(Notice::Rebalance))
 }
 
-/// What proves which instance this is, and its role.
+/// Evidence of the instance's identity and role.
 pub struct Proofs {
-    /// The identity document with its RSA-2048 signature: PKCS #7 in base64.
+    /// Instance identity document with its RSA-2048 signature: PKCS #7 in base64.
     pub document: String,
-    /// Of the role; none if the instance has none.
+    /// Credentials of the role; `None` if the instance has no role.
     pub credentials: Option<Credentials>,
 }
 
-/// Reads what proves who the node is.
+/// Reads the evidence of the instance's identity.
 ///
 /// # Errors
-/// Metadata does not answer, or is turned off.
+/// Instance metadata does not answer or is disabled.
 pub async fn proofs(endpoint: &str) -> Result<Proofs, String> {
     let session = Session::open(endpoint).await?;
     let mut session = session.ok_or("it is turned off")?;
@@ -71,7 +71,7 @@ fn is_instance_id(text: &str) -> bool {
 }
 
 impl Session {
-    /// `None` if metadata is turned off.
+    /// Opens a session; `None` if instance metadata is disabled.
     async fn open(endpoint: &str) -> Result<Option<Self>, String> {
         let server = Server::of_url(endpoint, None)?;
         let connection = dial(&server, STEP).await.map_err(|way| way.to_string())?;
@@ -81,7 +81,7 @@ impl Session {
         match answer.status {
             StatusCode::OK => session.token = Some(String::from_utf8_lossy(&answer.body).into_owned()),
             StatusCode::FORBIDDEN => return Ok(None),
-            // Version 1 has no tokens, and may still answer.
+            // Version 1 has no tokens but may answer requests.
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {}
             status => return Err(format!("PUT /latest/api/token: {status}")),
         }
@@ -93,7 +93,7 @@ impl Session {
         self.connection.ask(request, STEP).await
     }
 
-    /// What stands at a path; `None` if nothing.
+    /// Returns the content of a path; `None` on 404.
     async fn bytes(&mut self, path: &str) -> Result<Option<Vec<u8>>, String> {
         let mut request = Request::builder().uri(format!("/latest/{path}"));
         if let Some(token) = &self.token {
@@ -128,7 +128,7 @@ impl Session {
         credentials().map(Some).ok_or_else(|| "the role's credentials are not there yet".to_owned())
     }
 
-    /// The tag of Karpenter and Muster, or that of managed node groups.
+    /// Returns the cluster name in the tag of Karpenter and Muster, or in that of managed node groups.
     async fn cluster_of_tags(&mut self) -> Option<String> {
         for key in ["eks:eks-cluster-name", "aws:eks:cluster-name"] {
             if let Some(name) = self.text(&format!("meta-data/tags/instance/{key}")).await.ok().flatten() {
@@ -155,7 +155,7 @@ impl Session {
             cluster_of_tags: self.cluster_of_tags().await,
             has_ipv6: ipv6.ok().map(|it| it.is_some_and(|text| !text.is_empty())),
             vpc_networks: networks.lines().map(ToOwned::to_owned).collect(),
-            // It goes onto the console, where a line is a line.
+            // The ID is written to the serial console, so it must not contain a newline.
             id: Some(field("instanceId")).filter(|id| is_instance_id(id)).unwrap_or_default(),
             instance_type: field("instanceType"),
             zone: field("availabilityZone"),

@@ -1,4 +1,4 @@
-//! The edge towards the machine: each probe asks one thing, ends by a deadline, and judges nothing.
+//! I/O with the machine: each probe asks one thing within a timeout, and judges nothing.
 
 #[cfg(any(target_os = "linux", windows))]
 pub mod api;
@@ -28,7 +28,7 @@ pub mod systemd;
 #[cfg(windows)]
 pub mod windows;
 
-// Whoever starts services, and the other parts of a machine that each platform has in its own way.
+// The service manager, and other parts of a machine with an implementation per platform.
 #[cfg(target_os = "linux")]
 pub use self::systemd as supervisor;
 #[cfg(windows)]
@@ -36,12 +36,12 @@ pub use self::windows::{journal, machine, pod_resources, services as supervisor}
 
 use std::time::Duration;
 
-/// How long a step on the network may take in the preflight. A healthy answer takes milliseconds; together the steps must
-/// stay under the two seconds that a boot may be held up.
+/// Timeout of a network step in the preflight. A healthy response takes milliseconds. All steps together must stay
+/// below the two seconds by which a boot may be delayed.
 pub const STEP: Duration = Duration::from_millis(1500);
 
-/// How long a program of the image may take, such as the one that makes the token: AWS's command line is Python, and takes
-/// a second on a small instance.
+/// Timeout of a program in the image, such as the token program. The AWS CLI is written in Python and takes a second on
+/// a small instance.
 pub const PROGRAM: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

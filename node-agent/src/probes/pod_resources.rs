@@ -1,4 +1,4 @@
-//! Which devices the kubelet may give to pods, asked over its PodResources socket.
+//! Queries the kubelet for allocatable devices, over its PodResources socket.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use tower::service_fn;
 const SOCKET: &str = "/var/lib/kubelet/pod-resources/kubelet.sock";
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The number of healthy devices by resource; `None` while the kubelet does not serve it.
+/// Returns the number of healthy devices per resource; `None` while the kubelet does not serve the API.
 pub async fn healthy() -> Option<BTreeMap<String, u64>> {
     timeout(PATIENCE, ask()).await.ok()?
 }
 
 async fn ask() -> Option<BTreeMap<String, u64>> {
-    // The URL is not looked at: the connection is the socket's.
+    // The URL is required but unused: the connector opens the socket.
     let endpoint = Endpoint::try_from("http://kubelet").ok()?;
     let connect = service_fn(|_: Uri| async { UnixStream::connect(SOCKET).await.map(TokioIo::new) });
     let channel = endpoint.connect_with_connector(connect).await.ok()?;

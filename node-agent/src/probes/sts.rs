@@ -1,4 +1,4 @@
-//! Who the node is to STS. The token that EKS takes is a signed request for GetCallerIdentity: whoever has it can ask.
+//! Identity of the node in STS. An EKS token is a presigned GetCallerIdentity request, so its bearer can send it.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -9,19 +9,20 @@ use super::STEP;
 use super::http::{Server, dial, tls_of_machine};
 use crate::preflight::standing::Caller;
 
-/// What tokens of EKS begin with (aws-iam-authenticator).
+/// Prefix of EKS tokens (aws-iam-authenticator).
 const PREFIX: &str = "k8s-aws-v1.";
 
-/// A request that was signed by somebody else.
+/// A presigned request.
 #[derive(Debug, PartialEq, Eq)]
 struct Signed {
     origin: String,
     path: String,
-    /// The cluster stands in a header that the signature covers, and not in the token.
+    /// True if the signature covers a header with the cluster name, which is not in the token.
     needs_cluster: bool,
 }
 
-/// Asks STS with a token that an API server has refused; `None` if it is no such token, or STS is not reached in time.
+/// Sends the request in a token that an API server has refused. `None` if it is not an EKS token, or STS cannot be
+/// reached.
 pub async fn caller(token: &str, cluster: Option<&str>) -> Option<Caller> {
     let signed = read(token)?;
     let server = Server::of_url(&signed.origin, Some(tls_of_machine()?)).ok()?;
@@ -35,10 +36,10 @@ pub async fn caller(token: &str, cluster: Option<&str>) -> Option<Caller> {
     judge(answer.status, &String::from_utf8_lossy(&answer.body))
 }
 
-/// Takes a token apart. Nothing but STS of AWS is ever asked.
+/// Decodes a token. Only requests to AWS STS are accepted.
 fn read(token: &str) -> Option<Signed> {
     let encoded = token.strip_prefix(PREFIX)?;
-    // Without padding, in the alphabet for URLs.
+    // base64url without padding.
     let mut encoded: String = encoded.replace('-', "+").replace('_', "/");
     while !encoded.len().is_multiple_of(4) {
         encoded.push('=');
@@ -55,7 +56,7 @@ fn read(token: &str) -> Option<Signed> {
     Some(Signed { origin: format!("https://{host}"), needs_cluster: path.contains("x-k8s-aws-id"), path })
 }
 
-/// STS answers in JSON if it is asked to, and in XML in some partitions: what is looked for stands between the same marks.
+/// Parses a response of STS: JSON if requested, but XML in some partitions. The field names are the same.
 fn judge(status: StatusCode, body: &str) -> Option<Caller> {
     let between = |name: &str| {
         let at = body.find(&format!("\"{name}\":\"")).map(|at| (at + name.len() + 4, '"'));
@@ -66,7 +67,7 @@ fn judge(status: StatusCode, body: &str) -> Option<Caller> {
         return between("Arn").map(Caller::Known);
     }
     let code = between("Code").unwrap_or_default();
-    // A clock or a throttle is no refusal, and has verdicts of its own.
+    // A wrong clock or throttling is not a refusal, and has verdicts of its own.
     let is_refusal = ["AccessDenied", "InvalidClientTokenId", "UnrecognizedClientException"].contains(&code.as_str());
     (status.is_client_error() && is_refusal)
         .then(|| Caller::Refused(format!("{code}: {}", between("Message").unwrap_or_default())))
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn answers_of_sts_are_told_apart() {
-        // As the API reference of STS shows them.
+        // From the API reference of STS.
         let xml = "<GetCallerIdentityResult><Arn>arn:aws:sts::111122223333:assumed-role/shop/i-1</Arn></GetCallerIdentityResult>";
         let known = Some(Caller::Known("arn:aws:sts::111122223333:assumed-role/shop/i-1".to_owned()));
         assert_eq!(judge(StatusCode::OK, xml), known);

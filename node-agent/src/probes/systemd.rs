@@ -1,4 +1,4 @@
-//! systemd, through `systemctl`: it is on every image, and is run when something happened, not in a circle.
+//! systemd, through `systemctl`, which is in every image. It is run on events, not polled.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,27 +8,28 @@ use tokio::time::timeout;
 
 use crate::watch::units::{self, PROPERTIES, UNITS, Unit};
 
-/// PID 1 answers in milliseconds, unless it reloads.
+/// Timeout of `systemctl`. PID 1 answers in milliseconds, unless it reloads.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How the units stand; nothing if systemd does not answer.
+/// Returns the states of the units; `None` if systemd does not answer.
 pub async fn units() -> Option<Vec<Unit>> {
     let mut words = vec!["show".to_owned(), format!("--property={PROPERTIES}")];
     words.extend(UNITS.map(|unit| format!("{unit}.service")));
     Some(units::read(&systemctl(&words).await?))
 }
 
-/// The unit with its drop-ins, as text.
+/// Returns the text of a unit with its drop-ins.
 pub async fn text_of(unit: &str) -> Option<String> {
     systemctl(&["cat".to_owned(), format!("{unit}.service")]).await
 }
 
-/// The variables that all units get, as a shell would read them.
+/// Returns the environment variables that all units get, in shell syntax.
 pub async fn environment() -> Option<String> {
     systemctl(&["show-environment".to_owned()]).await
 }
 
-/// Asks systemd to do something with a unit, and does not wait for it: the unit may be waiting for us.
+/// Starts, stops or restarts a unit without waiting, since the unit may be waiting for the agent. Returns true on
+/// success.
 pub async fn order(verb: &str, unit: &str) -> bool {
     systemctl(&["--no-block".to_owned(), verb.to_owned(), format!("{unit}.service")]).await.is_some()
 }

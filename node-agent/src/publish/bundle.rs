@@ -1,5 +1,5 @@
-//! The bundle: what one would ask for first when a node failed, in one text, bounded and without secrets: a file, and, where the
-//! controller asks for it, a message.
+//! Log bundle: the report and recent logs of a failed node as one text, bounded and without secrets. It is written to a
+//! file and sent to the controller on request.
 
 use std::io;
 use std::path::Path;
@@ -13,42 +13,43 @@ use crate::platform::Platform;
 use crate::probes::journal;
 use crate::report::Report;
 
-/// Lines of each unit; with at most seven units and 240 characters a line the file stays under half a megabyte.
+/// Lines per unit. With at most seven units and 240 characters per line, the file stays under half a megabyte.
 const LINES: u32 = 200;
 const LARGEST: usize = 512 << 10;
-/// Largest bundle that is sent: what a controller takes.
+/// Maximum size of a bundle for the controller: the most that it accepts.
 pub const LARGEST_SENT: usize = 192 << 10;
-/// All of it takes a second; on a disk that hangs it ends by this.
+/// Timeout for all logs. Normally they take a second, on a hanging disk much longer.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Writes it.
+/// Writes the bundle to `bundle.txt` in `folder`.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub async fn write(folder: &Path, report: &Report) -> io::Result<()> {
     status::replace(&folder.join("bundle.txt"), gather(report, LARGEST).await.as_bytes(), 0o600)
 }
 
-/// The bundle of this moment, in at most so many bytes.
+/// Collects a bundle of at most `largest` bytes.
 pub async fn gather(report: &Report, largest: usize) -> String {
     let deadline = Instant::now() + WITHIN;
     let mut sections = Vec::new();
     for unit in journal::SOURCES {
-        // A journal that is too slow for all of them has said something by then.
+        // Once the deadline has passed, the remaining units have no lines.
         let lines = timeout_at(deadline, journal::tail(unit, LINES)).await.unwrap_or_default();
         sections.push(((*unit).to_owned(), lines));
     }
     text(report, &sections, largest)
 }
 
-/// The text of it: the report, then the last lines of each unit. What is too long is cut so that each unit keeps its last words.
+/// Returns the text of a bundle: the report, then the last lines of each unit. If it is too long, the oldest lines of
+/// each unit are dropped.
 #[must_use]
 pub fn text(report: &Report, sections: &[(String, String)], largest: usize) -> String {
     let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
     text.truncate(text.floor_char_boundary(largest / 2));
     for (index, (unit, lines)) in sections.iter().enumerate() {
         let heading = format!("\n\n=== {} of {unit}\n", Platform::HERE.log());
-        // What one leaves of its share is the others'.
+        // Space that a unit does not use is left to the following ones.
         let share = largest.saturating_sub(text.len()) / (sections.len() - index);
         let Some(room) = share.checked_sub(heading.len()) else { continue };
         text.push_str(&heading);
@@ -67,11 +68,11 @@ pub fn text(report: &Report, sections: &[(String, String)], largest: usize) -> S
     text
 }
 
-/// Lines as they may be shown.
+/// Returns the lines with secrets removed.
 fn shown(lines: &str) -> Vec<String> {
     let mut private = false;
     let show = |line: &str| {
-        // A key stands on lines of its own between these two.
+        // A PEM private key spans several lines between these two.
         private |= line.contains("-----BEGIN");
         let shown = if private { "[hidden]".to_owned() } else { clean(line) };
         private &= !line.contains("-----END");

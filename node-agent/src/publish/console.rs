@@ -1,4 +1,4 @@
-//! The serial console: what EC2 keeps of it can be read when nothing else of the node can be reached.
+//! Output to the serial console. EC2 keeps the last part, which can be read even if the node is unreachable.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -10,10 +10,10 @@ use rustix::fs::OFlags;
 
 use crate::report::{Report, Verdict, Weight};
 
-/// The console that EC2 keeps: on Windows the first serial port, into which EC2Launch writes that Windows is ready.
+/// Console kept by EC2. On Windows it is the first serial port, where EC2Launch reports that Windows is ready.
 const CONSOLE: &str = if cfg!(windows) { r"\\.\COM1" } else { "/dev/console" };
 
-/// One line that a program can find and read: `key=value`, values in quotes as JSON writes them.
+/// Returns a line in a machine-readable format: `key=value`, with text values quoted as in JSON.
 #[must_use]
 pub fn line(report: &Report, verdict: &Verdict) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
@@ -28,7 +28,7 @@ pub fn line(report: &Report, verdict: &Verdict) -> String {
     )
 }
 
-/// Writes the line of the verdict to the console, if it is an error that `said` is not already about.
+/// Writes the verdict to the console if it is an error other than `said`, which is updated.
 pub fn say(report: &Report, said: &mut Option<String>) {
     let Some(verdict) = report.verdict.as_ref().filter(|verdict| verdict.severity == Weight::Error) else {
         *said = None;
@@ -38,7 +38,7 @@ pub fn say(report: &Report, said: &mut Option<String>) {
     if said.as_ref() == Some(&line) {
         return;
     }
-    // A console that nobody listens to must not stop the agent: what it does not take at once is lost.
+    // A console that blocks must not stop the agent: output that it does not accept at once is lost.
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(target_os = "linux")]

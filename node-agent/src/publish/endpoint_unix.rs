@@ -1,4 +1,4 @@
-//! Where the agent is asked: a Unix socket, for root only.
+//! Endpoint of the agent's API: a Unix socket that only root may use.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -11,13 +11,13 @@ use tokio_stream::wrappers::UnixListenerStream;
 /// Name of the socket in the agent's folder.
 pub const FILE: &str = "agent.sock";
 
-/// Those who come.
+/// Stream of incoming connections.
 pub type Incoming = UnixListenerStream;
 
-/// Binds the socket. It is made where nobody else may enter, and moved when its rights are set.
+/// Binds the socket. It is created under a temporary name, and renamed once its mode is 0600.
 ///
 /// # Errors
-/// It cannot be made.
+/// The socket cannot be created.
 pub fn bind(folder: &Path) -> io::Result<Incoming> {
     let (made, path) = (folder.join("agent.sock.new"), folder.join(FILE));
     for old in [&made, &path] {
@@ -32,10 +32,10 @@ pub fn bind(folder: &Path) -> io::Result<Incoming> {
     Ok(UnixListenerStream::new(listener))
 }
 
-/// Connects to an agent that runs.
+/// Connects to a running agent.
 ///
 /// # Errors
-/// None runs, or it may not be asked.
+/// The agent does not run, or the caller lacks permission.
 pub async fn connect(folder: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(folder.join(FILE)).await
 }

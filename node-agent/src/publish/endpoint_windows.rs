@@ -1,4 +1,4 @@
-//! Where the agent is asked: a named pipe, for administrators and the system only.
+//! Endpoint of the agent's API: a named pipe that only administrators and the system may use.
 
 use std::io;
 use std::path::{MAIN_SEPARATOR, Path};
@@ -18,17 +18,17 @@ use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 use widestring::u16cstr;
 
-/// The folder whose pipe has the short name.
+/// Default folder, whose pipe has the short name.
 const FOLDER: &str = r"C:\ProgramData\Muster";
-/// As much as a request or a report's answer is long.
+/// Buffer size in bytes: fits a request, and the response with a report.
 const BUFFER: u32 = 16 << 10;
-/// All instances of the pipe are taken for a moment.
+/// `ERROR_PIPE_BUSY`: all instances of the pipe are in use.
 const BUSY: i32 = 231;
 
-/// Those who come.
+/// Stream of incoming connections.
 pub type Incoming = Pin<Box<dyn Stream<Item = io::Result<Pipe>> + Send>>;
 
-/// The name of the pipe of an agent: pipes have no folders, so another agent's is named after its own.
+/// Returns the pipe name of the agent with this folder. Pipes have no folders, so the name contains the folder's path.
 #[must_use]
 pub fn name(folder: &Path) -> String {
     if folder == Path::new(FOLDER) {
@@ -38,10 +38,10 @@ pub fn name(folder: &Path) -> String {
     format!(r"\\.\pipe\muster-agent-{folder}")
 }
 
-/// Makes the pipe.
+/// Creates the pipe.
 ///
 /// # Errors
-/// It cannot be made, or somebody has it.
+/// The pipe cannot be created, or exists already.
 pub fn bind(folder: &Path) -> io::Result<Incoming> {
     let name = name(folder);
     let listener = Some(listen(&name)?);
@@ -52,7 +52,7 @@ pub fn bind(folder: &Path) -> io::Result<Incoming> {
 }
 
 fn listen(name: &str) -> io::Result<PipeListener<Bytes, Bytes>> {
-    // Full control for the system and administrators, nothing for others, and nothing inherited.
+    // Full control for the system and administrators, no access for others, no inherited permissions.
     let security = SecurityDescriptor::deserialize(u16cstr!("D:P(A;;GA;;;SY)(A;;GA;;;BA)"))?;
     let options = PipeListenerOptions::new()
         .path(name)
@@ -62,8 +62,8 @@ fn listen(name: &str) -> io::Result<PipeListener<Bytes, Bytes>> {
     options.create_tokio()
 }
 
-/// Waits for somebody. A client that was gone before it was taken in leaves an instance of the pipe that is of no use: the
-/// pipe is then made anew, as soon as those who are being served have gone.
+/// Accepts the next connection. A client that disconnects too early leaves an unusable pipe instance. The pipe is then
+/// recreated as soon as the other clients have disconnected.
 async fn accept(
     name: &str,
     mut listener: Option<PipeListener<Bytes, Bytes>>,
@@ -83,10 +83,10 @@ async fn accept(
     }
 }
 
-/// Connects to an agent that runs.
+/// Connects to a running agent.
 ///
 /// # Errors
-/// None runs, or it may not be asked.
+/// The agent does not run, or the caller lacks permission.
 pub async fn connect(folder: &Path) -> io::Result<NamedPipeClient> {
     const TRIES: u32 = 20;
     let name = name(folder);
@@ -99,7 +99,7 @@ pub async fn connect(folder: &Path) -> io::Result<NamedPipeClient> {
     ClientOptions::new().open(&name)
 }
 
-/// Somebody who has come, as the server of HTTP wants it.
+/// A connection, with the traits that the HTTP server requires.
 pub struct Pipe(PipeStream<Bytes, Bytes>);
 
 impl Connected for Pipe {
@@ -119,7 +119,7 @@ impl AsyncWrite for Pipe {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }
 
-    // What is written is with the system, and waiting for its reader to take it would keep the server from reading.
+    // The system buffers written data. Waiting for the client to read it would block the server from reading.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

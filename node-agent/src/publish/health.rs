@@ -1,4 +1,4 @@
-//! Where the node stands, in the words of `grpc.health.v1`.
+//! Health of the node in terms of `grpc.health.v1`.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use muster_proto::health::health_check_response::ServingStatus;
 use crate::phase::{Phase, Progress};
 use crate::report::{Report, Weight};
 
-/// The status of every health name. The empty name is the agent itself.
+/// Returns the status of each health service name. The empty name is the agent itself.
 #[must_use]
 pub fn statuses(report: &Report) -> BTreeMap<String, ServingStatus> {
     let of_phase = |phase: Phase| match report.of(phase).map(|it| it.state) {
         Some(Progress::Done) => ServingStatus::Serving,
         Some(Progress::Failed) => ServingStatus::NotServing,
-        // A stage that has held once and does not hold now.
+        // The stage was done before, but is not now.
         Some(_) if report.of(phase).is_some_and(|it| it.ended.is_some()) => ServingStatus::NotServing,
         _ => ServingStatus::Unknown,
     };
@@ -26,7 +26,7 @@ pub fn statuses(report: &Report) -> BTreeMap<String, ServingStatus> {
             (false, false) => ServingStatus::Unknown,
         }
     };
-    // KA07, KA08: a required taint is not in effect. CN11, AU16: one stays.
+    // KA07, KA08: a required taint is missing. CN11, AU16: a startup taint remains.
     let has_taint_left = report.findings.iter().any(|it| matches!(it.code.as_str(), "CN11" | "AU16"));
     let taints = match without(&|code| matches!(code, "KA03" | "KA07" | "KA08" | "UD17")) {
         ServingStatus::Serving if has_taint_left => ServingStatus::NotServing,

@@ -1,9 +1,9 @@
-//! The edge towards readers: each gets the same report in its own form.
+//! Output of the report: each reader gets the same report in its own format.
 //!
 //! ```text
-//!  Report ─┬─► status   status.json in the agent's folder, replaced as a whole
-//!          ├─► console  one line a failure, on the serial console
-//!          ├─► bundle   bundle.txt in the folder of logs, once a failure: bounded, without secrets
+//!  Report ─┬─► status   status.json in the agent's folder, replaced atomically
+//!          ├─► console  one line per failure, on the serial console
+//!          ├─► bundle   bundle.txt in the log folder, once per failure: bounded, without secrets
 //!          └─► health ─► socket: health, reflection, admission ─► endpoint: Unix socket, or named pipe
 //! ```
 

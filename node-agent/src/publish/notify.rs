@@ -1,12 +1,12 @@
-//! Telling systemd that the agent is ready (`sd_notify(3)`, a datagram).
+//! Readiness notification to systemd (`sd_notify(3)`, a datagram).
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells systemd, if it wants to know. `socket` is the value of `NOTIFY_SOCKET`.
+/// Notifies systemd that the agent is ready. `socket` is the value of `NOTIFY_SOCKET`, if set.
 ///
 /// # Errors
-/// The socket does not take it.
+/// The datagram cannot be sent.
 pub fn ready(socket: Option<&str>) -> std::io::Result<()> {
     let Some(socket) = socket else { return Ok(()) };
     let address = match socket.strip_prefix('@') {

@@ -1,4 +1,4 @@
-//! What the agent answers to those who may ask it: health, reflection in both versions, and the question of the kubelet's unit.
+//! The agent's gRPC API: health, reflection (v1 and v1alpha) and admission of the kubelet.
 
 use muster_proto::AGENT_DESCRIPTORS;
 use muster_proto::answer::HealthOf;
@@ -13,13 +13,13 @@ use super::endpoint::Incoming;
 
 pub use muster_proto::answer::Statuses;
 
-/// A kubelet that wants to start, and who waits for the answer.
+/// Request of a kubelet that is about to start: the channel for its answer.
 pub type Asked = oneshot::Sender<AdmitKubeletResponse>;
 
-/// Serves until nobody can come any more.
+/// Serves until `incoming` ends.
 ///
 /// # Errors
-/// The descriptors are broken, or the transport.
+/// The descriptors are invalid, or the transport failed.
 pub async fn serve(
     incoming: Incoming,
     statuses: watch::Receiver<Statuses>,
@@ -37,7 +37,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Asks whoever decides.
+/// Forwards requests to the desk.
 struct AdmissionBy(mpsc::Sender<Asked>);
 
 #[tonic::async_trait]

@@ -1,4 +1,4 @@
-//! `status.json`: whoever reads it sees a whole report, the old one or the new one.
+//! `status.json`, replaced atomically, so that readers see either the old or the new report.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::report::Report;
 /// Name of the file in the agent's folder.
 pub const FILE: &str = "status.json";
 
-/// Where it is.
+/// Returns the path of the file.
 #[must_use]
 pub fn path(folder: &Path) -> PathBuf {
     folder.join(FILE)
@@ -19,15 +19,15 @@ pub fn path(folder: &Path) -> PathBuf {
 /// Replaces the file.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn write(folder: &Path, report: &Report) -> io::Result<()> {
     replace(&path(folder), &serde_json::to_vec_pretty(report).map_err(io::Error::from)?, 0o644)
 }
 
-/// Reads it.
+/// Reads the file.
 ///
 /// # Errors
-/// It is not there, or not a report.
+/// The file does not exist, or is not a report.
 pub fn read(folder: &Path) -> io::Result<Report> {
     Ok(serde_json::from_slice(&fs::read(path(folder))?)?)
 }
@@ -37,13 +37,13 @@ fn allow(file: &std::fs::File, mode: u32) -> io::Result<()> {
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
 }
 
-/// The folder says who may read what is in it.
+/// On Windows, the folder's permissions apply.
 #[cfg(not(unix))]
 fn allow(_: &std::fs::File, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes sure that names in a folder last. Windows has no such thing for folders.
+/// Syncs the folder, so that a rename in it is durable. Windows has no equivalent.
 #[cfg(unix)]
 fn keep(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
@@ -54,11 +54,11 @@ fn keep(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces a file by another content, so that nobody ever sees a part of it, not even after a loss of power: the content
-/// is on the disk before its name is.
+/// Replaces a file atomically. Its content is synced before the rename, so that even after a power loss it is never
+/// partial.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder)?;

@@ -1,4 +1,4 @@
-//! Bundles of logs: one at a time, at most one a minute, always of the fault that was named last.
+//! Writer of log bundles: one at a time, at most one per minute, for the latest fault.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::log;
 use crate::publish::bundle;
 use crate::report::Report;
 
-/// Faults may come and go by the second; what the journal says of them is the same.
+/// Minimum interval between bundles. Faults may change by the second, but the logs are nearly the same.
 const BETWEEN: Duration = Duration::from_secs(60);
 
-/// Starts to write them; whoever sends a report asks for one of it.
+/// Starts the writer. A bundle is written for the last report sent to it.
 pub(super) fn spawn(parts: &mut JoinSet<Result<(), String>>, folder: PathBuf) -> watch::Sender<Option<Report>> {
     let (asked_tx, asked_rx) = watch::channel(None);
     parts.spawn(write(folder, asked_rx));
@@ -25,7 +25,7 @@ async fn write(folder: PathBuf, mut asked_rx: watch::Receiver<Option<Report>>) -
     loop {
         asked_rx.changed().await.map_err(|_| "the agent is ending".to_owned())?;
         let Some(report) = asked_rx.borrow_and_update().clone() else { continue };
-        // A bundle that cannot be written is no reason to end.
+        // A bundle that cannot be written must not end the agent.
         if let Err(error) = bundle::write(&folder, &report).await {
             log(&format!("the bundle cannot be written: {error}"));
         }

@@ -1,5 +1,4 @@
-//! Where everything comes together: the course that is observed, the kubelets that wait for an answer, and when to look
-//! again.
+//! Central state of the service: the course, pending requests of the kubelet, and the time of the next preflight.
 
 #[cfg(test)]
 mod tests;
@@ -22,12 +21,13 @@ use crate::preflight::{self, Facts};
 use crate::publish::socket::Asked;
 use crate::report::Report;
 
-/// How long until it looks for the kubelet's files by itself.
+/// Interval between preflights until the kubelet's files exist.
 const LOOK_FOR_FILES: Duration = Duration::from_secs(10);
-/// How long a warning may outlive its cause. Good answers of the API server are believed for as long.
+/// Interval between preflights while there are warnings, which may be outdated. The cache of the API server's answers
+/// has the same lifetime.
 const LOOK_AT_WARNINGS: Duration = Duration::from_secs(60);
 
-/// One moment by both clocks: the one of reports, and the one that is never set.
+/// One moment on both clocks: wall clock for reports, and monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now {
     pub(super) wall: Timestamp,
@@ -35,40 +35,40 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// What the clocks say.
+    /// Reads both clocks.
     pub(super) fn read() -> Self {
         Self { wall: Timestamp::now(), steady: Instant::now() }
     }
 }
 
-/// A preflight whose answer is still to be given.
+/// A preflight whose requests are still to be answered.
 #[derive(Debug, Clone, Copy)]
 struct Judged {
     began: Instant,
     is_kubelet_active: bool,
 }
 
-/// The one place that changes the course. It waits for nothing: what takes time is ordered, and its outcome observed.
+/// The only owner of the course. It never blocks: long operations are ordered, and their results observed.
 pub(super) struct Desk {
     course: Course,
     hold: Hold<Asked>,
     rounds: Rounds,
     orders: Orders,
-    /// When the last preflight came, or was asked for.
+    /// Time of the last preflight, or of the last request for one.
     looked: Instant,
-    /// Since when something holds the kubelet back, or since somebody tried to start it last.
+    /// Start of the period in which the kubelet is held back. Reset when the kubelet tries to start.
     held_since: Option<Instant>,
-    /// Whether the command line says to hold nothing back.
+    /// True if the command line requests report-only mode.
     is_told_to_report_only: bool,
-    /// Whether the agent's own bootstrap is under way.
+    /// True while the native bootstrap runs.
     #[cfg(target_os = "linux")]
     is_bootstrapping: bool,
-    /// The preflight that is answered when the bootstrap is over.
+    /// Preflight to conclude when the bootstrap has ended.
     #[cfg(target_os = "linux")]
     judged: Option<Judged>,
-    /// Whether an order to start the kubelet is under way.
+    /// True while an order to start the kubelet is in progress.
     is_starting: bool,
-    /// Whether the kubelet was refused its start while that order was under way, which is another start.
+    /// True if the kubelet was refused during that order, so that it is owed another start.
     has_refused_since: bool,
 }
 
@@ -102,15 +102,15 @@ impl Desk {
         &mut self.course
     }
 
-    /// Takes an observation in.
+    /// Records an observation.
     pub(super) fn observe(&mut self, observation: Observation, now: Now) {
         self.course.observe(observation, now.wall);
     }
 
-    /// A kubelet is about to start.
+    /// Handles a request of a kubelet that is about to start.
     pub(super) fn ask(&mut self, asked: Asked, now: Now) {
         self.rounds.expect_a_start();
-        // Whoever starts it may have mended something.
+        // The operator who starts it may have fixed something.
         self.held_since = None;
         self.rounds.go();
         if self.course.is_report_only() {
@@ -120,8 +120,8 @@ impl Desk {
         }
     }
 
-    /// A preflight was made: who waits for it is answered, and a kubelet that is owed its start is started. Where the
-    /// bootstrap is the agent's own, that comes first.
+    /// Handles a preflight: answers pending requests, and starts a kubelet that was held back. In native mode the
+    /// bootstrap runs first.
     pub(super) fn judge(&mut self, made: Made, now: Now) {
         let Made { mut facts, began } = made;
         facts.has_joined = self.course.has_joined(&facts);
@@ -145,7 +145,7 @@ impl Desk {
         self.conclude(judged, now);
     }
 
-    /// Something that was ordered is done.
+    /// Handles the result of an order.
     pub(super) fn done(&mut self, done: Done, now: Now) {
         match done {
             #[cfg(target_os = "linux")]
@@ -166,7 +166,7 @@ impl Desk {
         }
     }
 
-    /// Gives the answers that a preflight is good for.
+    /// Answers the requests made before the preflight, and orders the start owed to the kubelet.
     fn conclude(&mut self, judged: Judged, now: Now) {
         #[cfg(target_os = "linux")]
         {
@@ -179,7 +179,7 @@ impl Desk {
             self.rounds.go();
         }
         if self.hold.is_owed() && refusal.admitted {
-            // A kubelet of Windows that still runs may be one that is being stopped.
+            // On Windows, a running kubelet may be one that is being stopped.
             if judged.is_kubelet_active && cfg!(not(windows)) {
                 self.hold.settle();
             } else if !self.is_starting {
@@ -190,7 +190,7 @@ impl Desk {
         self.reckon(now);
     }
 
-    /// Says whether the kubelet is held, and remembers since when.
+    /// Reports if the kubelet is held back, and updates `held_since`.
     fn reckon(&mut self, now: Now) {
         self.observe(Observation::Held(self.hold.is_owed()), now);
         let is_held = self.hold.is_owed() || self.course.fatal().is_some();
@@ -198,16 +198,16 @@ impl Desk {
     }
 
     fn order(&self, order: Order) {
-        // The service ends when whoever carries orders out has.
+        // Fails only while the service is ending.
         let _the_service_is_ending = self.orders.send(order);
     }
 
-    /// When somebody will have waited for too long.
+    /// Returns the time when the oldest pending request is overdue.
     pub(super) fn answer_due(&self) -> Option<Instant> {
         self.hold.due()
     }
 
-    /// Answers who has waited for too long by the last preflight.
+    /// Answers overdue requests by the last preflight.
     pub(super) fn answer_the_late(&mut self, now: Now) {
         let refusal = answer(&self.course);
         log(&format!("the checks take longer than {} s: the last ones count", ANSWER_WITHIN.as_secs()));
@@ -216,7 +216,7 @@ impl Desk {
         self.observe(Observation::Held(self.hold.is_owed()), now);
     }
 
-    /// Gives answers: yes, or what is wrong.
+    /// Sends the answers.
     fn reply(&mut self, answers: Vec<Answered<Asked>>, refusal: &AdmitKubeletResponse) {
         for Answered { asked, admitted: is_admitted, after } in answers {
             if is_admitted {
@@ -227,13 +227,13 @@ impl Desk {
         }
     }
 
-    /// Asks for a preflight.
+    /// Requests a preflight.
     pub(super) fn look(&mut self, now: Now) {
         self.looked = now.steady;
         self.rounds.go();
     }
 
-    /// Asks for another preflight if the last one is old enough.
+    /// Requests a preflight if the last one is old enough.
     pub(super) fn look_again_if_due(&mut self, report: &Report, now: Now) {
         let held_for = self.held_since.map(|since| now.steady.duration_since(since));
         let pause = look_again_after(&self.course, report, self.hold.is_owed(), held_for.unwrap_or_default());
@@ -243,17 +243,17 @@ impl Desk {
     }
 }
 
-/// What the node's configuration in its user data asks of the agent.
+/// Returns the bootstrap mode and the report-only flag, from the node's configuration and the command line.
 fn wishes(facts: &Facts, report_only: bool) -> (Mode, bool) {
     let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
     let config = preflight::agent_config(user_data.as_ref()).ok().flatten();
     let (mode, of_config) = config.map_or((None, false), |it| (it.spec.mode, it.spec.report_only));
     let (mode, is_report_only) = (mode.unwrap_or_else(mode_of_image), report_only || of_config);
-    // What this platform cannot do the image's own bootstrap does; the preflight says so.
+    // Only Linux supports native mode. The preflight reports this.
     (if cfg!(target_os = "linux") { mode } else { Mode::Delegate }, is_report_only)
 }
 
-/// An image that is made for it runs the agent's bootstrap, whether the user data says so or not.
+/// An image built for native mode uses it by default.
 #[cfg(target_os = "linux")]
 fn mode_of_image() -> Mode {
     const NATIVE: &str = "/etc/muster/native";
@@ -265,14 +265,14 @@ fn mode_of_image() -> Mode {
     Mode::Delegate
 }
 
-/// How long after the last preflight another one is due, if it is.
+/// Returns the time after the last preflight when another one is due, if any.
 fn look_again_after(course: &Course, report: &Report, is_owed: bool, held_for: Duration) -> Option<Duration> {
     let has_registered = report.of(Phase::Registered).is_some_and(|it| it.ended.is_some());
-    // A start that is owed is owed at any stage.
+    // An owed start counts at any stage.
     if is_owed || (course.fatal().is_some() && !has_registered) {
         Some(Pace::PREFLIGHT.pause(held_for))
     } else if course.node_name().is_none() {
-        // The kubelet's files are still to be written; its unit asks when they are, unless it has not learnt to.
+        // The kubelet's files are not written yet. Its unit requests a preflight later, if it has the gate.
         Some(LOOK_FOR_FILES)
     } else if course.has_warning() {
         Some(LOOK_AT_WARNINGS)

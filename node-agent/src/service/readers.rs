@@ -1,4 +1,4 @@
-//! Everyone who reads the report: the file, the health names, the console, the log, the bundle, and the watchers.
+//! Readers of the report: status file, health names, console, log, bundle, controller and watchers.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,31 +12,31 @@ use crate::phase::Phase;
 use crate::publish::{console, health, socket, status};
 use crate::report::{Report, Weight};
 
-/// What each of them was told last.
+/// Last state published to each reader.
 pub(super) struct Readers {
     report: Report,
     run_folder: PathBuf,
     statuses: watch::Sender<socket::Statuses>,
     tells: Tells,
-    /// The code that a bundle was asked for.
+    /// Code that the last bundle was requested for.
     bundled: Option<String>,
     said: Option<String>,
     logged: String,
     is_written: bool,
 }
 
-/// Readers that run beside the service.
+/// Channels to readers with a task of their own.
 pub(super) struct Tells {
-    /// The watchers.
+    /// Watchers.
     pub(super) known: watch::Sender<Known>,
-    /// Who writes bundles.
+    /// Writer of log bundles.
     pub(super) bundles: watch::Sender<Option<Report>>,
-    /// Who tells the controller.
+    /// Link to the controller.
     pub(super) reports: watch::Sender<Report>,
 }
 
 impl Readers {
-    /// Those of the first report, and where its health names are to be had.
+    /// Returns the readers of the first report, and the channel of the health statuses.
     pub(super) fn new(report: Report, run_folder: PathBuf, tells: Tells) -> (Self, watch::Receiver<socket::Statuses>) {
         let (statuses, told) = watch::channel(health::statuses(&report));
         let readers = Self {
@@ -52,25 +52,25 @@ impl Readers {
         (readers, told)
     }
 
-    /// What they were told last.
+    /// Returns the last published report.
     pub(super) fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Writes the file.
+    /// Writes the status file.
     pub(super) fn write_status(&self) -> io::Result<()> {
         status::write(&self.run_folder, &self.report)
     }
 
-    /// Tells them what has changed.
+    /// Publishes changes.
     pub(super) fn tell(&mut self, course: &mut Course, now: Timestamp) {
         let next = course.report(now);
         if next.is_same(&self.report) && self.is_written {
             return;
         }
         self.report = next;
-        // What cannot be written to one reader is still written to the others, and tried again: on Windows whoever reads
-        // the file may keep it from being replaced.
+        // If a reader fails, the others are still served, and it is retried: on Windows, a program that reads the file
+        // may prevent its replacement.
         let written = self.write_status();
         if let Err(error) = &written
             && self.is_written
@@ -87,7 +87,7 @@ impl Readers {
         self.tells.known.send_if_modified(|before| std::mem::replace(before, known.clone()) != known);
     }
 
-    /// Each fault gets a bundle.
+    /// Requests a bundle for each new error.
     fn ask_for_a_bundle(&mut self) {
         let error = self.report.verdict.as_ref().filter(|verdict| verdict.severity == Weight::Error);
         let code = error.map(|verdict| verdict.code.clone());

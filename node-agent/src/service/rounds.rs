@@ -1,4 +1,4 @@
-//! Preflights, made one after the other whenever somebody asks for one.
+//! Preflights, made one at a time on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,13 @@ use tokio::task::JoinSet;
 use crate::preflight::Facts;
 use crate::probes::gather::Gatherer;
 
-/// What a preflight found out, and when it began.
+/// Facts of a preflight, with the time of its start.
 pub(super) struct Made {
     pub(super) facts: Facts,
     pub(super) began: Instant,
 }
 
-/// Who asks for preflights. Those that are asked for while one is made are one.
+/// Handle to request preflights. Requests made during a preflight are merged.
 #[derive(Default, Clone)]
 pub(super) struct Rounds {
     asked: Arc<Notify>,
@@ -24,27 +24,27 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Asks for one.
+    /// Requests a preflight.
     pub(super) fn go(&self) {
         self.asked.notify_one();
     }
 
-    /// The kubelet is about to start: what is missing from now on will not come.
+    /// Records that the kubelet is about to start, so that missing files will not be written any more.
     pub(super) fn expect_a_start(&self) {
         self.is_start_expected.store(true, Ordering::Relaxed);
     }
 }
 
-/// Starts to make them.
+/// Starts the task that makes preflights.
 pub(super) fn spawn(parts: &mut JoinSet<Result<(), String>>, endpoint: String, made_tx: mpsc::Sender<Made>) -> Rounds {
     let rounds = Rounds::default();
     parts.spawn(make(Gatherer::new(endpoint), rounds.clone(), made_tx));
     rounds
 }
 
-/// Who gathers the facts of a preflight.
+/// Collector of the facts of a preflight.
 trait Gather {
-    /// The facts; `is_start_expected` says that what is missing will not come.
+    /// Collects the facts. `is_start_expected` is true if missing files will not be written any more.
     fn gather(&mut self, is_start_expected: bool) -> impl Future<Output = Facts> + Send;
 }
 
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::preflight::tests::healthy;
 
-    /// Asks for more while it gathers for the first time.
+    /// Requests more preflights during the first one.
     struct Busy {
         rounds: Rounds,
         expected: mpsc::UnboundedSender<bool>,
@@ -98,9 +98,9 @@ mod tests {
         rounds.go();
         let first = made_rx.recv().await.unwrap();
         let second = made_rx.recv().await.unwrap();
-        // It was asked for while the first one was made, and does not answer who asked before with what was seen before.
+        // The second was requested during the first, whose facts may be too old for the request.
         assert!(second.began > first.began);
-        // Nobody takes the next one, so it is the last; it is the third, and not a fourth.
+        // The next one has no receiver, so it is the last. It is the third: requests were merged.
         drop(made_rx);
         rounds.go();
         assert_eq!(parts.join_next().await.unwrap().unwrap(), Err("the agent is ending".to_owned()));

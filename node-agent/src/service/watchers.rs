@@ -1,4 +1,4 @@
-//! The watchers: each waits for its part of the node to change and sends what it saw. Each runs as long as the agent.
+//! Watchers, which wait for changes of one part of the node and send observations. Each runs as long as the agent.
 
 #[cfg_attr(windows, path = "watchers/services_windows.rs")]
 mod services;
@@ -24,11 +24,11 @@ use crate::publish::socket::Asked;
 type Observed = mpsc::Sender<Observation>;
 type Outcome = Result<(), String>;
 
-/// While something is on its way it is looked at this often, else at [`IDLE`].
+/// Poll interval until the node is settled; afterwards it is [`IDLE`].
 const BUSY: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(3);
 
-/// Starts all of them.
+/// Starts all watchers.
 pub(super) fn spawn(
     parts: &mut JoinSet<Outcome>,
     observed: &Observed,
@@ -55,7 +55,7 @@ async fn health(observed: Observed, known: watch::Receiver<Known>) -> Outcome {
     let mut last = None;
     loop {
         let health = match known.borrow().health_port {
-            // Where there is no port the unit's state has to do.
+            // Without a healthz port, the state of the unit has to suffice.
             0 => None,
             port => Some(Server { host: "127.0.0.1".to_owned(), port, tls: None, proxy: None }),
         };
@@ -106,18 +106,18 @@ async fn node(observed: Observed, mut known: watch::Receiver<Known>) -> Outcome 
     }
 }
 
-/// How far it came.
+/// Result of following the Node.
 #[derive(Debug, PartialEq, Eq)]
 enum Followed {
-    /// The Node was watched, for as long as it went well.
+    /// The Node was watched until the connection ended.
     Watched,
-    /// A watch was granted, and ended before it had shown anything.
+    /// A watch was accepted, but ended early and without an event.
     Unlasting,
     /// The API server does not answer.
     Unreachable,
-    /// The kubelet's files are not there.
+    /// The kubelet's files do not exist.
     Unwritten,
-    /// Its credentials cannot be had, or are refused.
+    /// The credentials cannot be obtained, or are refused.
     Unadmitted,
 }
 
@@ -140,12 +140,12 @@ async fn follow_node(
             send(observed, Observation::Lost(Some(Box::new(way)))).await?;
             return Ok(Followed::Unreachable);
         }
-        // Why credentials cannot be had is the preflight's to tell, and the kubelet's own words in the journal.
+        // The preflight and the kubelet's log explain missing credentials.
         Err(Unreachable::Standing(_)) => return Ok(Followed::Unadmitted),
     };
     send(observed, Observation::Lost(None)).await?;
     let Ok(watch) = server.watch_node(name).await else {
-        // A token that is refused is not used again.
+        // A refused token is not reused.
         *token = token.take().filter(|token| !token.is_fresh(Timestamp::now()));
         return Ok(Followed::Unadmitted);
     };
@@ -158,14 +158,14 @@ async fn follow_watch(
     name: &str,
     mut watch: NodeWatch,
 ) -> Result<Followed, String> {
-    /// A Node that is not there yet shows nothing; a watch that has lasted so long was one.
+    /// Duration after which a watch counts as successful, even without events: the Node may not exist yet.
     const LASTS: Duration = Duration::from_secs(5);
     let began = Instant::now();
     let mut has_shown = false;
     loop {
         let event = tokio::select! {
             event = watch.next() => event,
-            // The name is known for good once the kubelet's files are there.
+            // The name changes at most until the kubelet's files exist.
             _ = known.wait_for(|known| known.node_name.as_deref() != Some(name)) => return Ok(Followed::Watched),
         };
         match event {

@@ -1,4 +1,4 @@
-//! The agent as a service of Windows: its states as the service control manager sees them, its installation, its log.
+//! The agent as a Windows service: service states, installation, log.
 //!
 //! ```text
 //!  service control manager ──► main ──► START_PENDING ──► service::run ──► ready ──► RUNNING
@@ -31,30 +31,30 @@ use super::Settings;
 
 /// Name of the service.
 pub const NAME: &str = "muster-agent";
-/// Services of this group are started before those without a group, such as the kubelet. To let the kubelet depend on the
-/// agent would mean no kubelet without an agent.
+/// Service group that Windows starts before services without a group, such as the kubelet. A dependency of the kubelet
+/// on the agent is avoided: it would keep the kubelet from running without the agent.
 const GROUP: &str = "NetworkProvider";
-/// What the name servers are asked by, and where others log.
+/// Services for DNS resolution and event logging.
 const NEEDS: [&str; 2] = ["Dnscache", "EventLog"];
-/// It starts in milliseconds; a busy first start takes longer.
+/// Wait hint for the start. It takes milliseconds, or longer on a busy first boot.
 const STARTS_IN: Duration = Duration::from_secs(10);
 const STOPS_IN: Duration = Duration::from_secs(5);
 const RESTART_AFTER: Duration = Duration::from_secs(2);
 const NOT_STARTED_BY_THE_MANAGER: i32 = 1063;
 const DOES_NOT_EXIST: i32 = 1060;
 const DOES_NOT_RUN: i32 = 1062;
-/// The exit code of a service that has failed; why stands in its log.
+/// Exit code of a failed service. The reason is in its log.
 const FAILED: u32 = 1;
-/// The log begins anew at this length; the one before is kept.
+/// Size in bytes at which the log is rotated. One old file is kept.
 const LONGEST_LOG: u64 = 1 << 20;
 
-/// What the service was told, for the function that the service control manager calls: it takes no arguments of ours.
+/// Settings for `main`, which the service control manager calls without arguments.
 static SETTINGS: Mutex<Option<Settings>> = Mutex::new(None);
 static LOG: OnceLock<PathBuf> = OnceLock::new();
 
 define_windows_service!(service_main, main);
 
-/// Runs as a service if the service control manager has started this process; says otherwise that it has not.
+/// Runs as a service if the service control manager started this process. Otherwise returns at once.
 ///
 /// # Errors
 /// The service control manager does not answer.
@@ -68,16 +68,16 @@ pub fn dispatch(settings: &Settings) -> Result<Started, String> {
     }
 }
 
-/// Who has started the process.
+/// Starter of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
-    /// The service control manager: the service has run and ended.
+    /// The service control manager. The service has run and ended.
     ByTheManager,
-    /// A person: nothing has run yet.
+    /// A user in a console. Nothing has run yet.
     ByHand,
 }
 
-/// The states of the service.
+/// Entry point of the service.
 fn main(_: Vec<OsString>) {
     let Some(settings) = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     let stop = Arc::new(Notify::new());
@@ -106,7 +106,7 @@ fn main(_: Vec<OsString>) {
             tell(handle, ServiceState::StopPending, 0);
         };
         let outcome = runtime.block_on(super::run(settings, ready, stopped));
-        // A question to the system that has no answer yet, such as an address, must not keep the service from stopping.
+        // A pending system call, such as a DNS lookup, must not keep the service from stopping.
         runtime.shutdown_background();
         outcome
     });
@@ -140,11 +140,11 @@ fn tell(handle: ServiceStatusHandle, state: ServiceState, exit_code: u32) {
     }
 }
 
-/// Installs the service, or changes one that is installed, to run `arguments` of this program. What could not be set, and
-/// is not needed for running, comes back as notes.
+/// Installs or updates the service to run `arguments` of this program. Returns notes on optional settings that could
+/// not be made.
 ///
 /// # Errors
-/// It cannot be installed: mostly for want of rights.
+/// The service cannot be installed, mostly for lack of permission.
 pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
     let program = std::env::current_exe().map_err(|error| format!("where this program is, is not known: {error}"))?;
@@ -190,7 +190,7 @@ pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String
     note("the description", service.set_description("Checks this node before its kubelet runs, and watches it"));
     note("the restart after a failure", service.update_failure_actions(failures));
     note("the restart after an exit code", service.set_failure_actions_on_non_crash_failures(true));
-    // The group has no other safe way in.
+    // The service API has no other way to set the group.
     let key = LOCAL_MACHINE.create(format!(r"SYSTEM\CurrentControlSet\Services\{NAME}"));
     if let Err(error) = key.and_then(|key| key.set_string("Group", GROUP)) {
         notes.push(format!("the place in the order of services is not set: {error}"));
@@ -198,10 +198,10 @@ pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String
     Ok(notes)
 }
 
-/// Makes a folder that only the system and administrators may enter.
+/// Creates a folder that only the system and administrators may access.
 fn close(folder: &Path, notes: &mut Vec<String>) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-    // By their numbers, for the names are in the language of the machine.
+    // SIDs, because account names are localized.
     let mut command = Command::new("icacls.exe");
     command.arg(folder).args(["/inheritance:r", "/grant:r", "*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F"]);
     let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -211,10 +211,10 @@ fn close(folder: &Path, notes: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// Stops the service and takes it away; its folders stay. One that is not installed is none to take away.
+/// Stops and removes the service. Its folders are kept. A service that is not installed is not an error.
 ///
 /// # Errors
-/// It cannot be taken away: mostly for want of rights.
+/// The service cannot be removed, mostly for lack of permission.
 pub fn uninstall() -> Result<(), String> {
     let taken = || -> windows_service::Result<()> {
         let manager = ServiceManager::local_computer(None::<&str>, ServiceManagerAccess::CONNECT)?;
@@ -226,13 +226,13 @@ pub fn uninstall() -> Result<(), String> {
             Err(error) if code(&error) != Some(DOES_NOT_RUN) => return Err(error),
             _ => {}
         }
-        // It goes when it has stopped.
+        // It is removed once it has stopped.
         service.delete()
     };
     taken().map_err(|error| message(&error))
 }
 
-/// Says something in the agent's own log, and to a person who has started it.
+/// Writes a line to the agent's own log and to stderr.
 pub(crate) fn log(line: &str) {
     let Some(path) = LOG.get() else { return };
     let now = Timestamp::now();

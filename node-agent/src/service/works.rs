@@ -1,5 +1,5 @@
-//! What the agent does to the node, one thing after the other. It takes seconds in which the desk answers whoever asks: an
-//! order goes out, what it came to comes back.
+//! Long operations on the node, one at a time. They take seconds, during which the desk still answers: it sends an
+//! order, and later receives the result.
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -10,30 +10,30 @@ use crate::probes::supervisor;
 #[cfg(target_os = "linux")]
 use muster_bootstrap::finding::Finding;
 
-/// Something to do.
+/// An order.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// The agent's own bootstrap, for a node like this.
+    /// Run the native bootstrap.
     #[cfg(target_os = "linux")]
     Bootstrap(Box<Facts>),
     /// Start the kubelet.
     StartKubelet,
 }
 
-/// What it came to.
+/// Result of an order.
 #[derive(Debug)]
 pub(super) enum Done {
-    /// The bootstrap is over.
+    /// Outcome of the bootstrap.
     #[cfg(target_os = "linux")]
     Bootstrap(Result<(), Box<Finding>>),
-    /// Whether whoever starts services has taken the order.
+    /// True if the service manager accepted the order.
     StartKubelet(bool),
 }
 
-/// Where orders go. There is never more than one of each kind under way.
+/// Sender of orders. At most one order of each kind is in progress.
 pub(super) type Orders = mpsc::UnboundedSender<Order>;
 
-/// Starts to carry them out.
+/// Starts the task that executes orders.
 pub(super) fn spawn(parts: &mut JoinSet<Result<(), String>>, done_tx: mpsc::Sender<Done>) -> Orders {
     let (orders, orders_rx) = mpsc::unbounded_channel();
     parts.spawn(carry_out(orders_rx, done_tx));

@@ -5,20 +5,20 @@ use super::journal::Line;
 /// A record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its number in the log.
+    /// Record number in the log.
     pub number: u64,
-    /// Who says it, and what.
+    /// Provider and message.
     pub line: Line,
 }
 
-/// Reads the records in the order of the text; what is none is left out.
+/// Parses the records, in the order of the text. Invalid ones are skipped.
 #[must_use]
 pub fn read(xml: &str) -> Vec<Record> {
     let Ok(document) = roxmltree::Document::parse(xml) else { return Vec::new() };
     document.root_element().children().filter(|it| it.has_tag_name_of("Event")).filter_map(record).collect()
 }
 
-/// Elements of the log are in a namespace that is of no interest.
+/// Element names without their namespace.
 trait Named {
     fn has_tag_name_of(&self, name: &str) -> bool;
 }
@@ -38,7 +38,7 @@ fn record(event: roxmltree::Node<'_, '_>) -> Option<Record> {
     Some(Record { number, line: Line::new(provider, &text) })
 }
 
-/// Text as Windows writes it: UTF-16 with a byte order mark, or UTF-8 with or without one.
+/// Decodes the output of Windows programs: UTF-16 with a byte order mark, or UTF-8 with or without one.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> String {
     match bytes {
@@ -55,7 +55,7 @@ pub fn decode(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Of the form that the schema of events gives records of classic providers.
+    /// As the event schema defines records of classic providers.
     const EVENTS: &str = r#"<Events>
 <Event xmlns='http://schemas.microsoft.com/win/2004/08/events/event'><System><Provider Name='kubelet'/><EventID Qualifiers='0'>0</EventID><TimeCreated SystemTime='2026-11-21T20:00:00.0000000Z'/><EventRecordID>41</EventRecordID><Channel>EKS</Channel></System><EventData><Data>E1121 20:00:00 run.go:72] "command failed" err="failed to parse kubelet flag: unknown flag: --x"</Data></EventData></Event>
 <Event xmlns='http://schemas.microsoft.com/win/2004/08/events/event'><System><Provider Name='kube-proxy'/><EventRecordID>42</EventRecordID></System><EventData><Data>a &lt; b</Data><Data/><Data>c</Data></EventData></Event>

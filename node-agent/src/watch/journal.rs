@@ -5,33 +5,33 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// A line that somebody wrote.
+/// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The unit that it is about, without `.service`.
+    /// Unit that the line is about, without `.service`.
     pub unit: String,
-    /// Its text, shortened.
+    /// Message, shortened.
     pub text: String,
-    /// Whether systemd says it about the unit, and not the unit itself.
+    /// True if systemd wrote the line about the unit, false if the unit wrote it.
     pub is_of_systemd: bool,
-    /// When it was written; `None` where a log does not say, which is as good as now.
+    /// Time of the line; `None` if the log does not have it, which counts as now.
     pub written: Option<Written>,
 }
 
-/// When a line was written.
+/// Time of a line on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// By the machine's clock, which may be set meanwhile.
+    /// Wall clock, which may be set later.
     pub at: Timestamp,
-    /// Since the boot, which is what units are started by.
+    /// Time since boot, as for the start of units.
     pub uptime: Duration,
 }
 
-/// The longest text that is looked at: the kubelet prints whole objects.
+/// Maximum length of a message in characters: the kubelet logs whole objects.
 const LONGEST: usize = 4096;
 
 impl Line {
-    /// What a service says.
+    /// Returns a line of a service.
     #[must_use]
     pub fn new(unit: &str, text: &str) -> Self {
         let mut text = text.to_owned();
@@ -41,7 +41,7 @@ impl Line {
         Self { unit: unit.to_owned(), text, is_of_systemd: false, written: None }
     }
 
-    /// Reads a line of `journalctl -o json`; `None` if it is none, or of no service.
+    /// Parses a line of `journalctl -o json`; `None` if it is invalid, or not of a service.
     #[must_use]
     pub fn read(json: &str) -> Option<Self> {
         let entry: Value = serde_json::from_str(json).ok()?;
@@ -60,7 +60,7 @@ impl Line {
     }
 }
 
-/// A line about a circle of units names all of them: the first service counts.
+/// A line about a dependency cycle names all units of it. The first service is used.
 fn service_of(value: &Value) -> Option<String> {
     match value {
         Value::Array(items) if items.iter().any(Value::is_string) => {
@@ -70,7 +70,7 @@ fn service_of(value: &Value) -> Option<String> {
     }
 }
 
-/// A field is a text, or numbers if it is not printable, or a list if it stands twice.
+/// A field is a string, an array of bytes if it is not printable, or an array if it occurs repeatedly.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_line_says_when_it_was_written() {
-        // Captured from systemd 252; both are always printed, whatever fields are asked for.
+        // Captured from systemd 252. Both timestamps are always printed, regardless of the requested fields.
         let entry = r#"{"_BOOT_ID":"x","__REALTIME_TIMESTAMP":"1795330800123456","__MONOTONIC_TIMESTAMP":"12345678","_PID":"812","_SYSTEMD_UNIT":"kubelet.service","MESSAGE":"x"}"#;
         let written = Line::read(entry).unwrap().written.unwrap();
         assert_eq!(written.at.as_microsecond(), 1_795_330_800_123_456);

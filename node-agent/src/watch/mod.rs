@@ -1,11 +1,11 @@
-//! What a node shows while it runs, and what it means. Pure: the probes read, this decides.
+//! Interpretation of a running node's logs, unit states and Node object. Pure: the probes read, this module decides.
 //!
 //! ```text
-//!  journal line ──► signatures ──► code, how long it may be said in a healthy boot
+//!  journal line ──► signatures ──► code, time for which a healthy boot may repeat it
 //!  (Windows: events)
-//!  systemctl show ──► units ────► which runs, how often it was restarted
+//!  systemctl show ──► units ────► state, number of restarts
 //!  (Windows: services)
-//!  Node object ──► node_object ─► taints, labels, conditions, what somebody still has to take off
+//!  Node object ──► node_object ─► taints, labels, conditions, remaining startup taints
 //! ```
 
 pub mod events;

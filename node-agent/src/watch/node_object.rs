@@ -1,4 +1,4 @@
-//! The own Node object, as far as the agent looks at it.
+//! This instance's Node object, reduced to the fields that the agent uses.
 
 use std::collections::BTreeMap;
 
@@ -11,60 +11,60 @@ use serde_json::Value;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Document")]
 pub struct NodeObject {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// As `aws:///us-west-2a/i-0123456789abcdef0`; empty if it has none.
+    /// Provider ID, such as `aws:///us-west-2a/i-0123456789abcdef0`; empty if not set.
     pub provider_id: String,
-    /// When it was created.
+    /// Creation time.
     pub created: Option<Timestamp>,
-    /// Its labels.
+    /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Its taints.
+    /// Taints.
     pub taints: Vec<Taint>,
-    /// Its conditions by type: the status and the message.
+    /// Status and message of each condition, by type.
     pub conditions: BTreeMap<String, (String, String)>,
-    /// How many it has of each resource that is counted in whole numbers.
+    /// Capacity of resources that are counted in whole numbers.
     pub capacity: BTreeMap<String, u64>,
-    /// How many of them it offers.
+    /// Allocatable amount of these resources.
     pub allocatable: BTreeMap<String, u64>,
-    /// The boot of the machine that its kubelet reported from.
+    /// Boot ID that the kubelet reported.
     pub boot_id: String,
 }
 
 impl NodeObject {
-    /// Reads the object from its JSON; `None` if it is no Node. What the agent does not look at is passed over: managed
-    /// fields and images are most of a large Node.
+    /// Parses a Node from JSON; `None` if it is not a Node. Unused fields are skipped: managed fields and images are
+    /// most of a large Node.
     #[must_use]
     pub fn of_json(json: &[u8]) -> Option<Self> {
         serde_json::from_slice(json).ok()
     }
 
-    /// Reads the object; `None` if it is no Node.
+    /// Converts a JSON value; `None` if it is not a Node.
     #[must_use]
     pub fn read(node: &Value) -> Option<Self> {
         Self::deserialize(node).ok()
     }
 
-    /// Whether a condition has this status.
+    /// Returns true if a condition has this status.
     #[must_use]
     pub fn is(&self, condition: &str, status: &str) -> bool {
         self.conditions.get(condition).is_some_and(|(is, _)| is == status)
     }
 
-    /// The message of a condition.
+    /// Returns the message of a condition.
     #[must_use]
     pub fn message(&self, condition: &str) -> &str {
         self.conditions.get(condition).map(|(_, message)| message.as_str()).unwrap_or_default()
     }
 
-    /// The instance that it belongs to, by its provider ID.
+    /// Returns the instance ID in the provider ID.
     #[must_use]
     pub fn instance_id(&self) -> Option<&str> {
         self.provider_id.rsplit('/').next().filter(|id| id.starts_with("i-"))
     }
 }
 
-/// The object as the API server writes it, as far as it is looked at.
+/// The fields of a Node that are used, as the API server sends them.
 #[derive(Deserialize)]
 struct Document {
     metadata: Metadata,
@@ -148,7 +148,7 @@ impl TryFrom<Document> for NodeObject {
     }
 }
 
-/// Devices are counted in whole numbers; processors and bytes are not of interest here.
+/// Devices are counted in whole numbers. CPU and bytes are not used here.
 fn counts(resources: BTreeMap<String, String>) -> BTreeMap<String, u64> {
     resources.into_iter().filter_map(|(key, value)| Some((key, value.parse().ok()?))).collect()
 }

@@ -1,4 +1,4 @@
-//! What a Node object says about its node.
+//! Rules on Node objects.
 
 use muster_api::labels;
 pub use muster_api::taints::owner;
@@ -11,11 +11,11 @@ use muster_bootstrap::verdicts;
 use super::node_object::NodeObject;
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// What a pod of Windows asks for; the control plane writes how many the node has.
+/// Resource that Windows pods request. The control plane writes its count to the Node.
 const ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 const TRUNK: &str = "vpc.amazonaws.com/has-trunk-attached";
 
-/// The taints that keep a node from being initialized, each with who takes it off.
+/// Returns the taints that keep the node from being initialized, each with the component that removes it.
 #[must_use]
 pub fn startup_taints<'n>(node: &'n NodeObject, expect: &Expectation) -> Vec<(&'n Taint, &'static str)> {
     let is_named = |taint: &Taint| expect.startup_taints.iter().any(|named| *named == taint.to_string());
@@ -23,13 +23,14 @@ pub fn startup_taints<'n>(node: &'n NodeObject, expect: &Expectation) -> Vec<(&'
     node.taints.iter().filter_map(|taint| Some((taint, owner_of(taint)?))).collect()
 }
 
-/// Whether the Node takes pods: Karpenter's meaning of initialized, but for resources, which the devices tell.
+/// Returns true if the Node is initialized, as defined by Karpenter, except for resources, which the device chains
+/// check.
 #[must_use]
 pub fn is_initialized(node: &NodeObject, expect: &Expectation) -> bool {
     node.is("Ready", "True") && startup_taints(node, expect).is_empty()
 }
 
-/// The faults that a Node object shows at once.
+/// Returns faults that are visible in the Node at once.
 #[must_use]
 pub fn faults(node: &NodeObject, instance_id: Option<&str>) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -52,7 +53,7 @@ pub fn faults(node: &NodeObject, instance_id: Option<&str>) -> Vec<Finding> {
     found
 }
 
-/// What the Node waits for: a fault once it lasts. `is_late` says that it has.
+/// Returns conditions that the Node waits for. They become warnings if `is_late` is true.
 #[must_use]
 pub fn waits(node: &NodeObject, expect: &Expectation, is_late: bool) -> Vec<Finding> {
     let severity = if is_late { Severity::Warning } else { Severity::Info };
@@ -80,7 +81,7 @@ pub fn waits(node: &NodeObject, expect: &Expectation, is_late: bool) -> Vec<Find
     found
 }
 
-/// Taints that the node had to register with and its first Node object did not have.
+/// Returns a finding for each required taint that the Node's first version lacked.
 #[must_use]
 pub fn lost_taints(node: &NodeObject, required: &[Taint]) -> Vec<Finding> {
     let missing = required.iter().filter(|taint| !node.taints.contains(taint));
@@ -91,9 +92,10 @@ pub fn lost_taints(node: &NodeObject, required: &[Taint]) -> Vec<Finding> {
     missing.map(finding).collect()
 }
 
-/// The same of a Node that was there for a while when it was first seen, as on a machine that is short of processors: what is
-/// missing was never there unless somebody may have taken it off. Startup taints are taken off by their owners; that of a Node that
-/// is not registered only by who registers it, and the others by nobody before that.
+/// Like [`lost_taints`], for a Node that had existed for a while when it was first seen, as on a machine short of CPU.
+/// A taint counts as lost only if it cannot have been removed meanwhile. Startup taints are removed by their owners.
+/// The unregistered taint is only removed when the controller registers the node, and other taints are not removed
+/// before that.
 #[must_use]
 pub fn taints_lost_before(node: &NodeObject, required: &[Taint], expect: &Expectation) -> Vec<Finding> {
     if node.labels.contains_key(labels::REGISTERED) {

@@ -1,41 +1,41 @@
-//! States of Windows services, as the service control manager tells them, in the words of units.
+//! States of Windows services from the service control manager, converted to unit states.
 
 use std::collections::BTreeMap;
 
 use super::units::Unit;
 
-/// How a service stands.
+/// State of a service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Service {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it does; `None` if there is no such service.
+    /// Service state; `None` if the service does not exist.
     pub state: Option<State>,
-    /// Its process; 0 if it has none.
+    /// Process ID; 0 if it does not run.
     pub process: u32,
-    /// What it ended with.
+    /// Exit code.
     pub exit_code: u32,
-    /// Whether the service control manager starts it again when it fails.
+    /// True if the service control manager restarts it after a failure.
     pub is_restarted: bool,
 }
 
-/// What a service does.
+/// Service state, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Nothing.
+    /// Stopped.
     Stopped,
-    /// It starts.
+    /// Start pending.
     Starting,
-    /// It runs, or is paused.
+    /// Running or paused.
     Running,
-    /// It stops.
+    /// Stop pending.
     Stopping,
 }
 
-/// `ERROR_SERVICE_NEVER_STARTED`: what a service that was not started in this boot has ended with.
+/// `ERROR_SERVICE_NEVER_STARTED`: exit code of a service that was not started since boot.
 pub const NEVER_STARTED: u32 = 1077;
 
-/// What was seen of services so far: the service control manager counts no restarts.
+/// History of the services. The service control manager does not count restarts.
 #[derive(Debug, Default)]
 pub struct Services {
     seen: BTreeMap<String, Seen>,
@@ -45,22 +45,22 @@ pub struct Services {
 struct Seen {
     process: u32,
     restarts: u32,
-    /// Whether it ended as it was told to, so that its next start is none by itself.
+    /// True if it was stopped regularly, so that its next start is not an automatic restart.
     has_ended_well: bool,
     was_started: bool,
 }
 
-/// What a look at a service brought.
+/// Result of reading a service.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Look {
-    /// How it stands.
+    /// State as a unit.
     pub unit: Unit,
-    /// Whether it has started since the last look. One that ran when it was looked at first has not.
+    /// True if it has started since the last read. False for a service that was running at the first read.
     pub has_started: bool,
 }
 
 impl Services {
-    /// Takes a look in.
+    /// Records the state of a service.
     pub fn look(&mut self, service: &Service) -> Look {
         let is_first = !self.seen.contains_key(&service.name);
         let seen = self.seen.entry(service.name.clone()).or_default();
@@ -137,7 +137,7 @@ mod tests {
         look(Some(State::Running), 7);
         assert_eq!(look(Some(State::Stopped), 0).unit.active, "inactive");
         assert_eq!(look(Some(State::Running), 8).unit.restarts, 0);
-        // A new process that nobody saw the old one end for.
+        // A new process, although the end of the old one was not observed.
         assert_eq!(look(Some(State::Running), 9).unit.restarts, 1);
     }
 

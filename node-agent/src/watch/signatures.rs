@@ -1,4 +1,4 @@
-//! What lines of the journal mean: a table (`data/signatures.tsv`), and the one way of looking a line up in it.
+//! Meaning of journal lines: a table (`data/signatures.tsv`) and the function that searches it.
 
 use std::sync::LazyLock;
 
@@ -8,31 +8,31 @@ use muster_bootstrap::verdicts::{self, Verdict};
 use super::journal::Line;
 use crate::phase::Phase;
 
-/// A text by which a fault is known.
+/// Text pattern of a fault.
 #[derive(Debug)]
 pub struct Signature {
-    /// What it means.
+    /// Verdict on a matching line.
     pub verdict: &'static Verdict,
-    /// The units that say it.
+    /// Units whose lines are matched.
     units: Vec<&'static str>,
-    /// How long it may be said in a healthy boot.
+    /// Time for which a healthy boot may repeat the line.
     pub patience: SignedDuration,
-    /// The stage after which it is past.
+    /// Stage after which the line no longer matters.
     pub clears: Phase,
-    /// The pieces of it, in order.
+    /// Substrings that must occur, in order.
     pieces: Vec<&'static str>,
 }
 
 static TABLE: LazyLock<Vec<Signature>> =
     LazyLock::new(|| include_str!("../../data/signatures.tsv").lines().filter_map(parse).collect());
 
-/// All of them, in the order in which they are tried.
+/// Returns all signatures, in matching order.
 #[must_use]
 pub fn all() -> &'static [Signature] {
     &TABLE
 }
 
-/// What a line means; the first signature that fits counts.
+/// Returns the first signature that matches a line.
 #[must_use]
 pub fn find(line: &Line) -> Option<&'static Signature> {
     // The kubelet's log quotes errors: `err="… \"x\" …"`.

@@ -2,58 +2,58 @@
 
 use std::time::Duration;
 
-/// The units that the agent follows. Those that an image does not have are `not-found` and no matter.
+/// Units that the agent follows. Units that an image lacks are `not-found`.
 pub const UNITS: [&str; 7] =
     ["kubelet", "containerd", "nodeadm-config", "nodeadm-run", "cloud-init", "cloud-final", "nvidia-fabricmanager"];
 
-/// The properties that are asked for.
+/// Properties to query.
 pub const PROPERTIES: &str =
     "Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainPID,ExecMainStartTimestampMonotonic";
 
-/// How a unit stands.
+/// State of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unit {
-    /// Its name, without `.service`.
+    /// Name, without `.service`.
     pub name: String,
-    /// Whether there is such a unit.
+    /// True if the unit exists.
     pub exists: bool,
-    /// `active`, `inactive`, `activating`, `deactivating`, `failed`.
+    /// Active state: `active`, `inactive`, `activating`, `deactivating`, `failed`.
     pub active: String,
-    /// As `running`, `auto-restart`, `exited`.
+    /// Sub-state, such as `running`, `auto-restart`, `exited`.
     pub sub: String,
-    /// `success`, or how it ended.
+    /// `success`, or the kind of failure.
     pub result: String,
-    /// How often systemd has started it again by itself.
+    /// Number of automatic restarts by systemd.
     pub restarts: u32,
-    /// What its main process ended with.
+    /// Exit status of the main process.
     pub status: i32,
-    /// Whether it ever had a main process.
+    /// True if the unit ever had a main process.
     pub was_started: bool,
-    /// When its main process was started last, since the boot; `None` if it never was, or that is not known.
+    /// Time from boot to the last start of its main process; `None` if it never started or this is not known.
     pub began: Option<Duration>,
 }
 
 impl Unit {
-    /// Whether it runs.
+    /// Returns true if the unit is active.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.active == "active"
     }
 
-    /// Whether it ended with an error and is not on its way again.
+    /// Returns true if the unit failed and will not be restarted.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.active == "failed"
     }
 
-    /// Whether systemd waits to start it again.
+    /// Returns true if systemd is about to restart the unit.
     #[must_use]
     pub fn is_restarting(&self) -> bool {
         self.sub == "auto-restart"
     }
 }
 
-/// Reads what `systemctl show --property=… UNIT…` prints: one paragraph a unit.
+/// Parses the output of `systemctl show --property=… UNIT…`: one paragraph per unit.
 #[must_use]
 pub fn read(text: &str) -> Vec<Unit> {
     text.split("\n\n").filter_map(paragraph).collect()

@@ -1,4 +1,4 @@
-//! What services have said: the event log, read by `wevtutil`, and the files into which bootstrap and runtime write.
+//! Logs of services: the event log, read with `wevtutil`, and the log files of bootstrap and container runtime.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,49 +15,49 @@ use crate::probes::PROGRAM;
 use crate::watch::events::{self, Record};
 use crate::watch::journal::Line;
 
-/// Whose words are kept in a bundle.
+/// Sources whose lines go into a log bundle.
 pub const SOURCES: &[&str] = &["kubelet", "kube-proxy", "eks-bootstrap", "ec2launch", "containerd"];
 
-/// The log of the image's services; EKS-WindowsServiceHost.exe writes what kubelet and kube-proxy print into it.
+/// Event log of the image's services, with the output of kubelet and kube-proxy from EKS-WindowsServiceHost.exe.
 const LOG: &str = "EKS";
-/// Folders and files into which others write, by the name that their lines get.
+/// Log files and folders of other programs, with the source name of their lines.
 const FILES: [(&str, &str); 4] = [
     ("eks-bootstrap", r"C:\ProgramData\Amazon\EKS\logs"),
     ("ec2launch", r"C:\ProgramData\Amazon\EC2Launch\log\agent.log"),
     ("ec2launch", r"C:\ProgramData\Amazon\EC2-Windows\Launch\Log\UserdataExecution.log"),
     ("containerd", r"C:\ProgramData\containerd\root\panic.log"),
 ];
-/// What was said this long before the agent began still counts: services start side by side.
+/// Time before the agent's start from which events are read, since services start concurrently.
 const BEFORE: Duration = Duration::from_secs(30);
-/// Records that are read at once.
+/// Maximum number of records per query.
 const MOST: u32 = 500;
-/// Bytes that are read of a file at once.
+/// Maximum number of bytes per read of a file.
 const LARGEST: u64 = 256 << 10;
 
-/// The words of services since the agent began.
+/// Reader of logs since the agent's start.
 pub struct Journal {
     began: SystemTime,
     last_record: u64,
-    /// How far each file was read.
+    /// Read position of each file.
     read: BTreeMap<PathBuf, u64>,
 }
 
 impl Journal {
-    /// One that begins now.
+    /// Returns a reader that starts now.
     #[must_use]
     pub fn follow() -> Self {
         let now = SystemTime::now();
         Self { began: now.checked_sub(BEFORE).unwrap_or(now), last_record: 0, read: BTreeMap::new() }
     }
 
-    /// Whether the image's bootstrap has begun to write.
+    /// Returns true if the image's bootstrap has written to its log.
     #[must_use]
     pub fn has_bootstrap(&self) -> bool {
         let (_, folder) = FILES[0];
         self.read.iter().any(|(path, length)| *length > 0 && path.starts_with(folder))
     }
 
-    /// What was said since the last look.
+    /// Returns the lines since the last call.
     pub async fn news(&mut self) -> Vec<Line> {
         let since = Timestamp::try_from(self.began).unwrap_or_default();
         let query =
@@ -72,12 +72,12 @@ impl Journal {
         lines
     }
 
-    /// What has come to a file in whole lines. One that was written before the agent began is known.
+    /// Returns new complete lines of a file. Content from before the agent's start is skipped.
     fn rest_of(&mut self, path: &Path) -> String {
         let Ok(about) = fs::metadata(path) else { return String::new() };
         let is_old = about.modified().is_ok_and(|at| at < self.began);
         let known = self.read.entry(path.to_owned()).or_insert(if is_old { about.len() } else { 0 });
-        // A file that has become shorter is another one.
+        // A file that became shorter was replaced.
         *known = if about.len() < *known { 0 } else { *known };
         let Ok((text, length)) = read_from(path, *known) else { return String::new() };
         *known += length;
@@ -99,7 +99,7 @@ fn files() -> Vec<(&'static str, PathBuf)> {
     found
 }
 
-/// Whole lines from a place in a file, and their length.
+/// Returns complete lines from a position in a file, and their length in bytes.
 fn read_from(path: &Path, from: u64) -> std::io::Result<(String, u64)> {
     let mut file = fs::File::open(path)?;
     let mut mark = [0; 2];
@@ -119,14 +119,14 @@ fn read_from(path: &Path, from: u64) -> std::io::Result<(String, u64)> {
     Ok((events::decode(&bytes), end as u64))
 }
 
-/// The last lines of a source, for the bundle.
+/// Returns the last lines of a source, for the bundle.
 pub async fn tail(source: &str, lines: u32) -> String {
     let query = format!("*[System[Provider[@Name='{source}']]]");
     let mut said: Vec<String> = query_log(&query, lines, true).await.into_iter().map(|it| it.line.text).collect();
     said.reverse();
     for (_, path) in files().into_iter().filter(|(name, _)| *name == source) {
         let length = fs::metadata(&path).map_or(0, |about| about.len());
-        // An even place, for two bytes may be a character.
+        // An even offset, since UTF-16 characters take two bytes.
         let from = length.saturating_sub(LARGEST) & !1;
         let text = read_from(&path, from).map(|(text, _)| text).unwrap_or_default();
         let all: Vec<&str> = text.lines().collect();

@@ -1,4 +1,4 @@
-//! The machine: registry, disks, ports, programs.
+//! Reads the machine's state: registry, disks, ports, programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -13,20 +13,20 @@ use crate::devices::chain::Sightings;
 use crate::preflight::machine::{Disk, Machine};
 use crate::probes::kubeconfig::TokenProgram;
 
-/// The image's kubelet.
+/// Path of the image's kubelet.
 pub const KUBELET: &str = r"C:\Program Files\kubernetes\kubelet.exe";
-/// The program that gives a node its token, where the bootstrap has not said so yet.
+/// Token program used until the bootstrap has written a kubeconfig.
 pub const TOKEN_PROGRAM: TokenProgram =
     TokenProgram::Authenticator(r"C:\Program Files\Amazon\EKS\aws-iam-authenticator.exe");
 const SCRIPT: &str = r"C:\Program Files\Amazon\EKS\Start-EKSBootstrap.ps1";
-/// Paths that must have room: where kubelet and containerd keep theirs.
+/// Disk with the data of kubelet and containerd.
 const DISK: &str = r"C:\";
 /// Ports of the kubelet.
 const PORTS: [u16; 2] = [10_248, 10_250];
-/// A port of this machine answers at once. Windows would try one that is closed for two seconds.
+/// Timeout of a connection to a local port, which answers at once. Windows would retry a closed port for two seconds.
 const ANSWERS_IN: Duration = Duration::from_millis(50);
 
-/// The boot, as Nodes name it.
+/// Returns the boot ID, as in `Node.status.nodeInfo.bootID`.
 /// Source: k8s.io/kubernetes, pkg/kubelet/winstats/perfcounter_nodestats_windows.go, getBootID.
 #[must_use]
 pub fn boot_id() -> String {
@@ -35,19 +35,19 @@ pub fn boot_id() -> String {
     key.and_then(|key| key.get_u32("BootId")).map(|it| it.to_string()).unwrap_or_default()
 }
 
-/// The image's note on its kubelet: there is none.
+/// Returns `None`: Windows images do not record the kubelet version.
 #[must_use]
 pub fn kubelet_version() -> Option<String> {
     None
 }
 
-/// What systemd would put for a specifier: there is no systemd.
+/// Returns `None`: Windows has no systemd specifiers.
 #[must_use]
 pub fn specifier(_: char) -> Option<String> {
     None
 }
 
-/// Reads what there is. What cannot be read is left out.
+/// Reads the machine's state. Unreadable parts are left empty.
 #[must_use]
 pub fn read(ports: BTreeSet<u16>) -> Machine {
     Machine {
@@ -61,7 +61,7 @@ pub fn read(ports: BTreeSet<u16>) -> Machine {
     }
 }
 
-/// Those of the ports that the kubelet needs on which somebody listens.
+/// Returns the kubelet's ports that are listening.
 #[must_use]
 pub fn ports() -> BTreeSet<u16> {
     PORTS.into_iter().filter(|port| is_open(*port)).collect()
@@ -76,7 +76,7 @@ fn is_open(port: u16) -> bool {
     TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), ANSWERS_IN).is_ok()
 }
 
-/// The family of the image, by the script that starts its nodes and the build of Windows.
+/// Returns the AMI family, detected by the bootstrap script and the build number of Windows.
 #[must_use]
 pub fn family() -> Option<Family> {
     if !Path::new(SCRIPT).exists() {
@@ -92,19 +92,19 @@ pub fn family() -> Option<Family> {
     })
 }
 
-/// The hardware's part of the chains, which is not looked at on this platform.
+/// Returns the hardware part of the device chains, which is not available on this platform.
 #[must_use]
 pub fn hardware() -> Sightings {
     Sightings { has_no_view: true, ..Sightings::default() }
 }
 
-/// Whether the kubelet's socket for device plugins is there: never asked, for nothing is known of plugins.
+/// Returns false: device plugins are not supported on this platform.
 #[must_use]
 pub fn has_plugin_registry() -> bool {
     false
 }
 
-/// Of these paths, those that are not there.
+/// Returns the absolute paths that do not exist.
 #[must_use]
 pub fn missing(paths: &[String]) -> Vec<String> {
     paths
@@ -115,7 +115,7 @@ pub fn missing(paths: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// The files of a folder that end so, in the order of their names, with their texts.
+/// Returns path and text of the files in a folder with this ending, sorted by path.
 #[must_use]
 pub fn texts_in(folder: &str, ending: &str) -> BTreeMap<String, String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

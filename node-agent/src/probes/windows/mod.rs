@@ -1,14 +1,14 @@
-//! The edge towards a Windows machine, in the shape of its Linux counterparts.
+//! Windows implementations of the probes, with the same interfaces as on Linux.
 
 pub mod journal;
 pub mod machine;
 pub mod services;
 
-/// Device plugins, which are not on this platform: see [`Platform::lacks`](crate::platform::Platform::lacks).
+/// Device plugins, which are not supported on this platform: see [`Platform::lacks`](crate::platform::Platform::lacks).
 pub mod pod_resources {
     use std::collections::BTreeMap;
 
-    /// Nothing is known.
+    /// Returns `None`.
     #[expect(clippy::unused_async, reason = "asked like its counterpart")]
     pub async fn healthy() -> Option<BTreeMap<String, u64>> {
         None

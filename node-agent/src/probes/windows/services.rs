@@ -1,4 +1,4 @@
-//! The service control manager.
+//! Windows service control manager.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,14 +11,14 @@ use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use crate::watch::services::{Service, Services, State};
 use crate::watch::units::Unit;
 
-/// The services that the agent follows. Those that an image does not have are no matter.
+/// Services that the agent follows. An image may lack some of them.
 pub const SERVICES: [&str; 4] = ["kubelet", "kube-proxy", "containerd", "csi-proxy"];
 
 const DOES_NOT_EXIST: i32 = 1060;
 const RUNS_ALREADY: i32 = 1056;
 const DOES_NOT_RUN: i32 = 1062;
 
-/// How the services stand; nothing if the service control manager does not answer.
+/// Returns the states of the services; `None` if the service control manager does not answer.
 pub async fn services() -> Option<Vec<Service>> {
     spawn_blocking(|| {
         let manager = manager().ok()?;
@@ -28,13 +28,13 @@ pub async fn services() -> Option<Vec<Service>> {
     .ok()?
 }
 
-/// The same as units, for whoever does not follow them.
+/// Returns the states of the services as units, without their history.
 pub async fn units() -> Option<Vec<Unit>> {
     let mut seen = Services::default();
     Some(services().await?.iter().map(|service| seen.look(service).unit).collect())
 }
 
-/// The command line of a service.
+/// Returns the command line of a service.
 pub async fn text_of(service: &str) -> Option<String> {
     let name = service.to_owned();
     let config = spawn_blocking(move || {
@@ -43,12 +43,12 @@ pub async fn text_of(service: &str) -> Option<String> {
     Some(config.await.ok()??.executable_path.to_string_lossy().into_owned())
 }
 
-/// The variables that all services get: they are the agent's own too, and nothing is to be added.
+/// Returns `None`: all services share the agent's own environment.
 pub async fn environment() -> Option<String> {
     None
 }
 
-/// Asks to `start` or `stop` a service. One that does so already, or has, is no failure.
+/// Starts or stops a service. Returns true on success, or if it is in that state already.
 pub async fn order(verb: &'static str, service: &str) -> bool {
     let name = service.to_owned();
     let ordered = spawn_blocking(move || -> windows_service::Result<()> {
@@ -56,7 +56,7 @@ pub async fn order(verb: &'static str, service: &str) -> bool {
         if verb == "start" {
             let service = manager.open_service(name, ServiceAccess::START | ServiceAccess::QUERY_STATUS)?;
             match service.start::<&OsStr>(&[]) {
-                // One that is stopping is said to run too, and has to be started when it has stopped.
+                // A stopping service is reported as running too. It has to be started once it has stopped.
                 Err(error) if code(&error) == Some(RUNS_ALREADY) => {
                     let runs = service.query_status()?.current_state == ServiceState::Running;
                     if runs { Ok(()) } else { Err(error) }
@@ -97,7 +97,7 @@ fn look(manager: &ServiceManager, name: &str) -> windows_service::Result<Service
     let exit_code = match status.exit_code {
         ServiceExitCode::Win32(code) | ServiceExitCode::ServiceSpecific(code) => code,
     };
-    // Of interest only when it has failed.
+    // Only relevant after a failure.
     let is_restarted = state == State::Stopped
         && exit_code != 0
         && service.get_failure_actions().is_ok_and(|it| {

@@ -1,4 +1,4 @@
-//! systemd's units and the journal.
+//! Watcher of systemd's units and the journal.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::probes::journal::Journal;
 use crate::probes::systemd;
 use crate::publish::socket::Asked;
 
-/// Units are looked at when the journal tells of them, and at this pace in case it does not.
+/// Interval between reads of the units. A journal line of systemd triggers a read at once.
 const UNITS: Duration = Duration::from_secs(10);
 
-/// Follows units and journal. The kubelet's own unit asks whether it may start, so nobody is asked here.
+/// Follows units and journal. The gate in the kubelet's unit requests admission, so it is not requested here.
 pub(super) async fn follow(observed: Observed, _: watch::Receiver<Known>, _: mpsc::Sender<Asked>) -> Outcome {
     loop {
-        // Without `journalctl` units are still followed.
+        // Without `journalctl`, units are still followed.
         let mut journal = Journal::follow().ok();
         loop {
             if let Some(units) = systemd::units().await {
@@ -49,7 +49,7 @@ pub(super) async fn follow(observed: Observed, _: watch::Receiver<Known>, _: mps
             if journal.is_none() {
                 break;
             }
-            // systemd says several things about one change.
+            // systemd logs several lines per change.
             while let Some(Ok(Some(line))) = match &mut journal {
                 Some(journal) => Some(timeout(Duration::from_millis(50), journal.next()).await),
                 None => None,

@@ -1,9 +1,9 @@
-//! Services and the event log of Windows, and the question whether the kubelet may run.
+//! Watcher of Windows services and the event log, which also admits the kubelet.
 //!
-//! Windows asks nobody before it starts a service. So the agent looks at the kubelet's service every quarter of a second, and
-//! when it has started asks what the kubelet's unit asks on Linux; on a no it stops the service. Nothing of the machine's
-//! configuration is changed: without the agent the kubelet starts as ever, and one that ran before the agent looked is left
-//! alone.
+//! Windows has no hook before a service starts. Instead the agent polls the kubelet's service every quarter of a
+//! second. When it has started, the agent makes the same decision as the gate on Linux, and stops the service if it is
+//! not admitted. The configuration of the machine is unchanged: without the agent the kubelet starts as usual, and a
+//! kubelet that ran before the agent is left alone.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use crate::service::log;
 use crate::watch::services::Services;
 use crate::watch::units::Unit;
 
-/// A kubelet takes seconds until it registers; a look at the services takes a millisecond.
+/// Poll interval of the services. A kubelet takes seconds to register; a poll takes a millisecond.
 const LOOK: Duration = Duration::from_millis(250);
-/// A settled node is looked at less often.
+/// Factor of the poll interval on a settled node.
 const SETTLED: u32 = 8;
-/// The event log is read by a program, which costs more.
+/// Read interval of the event log. A read runs a program, which costs more.
 const READ: Duration = Duration::from_secs(1);
 const READ_WHEN_SETTLED: Duration = Duration::from_secs(30);
-/// What stands for the image's bootstrap among the services.
+/// Name of the unit that represents the image's bootstrap.
 const BOOTSTRAP: &str = "eks-bootstrap";
 
 pub(super) async fn follow(observed: Observed, known: watch::Receiver<Known>, asked: mpsc::Sender<Asked>) -> Outcome {
@@ -74,7 +74,7 @@ pub(super) async fn follow(observed: Observed, known: watch::Receiver<Known>, as
     }
 }
 
-/// Stops the kubelet if the answer is no. No answer is a yes.
+/// Stops the kubelet unless it is admitted. A missing answer admits it.
 async fn hold_back(answer: oneshot::Receiver<muster_proto::muster::AdmitKubeletResponse>) {
     let Ok(answer) = answer.await else { return };
     if answer.admitted {
