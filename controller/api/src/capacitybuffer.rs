@@ -1,4 +1,4 @@
-//! CapacityBuffer: room that is kept free for pods to come. The kind belongs to SIG Autoscaling; we only act on it.
+//! CapacityBuffer: spare capacity for future pods. SIG Autoscaling owns the kind; Muster only implements it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::rules::{self, cel};
 use crate::schema;
 
-/// Strategy of a buffer that names none: keep nodes running.
+/// Default strategy of a buffer: keep nodes running.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
 
 /// How much room a CapacityBuffer keeps.

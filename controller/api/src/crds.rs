@@ -1,4 +1,4 @@
-//! The definitions of our kinds as an API server takes them.
+//! CustomResourceDefinitions of our kinds.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -12,7 +12,7 @@ use crate::nodeoverlay::NodeOverlay;
 use crate::nodepool::NodePool;
 use crate::schema;
 
-/// The definitions of all our kinds, by name.
+/// Returns the CustomResourceDefinitions of all our kinds, sorted by name.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut definitions = [
@@ -46,12 +46,12 @@ fn tidied(mut definition: CustomResourceDefinition) -> CustomResourceDefinition 
     definition
 }
 
-/// Every object has these three; a CRD may say so, and editors then complete them.
+/// Declares the three fields of every object, which is optional in a CRD, so that editors complete them.
 fn declare_object_fields(root: &mut Value) {
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
     for (field, description) in [("apiVersion", "Group and version of the kind."), ("kind", "Kind of the object.")] {
         properties.insert(field.to_owned(), serde_json::json!({"type": "string", "description": description}));
     }
-    // Not even a description: the API server refuses a definition that says more of it.
+    // Without a description: the API server rejects a CRD that declares more for `metadata`.
     properties.insert("metadata".to_owned(), serde_json::json!({"type": "object"}));
 }

@@ -1,4 +1,4 @@
-//! Durations as manifests write them: a sequence of whole hours, minutes and seconds, such as `720h` or `1h30m`.
+//! Durations in manifests: a sequence of whole hours, minutes and seconds, such as `720h` or `1h30m`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,38 +7,38 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a [`Span`] field of a manifest may look like.
+/// Pattern of a [`Span`] field.
 pub(crate) const SPAN_PATTERN: &str = "^([0-9]+(s|m|h))+$";
 
-/// What a [`Lifetime`] field of a manifest may look like.
+/// Pattern of a [`Lifetime`] field.
 pub(crate) const LIFETIME_PATTERN: &str = "^(([0-9]+(s|m|h))+|Never)$";
 
-/// The longest duration that Kubernetes can represent: its durations are signed 64-bit nanoseconds.
+/// Longest duration that Kubernetes can represent, in seconds: its durations are signed 64-bit nanoseconds.
 const LONGEST_SECONDS: u64 = i64::MAX as u64 / 1_000_000_000;
 
-/// The word that stands for an endless [`Lifetime`].
+/// String form of [`Lifetime::Never`].
 const NEVER: &str = "Never";
 
 /// A finite duration with a resolution of one second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(
-    /// The duration itself.
+    /// The duration.
     pub Duration,
 );
 
 /// A duration, or the word `Never`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lifetime {
-    /// The moment does not come.
+    /// Never elapses.
     Never,
-    /// The moment comes after this long.
+    /// Elapses after this duration.
     After(Duration),
 }
 
-/// Why a text is not a duration.
+/// Reason why a string is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// The text is not a sequence of numbers with a unit.
+    /// The string is not a sequence of numbers with units.
     #[error("`{0}` is not a duration: use whole numbers with the units h, m and s, such as 1h30m")]
     Malformed(String),
     /// The duration is longer than Kubernetes can represent.
@@ -46,7 +46,7 @@ pub enum DurationError {
     TooLong(String),
 }
 
-/// 30 days: the age at which a node is replaced if a manifest does not say otherwise.
+/// Returns 30 days: the default age at which a node is replaced.
 pub(crate) fn default_expire_after() -> Lifetime {
     Lifetime::After(Span::from_secs(720 * 3600).0)
 }
@@ -54,7 +54,7 @@ pub(crate) fn default_expire_after() -> Lifetime {
 // === impl Span ===
 
 impl Span {
-    /// A span of that many seconds.
+    /// Creates a span from a number of seconds.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
@@ -99,7 +99,7 @@ impl FromStr for Span {
 }
 
 impl fmt::Display for Span {
-    /// The shortest spelling: `720h`, `1h30m`, `0s`.
+    /// Formats in the shortest form: `720h`, `1h30m`, `0s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
         if seconds == 0 {
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Span {
 // === impl Lifetime ===
 
 impl Lifetime {
-    /// The duration, or `None` for `Never`.
+    /// Returns the duration, or `None` for `Never`.
     #[must_use]
     pub const fn duration(self) -> Option<Duration> {
         match self {
@@ -138,7 +138,7 @@ impl Lifetime {
         }
     }
 
-    /// Whether the moment never comes.
+    /// Returns true for `Never`.
     #[must_use]
     pub const fn is_never(self) -> bool {
         matches!(self, Self::Never)

@@ -1,13 +1,13 @@
-//! Hash of a NodePool's template, as Karpenter computes it: what it finds on the NodeClaims of a pool tells it whether they
-//! have drifted, and what it wrote is read here. Both take over from each other without a node replaced.
+//! Hash of a NodePool's template, identical to Karpenter's. Karpenter and Muster compare it with the hash on NodeClaims
+//! to detect drift, so either can take over from the other without replacing a node.
 //!
 //! ```text
 //!  NodePool ──► spec.template without requirements ──► Shape (a Go value) ──► hashstructure, format 2 ──► "1234…"
 //! ```
 //!
-//! The format is that of the Go library `mitchellh/hashstructure` 2.0 with its options `SlicesAsSets`, `IgnoreZeroValue`
-//! and `ZeroNil`: FNV-1 of 64 bits over every leaf, fields and entries combined by XOR. It is told apart from other ways of
-//! hashing by [`NODEPOOL_HASH_VERSION`].
+//! The algorithm is that of the Go library `mitchellh/hashstructure` 2.0 with the options `SlicesAsSets`,
+//! `IgnoreZeroValue` and `ZeroNil`: 64-bit FNV-1 over every leaf, with fields and entries combined by XOR.
+//! [`NODEPOOL_HASH_VERSION`] identifies it.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ use k8s_openapi::api::core::v1::Taint;
 use crate::annotations;
 use crate::nodepool::NodePool;
 
-/// Version of [`node_pool`], Karpenter's since 1.0.
+/// Version of the algorithm of [`node_pool`], used by Karpenter since 1.0.
 pub const NODEPOOL_HASH_VERSION: &str = "v3";
 
-/// A Go value, as far as the hash looks at it.
+/// A Go value, reduced to what the hash depends on.
 enum Shape<'a> {
     Text(&'a str),
     Integer(i64),
     Map(Vec<(&'a str, &'a str)>),
     Set(Vec<Shape<'a>>),
-    /// Its type, and its fields in the order in which Go declares them, without those that are zero.
+    /// Type name, and non-zero fields in the order in which Go declares them.
     Struct(&'static str, Vec<(&'static str, Shape<'a>)>),
 }
 
-/// Which lists and maps of a template are written though they are empty. They hash as something, to Karpenter, and mean
-/// nothing.
+/// Lists and maps of a template that are written although they are empty. They affect Karpenter's hash but have no
+/// meaning.
 #[derive(Clone, Copy, Default)]
 struct Spelling {
     labels: bool,
@@ -39,7 +39,8 @@ struct Spelling {
     startup_taints: bool,
 }
 
-/// Hash of the pool's template: that of its annotation if it is one of this template, however that was spelled.
+/// Returns the hash of the pool's template: the annotated hash if it matches this template in any spelling, else a
+/// computed one.
 #[must_use]
 pub fn node_pool(pool: &NodePool) -> String {
     let plain = of_template(pool, Spelling::default());
@@ -112,7 +113,7 @@ fn taint(taint: &Taint) -> Shape<'_> {
     Shape::Struct("Taint", fields.0)
 }
 
-/// Durations are at most as long as these can say.
+/// Durations are bounded so that they fit; larger ones saturate.
 fn nanoseconds(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
@@ -122,12 +123,12 @@ fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Order matters.
+/// Combines two hashes in order.
 fn pair(first: u64, second: u64) -> u64 {
     fnv(first.to_le_bytes().into_iter().chain(second.to_le_bytes()))
 }
 
-/// Keeps what was combined by XOR from being undone by the next XOR.
+/// Finalizes hashes that were combined by XOR, so that a later XOR cannot cancel them.
 fn seal(hash: u64) -> u64 {
     fnv(hash.to_le_bytes())
 }
@@ -166,9 +167,9 @@ impl Shape<'_> {
                 let entry = |(key, value): &(&str, &str)| pair(fnv(key.bytes()), fnv(value.bytes()));
                 seal(entries.iter().map(entry).fold(0, |all, one| all ^ one))
             }
-            // The library forgets to seal these.
+            // The library omits the final hash here.
             Self::Set(entries) => entries.iter().map(Self::hash).fold(0, |all, one| all ^ one),
-            // And seals these after every field.
+            // It applies the final hash after every field here.
             Self::Struct(name, fields) => fields
                 .iter()
                 .fold(fnv(name.bytes()), |all, (field, value)| seal(all ^ pair(fnv(field.bytes()), value.hash()))),
@@ -180,7 +181,7 @@ impl Shape<'_> {
 mod tests {
     use super::*;
 
-    /// Templates and the hashes that Karpenter 1.14 gives them.
+    /// Templates and their hashes in Karpenter 1.14.
     const KARPENTERS: &str = include_str!("../data/nodepool-hashes.tsv");
 
     fn rows() -> impl Iterator<Item = (&'static str, NodePool)> {

@@ -1,4 +1,4 @@
-//! KWOKNodeClass: nodes that are objects only, for trials and for tests of scale.
+//! KWOKNodeClass: simulated nodes for evaluation and scale tests.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -45,8 +45,8 @@ pub struct KwokNodeClassStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Every class is ready from the start: there is nothing that could be missing. So its definition says it, as that of
-/// Karpenter does, and no controller has to. Nor has it to say anything.
+/// Sets a default status with `Ready: True`: a class has no prerequisites. As in Karpenter, the CRD does this instead
+/// of a controller. `spec` may be omitted too.
 pub(crate) fn ready_from_the_start(root: &mut Value) {
     let ready = json!({
         "type": "Ready", "status": "True", "reason": "Ready", "message": "",
@@ -57,7 +57,7 @@ pub(crate) fn ready_from_the_start(root: &mut Value) {
             field.insert("default".to_owned(), default);
         }
     }
-    // kubectl asks for what is required before the API server fills in what is not there.
+    // kubectl validates required fields before the API server applies defaults.
     if let Value::Object(root) = root {
         root.remove("required");
     }

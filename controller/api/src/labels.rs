@@ -1,6 +1,6 @@
-//! Every node label that we read or write, and the rules for those that users may choose.
+//! Node labels that the controller reads or writes, and the rules for labels that users may set.
 
-/// API group of the kinds that know no cloud, and the domain of their labels.
+/// API group of the cloud-independent kinds, and the domain of their labels.
 pub const GROUP: &str = "karpenter.sh";
 
 /// API group of the kinds for EC2, and the domain of their labels.
@@ -8,16 +8,16 @@ pub const AWS_GROUP: &str = "karpenter.k8s.aws";
 
 /// NodePool that a node belongs to.
 pub const NODEPOOL: &str = "karpenter.sh/nodepool";
-/// How a node's capacity is bought: [`ON_DEMAND`], [`SPOT`] or [`RESERVED`].
+/// Capacity type of a node: [`ON_DEMAND`], [`SPOT`] or [`RESERVED`].
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// `true` once a node has registered.
 pub const REGISTERED: &str = "karpenter.sh/registered";
-/// `true` once a node is ready for the pods that it was launched for.
+/// `true` once a node is ready for the pods it was launched for.
 pub const INITIALIZED: &str = "karpenter.sh/initialized";
-/// `true` where the node brings its own taints, which are then left alone at registration.
+/// `true` if a node sets its own taints, which registration then does not change.
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
 
-/// Of an object in the controller's namespace, what is kept there: `verdict`.
+/// Kind of record that an object in the controller's namespace holds: `verdict`.
 pub const RECORD: &str = "muster.dev/record";
 
 /// Zone of a node.
@@ -35,50 +35,50 @@ pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 /// Host name of a node.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Zone of a node by the identifier that is the same in every account.
+/// Zone ID of a node, which is the same in every account.
 pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
-/// Zone of a node as the EBS driver spells it.
+/// Zone of a node as reported by the EBS CSI driver.
 pub const EBS_ZONE: &str = "topology.ebs.csi.aws.com/zone";
 
 /// EC2NodeClass that a node was launched with.
 pub const EC2NODECLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 /// Capacity reservation that a node was launched into.
 pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
-/// Kind of that reservation.
+/// Type of that reservation.
 pub const CAPACITY_RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
-/// Whether the owner of that reservation may take the instance back.
+/// `true` if the owner of that reservation may reclaim the instance.
 pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
 /// Hypervisor: `nitro`, `xen`, or empty on bare metal.
 pub const INSTANCE_HYPERVISOR: &str = "karpenter.k8s.aws/instance-hypervisor";
-/// Whether traffic between instances is encrypted by the hardware.
+/// `true` if the hardware encrypts traffic between instances.
 pub const INSTANCE_ENCRYPTION_IN_TRANSIT: &str = "karpenter.k8s.aws/instance-encryption-in-transit-supported";
-/// Letters before the generation, such as `c`.
+/// Letters before the generation of the instance type, such as `c`.
 pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
-/// Whether a type gives its full speed only part of the time.
+/// `true` for a flex instance type, which sustains its full CPU performance only part of the time.
 pub const INSTANCE_CAPABILITY_FLEX: &str = "karpenter.k8s.aws/instance-capability-flex";
-/// What stands before the dot, such as `c7g`.
+/// Part of the instance type before the dot, such as `c7g`.
 pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
-/// Number after the category, such as `7`.
+/// Generation, the number after the category, such as `7`.
 pub const INSTANCE_GENERATION: &str = "karpenter.k8s.aws/instance-generation";
-/// What stands after the dot, such as `large`.
+/// Part of the instance type after the dot, such as `large`.
 pub const INSTANCE_SIZE: &str = "karpenter.k8s.aws/instance-size";
-/// Size of the built-in disks in gigabytes.
+/// Total size of the instance store disks in gigabytes.
 pub const INSTANCE_LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
-/// Number of virtual CPUs.
+/// Number of vCPUs.
 pub const INSTANCE_CPU: &str = "karpenter.k8s.aws/instance-cpu";
-/// Maker of the processor.
+/// Manufacturer of the processor.
 pub const INSTANCE_CPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-cpu-manufacturer";
-/// Clock speed of the processor that it keeps up.
+/// Sustained clock speed of the processor in MHz.
 pub const INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ: &str = "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz";
-/// Memory in mebibytes, before anything is taken from it.
+/// Memory in mebibytes, before any reservation.
 pub const INSTANCE_MEMORY: &str = "karpenter.k8s.aws/instance-memory";
-/// Most bandwidth to EBS in megabits per second.
+/// Maximum EBS bandwidth in megabits per second.
 pub const INSTANCE_EBS_BANDWIDTH: &str = "karpenter.k8s.aws/instance-ebs-bandwidth";
-/// Baseline bandwidth to the network in megabits per second.
+/// Baseline network bandwidth in megabits per second.
 pub const INSTANCE_NETWORK_BANDWIDTH: &str = "karpenter.k8s.aws/instance-network-bandwidth";
 /// Name of the GPUs.
 pub const INSTANCE_GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
-/// Maker of the GPUs.
+/// Manufacturer of the GPUs.
 pub const INSTANCE_GPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
 /// Number of GPUs.
 pub const INSTANCE_GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
@@ -86,36 +86,36 @@ pub const INSTANCE_GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
 pub const INSTANCE_GPU_MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
 /// Name of the accelerators.
 pub const INSTANCE_ACCELERATOR_NAME: &str = "karpenter.k8s.aws/instance-accelerator-name";
-/// Maker of the accelerators.
+/// Manufacturer of the accelerators.
 pub const INSTANCE_ACCELERATOR_MANUFACTURER: &str = "karpenter.k8s.aws/instance-accelerator-manufacturer";
 /// Number of accelerators.
 pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
-/// `default` or `dedicated`.
+/// Tenancy: `default` or `dedicated`.
 pub const INSTANCE_TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
 /// Placement group of a node.
 pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
 /// Partition of that group, from 1.
 pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
 
-/// API group of the kinds for nodes that are objects only, and the domain of their labels.
+/// API group of the kinds for simulated nodes (KWOK), and the domain of their labels.
 pub const KWOK_GROUP: &str = "karpenter.kwok.sh";
-/// Size of a type of KWOK's: what stands after the dot, else the number of its CPUs.
+/// Size of a KWOK instance type: the part after the dot, else the number of its CPUs.
 pub const KWOK_INSTANCE_SIZE: &str = "karpenter.kwok.sh/instance-size";
-/// What stands before the first dot or dash of the name of a type of KWOK's.
+/// Part of the name of a KWOK instance type before the first dot or dash.
 pub const KWOK_INSTANCE_FAMILY: &str = "karpenter.kwok.sh/instance-family";
-/// Number of virtual CPUs of a type of KWOK's.
+/// Number of vCPUs of a KWOK instance type.
 pub const KWOK_INSTANCE_CPU: &str = "karpenter.kwok.sh/instance-cpu";
-/// Memory of a type of KWOK's, such as `64Gi`.
+/// Memory of a KWOK instance type, such as `64Gi`.
 pub const KWOK_INSTANCE_MEMORY: &str = "karpenter.kwok.sh/instance-memory";
 
-/// Keeps load balancers from sending anything new to a node, whatever its value.
+/// Excludes a node from external load balancers, whatever its value.
 pub const EXCLUDE_FROM_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
-/// Value of [`CAPACITY_TYPE`]: bought by the second.
+/// Value of [`CAPACITY_TYPE`]: billed by the second.
 pub const ON_DEMAND: &str = "on-demand";
-/// Value of [`CAPACITY_TYPE`]: spare capacity that may be taken back.
+/// Value of [`CAPACITY_TYPE`]: spare capacity that the cloud may reclaim.
 pub const SPOT: &str = "spot";
-/// Value of [`CAPACITY_TYPE`]: reserved ahead.
+/// Value of [`CAPACITY_TYPE`]: reserved in advance.
 pub const RESERVED: &str = "reserved";
 /// Value of [`ARCH`]: 64-bit x86.
 pub const AMD64: &str = "amd64";
@@ -126,7 +126,7 @@ pub const LINUX: &str = "linux";
 /// Value of [`OS`]: Windows.
 pub const WINDOWS: &str = "windows";
 
-/// Labels that instance types define. A pod may ask for them although no NodePool mentions them.
+/// Labels that instance types define. Pods may select them even if a NodePool does not set them.
 pub const WELL_KNOWN: [&str; 40] = [
     CAPACITY_RESERVATION_ID,
     CAPACITY_RESERVATION_INTERRUPTIBLE,
@@ -170,13 +170,13 @@ pub const WELL_KNOWN: [&str; 40] = [
     ZONE,
 ];
 
-/// Domains, with their subdomains, in which users may only use well-known labels.
+/// Domains, including subdomains, in which users may only use well-known labels.
 pub const RESTRICTED_DOMAINS: [&str; 3] = [AWS_GROUP, KWOK_GROUP, GROUP];
 
-/// Labels outside those domains that users may not set on nodes either.
+/// Other labels that users may not set on nodes.
 pub const RESTRICTED: [&str; 1] = [HOSTNAME];
 
-/// Labels that mean the same as another one, which stands second.
+/// Pairs of a label alias and the label it stands for.
 pub const NORMALIZED: [(&str, &str); 6] = [
     ("beta.kubernetes.io/arch", ARCH),
     ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
@@ -186,29 +186,29 @@ pub const NORMALIZED: [(&str, &str); 6] = [
     (EBS_ZONE, ZONE),
 ];
 
-/// Values that a label can have at all, for labels where that is known.
+/// Labels with a fixed set of possible values, and those values.
 pub const KNOWN_VALUES: [(&str, &[&str]); 2] =
     [(INSTANCE_TENANCY, &["dedicated", "default"]), (CAPACITY_TYPE, &[ON_DEMAND, RESERVED, SPOT])];
 
-/// The label that `key` means: older and driver-specific spellings give today's.
+/// Returns the current label for `key`, which may be an older or driver-specific alias.
 #[must_use]
 pub fn normalize(key: &str) -> &str {
     NORMALIZED.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, stable)| stable)
 }
 
-/// Whether instance types define the label.
+/// Returns true if instance types define the label.
 #[must_use]
 pub fn is_well_known(key: &str) -> bool {
     WELL_KNOWN.contains(&key)
 }
 
-/// What stands before the slash, or nothing.
+/// Returns the part of `key` before the slash, or an empty string.
 #[must_use]
 pub fn domain(key: &str) -> &str {
     key.split_once('/').map_or("", |(domain, _)| domain)
 }
 
-/// Whether users may not put the label on nodes.
+/// Returns true if users may not set the label on nodes.
 #[must_use]
 pub fn is_restricted(key: &str) -> bool {
     if is_well_known(key) {
@@ -220,19 +220,19 @@ pub fn is_restricted(key: &str) -> bool {
     RESTRICTED_DOMAINS.iter().any(within) || RESTRICTED.contains(&key)
 }
 
-/// Values that the label can have at all, if that is known.
+/// Returns the possible values of the label, if they are fixed.
 #[must_use]
 pub fn known_values(key: &str) -> Option<&'static [&'static str]> {
     KNOWN_VALUES.iter().find(|(label, _)| *label == key).map(|(_, values)| *values)
 }
 
-/// The label that names the NodeClass of a node, for instance `karpenter.k8s.aws/ec2nodeclass`.
+/// Returns the label that names the NodeClass of a node, for instance `karpenter.k8s.aws/ec2nodeclass`.
 #[must_use]
 pub fn node_class(group: &str, kind: &str) -> String {
     format!("{group}/{}", kind.to_lowercase())
 }
 
-/// Whether the kubelet may not set the label on its own node, so that it must be set by us.
+/// Returns true if the kubelet may not set the label on its own Node, so that the controller must set it.
 #[must_use]
 pub fn is_kubelet_forbidden(key: &str) -> bool {
     const DOMAINS: [&str; 3] = ["k8s.io", "kubernetes.io", "node-restriction.kubernetes.io"];

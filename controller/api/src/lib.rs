@@ -1,4 +1,4 @@
-//! Custom resources of Muster: their types, schemas and names, and their checks without an API server.
+//! Custom resources of Muster: types, schemas and names, and validation without an API server.
 //!
 //! ```text
 //!   nodepool  nodeclaim  nodeoverlay  (kwok)nodeclass  capacitybuffer      rules, patterns
@@ -6,18 +6,18 @@
 //!                             │ schemars                                   │
 //!                             ▼                                            │
 //!                        crds() ◄──────────────────────────────────────────┘
-//!                             │ one text, two readers
+//!                             │ one schema, two consumers
 //!              ┌──────────────┴───────────────┐
 //!              ▼                              ▼
 //!      kube-apiserver               validation::check(manifest)
 //!      (muster crds)                errors, unknown fields, defaulted object
 //!
-//!   labels  taints  annotations  conditions  events  resources: every name, once
-//!   hash: what tells whether a NodeClaim is still of its NodePool's template
-//!   likeness: what an unknown name may have been meant to be
+//!   labels  taints  annotations  conditions  events  resources: all names, defined once
+//!   hash: detects whether a NodeClaim still matches its NodePool's template
+//!   likeness: suggestions for unknown names
 //! ```
 //!
-//! The kinds are those of Karpenter 1.14 and read its manifests unchanged. Nothing here does I/O or looks at a clock.
+//! The kinds are those of Karpenter 1.14 and accept its manifests unchanged. Nothing here does I/O or reads a clock.
 
 mod crds;
 mod patterns;

@@ -1,4 +1,4 @@
-//! NodeClaim: one node that is wanted, and what became of it.
+//! NodeClaim: a request for one node, and its status.
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -146,7 +146,7 @@ impl Default for NodeClaimSpec {
 // === impl ResourceRequests ===
 
 impl ResourceRequests {
-    /// Whether nothing is requested.
+    /// Returns true if nothing is requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()

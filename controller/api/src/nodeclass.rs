@@ -1,4 +1,4 @@
-//! EC2NodeClass: everything about nodes that only EC2 understands.
+//! EC2NodeClass: the settings of nodes that are specific to EC2.
 
 mod devices;
 mod kubelet;
@@ -151,7 +151,7 @@ pub enum AmiFamily {
 // === impl Ec2NodeClassSpec ===
 
 impl Ec2NodeClassSpec {
-    /// The family that the images are treated as: the one that is set, else that of the alias.
+    /// Returns the effective AMI family: `amiFamily` if set, else the family of the alias.
     #[must_use]
     pub fn resolved_ami_family(&self) -> Option<AmiFamily> {
         self.ami_family.or_else(|| {
@@ -165,7 +165,7 @@ impl Ec2NodeClassSpec {
 // === impl AmiFamily ===
 
 impl AmiFamily {
-    /// The family that an alias names before its `@`.
+    /// Returns the family for the part of an alias before the `@`.
     #[must_use]
     pub fn from_alias(family: &str) -> Option<Self> {
         match family {
@@ -179,7 +179,7 @@ impl AmiFamily {
         }
     }
 
-    /// The family as manifests spell it.
+    /// Returns the name of the family in manifests.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -193,7 +193,7 @@ impl AmiFamily {
         }
     }
 
-    /// Whether the images run Windows.
+    /// Returns true if the images run Windows.
     #[must_use]
     pub const fn is_windows(self) -> bool {
         matches!(self, Self::Windows2019 | Self::Windows2022 | Self::Windows2025)

@@ -1,4 +1,4 @@
-//! NodeOverlay: corrections to the price and the capacity that instance types are planned with.
+//! NodeOverlay: adjustments to the price and capacity of instance types for planning.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! NodePool: what nodes may be launched, how many, and when they may be taken away again.
+//! NodePool: constraints on the nodes that may be launched, their number, and their disruption.
 
 use std::collections::BTreeMap;
 
@@ -175,12 +175,12 @@ pub enum DisruptionReason {
     Drifted,
 }
 
-/// What a [`Budget`] says about the number of nodes.
+/// Parsed value of [`Budget::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetNodes {
-    /// So many nodes.
+    /// Number of nodes.
     Count(u64),
-    /// So many hundredths of the pool's nodes.
+    /// Percentage of the pool's nodes.
     Percent(u8),
 }
 
@@ -226,7 +226,7 @@ fn default_budgets() -> Vec<Budget> {
 // === impl TemplateMetadata ===
 
 impl TemplateMetadata {
-    /// Whether there is neither a label nor an annotation.
+    /// Returns true if both labels and annotations are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.annotations.is_empty()
@@ -269,7 +269,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// What `nodes` says, or `None` where it says nothing that can be counted.
+    /// Parses `nodes`. Returns `None` if it is neither a number nor a percentage of at most 100.
     #[must_use]
     pub fn parsed_nodes(&self) -> Option<BudgetNodes> {
         match self.nodes.strip_suffix('%') {
@@ -282,7 +282,7 @@ impl Budget {
 // === impl BudgetNodes ===
 
 impl BudgetNodes {
-    /// How many of `total` nodes that is. Percentages round up, so that a small pool is not stuck.
+    /// Returns the allowed number of nodes out of `total`. Percentages round up, so that a small pool is not blocked.
     #[must_use]
     pub const fn of(self, total: u64) -> u64 {
         match self {

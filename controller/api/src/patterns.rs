@@ -1,56 +1,56 @@
-//! Regular expressions that more than one field of the schemas shares.
+//! Regular expressions shared by several fields of the schemas.
 
 use crate::duration::{LIFETIME_PATTERN, SPAN_PATTERN};
 
-/// A label or taint key: an optional DNS prefix, a slash, a name.
+/// Label or taint key: an optional DNS prefix with a slash, and a name.
 pub(crate) const QUALIFIED_NAME: &str =
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
 
-/// A label value, which may be empty.
+/// Label value, which may be empty.
 pub(crate) const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 
-/// A quantity: a number with a binary, decimal or exponent suffix.
+/// Quantity: a number with a binary, decimal or exponent suffix.
 pub(crate) const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
-/// The type of a condition.
+/// Type of a condition.
 pub(crate) const CONDITION_TYPE: &str =
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
-/// The reason of a condition.
+/// Reason of a condition.
 pub(crate) const CONDITION_REASON: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 
-/// The reason of a condition that need not have one.
+/// Reason of a condition, which may be empty.
 pub(crate) const OPTIONAL_CONDITION_REASON: &str = "^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?|)$";
 
-/// An eviction threshold: a percentage with at most two decimals, a quantity, or nothing.
+/// Eviction threshold: a percentage with at most two decimals, a quantity, or empty.
 pub(crate) const EVICTION_THRESHOLD: &str = r"^((\d{1,2}(\.\d{1,2})?|100(\.0{1,2})?)%||(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?)$";
 
-/// The size of an EBS volume: 1 to 59000 Gi, 64000 G, 58 Ti or 64 T.
+/// Size of an EBS volume: 1 to 59000 Gi, 64000 G, 58 Ti or 64 T.
 pub(crate) const VOLUME_SIZE: &str = "^((?:[1-9][0-9]{0,3}|[1-4][0-9]{4}|[5][0-8][0-9]{3}|59000)Gi|(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|[6][0-3][0-9]{3}|64000)G|([1-9]||[1-5][0-7]|58)Ti|([1-9]||[1-5][0-9]|6[0-3]|64)T)$";
 
-/// A disruption budget: a whole number or a percentage.
+/// Disruption budget: a whole number or a percentage.
 pub(crate) const BUDGET_NODES: &str = "^((100|[0-9]{1,2})%|[0-9]+)$";
 
-/// A cron schedule: five fields or one of the macros.
+/// Cron schedule: five fields or one of the macros.
 pub(crate) const BUDGET_SCHEDULE: &str =
     r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$";
 
-/// How long a budget window stays open.
+/// Duration of a budget window.
 pub(crate) const BUDGET_DURATION: &str = "^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$";
 
-/// An absolute price.
+/// Absolute price.
 pub(crate) const PRICE: &str = r"^\d+(\.\d+)?$";
 
-/// A change of price: signed, absolute or a percentage that leaves no price below zero.
+/// Price adjustment: a signed amount, or a signed percentage of at least -100%.
 pub(crate) const PRICE_ADJUSTMENT: &str = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$";
 
-/// A capacity reservation.
+/// ID of a capacity reservation.
 pub(crate) const CAPACITY_RESERVATION_ID: &str = "^cr-[0-9a-z]+$";
 
-/// An AWS account.
+/// ID of an AWS account.
 pub(crate) const ACCOUNT_ID: &str = "^[0-9]{12}$";
 
-/// What to write where a text has to match `pattern`, for the patterns that say little to a reader.
+/// Returns a description with an example of a string that matches `pattern`, for patterns that are hard to read.
 pub(crate) fn example(pattern: &str) -> Option<&'static str> {
     let examples = [
         (QUALIFIED_NAME, "a label key such as `team` or `example.com/team`"),

@@ -1,4 +1,4 @@
-//! Amounts by resource, in little room: ten thousand nodes have five lists of four.
+//! Compact map of quantities by resource: ten thousand nodes have five such maps with four entries each.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,14 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::resources;
 
-/// Amounts by resource, in the order of the names. A map would take room for eleven; these are made once, and read.
+/// Quantities by resource, sorted by name. Compact because a `BTreeMap` allocates room for eleven entries; these are
+/// written once and then only read.
 #[derive(Clone, PartialEq, Default)]
 pub struct Quantities(Box<[(Name, Quantity)]>);
 
-/// Those that every node has are not written out again.
+/// Name of a resource; common names are not allocated.
 type Name = Cow<'static, str>;
 
-/// The resources that every node has.
+/// Resources that every node has.
 const COMMON: [&str; 6] = [
     resources::CPU,
     resources::MEMORY,
@@ -28,19 +29,19 @@ const COMMON: [&str; 6] = [
 ];
 
 impl Quantities {
-    /// The amount of `resource`, as written.
+    /// Returns the quantity of `resource`, as written.
     #[must_use]
     pub fn get(&self, resource: &str) -> Option<&Quantity> {
         let at = self.0.binary_search_by(|(name, _)| (**name).cmp(resource)).ok()?;
         self.0.get(at).map(|(_, amount)| amount)
     }
 
-    /// All of them, in the order of the names.
+    /// Iterates over all entries, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Quantity)> {
         self.0.iter().map(|(name, amount)| (&**name, amount))
     }
 
-    /// Whether there are none.
+    /// Returns true if the map is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -59,7 +60,7 @@ impl From<BTreeMap<String, Quantity>> for Quantities {
 
 impl FromIterator<(String, Quantity)> for Quantities {
     fn from_iter<I: IntoIterator<Item = (String, Quantity)>>(all: I) -> Self {
-        // The last one of a name counts, as in a map.
+        // The last entry of a name wins, as in a map.
         all.into_iter().collect::<BTreeMap<_, _>>().into()
     }
 }

@@ -1,4 +1,4 @@
-//! A constraint on one node label, as NodePools, NodeClaims and NodeOverlays write it.
+//! Constraint on one node label, as in NodePools, NodeClaims and NodeOverlays.
 
 use std::fmt;
 
@@ -54,11 +54,11 @@ pub struct Requirement {
 // === impl Operator ===
 
 impl Operator {
-    /// Every operator, in the order of the schema.
+    /// All operators, in the order of the schema.
     pub const ALL: [Self; 8] =
         [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
 
-    /// The operator as manifests spell it.
+    /// Returns the name of the operator in manifests.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Operator {
         }
     }
 
-    /// Whether the operator compares whole numbers.
+    /// Returns true if the operator compares whole numbers.
     #[must_use]
     pub const fn is_numeric(self) -> bool {
         matches!(self, Self::Gt | Self::Lt | Self::Gte | Self::Lte)
@@ -89,7 +89,7 @@ impl fmt::Display for Operator {
 // === impl Requirement ===
 
 impl Requirement {
-    /// A requirement without `minValues`.
+    /// Creates a requirement without `minValues`.
     #[must_use]
     pub fn new(
         key: impl Into<String>,
@@ -100,8 +100,8 @@ impl Requirement {
     }
 }
 
-// The three kinds share the type but not every rule: the key of a NodePool may not be the pool itself, and overlays
-// know no `minValues`.
+// The three kinds share the type but not every rule: a NodePool may not constrain the NodePool label, and overlays do
+// not support `minValues`.
 
 /// Schema of `spec.template.spec.requirements` of a NodePool.
 pub(crate) fn pool_requirements(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -1,38 +1,38 @@
-//! Names of the resources that instance types are known to have.
+//! Names of the resources of instance types.
 
-/// Processor time.
+/// CPU time.
 pub const CPU: &str = "cpu";
 /// Memory.
 pub const MEMORY: &str = "memory";
-/// Disk that goes with the node.
+/// Local disk of the node.
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// Number of pods.
 pub const PODS: &str = "pods";
 /// Number of nodes; only in the limits of a NodePool.
 pub const NODES: &str = "nodes";
 
-/// GPUs of NVIDIA.
+/// NVIDIA GPUs.
 pub const NVIDIA_GPU: &str = "nvidia.com/gpu";
-/// GPUs of AMD.
+/// AMD GPUs.
 pub const AMD_GPU: &str = "amd.com/gpu";
-/// Neuron devices.
+/// AWS Neuron devices.
 pub const AWS_NEURON: &str = "aws.amazon.com/neuron";
-/// Cores of Neuron devices.
+/// Cores of AWS Neuron devices.
 pub const AWS_NEURON_CORE: &str = "aws.amazon.com/neuroncore";
-/// Gaudi accelerators.
+/// Intel Gaudi accelerators.
 pub const HABANA_GAUDI: &str = "habana.ai/gaudi";
-/// Branch network interfaces of pods with security groups of their own.
+/// Branch network interfaces for pods with their own security groups.
 pub const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
-/// Addresses of Windows pods.
+/// IPv4 addresses of Windows pods.
 pub const PRIVATE_IPV4_ADDRESS: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 /// Elastic Fabric Adapters.
 pub const EFA: &str = "vpc.amazonaws.com/efa";
 
-/// Resources that no NodeOverlay may set: what an instance type has of them is known.
+/// Resources that a NodeOverlay may not set, because the values of an instance type are known.
 pub const NOT_FOR_OVERLAYS: [&str; 9] =
     [AWS_NEURON, AWS_NEURON_CORE, CPU, EFA, EPHEMERAL_STORAGE, HABANA_GAUDI, MEMORY, POD_ENI, PODS];
 
-/// Who publishes an extended resource on a node that has joined, where that is known.
+/// Returns the component that publishes an extended resource on a node, if it is known.
 #[must_use]
 pub fn publisher(resource: &str) -> Option<&'static str> {
     crate::table::find(include_str!("../data/extended-resources.tsv"), resource)

@@ -1,7 +1,7 @@
-//! The rules that the schemas state in CEL, next to the message a user sees when one is broken.
+//! CEL rules of the schemas, each with the message for its violation.
 //!
-//! An API server and [`crate::validation`] evaluate the very same text. Rules that mention `oldSelf` compare an object
-//! with its predecessor; only an API server, which has it, can evaluate those.
+//! The API server and [`crate::validation`] evaluate the same text. Rules that mention `oldSelf` compare an object with
+//! its previous version; only the API server, which has it, can evaluate them.
 
 mod aws;
 mod core;
@@ -11,10 +11,10 @@ pub(crate) use self::core::*;
 
 use serde_json::{Value, json};
 
-/// A CEL expression over `self`, and what to say when it is not true.
+/// A CEL expression over `self`, and the message if it is not true.
 pub(crate) type Rule = (&'static str, &'static str);
 
-/// The rules in the form of the schema extension `x-kubernetes-validations`.
+/// Returns the rules in the form of the schema extension `x-kubernetes-validations`.
 pub(crate) fn cel(rules: &[Rule]) -> Value {
     rules.iter().map(|(rule, message)| json!({"rule": rule, "message": message})).collect()
 }

@@ -1,14 +1,14 @@
-//! Schema of the Kubernetes types that our kinds embed, and the last touches on what `schemars` derives.
+//! Schemas of embedded Kubernetes types, and post-processing of the schemas that `schemars` derives.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use crate::patterns;
 
-/// Integer formats that an API server knows; the others that `schemars` writes mean nothing to it.
+/// Number formats that the API server knows; it ignores the others that `schemars` writes.
 const KNOWN_FORMATS: [&str; 3] = ["int32", "int64", "date-time"];
 
-/// A map from resource name to quantity.
+/// Schema of a map from resource name to quantity.
 pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -20,7 +20,7 @@ pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A list of node taints.
+/// Schema of a list of node taints.
 pub(crate) fn taints(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -55,7 +55,7 @@ pub(crate) fn taints(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Conditions, one of each type.
+/// Schema of a list of conditions with one entry per type.
 pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
     let mut list = unkeyed_conditions(generator);
     list.insert("x-kubernetes-list-type".to_owned(), "map".into());
@@ -63,7 +63,7 @@ pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
     list
 }
 
-/// Conditions of an EC2NodeClass, whose CRD has never declared them to be keyed by type.
+/// Schema of the conditions of an EC2NodeClass, whose CRD has never declared a list map key.
 pub(crate) fn unkeyed_conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -110,7 +110,7 @@ pub(crate) fn unkeyed_conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Conditions of a NodeClaim, which need neither reason nor message.
+/// Schema of the conditions of a NodeClaim, in which reason and message are optional.
 pub(crate) fn claim_conditions(generator: &mut SchemaGenerator) -> Schema {
     let mut list = conditions(generator);
     set(&mut list, "/items/required", json!(["lastTransitionTime", "status", "type"]));
@@ -119,7 +119,7 @@ pub(crate) fn claim_conditions(generator: &mut SchemaGenerator) -> Schema {
     list
 }
 
-/// Replaces what stands at `pointer`, if there is something.
+/// Replaces the value at `pointer`, if it exists.
 pub(crate) fn set(schema: &mut Schema, pointer: &str, value: Value) {
     if let Some(place) = schema.pointer_mut(pointer) {
         *place = value;
@@ -133,7 +133,7 @@ pub(crate) fn remove(schema: &mut Schema, pointer: &str, key: &str) {
     }
 }
 
-/// Brings a derived schema into the form that Kubernetes documents: an absent field is absent, never null.
+/// Converts a derived schema to Kubernetes conventions: an optional field is absent, never null.
 pub(crate) fn tidy(schema: &mut Value) {
     let Value::Object(node) = schema else { return };
     node.remove("nullable");
@@ -144,7 +144,7 @@ pub(crate) fn tidy(schema: &mut Value) {
     if let Some(Value::Array(values)) = node.get_mut("enum") {
         values.retain(|value| !value.is_null());
     }
-    // The derive drops what the extension implies; tools that do not know the extension need it.
+    // The derive omits what the extension implies, but tools that do not know the extension need it.
     if node.contains_key("x-kubernetes-int-or-string") {
         node.insert("anyOf".to_owned(), json!([{"type": "integer"}, {"type": "string"}]));
     }

@@ -1,6 +1,7 @@
-//! Checked-in tables of what somebody else takes care of: a key, a tab, and who.
+//! Lookup in checked-in tables of responsible components: key, tab, component.
 
-/// The row of `key`; of a key that ends with `/`, the row stands for all that begin so. Rows with `#` are comments.
+/// Returns the value for `key`. A table key that ends with `/` matches every key with that prefix. Rows that start with
+/// `#` are comments.
 pub(crate) fn find(table: &'static str, key: &str) -> Option<&'static str> {
     let rows = table.lines().filter(|row| !row.starts_with('#'));
     let mut rows = rows.filter_map(|row| row.split_once('\t'));

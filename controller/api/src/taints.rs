@@ -1,12 +1,12 @@
-//! Every taint that we put on nodes or wait for.
+//! Taints that the controller sets on nodes or waits for.
 
 use k8s_openapi::api::core::v1::Taint;
 
-/// No new pods.
+/// Effect: new pods are not scheduled.
 pub const NO_SCHEDULE: &str = "NoSchedule";
-/// No new pods, if they fit elsewhere.
+/// Effect: new pods are scheduled elsewhere if possible.
 pub const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
-/// No new pods, and those that run are evicted.
+/// Effect: new pods are not scheduled, and running pods are evicted.
 pub const NO_EXECUTE: &str = "NoExecute";
 
 /// Key of [`disrupted`].
@@ -14,38 +14,38 @@ pub const DISRUPTED: &str = "karpenter.sh/disrupted";
 /// Key of [`unregistered`].
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 
-/// The node's kubelet is not ready.
+/// Taint of a node whose kubelet is not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// The node's kubelet is out of reach.
+/// Taint of a node whose kubelet is unreachable.
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-/// The cloud's controller has not seen the node yet.
+/// Taint of a node that the cloud controller manager has not initialized yet.
 pub const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Taints that a node has while it starts and loses by itself.
+/// Taints that a starting node has and that are removed automatically.
 pub const EPHEMERAL: [&str; 4] = [NOT_READY, UNREACHABLE, CLOUD_UNINITIALIZED, UNREGISTERED];
 
-/// Prefix of taints that a readiness gate removes by itself.
+/// Prefix of taints that a node readiness gate removes.
 pub const READINESS_PREFIX: &str = "readiness.k8s.io/";
 
-/// On a node that is about to be taken away.
+/// Returns the taint of a node that is being disrupted.
 #[must_use]
 pub fn disrupted() -> Taint {
     Taint { key: DISRUPTED.to_owned(), effect: NO_SCHEDULE.to_owned(), value: None, time_added: None }
 }
 
-/// On a node until it has registered, so that nothing runs there before its labels and taints are right.
+/// Returns the taint of an unregistered node, which repels pods until labels and taints are synced.
 #[must_use]
 pub fn unregistered() -> Taint {
     Taint { key: UNREGISTERED.to_owned(), effect: NO_EXECUTE.to_owned(), value: None, time_added: None }
 }
 
-/// Whether a node loses the taint by itself while it starts.
+/// Returns true if the taint of a starting node is removed automatically.
 #[must_use]
 pub fn is_ephemeral(key: &str) -> bool {
     EPHEMERAL.contains(&key) || key.starts_with(READINESS_PREFIX)
 }
 
-/// Who takes the taint off once the node is up, where that is known.
+/// Returns the component that removes the taint once the node is up, if it is known.
 #[must_use]
 pub fn owner(key: &str) -> Option<&'static str> {
     crate::table::find(include_str!("../data/startup-taints.tsv"), key)

@@ -1,10 +1,10 @@
-//! Checks of manifests without an API server.
+//! Validation of manifests without an API server.
 //!
-//! [`check`] does what an API server does with an object that is created, in the same order: it drops the fields that
-//! the schema does not know, puts in the defaults, checks types and bounds, and then evaluates the CEL rules. Last it
-//! does what the controller does with an object that the API server has let through ([`ErrorKind::Runtime`]).
+//! [`check`] does the same as an API server on creation, in the same order: it prunes fields that the schema does not
+//! know, applies defaults, checks types and bounds, and then evaluates the CEL rules. Finally it runs the checks that
+//! the controller runs on admitted objects ([`ErrorKind::Runtime`]).
 //!
-//! Rules that compare an object with its predecessor (`oldSelf`) are skipped: a manifest alone has none.
+//! Rules that compare an object with its previous version (`oldSelf`) are skipped: a manifest alone does not have one.
 
 mod metadata;
 mod names;
@@ -23,44 +23,43 @@ use serde_json::Value;
 use self::path::Path;
 use self::recognize::Recognized;
 
-/// What came of checking a manifest.
+/// Result of checking a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
     /// Kind of the manifest if it is one of ours in its current version, for instance `NodePool`.
     pub kind: Option<&'static str>,
-    /// Why the manifest would be refused, in the order of the checks.
+    /// Reasons why the manifest would be rejected, in the order of the checks.
     pub errors: Vec<FieldError>,
-    /// Fields that would be dropped.
+    /// Fields that would be pruned.
     pub warnings: Vec<UnknownField>,
-    /// The object as it would be stored: without unknown fields and with defaults. Of a kind that is not ours, the
-    /// manifest itself.
+    /// Object as it would be stored: without unknown fields and with defaults. For a foreign kind, the manifest itself.
     pub defaulted: Value,
 }
 
-/// One reason why a manifest would be refused.
+/// A reason why a manifest would be rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}{message}", path, if path.is_empty() { "" } else { ": " })]
 pub struct FieldError {
-    /// Where, for instance `spec.template.spec.requirements[0].key`; empty for the manifest as a whole.
+    /// Path of the field, for instance `spec.template.spec.requirements[0].key`; empty for the whole manifest.
     pub path: String,
-    /// What sort of check failed.
+    /// Kind of check that failed.
     pub kind: ErrorKind,
-    /// What is wrong, in one line; after a blank line a `hint:` may follow.
+    /// Description of the error in one line, optionally followed by a blank line and a `hint:`.
     pub message: String,
 }
 
-/// Sorts of checks.
+/// Kinds of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorKind {
-    /// The kind or its version is not read.
+    /// The kind or its version is not supported.
     Version,
-    /// A field is missing.
+    /// A required field is missing.
     Required,
-    /// A field may not be set.
+    /// A field must not be set.
     Forbidden,
-    /// A value is of another type.
+    /// A value has the wrong type.
     Type,
-    /// A value is none of the few that it can be.
+    /// A value is not in the list of allowed values.
     Choice,
     /// A number, or the number of entries or characters, is out of bounds.
     Range,
@@ -68,26 +67,26 @@ pub enum ErrorKind {
     TooLong,
     /// A list or map has too many entries.
     TooMany,
-    /// A string does not have the form that it must have.
+    /// A string does not match its pattern.
     Pattern,
-    /// A list has an entry twice.
+    /// A list has a duplicate entry.
     Duplicate,
-    /// A CEL rule is broken.
+    /// A CEL rule is violated.
     Rule,
-    /// An API server would take the object, but it would never become ready.
+    /// The API server would accept the object, but it would never become ready.
     Runtime,
 }
 
 /// A field that the schema does not know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownField {
-    /// Where it stands.
+    /// Path of the field.
     pub path: String,
-    /// The known name that is nearest: of a field beside it, or the path of one with that name elsewhere.
+    /// Most similar known name: a sibling field, or the path of a field with the same name elsewhere.
     pub nearest: Option<String>,
 }
 
-/// Checks a manifest of any kind. Kinds that are not ours give neither errors nor warnings.
+/// Checks a manifest of any kind. Foreign kinds give neither errors nor warnings.
 #[must_use]
 pub fn check(manifest: &Value) -> Checked {
     let (kind, kind_schema) = match recognize::recognize(manifest) {
@@ -109,7 +108,7 @@ pub fn check(manifest: &Value) -> Checked {
         let metadata = fields.remove("metadata");
         structure::prune_and_default(root, root, &mut object, &mut path, &mut warnings);
         structure::validate(root, &object, &mut path, &mut errors);
-        // A rule over a value of another shape than it expects says nothing useful, so an API server stops here too.
+        // Rules fail misleadingly on values of the wrong shape, so an API server stops here too.
         if !errors.iter().any(FieldError::hides_rules) {
             structure::evaluate_rules(root, &object, &mut path, &mut errors);
         }
@@ -130,13 +129,13 @@ impl Checked {
         Self { kind: None, errors, warnings: Vec::new(), defaulted: manifest.clone() }
     }
 
-    /// Whether nothing is wrong. Unknown fields are not wrong.
+    /// Returns true if `errors` is empty. Unknown fields are only warnings.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// Whether an API server would take the object: what is wrong, if anything, only the controller notices.
+    /// Returns true if an API server would accept the object: all errors, if any, are found only by the controller.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
         self.errors.iter().all(FieldError::is_runtime)
@@ -150,13 +149,13 @@ impl FieldError {
         Self { path: path.to_string(), kind, message }
     }
 
-    /// Whether only the controller notices.
+    /// Returns true if only the controller finds the error.
     #[must_use]
     pub const fn is_runtime(&self) -> bool {
         matches!(self.kind, ErrorKind::Runtime)
     }
 
-    /// Whether the manifest is of a kind or version that is not read.
+    /// Returns true if the kind or version of the manifest is not supported.
     #[must_use]
     pub const fn is_version(&self) -> bool {
         matches!(self.kind, ErrorKind::Version)

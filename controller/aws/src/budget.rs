@@ -1,11 +1,11 @@
-//! How many calls of a kind may be made: a bucket of tokens for each family of calls that AWS limits together.
+//! Client-side rate limits: a token bucket for each family of calls that AWS throttles together.
 //!
-//! AWS's limits belong to the account and the region, so other programs draw on them too, and an account may have other
-//! limits than the documented ones. Hence the rate is a guess that adapts: a refusal for its rate halves it and empties the
-//! bucket, and every success raises it a little, up to four times what is documented.
+//! The limits of AWS apply per account and region, so other programs consume them too, and an account may have limits
+//! other than the documented ones. The rate is therefore an estimate that adapts: a throttled call halves it and
+//! empties the bucket, and every success raises it a little, up to four times the documented rate.
 //!
-//! Whoever would wait too long has a place in a line, and is told when to come again: of a thousand launches none stands in
-//! another's way, and they are made in the order in which they were asked for.
+//! A caller that would wait too long is queued and gets the time of its next attempt. A thousand launches therefore do
+//! not block each other, and they are made in the order of their requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 
-/// Calls that share a limit.
+/// Calls that share a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// `ec2:CreateFleet`.
@@ -22,21 +22,21 @@ pub enum Family {
     TerminateInstances,
     /// `ec2:CreateTags`.
     CreateTags,
-    /// Other calls of EC2 that change something: launch templates.
+    /// Other mutating EC2 calls: launch templates.
     ChangeEc2,
-    /// Calls of EC2 that change nothing.
+    /// Read-only EC2 calls.
     DescribeEc2,
     /// EKS.
     Eks,
-    /// Systems Manager's parameters.
+    /// Systems Manager parameters.
     Parameters,
-    /// The Price List.
+    /// AWS Price List.
     Prices,
-    /// Identity and Access Management, which is one for all regions.
+    /// IAM, which is global.
     Iam,
 }
 
-/// What AWS documents: how many calls at once, and how many more each second.
+/// Documented rate limit: burst size, and refill rate per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Limit {
     burst: f64,
@@ -44,8 +44,9 @@ struct Limit {
 }
 
 impl Family {
-    /// EC2: Developer Guide, "Request throttling for the Amazon EC2 API". Systems Manager: quota of GetParameter, standard
-    /// throughput. Price List, EKS and IAM do not document theirs; a fraction of what is commonly seen.
+    /// Sources: EC2 Developer Guide, "Request throttling for the Amazon EC2 API"; Systems Manager quota of GetParameter
+    /// at standard throughput. Price List, EKS and IAM do not document their limits; a fraction of what is commonly
+    /// seen.
     const fn limit(self) -> Limit {
         match self {
             Self::CreateFleet | Self::ChangeEc2 => Limit { burst: 50.0, per_second: 5.0 },
@@ -58,8 +59,8 @@ impl Family {
         }
     }
 
-    /// How long a call waits for its turn. What is called for each node comes again instead: thousands that wait would keep
-    /// other nodes from being looked at.
+    /// Maximum time that a call waits for a token. Per-node calls are retried later instead: thousands of waiting calls
+    /// would block the reconciliation of other nodes.
     const fn patience(self) -> Duration {
         match self {
             Self::CreateFleet | Self::CreateTags => Duration::from_secs(1),
@@ -68,36 +69,36 @@ impl Family {
     }
 }
 
-/// The rate may rise to so many times the documented one, and fall to this part of it.
+/// Bounds of the rate, as multiples of the documented rate.
 const MOST: f64 = 4.0;
 const LEAST: f64 = 0.1;
-/// A success raises the rate by this part of the documented one.
+/// Increase of the rate on a success, as a fraction of the documented rate.
 const RISE: f64 = 0.02;
 
-/// Whoever does not come back for so long after their turn has lost their place.
+/// Time after its turn at which a queued caller that did not return loses its place.
 const LATE: Duration = Duration::from_secs(60);
 
-/// The buckets of all families.
+/// Token buckets of all families.
 #[derive(Debug, Clone, Default)]
 pub struct Budgets(BTreeMap<Family, Budget>);
 
 #[derive(Debug, Clone)]
 struct Budget {
     per_second: f64,
-    /// Below zero are calls that wait.
+    /// Negative while calls wait.
     tokens: f64,
     at: Timestamp,
-    /// When the rate was lowered last.
+    /// Time at which the rate was last lowered.
     lowered: Option<Timestamp>,
-    /// Those who were told to come again.
+    /// Queued callers.
     line: VecDeque<Place>,
 }
 
-/// A place in a line.
+/// A queued caller.
 #[derive(Debug, Clone)]
 struct Place {
     who: String,
-    /// When they were told to come.
+    /// Time of its next attempt.
     turn: Timestamp,
 }
 
@@ -112,11 +113,11 @@ impl Place {
 // === impl Budgets ===
 
 impl Budgets {
-    /// Takes a call's token. The caller waits as long as is said before it calls; whoever comes later waits longer.
+    /// Takes a token for a call and returns the time to wait before the call; later callers wait longer.
     ///
     /// # Errors
-    /// If that is more than a call of the family waits, nothing is taken; in how long to come again. Whoever says who they are
-    /// keeps their place in the line until then, however often they ask.
+    /// If the wait exceeds the maximum of the family, nothing is taken, and the error is the time until the next
+    /// attempt. A caller that passes `who` keeps its place in the queue until then, however often it asks.
     pub fn take(&mut self, family: Family, who: Option<&str>, now: Timestamp) -> Result<Duration, Duration> {
         let budget = self.of(family, now);
         budget.line.retain(|place| place.is_held(now));
@@ -139,48 +140,49 @@ impl Budgets {
         Err(wait)
     }
 
-    /// Only who `stays` keeps a place in the line: nobody waits behind those who have gone.
+    /// Removes queued callers for which `stays` returns false, so that no caller waits behind abandoned ones.
     pub fn keep(&mut self, family: Family, stays: impl Fn(&str) -> bool) {
         if let Some(budget) = self.0.get_mut(&family) {
             budget.line.retain(|place| stays(&place.who));
         }
     }
 
-    /// How many have a place in the line.
+    /// Returns the number of queued callers.
     #[must_use]
     pub fn waiting(&self, family: Family, now: Timestamp) -> usize {
         let line = self.0.get(&family).into_iter().flat_map(|budget| &budget.line);
         line.filter(|place| place.is_held(now)).count()
     }
 
-    /// AWS has refused a call for its rate, which was sent at that moment.
+    /// Records that AWS throttled a call that was sent at `sent`.
     pub fn throttled(&mut self, family: Family, sent: Timestamp, now: Timestamp) {
         let least = family.limit().per_second * LEAST;
         let budget = self.of(family, now);
         if budget.tokens > 0.0 {
             budget.tokens = 0.0;
         }
-        // Of many that were on their way together, one teaches: the others were sent at the rate that is known to be wrong.
+        // Of several concurrent calls only one lowers the rate: the others were sent at the rate that is known to be
+        // wrong.
         if budget.lowered.is_none_or(|lowered| lowered <= sent) {
             budget.per_second = (budget.per_second / 2.0).max(least);
             budget.lowered = Some(now);
         }
     }
 
-    /// A call went through.
+    /// Records a successful call.
     pub fn succeeded(&mut self, family: Family, now: Timestamp) {
         let limit = family.limit();
         let budget = self.of(family, now);
         budget.per_second = RISE.mul_add(limit.per_second, budget.per_second).min(limit.per_second * MOST);
     }
 
-    /// Calls a second that are believed to be allowed.
+    /// Returns the estimated rate limit in calls per second.
     #[must_use]
     pub fn rate(&self, family: Family) -> f64 {
         self.0.get(&family).map_or(family.limit().per_second, |budget| budget.per_second)
     }
 
-    /// The bucket, filled up to `now`.
+    /// Returns the bucket, refilled up to `now`.
     fn of(&mut self, family: Family, now: Timestamp) -> &mut Budget {
         let limit = family.limit();
         let full =
@@ -196,7 +198,7 @@ impl Budgets {
 // === impl Budget ===
 
 impl Budget {
-    /// How long it takes until there is a token for whoever has so many ahead of them.
+    /// Returns the time until a token is available for a caller with `ahead` callers before it.
     #[expect(clippy::cast_precision_loss, reason = "a line is no longer than a cluster")]
     fn wait(&self, ahead: usize) -> Duration {
         let missing = ahead as f64 + 1.0 - self.tokens;
@@ -222,7 +224,7 @@ mod tests {
         assert!(answers[..50].iter().all(|answer| *answer == Ok(Duration::ZERO)));
         assert_eq!((answers[50], answers[54]), (Ok(Duration::from_millis(200)), Ok(Duration::from_secs(1))));
         assert_eq!((answers[55], answers[56], answers[999]), (Err(1200), Err(1400), Err(190_000)));
-        // Whoever asks too soon keeps their place, and whoever comes new has none before anybody.
+        // A caller that asks too early keeps its place, and a new caller is queued last.
         assert_eq!((ask(999, 100), ask(56, 100), ask(1000, 100)), (Err(189_900), Err(1300), Err(190_100)));
         for who in 55..=1000 {
             let turn = i64::try_from(who - 49).unwrap() * 200;
@@ -252,7 +254,7 @@ mod tests {
         budgets.keep(family, |who| who == "998" || who == "999");
         assert_eq!(budgets.waiting(family, at(0)), 2);
         assert_eq!((ask(&mut budgets, "999"), ask(&mut budgets, "new")), (Err(1400), Err(1600)));
-        // They stay for a minute after their turn.
+        // They stay queued for a minute after their turn.
         assert_eq!((budgets.waiting(family, at(61_000)), budgets.waiting(family, at(251_000))), (3, 0));
         assert_eq!(budgets.waiting(Family::CreateTags, at(0)), 0);
     }

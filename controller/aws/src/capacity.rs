@@ -1,4 +1,4 @@
-//! What a node reports as its capacity.
+//! Capacity that a node reports.
 
 use muster_scheduling::model::{Resource, Resources};
 
@@ -8,18 +8,19 @@ use muster_api::resources;
 
 pub(crate) const MIB: i64 = 1 << 20;
 
-/// Pods of a node whose network does not limit them: kubelet's default.
+/// Pods of a node whose network does not limit them: the kubelet's default.
 const DEFAULT_PODS: i64 = 110;
-/// Gravitons keep this much for the kernel's contiguous memory allocator, invisible to kubelet.
+/// Memory that Graviton instances reserve for the kernel's contiguous memory allocator, invisible to the kubelet.
 const ARM_RESERVED_MIB: i64 = 64;
-/// A /28 prefix takes the place of one address.
+/// Addresses in a /28 prefix, which takes the place of one address.
 const ADDRESSES_PER_PREFIX: i64 = 16;
-/// Pods at most with prefixes on small and large types, as amazon-eks-ami's max-pods calculator recommends.
+/// Maximum number of pods with prefix delegation on small and large types, as in the max-pods calculator of
+/// amazon-eks-ami.
 const PREFIX_POD_CEILINGS: (i64, i64) = (110, 250);
-/// vCPUs from which a type counts as large there.
+/// Number of vCPUs from which a type counts as large there.
 const LARGE_VCPUS: u32 = 30;
 
-/// Resources of zero are left out, but for the four that every node has.
+/// Returns the capacity of a type. Zero quantities are left out, except for the four resources that every node has.
 pub(crate) fn of_type(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources {
     let mut capacity = Resources::new();
     capacity.set(Resource::Cpu, millicores(facts));
@@ -56,17 +57,17 @@ pub(crate) fn millicores(facts: &InstanceTypeFacts) -> i64 {
     i64::from(facts.vcpus) * 1000
 }
 
-/// Bytes that the operating system will see: an estimate until a node of the type has registered.
+/// Returns the memory that the operating system sees, in bytes: an estimate until a node of the type has registered.
 pub(crate) fn memory(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
     let stated = i64::try_from(facts.memory_mib).unwrap_or(i64::MAX / MIB).min(i64::MAX / MIB);
     let reserved = if facts.architecture == Architecture::Arm64 { ARM_RESERVED_MIB } else { 0 };
     let bytes = (stated - reserved).max(0) * MIB;
-    // In floating point, as Karpenter: one MiB more or less decides whether a pod fits.
+    // In floating point, as in Karpenter: a difference of 1 MiB decides whether a pod fits.
     let overhead = (bytes as f64 * class.vm_memory_overhead / 1024.0 / 1024.0).ceil();
     (bytes - (overhead as i64).saturating_mul(MIB)).max(0)
 }
 
-/// Bytes for pods' writable layers, logs and `emptyDir`.
+/// Returns the bytes for writable container layers, logs and `emptyDir` volumes.
 pub(crate) fn ephemeral_storage(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
     if let (Some(InstanceStorePolicy::Raid0), Some(disks)) = (class.instance_store_policy, facts.instance_storage) {
         return i64::try_from(disks.total_gb).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
@@ -76,13 +77,13 @@ pub(crate) fn ephemeral_storage(facts: &InstanceTypeFacts, class: &ClassSettings
     let root = devices.iter().find(|device| device.root_volume).and_then(|device| device.volume_size);
     let named = match family.ephemeral_device() {
         Some(name) => devices.iter().find(|device| device.device_name.as_deref() == Some(name)),
-        // Nobody knows which device a custom image uses; the last one listed, as Karpenter guesses.
+        // The device that a custom image uses is unknown; the last one listed is assumed, as in Karpenter.
         None => devices.last(),
     };
     root.or(named.and_then(|device| device.volume_size)).unwrap_or_else(|| family.default_volume())
 }
 
-/// `maxPods` that kubelet is given.
+/// Returns `maxPods` of the kubelet.
 pub(crate) fn pods(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
     let kubelet = &class.kubelet;
     let limit = match kubelet.max_pods {
@@ -106,8 +107,8 @@ pub(crate) fn pods(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
     limit
 }
 
-/// Pods that the addresses of the default card's interfaces, less `lost` interfaces, allow: an interface's first address
-/// is its own, and two pods (CNI, kube-proxy) use the host's network.
+/// Returns the number of pods that the addresses of the default card's interfaces allow, without `lost` interfaces. The
+/// first address of an interface is its own, and two pods (CNI, kube-proxy) use the host network.
 pub(crate) fn interface_pods(facts: &InstanceTypeFacts, lost: u32, pods_per_address: i64) -> i64 {
     let interfaces = i64::from(facts.network.default_interfaces().saturating_sub(lost));
     if interfaces == 0 {
@@ -117,12 +118,13 @@ pub(crate) fn interface_pods(facts: &InstanceTypeFacts, lost: u32, pods_per_addr
     interfaces.saturating_mul(addresses).saturating_mul(pods_per_address).saturating_add(2).max(0)
 }
 
-/// Prefixes can be assigned on Nitro only; bare metal of Nitro's time counts, which its lack of a hypervisor does not tell.
+/// Returns true if the type supports prefixes, which is limited to Nitro. Bare metal has no hypervisor, so the field
+/// does not tell; it counts as Nitro.
 fn supports_prefixes(facts: &InstanceTypeFacts) -> bool {
     &*facts.hypervisor == "nitro" || facts.bare_metal
 }
 
-/// Interfaces of the default card that carry no pod, as they speak EFA only.
+/// Returns the number of interfaces of the default card that carry no pods, because they are EFA-only.
 fn efa_only_on_default_card(facts: &InstanceTypeFacts, class: &ClassSettings) -> u32 {
     let card = u32::try_from(facts.network.default_card).unwrap_or(u32::MAX);
     let interfaces = class.network_interfaces.iter();

@@ -1,4 +1,4 @@
-//! What an EC2NodeClass and the controller's options say about the nodes, parsed.
+//! Parsed settings of an EC2NodeClass and the controller's options.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use muster_scheduling::model::Resources;
 use crate::facts::PlacementStrategy;
 use crate::family::AmiFamily;
 
-/// Everything beside the facts that decides what an instance type offers.
+/// All inputs besides the instance type facts that determine what an instance type offers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassSettings {
-    /// The image's family.
+    /// Family of the AMI.
     pub ami_family: AmiFamily,
     /// `spec.kubelet`.
     pub kubelet: KubeletSettings,
@@ -19,29 +19,29 @@ pub struct ClassSettings {
     pub block_devices: Vec<BlockDevice>,
     /// `spec.instanceStorePolicy`.
     pub instance_store_policy: Option<InstanceStorePolicy>,
-    /// `spec.networkInterfaces`; empty is one interface on card 0.
+    /// `spec.networkInterfaces`; empty means one interface on card 0.
     pub network_interfaces: Vec<NetworkInterface>,
-    /// Whether `spec.connectionTracking` is set, which only the Nitro hypervisor supports.
+    /// True if `spec.connectionTracking` is set, which only the Nitro hypervisor supports.
     pub connection_tracking: bool,
-    /// `spec.cpuOptions.nestedVirtualization: enabled`.
+    /// True for `spec.cpuOptions.nestedVirtualization: enabled`.
     pub nested_virtualization: bool,
-    /// The group that `spec.placementGroupSelector` selects.
+    /// Placement group that `spec.placementGroupSelector` selects.
     pub placement_group: Option<PlacementGroup>,
-    /// Zones of the subnets with their ids where known; `None` allows every zone of the region.
+    /// Zones of the subnets with their zone IDs where known; `None` allows every zone of the region.
     pub zones: Option<BTreeMap<Arc<str>, Option<Arc<str>>>>,
     /// `status.capacityReservations`.
     pub reservations: Vec<CapacityReservation>,
     /// Network interfaces that pods may not use (`RESERVED_ENIS`).
     pub reserved_enis: u32,
-    /// Part of the memory that the hypervisor keeps (`VM_MEMORY_OVERHEAD_PERCENT`; a fraction despite its name).
+    /// Fraction of the memory that the hypervisor keeps (`VM_MEMORY_OVERHEAD_PERCENT`; a fraction despite its name).
     pub vm_memory_overhead: f64,
-    /// Whether the VPC CNI hands out /28 prefixes instead of addresses, so that the pod limit rises. Karpenter does not
-    /// model it; its users set `maxPods`.
+    /// True if the VPC CNI assigns /28 prefixes instead of addresses, which raises the pod limit. Karpenter does not
+    /// model this; its users set `maxPods`.
     pub prefix_delegation: bool,
 }
 
 impl Default for ClassSettings {
-    /// AL2023, no kubelet settings, 7.5 % memory overhead, no reserved interface, every zone.
+    /// Returns AL2023, no kubelet settings, 7.5 % memory overhead, no reserved interfaces, every zone.
     fn default() -> Self {
         Self {
             ami_family: AmiFamily::default(),
@@ -61,14 +61,14 @@ impl Default for ClassSettings {
     }
 }
 
-/// The fields of `spec.kubelet` that change what a node offers.
+/// Fields of `spec.kubelet` that change what a node offers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct KubeletSettings {
     /// `maxPods`.
     pub max_pods: Option<u32>,
     /// `podsPerCore`; 0 is unset.
     pub pods_per_core: u32,
-    /// `kubeReserved`: each key replaces the computed one.
+    /// `kubeReserved`: each key overrides the computed value.
     pub kube_reserved: Resources,
     /// `systemReserved`.
     pub system_reserved: Resources,
@@ -83,29 +83,29 @@ pub struct KubeletSettings {
 pub enum Threshold {
     /// Bytes.
     Amount(i64),
-    /// Percent of the capacity; 100 switches the threshold off.
+    /// Percentage of the capacity; 100 disables the threshold.
     Percent(f64),
 }
 
-/// One block device mapping.
+/// A block device mapping.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlockDevice {
     /// `deviceName`.
     pub device_name: Option<String>,
     /// `rootVolume`.
     pub root_volume: bool,
-    /// `ebs.volumeSize` in bytes; absent when a snapshot decides it.
+    /// `ebs.volumeSize` in bytes; absent if a snapshot determines it.
     pub volume_size: Option<i64>,
 }
 
 /// `spec.instanceStorePolicy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstanceStorePolicy {
-    /// The local disks, striped, hold pods' ephemeral storage.
+    /// The local disks, striped, provide the ephemeral storage of pods.
     Raid0,
 }
 
-/// One entry of `spec.networkInterfaces`.
+/// An entry of `spec.networkInterfaces`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetworkInterface {
     /// `networkCardIndex`.
@@ -116,7 +116,7 @@ pub struct NetworkInterface {
     pub kind: InterfaceType,
 }
 
-/// Kind of a network interface.
+/// Type of a network interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterfaceType {
     /// `interface`.
@@ -128,15 +128,15 @@ pub enum InterfaceType {
 /// A placement group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacementGroup {
-    /// `pg-…`.
+    /// ID (`pg-…`).
     pub id: Arc<str>,
-    /// How it places instances.
+    /// Placement strategy.
     pub strategy: PlacementStrategy,
-    /// Partitions, 1 to this; only of strategy partition.
+    /// Number of partitions, counted from 1; only for the partition strategy.
     pub partitions: u32,
 }
 
-/// One entry of `status.capacityReservations`.
+/// An entry of `status.capacityReservations`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityReservation {
     /// `id` (`cr-…`).
@@ -145,12 +145,13 @@ pub struct CapacityReservation {
     pub instance_type: Arc<str>,
     /// `availabilityZone`.
     pub zone: Arc<str>,
-    /// `reservationType`: a capacity block, or the default kind.
+    /// True if `reservationType` is `capacity-block`.
     pub capacity_block: bool,
     /// `interruptible`.
     pub interruptible: bool,
-    /// `state` is `expiring`: nothing more is launched into it.
+    /// True if `state` is `expiring`: no more instances are launched into it.
     pub expiring: bool,
-    /// Instances left. The status does not tell; while nobody asked EC2 it is `None` and the offering unavailable.
+    /// Available instances. The status does not have it; until EC2 has been asked it is `None` and the offering
+    /// unavailable.
     pub available_instances: Option<u32>,
 }

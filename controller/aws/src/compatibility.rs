@@ -1,13 +1,13 @@
-//! Which types a NodeClass cannot launch whatever the zone.
+//! Instance types that a NodeClass cannot launch in any zone.
 
 use crate::class::{ClassSettings, InterfaceType, NetworkInterface};
 use crate::facts::InstanceTypeFacts;
 use crate::family::AmiFamily;
 
-/// Whether an instance of this type with these settings would start. If not, its offerings are unavailable; the type stays
-/// in the list so that `explain` can name it.
+/// Returns true if an instance of this type with these settings would start. Otherwise its offerings are unavailable;
+/// the type stays in the list so that `explain` can name it.
 pub(crate) fn can_launch(facts: &InstanceTypeFacts, class: &ClassSettings) -> bool {
-    // AL2023's arm64 kernel needs the crypto extensions of Graviton2.
+    // The arm64 kernel of AL2023 needs the crypto extensions of Graviton2.
     let runs_image = !(class.ami_family == AmiFamily::Al2023 && facts.name.starts_with("a1."));
     let tracks_connections = !class.connection_tracking || &*facts.hypervisor == "nitro";
     let nests = !class.nested_virtualization || has_feature(facts, "nested-virtualization");

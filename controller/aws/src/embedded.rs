@@ -1,4 +1,4 @@
-//! The checked-in table of instance types (`catalogue/ec2.tsv`, written by `catalogue/generate.py`).
+//! Embedded table of instance types (`catalogue/ec2.tsv`, written by `catalogue/generate.py`).
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,11 +9,11 @@ use crate::row;
 
 const TABLE: &str = include_str!("../catalogue/ec2.tsv");
 
-/// The region when nobody names one.
+/// Default region.
 pub const DEFAULT_REGION: &str = "us-east-1";
-/// The region whose prices the table has; they stand in for all others.
+/// Region of the prices in the table; they are used for all other regions too.
 pub const PRICE_REGION: &str = "us-east-1";
-/// The day of the table's prices.
+/// Date of the prices in the table.
 pub const PRICE_DATE: &str = "2026-07-20";
 
 /// The table, parsed.
@@ -28,27 +28,27 @@ pub struct Ec2 {
 pub struct Region {
     name: &'static str,
     zones: Vec<Arc<str>>,
-    /// Its place in the zones column.
+    /// Index in the zones column.
     column: usize,
 }
 
 impl Region {
-    /// `us-east-1`.
+    /// Returns the name, such as `us-east-1`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Its zones, sorted.
+    /// Returns the zones, sorted.
     pub fn zones(&self) -> &[Arc<str>] {
         &self.zones
     }
 
-    /// As the resolver takes it.
+    /// Returns the region and zones in the form that the resolver takes.
     pub fn place(&self) -> Place<'_> {
         Place { region: self.name, zones: &self.zones }
     }
 
-    /// Where its embedded prices come from.
+    /// Returns the source of the embedded prices.
     pub fn price_source(&self) -> PriceSource {
         if self.name == PRICE_REGION {
             PriceSource::Embedded { date: PRICE_DATE }
@@ -59,24 +59,24 @@ impl Region {
 }
 
 impl Ec2 {
-    /// The embedded table; parsed by the first caller.
+    /// Returns the embedded table, which the first call parses.
     ///
     /// # Errors
-    /// If the table is damaged, which a test of this crate rules out.
+    /// If the table is damaged, which a test of this crate excludes.
     pub fn embedded() -> Result<&'static Self, Error> {
         static PARSED: OnceLock<Result<Ec2, Error>> = OnceLock::new();
         PARSED.get_or_init(|| Self::parse(TABLE)).as_ref().map_err(Clone::clone)
     }
 
-    /// All regions, sorted by name.
+    /// Returns all regions, sorted by name.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }
 
-    /// The region called `name`.
+    /// Returns the region called `name`.
     ///
     /// # Errors
-    /// If the table does not have it; the message lists those it has.
+    /// If the table does not have it; the message lists the known regions.
     pub fn region(&self, name: &str) -> Result<&Region, Error> {
         let found = self.regions.iter().find(|region| region.name == name);
         found.ok_or_else(|| Error::UnknownRegion { region: name.to_owned(), hint: self.hint(name) })
@@ -93,7 +93,7 @@ impl Ec2 {
         }
     }
 
-    /// The types that `region` offers in any zone, sorted by name, with their prices.
+    /// Iterates over the types that `region` offers in any zone, sorted by name, with their prices.
     pub fn types<'a>(&'a self, region: &'a Region) -> impl Iterator<Item = (InstanceTypeFacts, Prices)> + 'a {
         self.rows.iter().filter_map(move |row| {
             let zones = row.zones(region.column);

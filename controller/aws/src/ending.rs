@@ -1,10 +1,10 @@
-//! Why EC2 has ended an instance: its own words, and what is known to bring them about.
+//! Reasons why EC2 terminated an instance, with their known causes.
 //!
-//! EC2 names a code and says little more: of a volume whose key may not be used, `Client.InternalError: Client error on
-//! launch`. The causes are those of EC2's user guide ("Instance terminates immediately") and of
-//! aws/karpenter-provider-aws 933, 1407 and 1926.
+//! EC2 reports a code and little else: `Client.InternalError: Client error on launch` for a volume whose key may not be
+//! used. The causes are those of EC2's user guide ("Instance terminates immediately") and of aws/karpenter-provider-aws
+//! 933, 1407 and 1926.
 
-/// Codes, or what several begin with, and what brings them about.
+/// Codes or prefixes of codes, and their causes.
 const CAUSES: [(&str, &str); 5] = [
     (
         "Client.InternalError",
@@ -19,7 +19,7 @@ const CAUSES: [(&str, &str); 5] = [
     ("Client.UserInitiatedShutdown", "somebody else had it end"),
 ];
 
-/// What `StateReason` says, which begins with the code, and its cause.
+/// Formats the code and message of `StateReason`, with the cause if it is known.
 #[must_use]
 pub fn told(code: &str, message: &str) -> String {
     let said = if message.starts_with(code) { message.to_owned() } else { format!("{code}: {message}") };

@@ -1,36 +1,36 @@
-//! What can go wrong.
+//! Errors of this crate.
 
-/// Why no instance types could be given.
+/// Reason why instance types are not available.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The region is not in the embedded table.
     #[error("region `{region}` is not in the embedded instance catalogue\n\nhint: {hint}")]
     UnknownRegion {
-        /// What was asked for.
+        /// Requested region.
         region: String,
-        /// What to do instead.
+        /// Hint on what to do instead.
         hint: String,
     },
-    /// The embedded table is damaged: a defect of the build, not of any input.
+    /// The embedded table is damaged: a defect of the build, not of the input.
     #[error("line {line} of the embedded instance catalogue: {problem}")]
     Embedded {
         /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Description of the error.
         problem: String,
     },
 }
 
-/// A setting of a NodeClass that cannot be used.
+/// An invalid setting of a NodeClass.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[error("`{field}`: {problem}")]
 pub struct SettingError {
     /// Path of the field (`spec.kubelet.kubeReserved.cpu`).
     pub field: String,
-    /// What is wrong with its value.
+    /// Description of the error.
     pub problem: String,
-    /// What to write instead.
+    /// Hint on valid values.
     pub hint: &'static str,
 }
 

@@ -1,14 +1,14 @@
-//! What EC2 says about an instance type: the fields of DescribeInstanceTypes and DescribeInstanceTypeOfferings that
-//! matter here, and the three figures that those calls do not give.
+//! Properties of an instance type: the relevant fields of DescribeInstanceTypes and DescribeInstanceTypeOfferings, and
+//! three figures that these calls do not return.
 
 use std::sync::Arc;
 
-/// One instance type.
+/// An instance type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstanceTypeFacts {
     /// `InstanceType` (`m7g.large`).
     pub name: Arc<str>,
-    /// The first of `ProcessorInfo.SupportedArchitectures` that Kubernetes knows.
+    /// First of `ProcessorInfo.SupportedArchitectures` that Kubernetes supports.
     pub architecture: Architecture,
     /// `VCpuInfo.DefaultVCpus`.
     pub vcpus: u32,
@@ -38,11 +38,12 @@ pub struct InstanceTypeFacts {
     pub neuron_devices: Vec<NeuronDevice>,
     /// `InferenceAcceleratorInfo.Accelerators`.
     pub inference_accelerators: Vec<Accelerator>,
-    /// Zones of the region that offer it (DescribeInstanceTypeOfferings, location type `availability-zone`), sorted.
+    /// Zones of the region that offer the type (DescribeInstanceTypeOfferings, location type `availability-zone`),
+    /// sorted.
     pub zones: Vec<Arc<str>>,
 }
 
-/// Processor architecture as Kubernetes names it.
+/// Processor architecture, named as in Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Architecture {
     /// `amd64` (EC2: `x86_64`).
@@ -52,7 +53,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// The value of `kubernetes.io/arch`.
+    /// Returns the value of `kubernetes.io/arch`.
     pub fn label(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -60,7 +61,7 @@ impl Architecture {
         }
     }
 
-    /// What Kubernetes calls `label`.
+    /// Parses a value of `kubernetes.io/arch`.
     pub fn from_label(label: &str) -> Option<Self> {
         match label {
             "amd64" => Some(Self::Amd64),
@@ -81,7 +82,7 @@ pub struct Processor {
     pub features: Vec<Arc<str>>,
 }
 
-/// How it may be bought.
+/// Purchase options of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageClasses {
     /// `on-demand`.
@@ -92,14 +93,14 @@ pub struct UsageClasses {
     pub capacity_block: bool,
 }
 
-/// Strategies of placement groups.
+/// Placement group strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PlacementStrategy {
-    /// Close together.
+    /// Instances close together.
     Cluster,
-    /// In partitions that share no rack.
+    /// Partitions that do not share racks.
     Partition,
-    /// Each on its own rack.
+    /// Each instance on its own rack.
     Spread,
 }
 
@@ -118,14 +119,15 @@ pub struct NetworkFacts {
     pub efa_interfaces: u32,
     /// `EncryptionInTransitSupported`.
     pub encryption_in_transit: bool,
-    /// Branch interfaces of a trunking-capable type, else 0 (VPC resource controller's table; no call gives it).
+    /// Branch interfaces of a type with trunking, else 0 (table of the VPC resource controller; not returned by any
+    /// call).
     pub branch_interfaces: u32,
-    /// Baseline bandwidth in Mbit/s (EC2's documentation); `None` where that is vague (`Low`, `Up to …`).
+    /// Baseline bandwidth in Mbit/s (EC2's documentation); `None` if the documentation is vague (`Low`, `Up to …`).
     pub baseline_mbps: Option<u64>,
 }
 
 impl NetworkFacts {
-    /// Interfaces of the default card.
+    /// Returns the number of interfaces of the default card.
     pub fn default_interfaces(&self) -> u32 {
         self.interfaces_by_card.get(self.default_card).copied().unwrap_or(0)
     }
@@ -147,42 +149,42 @@ pub struct InstanceStorage {
     pub nvme: bool,
 }
 
-/// One entry of `GpuInfo.Gpus`.
+/// An entry of `GpuInfo.Gpus`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
     /// Model (`H100`).
     pub name: Arc<str>,
-    /// Maker (`NVIDIA`, `AMD`, `Habana`).
+    /// Manufacturer (`NVIDIA`, `AMD`, `Habana`).
     pub manufacturer: Arc<str>,
-    /// How many; 0 on types with a fraction of one (`g6f`).
+    /// Number of GPUs; 0 on types with a fraction of one (`g6f`).
     pub count: u32,
-    /// Memory of each in MiB.
+    /// Memory of each GPU in MiB.
     pub memory_mib: u64,
 }
 
-/// One entry of `NeuronInfo.NeuronDevices`.
+/// An entry of `NeuronInfo.NeuronDevices`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeuronDevice {
     /// Model (`Trainium`, `Inferentia2`).
     pub name: Arc<str>,
-    /// How many.
+    /// Number of devices.
     pub count: u32,
-    /// Cores of each.
+    /// Cores of each device.
     pub cores: u32,
-    /// Memory of each in MiB.
+    /// Memory of each device in MiB.
     pub memory_mib: u64,
 }
 
-/// One entry of `InferenceAcceleratorInfo.Accelerators`.
+/// An entry of `InferenceAcceleratorInfo.Accelerators`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accelerator {
     /// Model.
     pub name: Arc<str>,
-    /// Maker.
+    /// Manufacturer.
     pub manufacturer: Arc<str>,
-    /// How many.
+    /// Number of accelerators.
     pub count: u32,
-    /// Memory of each in MiB.
+    /// Memory of each accelerator in MiB.
     pub memory_mib: u64,
 }
 

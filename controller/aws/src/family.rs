@@ -1,4 +1,4 @@
-//! AMI families: what of a node's shape depends on its operating system and bootstrap.
+//! AMI families: the properties of a node that depend on its operating system and bootstrap.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub enum AmiFamily {
     Al2023,
     /// Bottlerocket.
     Bottlerocket,
-    /// The user's own image and user data.
+    /// Custom image and user data.
     Custom,
     /// Windows Server 2019.
     Windows2019,
@@ -26,7 +26,7 @@ pub enum AmiFamily {
 }
 
 impl AmiFamily {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 7] = [
         Self::Al2,
         Self::Al2023,
@@ -37,7 +37,7 @@ impl AmiFamily {
         Self::Windows2025,
     ];
 
-    /// Its name in manifests.
+    /// Returns the name in manifests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Al2 => "AL2",
@@ -50,7 +50,7 @@ impl AmiFamily {
         }
     }
 
-    /// The value of `node.kubernetes.io/windows-build`, on Windows.
+    /// Returns the value of `node.kubernetes.io/windows-build`, on Windows.
     pub fn windows_build(self) -> Option<&'static str> {
         match self {
             Self::Windows2019 => Some("10.0.17763"),
@@ -60,27 +60,27 @@ impl AmiFamily {
         }
     }
 
-    /// Whether its nodes run Windows.
+    /// Returns true if nodes of the family run Windows.
     pub fn is_windows(self) -> bool {
         self.windows_build().is_some()
     }
 
-    /// Whether the number of pods follows from the network interfaces; otherwise it is 110.
+    /// Returns true if the network interfaces limit the number of pods; otherwise the limit is 110.
     pub(crate) fn limits_pods_by_interfaces(self) -> bool {
         !self.is_windows()
     }
 
-    /// Whether memory is reserved for the pods that the interfaces allow rather than for the pods that kubelet allows.
+    /// Returns true if memory is reserved for the pods that the interfaces allow instead of the kubelet's `maxPods`.
     pub(crate) fn reserves_memory_by_interfaces(self) -> bool {
         matches!(self, Self::Al2 | Self::Al2023 | Self::Custom)
     }
 
-    /// Whether kubelet is given `podsPerCore`.
+    /// Returns true if the family passes `podsPerCore` to the kubelet.
     pub(crate) fn honours_pods_per_core(self) -> bool {
         self != Self::Bottlerocket
     }
 
-    /// The device that holds pods' ephemeral storage.
+    /// Returns the device with the ephemeral storage of pods.
     pub(crate) fn ephemeral_device(self) -> Option<&'static str> {
         match self {
             Self::Al2 | Self::Al2023 => Some("/dev/xvda"),
@@ -90,7 +90,7 @@ impl AmiFamily {
         }
     }
 
-    /// Size of that device, bytes, when nobody says otherwise.
+    /// Returns the default size of that device in bytes.
     pub(crate) fn default_volume(self) -> i64 {
         if self.is_windows() { 50 * GIB } else { 20 * GIB }
     }
@@ -102,7 +102,7 @@ impl fmt::Display for AmiFamily {
     }
 }
 
-/// The text names no AMI family.
+/// A string that is not the name of an AMI family.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown AMI family `{0}`, expected one of AL2, AL2023, Bottlerocket, Custom, Windows2019, Windows2022, Windows2025"
@@ -112,7 +112,8 @@ pub struct UnknownFamily(String);
 impl FromStr for AmiFamily {
     type Err = UnknownFamily;
 
-    /// Case does not matter, as for every value of an option; an alias' family (`al2023`) is understood too.
+    /// Parses the name case-insensitively, as for every option value; the family of an alias (`al2023`) is accepted
+    /// too.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|family| family.name().eq_ignore_ascii_case(text));
         found.ok_or_else(|| UnknownFamily(text.to_owned()))

@@ -1,10 +1,10 @@
-//! Shared text: 1,400 types repeat a few thousand labels a hundred thousand times.
+//! String interning: 1,400 types repeat a few thousand labels a hundred thousand times.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-/// Every text it was asked for, once.
+/// Set of interned strings.
 #[derive(Debug, Default)]
 pub(crate) struct Texts(FxHashSet<Arc<str>>);
 

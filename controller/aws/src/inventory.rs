@@ -1,4 +1,4 @@
-//! The instance types of a region, with where they are offered and what they cost.
+//! Instance types of a region with their zones and prices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::facts::{InstanceTypeFacts, Place};
 use crate::offerings::{PriceSource, Prices};
 use crate::resolve::Resolver;
 
-/// Everything that EC2 says of a region's instance types: embedded, or asked.
+/// All facts about a region's instance types, embedded or queried from EC2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inventory {
     region: Arc<str>,
     zones: Vec<Arc<str>>,
     types: BTreeMap<Arc<str>, (InstanceTypeFacts, Prices)>,
-    /// Where the prices come from.
+    /// Source of the prices.
     pub price_source: PriceSource,
 }
 
 impl Inventory {
-    /// What is known without asking.
+    /// Returns the embedded inventory of a region.
     ///
     /// # Errors
     /// If the embedded table does not have the region.
@@ -38,7 +38,8 @@ impl Inventory {
         })
     }
 
-    /// What EC2 has said: the types with their zones. Prices are those that are embedded until others are told.
+    /// Creates an inventory from types that EC2 described with their zones. Prices are the embedded ones until they are
+    /// set.
     #[must_use]
     pub fn described(region: &str, types: Vec<InstanceTypeFacts>) -> Self {
         let mut zones: Vec<Arc<str>> = types.iter().flat_map(|facts| facts.zones.iter().cloned()).collect();
@@ -62,30 +63,30 @@ impl Inventory {
         Self { region: region.into(), zones, types: types.collect(), price_source }
     }
 
-    /// The region and its zones.
+    /// Returns the region and its zones.
     #[must_use]
     pub fn place(&self) -> Place<'_> {
         Place { region: &self.region, zones: &self.zones }
     }
 
-    /// What is known of a type.
+    /// Returns the facts about a type.
     #[must_use]
     pub fn facts(&self, instance_type: &str) -> Option<&InstanceTypeFacts> {
         self.types.get(instance_type).map(|(facts, _)| facts)
     }
 
-    /// What a type costs.
+    /// Returns the prices of a type.
     #[must_use]
     pub fn prices(&self, instance_type: &str) -> Option<&Prices> {
         self.types.get(instance_type).map(|(_, prices)| prices)
     }
 
-    /// Names of all types, sorted.
+    /// Iterates over the names of all types, sorted.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.types.keys()
     }
 
-    /// Takes over the prices of an older inventory that were asked for.
+    /// Copies the prices of an older inventory.
     pub fn keep_prices(&mut self, older: &Self) {
         for (name, (_, prices)) in &mut self.types {
             if let Some((_, known)) = older.types.get(name) {
@@ -95,7 +96,7 @@ impl Inventory {
         self.price_source.clone_from(&older.price_source);
     }
 
-    /// Takes over prices on demand, USD per hour; a type that is not among them keeps the price that it had.
+    /// Sets on-demand prices in USD per hour; a type without an entry keeps its price.
     pub fn tell_on_demand(&mut self, prices: &BTreeMap<String, f64>) {
         for (name, (_, known)) in &mut self.types {
             if let Some(price) = prices.get(&**name) {
@@ -105,8 +106,8 @@ impl Inventory {
         self.price_source = PriceSource::Live;
     }
 
-    /// Takes over spot prices, USD per hour by type and zone; a pool that is not among them has none from now on, for EC2's
-    /// history has every pool that there is.
+    /// Sets spot prices in USD per hour by type and zone. A pool without an entry has no price from now on, because
+    /// EC2's history contains every pool.
     pub fn tell_spot(&mut self, prices: &BTreeMap<(String, String), f64>) {
         for (name, (_, known)) in &mut self.types {
             let of_type = prices.range((name.to_string(), String::new())..);
@@ -115,14 +116,14 @@ impl Inventory {
         }
     }
 
-    /// Every type as the engine takes it under `class`, sorted by name.
+    /// Returns all types of the scheduling model under `class`, sorted by name.
     #[must_use]
     pub fn instance_types(&self, class: &ClassSettings) -> Vec<InstanceType> {
         let mut resolver = Resolver::new(self.place(), class);
         self.types.values().map(|(facts, prices)| resolver.resolve(facts, prices)).collect()
     }
 
-    /// One type as the engine takes it under `class`.
+    /// Returns one type of the scheduling model under `class`.
     #[must_use]
     pub fn instance_type(&self, name: &str, class: &ClassSettings) -> Option<InstanceType> {
         let (facts, prices) = self.types.get(name)?;

@@ -1,18 +1,18 @@
-//! What Nodes report of their machines, in place of what is computed while there is none.
+//! Capacity that Nodes report, which replaces the computed values for later nodes.
 //!
 //! ```text
 //!   EC2's facts, the class ──► computed ──► Bounds
 //!                                 │            │
-//!   Node: capacity, allocatable ──┼──► Said ──► judge ─┬─ believed ──► the least of it, of two instances if it is ─┐
-//!                                 │                    │               less than was computed                     │
-//!                                 │                    └─ doubted ───► told once                                   │
-//!                                 └──► InstanceType ◄────────── apply ◄────────────────────────────────────────────┘
+//!   Node: capacity, allocatable ──┼──► Said ──► judge ─┬─ accepted ─► minimum; second lowest of two instances ─┐
+//!                                 │                    │              if below the computed value              │
+//!                                 │                    └─ rejected ─► reported once                            │
+//!                                 └──► InstanceType ◄────────── apply ◄────────────────────────────────────────┘
 //! ```
 //!
-//! A Node's status is written by its kubelet, so a machine that is not ours any more writes what it likes there. What it says of itself
-//! decides what is bought next, and is believed within [`Bounds`] only: not more than somebody else says that the machine has, and
-//! not so little that it could cost more than twice the nodes. And what is less than was computed makes all others of its type smaller,
-//! so it counts when two instances say so.
+//! The kubelet writes the status of its Node, so a compromised machine can write any value. The values affect later
+//! purchases, and are accepted only within [`Bounds`]: at most what another source states for the machine, and not so
+//! little that it could more than double the number of nodes. A value below the computed one shrinks all other nodes of
+//! the type, so it counts only if two instances report it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,29 +22,30 @@ use muster_scheduling::model::{InstanceType, Resource, Resources};
 use crate::capacity::{self, MIB};
 use crate::facts::InstanceTypeFacts;
 
-/// What is learned. Devices are what their plugins say, at any time, and are left as EC2 describes them.
+/// Learned resources. Devices are reported by their plugins at any time, and keep the values of EC2.
 pub const RESOURCES: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage, Resource::Pods];
 
-/// Less than one part in so many of what was computed is doubted. Half of the processors are left by a kernel without hyperthreads
-/// (`nosmt`), half of the memory by generous huge pages: an honest Node may say that. And it is the most that a lie may cost, as with
-/// half of the room on each node there are twice as many.
+/// Divisor of the computed value for the minimum that is accepted. Half of the CPUs are left by a kernel without
+/// hyperthreads (`nosmt`), half of the memory by large huge page reservations: a correct Node may report that. It also
+/// bounds the cost of a false value: with half of the room per node, twice as many nodes are launched.
 const LEAST_PART: i64 = 2;
-/// Builds that are known at most, of which the oldest is forgotten first: the images of a hundred classes for ten releases. Those
-/// that nodes still run are learned again when they are looked at.
+/// Maximum number of builds; the oldest is forgotten first. Enough for the images of a hundred classes over ten
+/// releases. Builds of running nodes are learned again when they are reconciled.
 const BUILDS: usize = 1000;
 
-/// What decides, beside its type, what a machine has: machines of one build and one type are the same.
+/// Inputs besides the type that determine the capacity of a machine: machines of one build and one type are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Build {
-    /// ID of its image.
+    /// ID of the image.
     pub image: String,
-    /// [Hash](crate::discovery::class_hash) of what the class launched it with: family, kubelet, volumes, user data, and more.
+    /// [Hash](crate::discovery::class_hash) of the launch settings of the class: family, kubelet, volumes, user data,
+    /// and more.
     pub class: String,
-    /// Whether prefixes are handed out, which an annotation of the class says, and no hash.
+    /// True if prefix delegation is enabled, which is an annotation of the class and not part of the hash.
     pub prefix_delegation: bool,
 }
 
-/// What a Node says: [`RESOURCES`] as far as it has them, in millicores and base units.
+/// Values reported by a Node: the [`RESOURCES`] that it has, in millicores and base units.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Said {
     /// `status.capacity`.
@@ -53,49 +54,49 @@ pub struct Said {
     pub allocatable: Resources,
 }
 
-/// Of one resource, what the machine has and what of it pods may use.
+/// Capacity and allocatable quantity of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Capacity, in millicores or base units.
     pub capacity: i64,
-    /// Allocatable, likewise; at most the capacity.
+    /// Allocatable quantity, in the same unit; at most the capacity.
     pub allocatable: i64,
 }
 
-/// Why what a Node says of a resource is not believed.
+/// Reason why a reported value is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Doubt {
     /// The machine does not have as much.
     TooMuch,
-    /// Pods could use more than there is.
+    /// More is allocatable than the capacity.
     Contradiction,
-    /// Half of it or more would be missing.
+    /// More than half of the computed value is missing.
     TooLittle,
 }
 
-/// What is believed of the Nodes of one type and build.
+/// Accepted range of the values of Nodes of one type and build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds(Vec<Bound>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Bound {
     resource: Resource,
-    /// The largest capacity.
+    /// Maximum capacity.
     most: i64,
     least: Room,
     computed: Room,
 }
 
-/// What has been learned. It is a function of what was heard, in any order, as long as there are not too many builds.
+/// Learned capacities. They depend on the reported values but not on their order, up to the maximum number of builds.
 #[derive(Debug, Clone, Default)]
 pub struct Learned {
     by_build: BTreeMap<Build, BTreeMap<Arc<str>, Known>>,
-    /// The builds, in the order in which they came.
+    /// Builds in the order of their first report.
     order: VecDeque<Build>,
     edition: u64,
 }
 
-/// What is known of a type in a build.
+/// State of a type in a build.
 #[derive(Debug, Clone)]
 struct Known {
     bounds: Bounds,
@@ -103,22 +104,22 @@ struct Known {
     doubted: BTreeSet<(Resource, Doubt)>,
 }
 
-/// What instances have said of a resource, as far as it is believed.
+/// Accepted values of instances for a resource.
 #[derive(Debug, Clone, Default)]
 struct Heard {
     capacity: Least,
     allocatable: Least,
 }
 
-/// Of what each instance has said at least of one figure, the two least, and whose they are. It does not grow with instances, and does
-/// not depend on the order in which they are heard.
+/// The two lowest values of different instances, counting the minimum of each instance. It does not grow with the
+/// number of instances, and does not depend on the order of reports.
 #[derive(Debug, Clone, Default)]
 struct Least([Option<(i64, Arc<str>)>; 2]);
 
 // === impl Doubt ===
 
 impl Doubt {
-    /// One word, as a metric has it.
+    /// Returns the value for a metric label.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -132,10 +133,10 @@ impl Doubt {
 // === impl Bounds ===
 
 impl Bounds {
-    /// For a type as EC2 describes it, of which so much was `computed` for the build.
+    /// Returns the bounds for a type as EC2 describes it and its `computed` values for the build.
     ///
-    /// More than was computed is believed as far as somebody else says it than the Node: of processors and memory EC2, which only
-    /// does not say how much of the memory the hypervisor keeps. Of volumes and pods it is we who say how much there is.
+    /// A value above the computed one is accepted only up to what another source than the Node states: EC2 for CPUs and
+    /// memory, of which the hypervisor keeps an unknown part. For volumes and pods the computed value is the limit.
     #[must_use]
     pub fn of(facts: &InstanceTypeFacts, computed: &InstanceType) -> Self {
         let allocatable = computed.allocatable();
@@ -154,7 +155,7 @@ impl Bounds {
         Self(RESOURCES.into_iter().map(bound).collect())
     }
 
-    /// Which of it is believed, resource by resource. What the Node does not say is not there.
+    /// Accepts or rejects each resource. Resources that the Node does not report are skipped.
     pub fn judge(&self, said: &Said) -> impl Iterator<Item = (&Resource, Result<Room, Doubt>)> {
         self.0.iter().filter_map(|Bound { resource, most, least, computed: _ }| {
             let is_said = said.capacity.contains(resource) && said.allocatable.contains(resource);
@@ -181,7 +182,8 @@ impl Bounds {
 // === impl Room ===
 
 impl Room {
-    /// In whole MiB, as what is computed: the memory that a kernel leaves differs by some KiB from boot to boot.
+    /// Rounds down to MiB, as in the computed values: the memory that a kernel leaves differs by some KiB between
+    /// boots.
     fn whole(self, resource: &Resource) -> Self {
         let unit = if matches!(resource, Resource::Memory | Resource::EphemeralStorage) { MIB } else { 1 };
         let whole = |amount: i64| amount - amount % unit;
@@ -208,8 +210,8 @@ impl Least {
         }
     }
 
-    /// What counts instead of what was `computed`: the least; but what is less than that from two instances only, and from one alone it
-    /// is no reason to believe anybody who says more.
+    /// Returns the value that replaces the `computed` one: the lowest. A value below the computed one counts only if a
+    /// second instance confirms it; a single one still prevents a higher value.
     fn counts(&self, computed: i64) -> i64 {
         let said = |at: usize| self.0[at].as_ref().map_or(i64::MAX, |(amount, _)| *amount);
         said(0).max(computed.min(said(1)))
@@ -219,7 +221,7 @@ impl Least {
 // === impl Known ===
 
 impl Known {
-    /// What counts of a resource, if anything has been heard of it.
+    /// Returns the effective values of a resource, if any were accepted.
     fn room(&self, resource: &Resource) -> Option<Room> {
         let (Heard { capacity, allocatable }, computed) = (self.heard.get(resource)?, self.bounds.computed(resource)?);
         Some(Room {
@@ -232,11 +234,11 @@ impl Known {
 // === impl Learned ===
 
 impl Learned {
-    /// Takes in what the Node of an instance says. `bounds` are those of its type and build, asked for when nobody has spoken of them before; none if
-    /// there is no such type. Gives what is doubted and was not doubted before.
+    /// Records the values of an instance's Node. `bounds` returns the bounds of its type and build, and is called on
+    /// the first report; `None` if the type does not exist. Returns the rejections that are new.
     ///
-    /// Of several Nodes the least counts, so that the order in which they are heard does not matter, and what fits was seen to fit on
-    /// each of them. Of what is less than was computed it is the least but one: two say that there is no more.
+    /// The lowest of several Nodes counts, so the order of reports does not matter, and pods that fit have fit on each
+    /// of them. Of values below the computed one the second lowest counts: two instances confirm it.
     pub fn hear(
         &mut self,
         build: &Build,
@@ -289,7 +291,7 @@ impl Learned {
         }
     }
 
-    /// Has a type that was computed for `build` have what its Nodes have said.
+    /// Applies the learned values to a type that was computed for `build`.
     pub fn apply(&self, build: &Build, computed: &mut InstanceType) {
         let Some(known) = self.by_build.get(build).and_then(|types| types.get(&computed.name)) else { return };
         for resource in known.heard.keys() {
@@ -299,13 +301,13 @@ impl Learned {
         }
     }
 
-    /// Grows whenever [`Self::apply`] says something else.
+    /// Returns a counter that grows whenever the result of [`Self::apply`] changes.
     #[must_use]
     pub const fn edition(&self) -> u64 {
         self.edition
     }
 
-    /// Of how many pairs of type and build something was learned.
+    /// Returns the number of pairs of type and build with accepted values.
     #[must_use]
     pub fn count(&self) -> usize {
         self.by_build.values().flat_map(BTreeMap::values).filter(|known| !known.heard.is_empty()).count()

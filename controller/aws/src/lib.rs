@@ -1,27 +1,27 @@
-//! EC2 for Muster: which instance types a NodeClass may launch, where, at what price, what their nodes offer to pods, and how
-//! they are launched.
+//! EC2 support: the instance types that a NodeClass may launch, their zones, prices and node capacity, and their
+//! launch.
 //!
 //! ```text
 //!  catalogue/ec2.tsv ──► embedded ──► InstanceTypeFacts ─┐
-//!  (checked in)          (parsed once)  (what EC2 says)  │      ┌─ labels        requirements of the nodes
+//!  (checked in)          (parsed once)  (facts of EC2)   │      ┌─ labels        requirements of the nodes
 //!  live ──► Inventory ───────────────────────────────────┼──► resolve ─ capacity   cpu, memory, pods, devices
 //!  EC2NodeClass ──► ClassSettings ───────────────────────┘      ├─ overhead      kubelet's reservations, eviction
-//!                   (what the operator says)                    └─ offerings     zone × capacity type, price, available
+//!                   (operator's settings)                       └─ offerings     zone, capacity type, price, available
 //!                                                                      │
 //!  --catalog FILE ──► catalogue::read ──► Vec<InstanceType> ◄──────────┘
 //!  muster types   ◄── catalogue::write ◄─────────┘            (muster-scheduling's model)
 //!  Node of the same build ──► learned ──► capacity and overhead of the next one
 //!
-//!  EC2NodeClass ──► discovery ──► what to look up ──► live ──► Found ──► discovery::judge ──► status, conditions
+//!  EC2NodeClass ──► discovery ──► queries ──────────► live ──► Found ──► discovery::judge ──► status, conditions
 //!  LaunchRequest ─► launch ─────► templates, a fleet ─► live ──► answer ─► launch::outcome ──► Launched, LaunchError
-//!                                                        ├─ budget        calls a second, by family
-//!                                                        ├─ refusal       what an error code means
-//!                                                        └─ ending        why an instance has ended
+//!                                                        ├─ budget        rate limits, by family of calls
+//!                                                        ├─ refusal       meaning of error codes
+//!                                                        └─ ending        reasons for termination
 //! ```
 //!
-//! Everything but `live` is a function of its arguments and of the checked-in table. `live` is a feature of its own, since
-//! the SDK of AWS takes longer to build than all the rest. The rules are those of Karpenter's AWS provider 1.14, so that its
-//! manifests mean the same; where we go further the item says so.
+//! Everything except `live` is a pure function of its arguments and of the checked-in table. `live` is a separate
+//! feature, since the AWS SDK takes longer to build than everything else. The rules are those of Karpenter's AWS
+//! provider 1.14, so that its manifests keep their meaning; deviations are documented on the item.
 
 mod budget;
 mod capacity;

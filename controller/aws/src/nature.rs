@@ -1,4 +1,4 @@
-//! What is known of an instance because of what it is: labels and resources of its node.
+//! Properties of an instance that follow from its type and class: labels and resources of its node.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::learned::{Build, Learned};
 use crate::quantity;
 use muster_api::Ec2NodeClass;
 
-/// Fills in what follows from the type, the class and the reservation: labels, annotations, capacity, allocatable.
-/// What Nodes of the same build have said goes before what is computed, as in the plan that it was launched for.
-/// `requested` are the resources that the claim requests: an adapter that nobody asked for is not configured.
+/// Fills in the properties that follow from type, class and reservation: labels, annotations, capacity, allocatable.
+/// Learned values of the build replace computed ones, as in the plan of the launch. `requested` are the resources that
+/// the claim requests: an EFA that is not requested is not configured.
 pub(crate) fn complete(
     instance: &mut Instance,
     class: &Ec2NodeClass,
@@ -63,7 +63,8 @@ pub(crate) fn complete(
     }
 }
 
-/// A label for each requirement that leaves one value; which reservation, and which partition, the type does not say.
+/// Returns a label for each requirement with a single value. Reservation, tenancy and partition are not properties of
+/// the type.
 fn labels_of(instance_type: &InstanceType) -> BTreeMap<String, String> {
     let open = [
         labels::CAPACITY_RESERVATION_ID,

@@ -1,4 +1,4 @@
-//! An EC2NodeClass, as the API server keeps it, into settings.
+//! Conversion of an EC2NodeClass to settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::SettingError;
 use crate::family::AmiFamily;
 use crate::quantity;
 
-/// Annotation of an EC2NodeClass: `"true"` if the VPC CNI of its nodes hands out prefixes.
+/// Annotation of an EC2NodeClass: `"true"` if the VPC CNI of its nodes assigns prefixes.
 pub const PREFIX_DELEGATION: &str = "muster.dev/prefix-delegation";
 
 const AMOUNT: &str = "write an amount of zero or more, such as `500m`, `2` or `8Gi`";
@@ -23,8 +23,8 @@ const THRESHOLD: &str = "write an amount such as `100Mi`, or a percentage such a
 impl TryFrom<&Ec2NodeClass> for ClassSettings {
     type Error = SettingError;
 
-    /// What the class itself says; the controller's options and the placement group's strategy, which only EC2 knows, keep
-    /// their defaults. Zones are restricted once the status has subnets.
+    /// Converts the settings of the class itself. The controller's options and the placement group's strategy, which
+    /// only EC2 knows, keep their defaults. Zones are restricted once the status has subnets.
     fn try_from(class: &Ec2NodeClass) -> Result<Self, Self::Error> {
         let spec = &class.spec;
         let devices = spec.block_device_mappings.iter().enumerate();
@@ -135,7 +135,8 @@ fn network_interface((index, entry): (usize, &nodeclass::NetworkInterface)) -> R
     })
 }
 
-/// `None` until subnets have been found: offline, selectors cannot be resolved and restrict nothing.
+/// Returns the zones of the subnets; `None` until subnets have been found: offline, selectors cannot be resolved and
+/// restrict nothing.
 fn zones(status: &Ec2NodeClassStatus) -> Option<BTreeMap<Arc<str>, Option<Arc<str>>>> {
     let mut zones = BTreeMap::new();
     for subnet in &status.subnets {

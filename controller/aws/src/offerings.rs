@@ -1,4 +1,4 @@
-//! Where and how an instance type can be bought.
+//! Offerings of an instance type: zones, capacity types and prices.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,15 +14,16 @@ use crate::facts::{InstanceTypeFacts, PlacementStrategy};
 use crate::intern::Texts;
 use crate::requirements::LabelWriter;
 
-/// What a reserved instance counts as: it is paid for anyway, but a cheap type is still better than a dear one.
+/// Divisor of the on-demand price for reserved capacity: it is already paid for, but a cheaper type is still preferred.
 const RESERVED_DISCOUNT: f64 = 10_000_000.0;
 
 /// Prices of one instance type, USD per hour.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Prices {
-    /// Linux on demand; `None` is unknown.
+    /// On-demand price for Linux; `None` if unknown.
     pub on_demand: Option<f64>,
-    /// Spot by zone once the history is known: a zone that is absent then has no price. `None` counts the on-demand price.
+    /// Spot prices by zone once the history is known: a zone without an entry then has no price. With `None` the
+    /// on-demand price is used.
     pub spot: Option<BTreeMap<Arc<str>, f64>>,
 }
 
@@ -35,22 +36,22 @@ impl Prices {
     }
 }
 
-/// Where the prices of a region come from.
+/// Source of the prices of a region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PriceSource {
-    /// The embedded table, on demand, for that very region; spot counts as on demand.
+    /// On-demand prices of the embedded table for the region; also used for spot.
     Embedded {
-        /// `2026-07-20`.
+        /// Date (`2026-07-20`).
         date: &'static str,
     },
-    /// The embedded table's prices of another region; spot counts as on demand.
+    /// On-demand prices of the embedded table for another region; also used for spot.
     StandIn {
-        /// The region whose prices they are.
+        /// Region of the prices.
         region: &'static str,
-        /// `2026-07-20`.
+        /// Date (`2026-07-20`).
         date: &'static str,
     },
-    /// Asked of EC2.
+    /// Prices queried from AWS.
     Live,
 }
 
@@ -67,14 +68,14 @@ impl fmt::Display for PriceSource {
 }
 
 impl PlacementGroup {
-    /// Its partitions, none unless its strategy is partition.
+    /// Returns the partitions; empty unless the strategy is partition.
     pub(crate) fn partitions(&self) -> RangeInclusive<u32> {
         let last = if self.strategy == PlacementStrategy::Partition { self.partitions } else { 0 };
         1..=last
     }
 }
 
-/// A zone and capacity type that a launch may name, with all its labels.
+/// A zone and capacity type of a launch, with all labels.
 #[derive(Debug)]
 struct Slot {
     zone: Arc<str>,
@@ -82,7 +83,7 @@ struct Slot {
     requirements: Requirements,
 }
 
-/// The zones × capacity types of a region under one NodeClass: the same for every instance type.
+/// Zones × capacity types of a region under one NodeClass: the same for every instance type.
 #[derive(Debug)]
 pub(crate) struct Slots(Vec<Slot>);
 
@@ -106,7 +107,7 @@ impl Slots {
         Self(slots)
     }
 
-    /// Every offering of `facts`, unavailable ones too; reserved ones first, then by zone.
+    /// Returns all offerings of `facts`, including unavailable ones; reserved ones first, then by zone.
     pub(crate) fn of_type(
         &self,
         facts: &InstanceTypeFacts,
@@ -170,7 +171,7 @@ fn reserved(
     }
 }
 
-/// In a partition placement group, each offering once per partition.
+/// Multiplies the offerings by the partitions of a partition placement group.
 fn in_partitions(offerings: Vec<Offering>, class: &ClassSettings, texts: &mut Texts) -> Vec<Offering> {
     let Some(group) = class.placement_group.as_ref().filter(|group| group.strategy == PlacementStrategy::Partition)
     else {

@@ -1,4 +1,4 @@
-//! What kubelet keeps from pods: kube-reserved, system-reserved and the hard eviction threshold.
+//! Resources that the kubelet withholds from pods: kube-reserved, system-reserved and the hard eviction threshold.
 
 use muster_scheduling::model::{Resource, Resources};
 
@@ -6,19 +6,19 @@ use crate::capacity::{self, MIB};
 use crate::class::{ClassSettings, Threshold};
 use crate::facts::InstanceTypeFacts;
 
-/// Memory kept per pod and per node, MiB (amazon-eks-ami's bootstrap, Bottlerocket's pull request 1388).
+/// Memory reserved per pod and per node in MiB (amazon-eks-ami's bootstrap, Bottlerocket's pull request 1388).
 const MEMORY_PER_POD_MIB: i64 = 11;
 const MEMORY_PER_NODE_MIB: i64 = 255;
-/// Ephemeral storage kept for kubelet, MiB.
+/// Ephemeral storage reserved for the kubelet in MiB.
 const RESERVED_STORAGE_MIB: i64 = 1024;
-/// Kubelet's default `memory.available`, MiB.
+/// The kubelet's default for `memory.available` in MiB.
 const EVICTION_MEMORY_MIB: i64 = 100;
-/// Kubelet's default `nodefs.available`, percent.
+/// The kubelet's default for `nodefs.available` in percent.
 const EVICTION_STORAGE_PERCENT: f64 = 10.0;
-/// Share of each slice of the processor that is kept: from, to (millicores), and the share in hundredths of a percent.
+/// Reserved share of each range of CPU: from, to (millicores), and the share in hundredths of a percent.
 const CPU_SLICES: [(i64, i64, i64); 4] = [(0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, i64::MAX, 25)];
 
-/// Everything together, as the engine takes it.
+/// Returns the total overhead of a type.
 pub(crate) fn of_type(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources {
     let mut overhead = kube_reserved(facts, class);
     overhead.add(&class.kubelet.system_reserved);
@@ -27,7 +27,8 @@ pub(crate) fn of_type(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resou
 }
 
 fn kube_reserved(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources {
-    // Neither reserved interfaces nor prefixes count for the first: the images compute it from the type's own limit.
+    // Reserved interfaces and prefixes do not count for the first case: the images compute it from the type's own
+    // limit.
     let pods = if class.ami_family.reserves_memory_by_interfaces() {
         capacity::interface_pods(facts, 0, 1)
     } else {
@@ -44,7 +45,7 @@ fn kube_reserved(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources 
     reserved
 }
 
-/// 60m of 1 vCPU, 70m of 2, 80m of 4, 90m of 8.
+/// Returns 60m for 1 vCPU, 70m for 2, 80m for 4, 90m for 8.
 fn reserved_millicores(millicores: i64) -> i64 {
     let kept = CPU_SLICES.iter().map(|&(from, to, share)| (millicores.min(to) - from).max(0) * share / 10_000);
     kept.sum()
@@ -62,11 +63,11 @@ fn eviction_threshold(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resou
 }
 
 impl Threshold {
-    /// Bytes of `capacity` that it keeps free.
+    /// Returns the bytes of `capacity` that the threshold keeps free.
     fn of(self, capacity: i64) -> i64 {
         match self {
             Self::Amount(bytes) => bytes,
-            // Kubelet takes 100 % for "no threshold".
+            // The kubelet treats 100 % as "no threshold".
             Self::Percent(100.0) => 0,
             Self::Percent(percent) => (capacity as f64 / 100.0 * percent).ceil() as i64,
         }

@@ -1,71 +1,72 @@
-//! Every action of AWS that we need, for what, and on what: the one table that IAM policies are made from.
+//! All AWS actions that the controller needs, with their purpose and scope: the table from which IAM policies are
+//! generated.
 //!
-//! Source of the scopes: aws/karpenter-provider-aws, the CloudFormation template of its documentation. Everything that is
-//! made carries the cluster's tags from the first moment, and nothing without them may be changed or ended.
+//! Source of the scopes: aws/karpenter-provider-aws, the CloudFormation template of its documentation. Everything is
+//! created with the cluster's tags, and nothing without them may be changed or deleted.
 
-/// A part of the controller that can do without the others.
+/// An optional part of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
-    /// Launching and ending instances: always needed.
+    /// Launching and terminating instances: always needed.
     Core,
-    /// Instance profiles for classes with `spec.role`; classes with `spec.instanceProfile` do without.
+    /// Instance profiles for classes with `spec.role`; not needed for classes with `spec.instanceProfile`.
     InstanceProfiles,
     /// `spec.capacityReservationSelectorTerms`.
     CapacityReservations,
     /// `spec.placementGroupSelector`.
     PlacementGroups,
-    /// Current prices; without them the embedded ones count.
+    /// Current prices; without them the embedded ones are used.
     Prices,
-    /// The last lines of the console in the message of a registration timeout.
+    /// Last lines of the console in the message of a registration timeout.
     Console,
 }
 
-/// What an action is allowed on.
+/// Resources that an action is allowed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// Everything in the region; what only reads.
+    /// Everything in the region; read-only actions.
     Region,
-    /// Everything; services that know no regions or resources.
+    /// Everything; services without regions or resources.
     Everything,
-    /// What a launch uses: images, snapshots, security groups, subnets, reservations, placement groups.
+    /// Inputs of a launch: images, snapshots, security groups, subnets, reservations, placement groups.
     LaunchInputs,
-    /// Launch templates of the cluster, by their tags.
+    /// Launch templates with the cluster's tags.
     OwnTemplates,
-    /// What a launch makes, if the request tags it as the cluster's: fleets, instances, volumes, interfaces, templates, spot
-    /// requests.
+    /// Resources that a launch creates, if the request has the cluster's tags: fleets, instances, volumes, network
+    /// interfaces, templates, spot requests.
     MadeWithTags,
-    /// Tags on what is being made, with the same tags in the request.
+    /// Tags on resources at creation, with the same tags in the request.
     TagsWhileMaking,
     /// Tags on instances of the cluster: only `Name`, `karpenter.sh/nodeclaim` and `eks:eks-cluster-name`.
     TagsOfOwnInstances,
-    /// Instances and launch templates of the cluster, by their tags.
+    /// Instances and launch templates with the cluster's tags.
     OwnInstancesAndTemplates,
-    /// The cluster.
+    /// The EKS cluster.
     OwnCluster,
     /// Public parameters (`/aws/service/*`).
     PublicParameters,
-    /// The roles of nodes, passed to EC2 only.
+    /// Node roles, passed to EC2 only.
     NodeRole,
-    /// Instance profiles that are made with the cluster's tags.
+    /// Instance profiles that are created with the cluster's tags.
     ProfilesMadeWithTags,
-    /// Instance profiles of the cluster, by their tags.
+    /// Instance profiles with the cluster's tags.
     OwnProfiles,
-    /// Any instance profile; what only reads.
+    /// Any instance profile; read-only actions.
     Profiles,
 }
 
-/// One action on one scope.
+/// An action on a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permission {
-    /// `ec2:CreateFleet`
+    /// Action, such as `ec2:CreateFleet`.
     pub action: &'static str,
-    /// What needs it.
+    /// Feature that needs it.
     pub feature: Feature,
-    /// What it is allowed on.
+    /// Scope of the action.
     pub scope: Scope,
-    /// The call that is checked for it, where that is another one.
+    /// Call that requires the permission, if it is another action.
     pub checked_by: Option<&'static str>,
-    /// What for, in a few words.
+    /// Purpose, in a few words.
     pub purpose: &'static str,
 }
 
@@ -86,7 +87,7 @@ const fn by(
 const FLEET: &str = "ec2:CreateFleet";
 const PROFILE: &str = "iam:CreateInstanceProfile";
 
-/// All of them, by feature.
+/// All permissions, by feature.
 pub const PERMISSIONS: &[Permission] = &[
     of(FLEET, Feature::Core, Scope::LaunchInputs, "launch with images, subnets and security groups of others"),
     of(FLEET, Feature::Core, Scope::OwnTemplates, "launch with launch templates of the cluster"),
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// The code of the calls; each says its action beside it.
+    /// Source code of the calls; each call has its action next to it.
     const LIVE: [&str; 11] = [
         include_str!("live/cloud.rs"),
         include_str!("live/cluster.rs"),

@@ -1,11 +1,11 @@
-//! The IAM policy of the controller, from the table of what it calls: the least that the chosen features need.
+//! IAM policy of the controller, generated from the table of permissions: the least that the selected features need.
 //!
 //! ```text
 //!  PERMISSIONS ─ features ─► by scope and actions ─► Statement: resources, conditions ─► a policy document
 //! ```
 //!
-//! Source of the conditions: aws/karpenter-provider-aws, the CloudFormation template of its documentation. What is made
-//! carries the cluster's tags in the request that makes it; what is changed or ended must carry them.
+//! Source of the conditions: aws/karpenter-provider-aws, the CloudFormation template of its documentation. Requests
+//! that create a resource must have the cluster's tags; resources that are changed or deleted must have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,26 +13,26 @@ use serde_json::{Map, Value, json};
 
 use crate::permissions::{Feature, PERMISSIONS, Scope};
 
-/// What a managed policy may have at most, white space aside.
+/// Maximum size of a managed policy in characters, excluding white space.
 pub const MOST_CHARACTERS: usize = 6144;
 
-/// Whom a policy is for.
+/// Account and cluster that a policy is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grantee {
-    /// `aws`, `aws-cn`, `aws-us-gov`.
+    /// AWS partition: `aws`, `aws-cn`, `aws-us-gov`.
     pub partition: String,
-    /// The account's twelve digits.
+    /// Account ID of twelve digits.
     pub account: String,
-    /// `eu-west-1`
+    /// Region (`eu-west-1`).
     pub region: String,
     /// Name of the EKS cluster.
     pub cluster: String,
-    /// ARN of the role of nodes; `*` stands for any text.
+    /// ARN of the node role; `*` matches any text.
     pub node_role: String,
 }
 
 impl Feature {
-    /// All of them, in the order of the help.
+    /// All features, in the order of the help.
     pub const ALL: [Self; 6] = [
         Self::Core,
         Self::InstanceProfiles,
@@ -42,7 +42,7 @@ impl Feature {
         Self::Console,
     ];
 
-    /// As it is typed.
+    /// Returns the name for the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Feature {
     }
 }
 
-/// The policy for the core and `features`.
+/// Returns the policy for the core and `features`.
 #[must_use]
 pub fn policy(grantee: &Grantee, features: &BTreeSet<Feature>) -> Value {
     let mut actions: BTreeMap<Scope, BTreeSet<&str>> = BTreeMap::new();
@@ -68,13 +68,13 @@ pub fn policy(grantee: &Grantee, features: &BTreeSet<Feature>) -> Value {
     json!({"Version": "2012-10-17", "Statement": statements})
 }
 
-/// Characters that count.
+/// Returns the number of characters that count towards the limit.
 #[must_use]
 pub fn characters(policy: &Value) -> usize {
     policy.to_string().chars().filter(|one| !one.is_whitespace()).count()
 }
 
-/// Things that a launch makes.
+/// Resource types that a launch creates.
 const MADE: [&str; 6] =
     ["fleet", "instance", "launch-template", "network-interface", "spot-instances-request", "volume"];
 
@@ -108,7 +108,7 @@ impl Grantee {
         match scope {
             Scope::Region | Scope::Everything => vec!["*".to_owned()],
             Scope::LaunchInputs => {
-                // Images and snapshots may be public, and the rest be shared by another account.
+                // Images and snapshots may be public, and the others may be shared by another account.
                 let shared = ["security-group", "subnet", "capacity-reservation", "placement-group"];
                 [ec2("", &["image", "snapshot"]), ec2("*", &shared)].concat()
             }
@@ -123,7 +123,7 @@ impl Grantee {
         }
     }
 
-    /// Operator, key, value.
+    /// Returns conditions as operator, key, and value.
     fn conditions(&self, scope: Scope) -> Vec<(String, String, Value)> {
         let Self { partition, account: _, region, cluster, node_role: _ } = self;
         let equals = |key: String, value: &str| ("StringEquals".to_owned(), key, json!(value));

@@ -2,42 +2,42 @@
 
 use muster_scheduling::model::Resource;
 
-/// Why a text is no usable quantity.
+/// Reason why a string is not a usable quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It does not have the form of a quantity.
+    /// The string does not have the form of a quantity.
     #[error("is not a quantity such as `940m`, `2` or `8Gi`")]
     Malformed,
-    /// It is less than zero.
+    /// The quantity is negative.
     #[error("must not be negative")]
     Negative,
 }
 
-/// Digits that are read; the largest amount, 2⁶³ with nine decimals, needs 28. Those that follow only decide whether there
-/// is a rest to round up.
+/// Number of digits that are parsed; the largest amount, 2⁶³ with nine decimals, needs 28. Later digits only determine
+/// whether the result is rounded up.
 const DIGITS: usize = 30;
-/// The largest power of ten that 128 bits hold.
+/// Largest power of ten that fits in 128 bits.
 const LARGEST_POWER: i64 = 38;
 
-/// The amount of `resource` that `text` says: millicores of cpu, the base unit of all else, fractions rounded up, too much
-/// for 63 bits as the most that they hold.
+/// Parses a quantity of `resource`: millicores of CPU, the base unit of other resources. Fractions are rounded up;
+/// larger amounts saturate at `i64::MAX`.
 ///
 /// # Errors
-/// If `text` is no quantity, or a negative one.
+/// If `text` is not a quantity, or is negative.
 pub fn parse(resource: &Resource, text: &str) -> Result<i64, QuantityError> {
     let scale = if *resource == Resource::Cpu { 3 } else { 0 };
     parse_scaled(text, scale)
 }
 
-/// Bytes, counts: [`parse`] for what is no resource.
+/// Parses a quantity that does not belong to a resource, such as bytes or counts, like [`parse`].
 ///
 /// # Errors
-/// If `text` is no quantity, or a negative one.
+/// If `text` is not a quantity, or is negative.
 pub fn parse_units(text: &str) -> Result<i64, QuantityError> {
     parse_scaled(text, 0)
 }
 
-/// The shortest usual form of `amount` that [`parse`] reads back as the same.
+/// Formats `amount` in the shortest usual form that [`parse`] reads back unchanged.
 pub fn format(resource: &Resource, amount: i64) -> String {
     match resource {
         Resource::Cpu if amount % 1000 == 0 => (amount / 1000).to_string(),
@@ -49,7 +49,7 @@ pub fn format(resource: &Resource, amount: i64) -> String {
 }
 
 fn format_bytes(bytes: i64) -> String {
-    // Mi is what kubelet and Karpenter print; Gi only where it is whole.
+    // The kubelet and Karpenter print Mi; Gi is used only for whole amounts.
     for (shift, suffix) in [(30, "Gi"), (20, "Mi"), (10, "Ki")] {
         if bytes != 0 && bytes % (1 << shift) == 0 {
             return format!("{}{suffix}", bytes >> shift);
@@ -58,7 +58,7 @@ fn format_bytes(bytes: i64) -> String {
     bytes.to_string()
 }
 
-/// `text` × 10^`scale`.
+/// Returns `text` × 10^`scale`.
 fn parse_scaled(text: &str, scale: i64) -> Result<i64, QuantityError> {
     let is_negative = text.starts_with('-');
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -88,7 +88,7 @@ fn parse_scaled(text: &str, scale: i64) -> Result<i64, QuantityError> {
     Ok(shift(mantissa, has_rest, binary, decimal))
 }
 
-/// Powers of two and of ten that a suffix stands for.
+/// Returns the powers of two and of ten of a suffix.
 fn suffix_exponents(suffix: &str) -> Option<(u32, i64)> {
     let exponents = match suffix {
         "" => (0, 0),
@@ -120,7 +120,8 @@ fn suffix_exponents(suffix: &str) -> Option<(u32, i64)> {
     Some(exponents)
 }
 
-/// `mantissa` × 2^`binary` × 10^`decimal`, rounded up, at most `i64::MAX`; `has_rest`: the mantissa goes on after its digits.
+/// Returns `mantissa` × 2^`binary` × 10^`decimal`, rounded up, at most `i64::MAX`. `has_rest` is set if the number has
+/// non-zero digits after the mantissa.
 fn shift(mantissa: u128, has_rest: bool, binary: u32, decimal: i64) -> i64 {
     let most = i64::MAX.unsigned_abs().into();
     let scaled = if decimal < 0 {
@@ -133,7 +134,7 @@ fn shift(mantissa: u128, has_rest: bool, binary: u32, decimal: i64) -> i64 {
     i64::try_from(scaled.min(most)).unwrap_or(i64::MAX)
 }
 
-/// [`shift`] for a `decimal` below zero.
+/// Computes [`shift`] for a negative `decimal`.
 fn divide(mut mantissa: u128, mut has_rest: bool, binary: u32, mut decimal: i64) -> u128 {
     while decimal < -LARGEST_POWER {
         if mantissa == 0 {
@@ -144,7 +145,7 @@ fn divide(mut mantissa: u128, mut has_rest: bool, binary: u32, mut decimal: i64)
         decimal += 1;
     }
     let divisor = 10_u128.pow(u32::try_from(-decimal).unwrap_or(0));
-    // 30 digits × 2^60 do not fit: whole and remainder are shifted apart, the remainder bit by bit.
+    // 30 digits × 2^60 overflow: whole part and remainder are shifted separately, the remainder bit by bit.
     let whole = (mantissa / divisor).saturating_mul(1 << binary);
     let (mut quotient, mut rest) = (0, mantissa % divisor);
     for _ in 0..binary {

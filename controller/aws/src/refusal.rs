@@ -1,45 +1,45 @@
-//! What AWS's error codes mean: one table, read from the top.
+//! Meaning of AWS error codes: one table. Rows with a message are tried first, then all rows, from the top.
 //!
-//! Source: aws/karpenter-provider-aws, `pkg/errors/errors.go`, the EC2 API reference ("Error codes for the Amazon EC2 API"),
-//! and what the other services call the same. Where a row says more than Karpenter's, it says why.
+//! Source: aws/karpenter-provider-aws, `pkg/errors/errors.go`, the EC2 API reference ("Error codes for the Amazon EC2
+//! API"), and the equivalent codes of other services. Rows that deviate from Karpenter state the reason.
 
 use muster_cloud::{CloudError, Refusal};
 
-/// What a code means for whoever asked.
+/// Meaning of an error code for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
-    /// One way to buy the instance is not to be had; another one may be.
+    /// The offering is not available; another one may be.
     Refused(Refusal),
-    /// The controller may not do it.
+    /// The controller is not authorized for the call.
     Unauthorized,
-    /// Too many calls.
+    /// The call was throttled.
     Throttled,
-    /// The launch template went away.
+    /// The launch template no longer exists.
     TemplateGone,
-    /// There is no such thing.
+    /// The object does not exist.
     NotFound,
-    /// It is there already, which is what was wanted.
+    /// The object already exists, as intended.
     AlreadyThere,
-    /// A dry run went as the real one would.
+    /// A dry run succeeded.
     DryRun,
-    /// The client token was used before, with other parameters.
+    /// The client token was used before with other parameters.
     TokenReused,
-    /// The class asks for what cannot be; the reason is one of conditions.
+    /// The class has an invalid setting; the value is a condition reason.
     BadClass(&'static str),
-    /// The account may not have more; the reason is one of conditions.
+    /// An account limit is reached; the value is a condition reason.
     AccountLimit(&'static str),
-    /// Unknown, or AWS's own fault.
+    /// Unknown, or a failure of AWS.
     Transient,
 }
 
-/// A code, a part of its message that tells it from others of the same code, and what it means.
+/// Code, part of the message that distinguishes it from others with the same code, and meaning.
 struct Row {
     code: &'static str,
     says: &'static str,
     means: Means,
 }
 
-/// As [`Meaning`], without what only the message has.
+/// [`Meaning`] without the values that come from the message.
 #[derive(Clone, Copy)]
 enum Means {
     Capacity,
@@ -69,13 +69,13 @@ const fn saying(code: &'static str, says: &'static str, means: Means) -> Row {
     Row { code, says, means }
 }
 
-/// A code that ends with `*` stands for all that begin so.
+/// Rows by code; a code that ends with `*` is a prefix.
 const TABLE: &[Row] = &[
-    // Another offering may do.
+    // Another offering may be available.
     row("InsufficientInstanceCapacity", Means::Capacity),
     row("InsufficientHostCapacity", Means::Capacity),
     row("InsufficientCapacity", Means::Capacity),
-    // The spot price rose between the history and the launch.
+    // The spot price rose between the price query and the launch.
     row("SpotMaxPriceTooLow", Means::Capacity),
     saying("UnfulfillableCapacity", "limit of instances in this spread placement group", Means::PlacementGroup),
     saying("InsufficientInstanceCapacity*", "placement group", Means::PlacementGroup),
@@ -91,8 +91,8 @@ const TABLE: &[Row] = &[
     row("InvalidCapacityReservationId.NotFound", Means::Reservation),
     row("InvalidCapacityReservationState", Means::Reservation),
     row("AuthFailure.ServiceLinkedRoleCreationNotPermitted", Means::SpotRole),
-    // Karpenter counts it as capacity and takes the offering off for three minutes. No offering is at fault: the account has
-    // as many fleets as it may, so all of them would be refused in turn.
+    // Karpenter treats it as missing capacity and excludes the offering for three minutes. But the offering is not the
+    // cause: the account has reached its limit of fleets, so all offerings would be refused in turn.
     row("MaxFleetCountExceeded", Means::AccountLimit("FleetQuotaExceeded")),
     row("FleetRequestLimitExceeded", Means::AccountLimit("FleetQuotaExceeded")),
     row("PendingVerification", Means::AccountLimit("AccountPendingVerification")),
@@ -102,7 +102,7 @@ const TABLE: &[Row] = &[
     row("NetworkInterfaceLimitExceeded", Means::AccountLimit("NetworkInterfaceQuotaExceeded")),
     row("AddressLimitExceeded", Means::AccountLimit("AddressQuotaExceeded")),
     row("LimitExceeded*", Means::AccountLimit("QuotaExceeded")),
-    // Rights.
+    // Permissions.
     saying("AuthFailure", "Not authorized for images", Means::BadClass("AMIAuthorizationFailure")),
     saying("UnauthorizedOperation", "Not authorized for images", Means::BadClass("AMIAuthorizationFailure")),
     row("UnauthorizedOperation", Means::Unauthorized),
@@ -112,7 +112,7 @@ const TABLE: &[Row] = &[
     row("InvalidClientTokenId", Means::Unauthorized),
     row("ExpiredToken*", Means::Transient),
     row("RequestExpired", Means::Transient),
-    // Rates.
+    // Throttling.
     row("RequestLimitExceeded", Means::Throttled),
     row("Throttling*", Means::Throttled),
     row("RequestThrottled*", Means::Throttled),
@@ -120,7 +120,7 @@ const TABLE: &[Row] = &[
     row("TooManyRequestsException", Means::Throttled),
     row("SlowDown", Means::Throttled),
     row("BandwidthLimitExceeded", Means::Throttled),
-    // Names.
+    // Missing or existing objects.
     row("InvalidLaunchTemplateName.NotFoundException", Means::TemplateGone),
     row("InvalidLaunchTemplateId.NotFound", Means::TemplateGone),
     row("InvalidLaunchTemplateId.VersionNotFound", Means::TemplateGone),
@@ -135,7 +135,7 @@ const TABLE: &[Row] = &[
     row("InvalidLaunchTemplateName.AlreadyExistsException", Means::AlreadyThere),
     row("DryRunOperation", Means::DryRun),
     row("IdempotentParameterMismatch", Means::TokenReused),
-    // The class.
+    // Settings of the class.
     saying("InvalidParameter*", "belong to different networks", Means::BadClass("SecurityGroupSubnetVPCMismatch")),
     saying("InvalidParameter*", "nvalid IAM Instance Profile", Means::BadClass("InstanceProfileNameInvalid")),
     saying("InvalidParameter*", "iamInstanceProfile.name is invalid", Means::BadClass("InstanceProfileNameInvalid")),
@@ -157,7 +157,7 @@ const TABLE: &[Row] = &[
     row("InternalFailure", Means::Transient),
     row("ServiceUnavailable*", Means::Transient),
     row("Unavailable", Means::Transient),
-    // What is left of these families is something in the request, and all of the request comes from the class.
+    // The remaining codes of these families refer to the request, whose content comes from the class.
     row("Invalid*", Means::BadClass("LaunchFailed")),
     row("Missing*", Means::BadClass("LaunchFailed")),
     row("Malformed*", Means::BadClass("LaunchFailed")),
@@ -166,7 +166,7 @@ const TABLE: &[Row] = &[
     row("OperationNotPermitted", Means::BadClass("LaunchFailed")),
 ];
 
-/// What `code` and its message mean. `subnet` is the one that was asked for, if one was.
+/// Returns the meaning of `code` with its message. `subnet` is the requested subnet, if any.
 #[must_use]
 pub fn meaning(code: &str, message: &str, subnet: Option<&str>) -> Meaning {
     let is = |row: &&Row| {
@@ -203,7 +203,7 @@ pub fn meaning(code: &str, message: &str, subnet: Option<&str>) -> Meaning {
     }
 }
 
-/// An error of a call as whole, as the port has it. `operation` is the call (`ec2:CreateFleet`), `about` what it asked for.
+/// Converts an error of a whole call. `operation` is the call (`ec2:CreateFleet`), `about` its object.
 #[must_use]
 pub fn cloud_error(operation: &str, code: &str, message: &str, about: &str) -> CloudError {
     let text = readable(message);
@@ -226,13 +226,13 @@ pub fn cloud_error(operation: &str, code: &str, message: &str, about: &str) -> C
     }
 }
 
-/// The action that the message says is missing, else the call itself: a fleet needs `ec2:RunInstances` too.
+/// Returns the missing action from the message, else the call itself: a fleet also needs `ec2:RunInstances`.
 pub(crate) fn action(operation: &str, message: &str) -> String {
     let named = message.split("not authorized to perform: ").nth(1).and_then(|rest| rest.split_whitespace().next());
     named.unwrap_or(operation).trim_end_matches(['.', ',']).to_owned()
 }
 
-/// EC2's words without the encoded part, which says nothing to people and may be a kilobyte.
+/// Returns the message without the encoded part, which is not readable and may be a kilobyte long.
 pub(crate) fn readable(message: &str) -> String {
     let end = message.find("Encoded authorization failure message").unwrap_or(message.len());
     message.get(..end).unwrap_or(message).trim().to_owned()
@@ -242,7 +242,7 @@ pub(crate) fn readable(message: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Every row is reached by its own code and words: none stands behind one that takes all of its calls.
+    /// Every row is matched by its own code and message: an earlier row does not match all of its cases.
     #[test]
     fn every_row_is_reached() {
         for row in TABLE {

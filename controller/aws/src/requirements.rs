@@ -1,4 +1,4 @@
-//! The labels that nodes of an instance type have.
+//! Labels of the nodes of an instance type.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::class::{ClassSettings, PlacementGroup};
 use crate::facts::{Architecture, InstanceTypeFacts};
 use crate::intern::Texts;
 
-/// Collects labels whose key and value are shared text.
+/// Collects labels with interned keys and values.
 pub(crate) struct LabelWriter<'a> {
     texts: &'a mut Texts,
     requirements: Requirements,
@@ -29,7 +29,7 @@ impl<'a> LabelWriter<'a> {
         self.one(key, &value.to_string());
     }
 
-    /// One of `values`; none of them is "must not exist".
+    /// Adds a label with one of `values`; without values the label must not exist.
     pub(crate) fn many(&mut self, key: &str, values: impl IntoIterator<Item = Arc<str>>) {
         let key = self.texts.get(key);
         self.requirements.add(key, Requirement::new(Operator::In, values));
@@ -59,7 +59,7 @@ impl<'a> LabelWriter<'a> {
     }
 }
 
-/// All labels but those that follow from the offerings (zone, capacity type, reservation).
+/// Adds all labels except those that follow from the offerings (zone, capacity type, reservation).
 pub(crate) fn of_type(labels: &mut LabelWriter<'_>, facts: &InstanceTypeFacts, class: &ClassSettings, region: &str) {
     labels.one(INSTANCE_TYPE, &facts.name);
     labels.one(REGION, region);
@@ -67,7 +67,7 @@ pub(crate) fn of_type(labels: &mut LabelWriter<'_>, facts: &InstanceTypeFacts, c
     match (class.ami_family.is_windows(), facts.architecture) {
         (false, _) => labels.one(OS, LINUX),
         (true, Architecture::Amd64) => labels.one(OS, WINDOWS),
-        // No Windows image exists for it: nothing can ask for such a node.
+        // Windows has no image for arm64, so such a node cannot be requested.
         (true, Architecture::Arm64) => labels.absent(OS),
     }
     labels.maybe(WINDOWS_BUILD, class.ami_family.windows_build());
@@ -97,8 +97,8 @@ fn name_parts(labels: &mut LabelWriter<'_>, name: &str) {
     );
 }
 
-/// The leading letters and the number behind them: `im4gn` is `im` and `4`, `u-6tb1` is `u` and `1` (the memory size
-/// between them is skipped).
+/// Returns the leading letters and the number after them: `im` and `4` for `im4gn`, `u` and `1` for `u-6tb1` (the
+/// memory size between them is skipped).
 fn category_and_generation(family: &str) -> Option<(&str, &str)> {
     let letters = family.find(|c: char| !c.is_ascii_lowercase())?;
     let (category, rest) = family.split_at(letters);
@@ -116,7 +116,7 @@ fn hardware(labels: &mut LabelWriter<'_>, facts: &InstanceTypeFacts) {
     labels.number(labels::INSTANCE_CPU, facts.vcpus.into());
     labels.number(labels::INSTANCE_MEMORY, facts.memory_mib);
     labels.one(labels::INSTANCE_CPU_MANUFACTURER, &kebab(&facts.processor.manufacturer));
-    // EC2 states no clock speed for the oldest types; Karpenter calls that 0.
+    // EC2 does not report a clock speed for the oldest types; Karpenter sets 0.
     labels.number(labels::INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ, facts.processor.clock_mhz.unwrap_or(0).into());
     labels.one(labels::INSTANCE_HYPERVISOR, &facts.hypervisor);
     let encrypted = if facts.network.encryption_in_transit { "true" } else { "false" };
@@ -156,7 +156,7 @@ fn placement(labels: &mut LabelWriter<'_>, class: &ClassSettings) {
     labels.many(labels::PLACEMENT_GROUP_PARTITION, partitions);
 }
 
-/// As Karpenter writes device names into labels: lower case, spaces become dashes.
+/// Converts a device name to a label value as in Karpenter: lower case, with dashes instead of spaces.
 fn kebab(text: &str) -> String {
     text.to_lowercase().replace(' ', "-")
 }

@@ -1,4 +1,4 @@
-//! Facts and settings into what the engine takes.
+//! Conversion of facts and settings to instance types of the scheduling model.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::offerings::{Prices, Slots};
 use crate::requirements::LabelWriter;
 use crate::{capacity, overhead, requirements};
 
-/// Resolves the types of one region under one NodeClass. Reuse it: what the types have in common is made once.
+/// Resolves the types of one region under one NodeClass. Reuse it, since the common parts of all types are computed
+/// once.
 #[derive(Debug)]
 pub struct Resolver<'a> {
     place: Place<'a>,
@@ -25,19 +26,19 @@ pub struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// For the types of `place` under `class`.
+    /// Creates a resolver for the types of `place` under `class`.
     pub fn new(place: Place<'a>, class: &'a ClassSettings) -> Self {
         let mut texts = Texts::default();
         let slots = Slots::new(place.zones, class, &mut texts);
         Self { place, class, slots, texts }
     }
 
-    /// The type as the engine takes it. One that the class cannot launch keeps its shape but has no available offering.
+    /// Returns the type in the scheduling model. A type that the class cannot launch has no available offering.
     pub fn resolve(&mut self, facts: &InstanceTypeFacts, prices: &Prices) -> InstanceType {
         let offerings = self.slots.of_type(facts, self.class, prices, &mut self.texts);
         let mut labels = LabelWriter::new(&mut self.texts);
         requirements::of_type(&mut labels, facts, self.class, self.place.region);
-        // A node is where an available offering is: what cannot be bought must not look like a choice.
+        // Only zones of available offerings count: others must not look like a choice.
         labels.many(ZONE, available(&offerings, ZONE));
         labels.many(CAPACITY_TYPE, available(&offerings, CAPACITY_TYPE));
         let zone_ids = available(&offerings, labels::ZONE_ID);
@@ -61,18 +62,18 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The values of `key` among available offerings.
+/// Returns the values of `key` among available offerings.
 fn available(offerings: &[Offering], key: &str) -> BTreeSet<Arc<str>> {
     let of_available = offerings.iter().filter(|offering| offering.available);
     of_available.filter_map(|offering| offering.requirements.get(key)?.single().cloned()).collect()
 }
 
-/// One type. For many of one region use a [`Resolver`].
+/// Resolves one type. For many types of one region use a [`Resolver`].
 pub fn resolve(facts: &InstanceTypeFacts, prices: &Prices, place: Place<'_>, class: &ClassSettings) -> InstanceType {
     Resolver::new(place, class).resolve(facts, prices)
 }
 
-/// Every embedded type that `region` offers, as `class` sees it, sorted by name.
+/// Returns all embedded types of `region` under `class`, sorted by name.
 ///
 /// # Errors
 /// If the embedded table does not have the region.

@@ -1,4 +1,4 @@
-//! One line of the embedded table. The columns are named in the table's header.
+//! A line of the embedded table, whose header names the columns.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use crate::facts::{
 };
 
 const COLUMNS: usize = 21;
-/// Digits of the zones column, `0` is no zone and `_` is six.
+/// Digits of the zones column, 6 bits each: `0` means that the type is not offered, `_` has all six bits set.
 const DIGITS: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
-/// A type, its price, and where it is offered.
+/// A type, its price, and its zones.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// Without zones: those depend on the region.
+    /// Without zones, which depend on the region.
     pub(crate) facts: InstanceTypeFacts,
-    /// USD per hour on demand.
+    /// On-demand price in USD per hour.
     pub(crate) price: Option<f64>,
     zones: &'static str,
 }
 
 impl Row {
-    /// The zones of the region in `column` that offer the type, a bit each.
+    /// Returns a bit mask of the zones of the region in `column` that offer the type.
     pub(crate) fn zones(&self, column: usize) -> usize {
         let digit = self.zones.as_bytes().get(column);
         digit.and_then(|digit| DIGITS.bytes().position(|known| known == *digit)).unwrap_or(0)
     }
 }
 
-/// Reads one line.
+/// Parses one line.
 pub(crate) fn parse(line: &'static str) -> Result<Row, String> {
     let columns: Vec<&'static str> = line.split('\t').collect();
     let columns: [&'static str; COLUMNS] =
@@ -104,7 +104,7 @@ fn optional<N: FromStr>(column: &str, text: &str) -> Result<Option<N>, String> {
     if text.is_empty() { Ok(None) } else { number(column, text).map(Some) }
 }
 
-/// `8,7` or `32*2` (32 cards of 2).
+/// Parses `8,7` or `32*2` (32 cards with 2 interfaces).
 fn network_cards(text: &str) -> Result<Vec<u32>, String> {
     match text.split_once('*') {
         Some((cards, interfaces)) => Ok(vec![number("cards", interfaces)?; number("cards", cards)?]),

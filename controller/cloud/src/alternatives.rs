@@ -1,4 +1,4 @@
-//! What a NodeClaim may be launched as.
+//! Offerings that a NodeClaim may be launched as.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,16 @@ use muster_scheduling::model::{self, Catalogue, Requirements, Resources};
 use crate::instance::Offering;
 use crate::launch::Alternative;
 
-/// Types that one launch names at most: Karpenter's figure. The next ones are tried when these cannot be had.
+/// Maximum number of instance types in one launch request, as in Karpenter. The remaining types are tried when these
+/// have no capacity.
 pub const MOST_TYPES: usize = 60;
 
 const RESERVATION: &str = muster_api::labels::CAPACITY_RESERVATION_ID;
 
-/// Every offering that meets the requirements and holds the requests, cheapest first; equal prices by name.
+/// Returns every offering that meets the requirements and fits the requests, cheapest first; equal prices are ordered
+/// by name.
 ///
-/// Left out is what cannot be launched: without a price, not available, or without zone or capacity type.
+/// Offerings that cannot be launched are left out: those without a price, zone or capacity type, and unavailable ones.
 #[must_use]
 pub fn alternatives(catalogue: &Catalogue, requirements: &Requirements, requests: &Resources) -> Vec<Alternative> {
     let mut found = Vec::new();
@@ -33,7 +35,8 @@ pub fn alternatives(catalogue: &Catalogue, requirements: &Requirements, requests
     found
 }
 
-/// An offering of the engine's as a cloud names it; nothing if it lacks a zone or a capacity type.
+/// Converts an offering of the scheduling model to one of the cloud. Returns `None` if it lacks a zone or a valid
+/// capacity type.
 pub(crate) fn named(instance_type: &str, offering: &model::Offering) -> Option<Offering> {
     Some(Offering {
         instance_type: instance_type.to_owned(),
@@ -43,8 +46,8 @@ pub(crate) fn named(instance_type: &str, offering: &model::Offering) -> Option<O
     })
 }
 
-/// Those of `alternatives`, cheapest first, that one request names: of one capacity type (reserved before spot before
-/// on-demand, as Karpenter chooses), and of at most [`MOST_TYPES`] types.
+/// Selects the alternatives for one launch request from `alternatives`, which are sorted cheapest first: all of one
+/// capacity type (reserved before spot before on-demand, as in Karpenter), and at most [`MOST_TYPES`] instance types.
 #[must_use]
 pub fn first_choice(alternatives: &[Alternative]) -> Vec<Alternative> {
     let Some(first) = alternatives.iter().map(|one| one.offering.capacity_type).min() else { return Vec::new() };

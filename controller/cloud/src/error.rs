@@ -1,4 +1,4 @@
-//! What a cloud answers when it does not do what it is asked, and what follows from that.
+//! Errors of a cloud, and how the controller reacts to them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,99 +7,100 @@ use muster_api::conditions::reason;
 
 use crate::launch::{Refusal, Refused};
 
-/// Offerings that a message names before it counts the rest.
+/// Number of offerings that an error message names before it counts the rest.
 const NAMED: usize = 3;
 
-/// Why a cloud has not done what it was asked.
+/// Reason why a call to the cloud failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CloudError {
-    /// Every offering of the request was tried, and none could be had.
+    /// Every offering of the request was tried, and none was available.
     #[error("none of the {} offerings that were tried could be had: {}", refused.len(), named(refused))]
     NoCapacity {
-        /// What was tried, in the order of the request.
+        /// Refused offerings, in the order of the request.
         refused: Vec<Refused>,
     },
-    /// Too many calls. Nothing was done.
+    /// The cloud throttled the call. Nothing was done.
     #[error("the cloud limits the rate of {operation}")]
     Throttled {
-        /// Operation whose limit was met, such as `CreateFleet`.
+        /// Throttled operation, such as `CreateFleet`.
         operation: String,
     },
-    /// It was not asked: others come first, so that the cloud's limit is kept.
+    /// The call was not sent: it is queued behind others to stay within the cloud's rate limit.
     #[error("waits for its turn: the rate of {operation} is limited")]
     Queued {
-        /// Operation whose turn it is not yet, such as `CreateFleet`.
+        /// Rate-limited operation, such as `CreateFleet`.
         operation: String,
-        /// In how long to ask again.
+        /// Time to wait before the next attempt.
         again: Duration,
     },
-    /// The controller may not do it.
+    /// The controller is not authorized for the call.
     #[error("not authorized to perform {action}: {message}")]
     Unauthorized {
-        /// Action that is missing, such as `ec2:RunInstances`.
+        /// Missing permission, such as `ec2:RunInstances`.
         action: String,
-        /// The cloud's words, decoded where it encodes them.
+        /// Error message of the cloud, decoded if it was encoded.
         message: String,
     },
-    /// The launch template went away between looking it up and using it.
+    /// The launch template was deleted between lookup and use.
     #[error("the launch template is gone")]
     TemplateGone,
-    /// There is no such thing (any more).
+    /// The object does not exist, or no longer exists.
     #[error("`{what}` does not exist")]
     NotFound {
-        /// What was asked for.
+        /// Identifier of the object.
         what: String,
     },
-    /// The class asks for something that the cloud refuses, today and tomorrow.
+    /// The cloud rejects a setting of the NodeClass permanently.
     #[error("{message}")]
     BadClass {
         /// Reason for conditions, such as `InvalidAMIID`.
         reason: String,
-        /// The cloud's words.
+        /// Error message of the cloud.
         message: String,
     },
-    /// The account is not allowed more, whatever is asked for.
+    /// An account limit is reached, whatever the request contains.
     #[error("{message}")]
     AccountLimit {
         /// Reason for conditions, such as `FleetQuotaExceeded`.
         reason: String,
-        /// The cloud's words.
+        /// Error message of the cloud.
         message: String,
     },
-    /// The cloud failed, or its answer was lost: it may have been done.
+    /// The cloud failed, or its response was lost: the call may have taken effect.
     #[error("{message}")]
     Transient {
-        /// What is known.
+        /// Description of the failure.
         message: String,
     },
 }
 
-/// A launch that has not been had.
+/// A failed launch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct LaunchError {
-    /// Why.
+    /// Cause of the failure.
     pub error: CloudError,
-    /// Whether this is what came of the token, so that the next attempt needs another one.
+    /// True if this is the final outcome of the token, so that the next attempt needs a new token.
     ///
-    /// EC2: an answer of CreateFleet that lists errors and no instance. Not so an error of the request itself
-    /// (`UnauthorizedOperation`, `RequestLimitExceeded`): an earlier request with the same token, whose answer was lost,
-    /// may have launched something, and the same token finds it.
+    /// On EC2 this is a CreateFleet response that lists errors and no instance. An error of the request itself
+    /// (`UnauthorizedOperation`, `RequestLimitExceeded`) is not an outcome: an earlier request with the same token,
+    /// whose response was lost, may have launched an instance, and the same token finds it.
     pub is_outcome: bool,
 }
 
-/// What an error means.
+/// Reaction of the controller to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reaction {
-    /// Whether the next attempt has to wait. What was refused for want of capacity does not: it tries something else.
+    /// True if the next attempt has to wait. An attempt refused for lack of capacity does not wait: it tries other
+    /// offerings.
     pub waits: bool,
-    /// Whether the next attempt has to leave out what was refused; the claim ends when nothing is left.
+    /// True if the next attempt must exclude the refused offerings; the claim is deleted when no offering is left.
     pub widens: bool,
-    /// Whether the class is at fault, so that the breaker counts it.
+    /// True if the NodeClass is at fault, so that the circuit breaker counts the failure.
     pub blames_class: bool,
 }
 
-/// The first few of what was refused, then how many more.
+/// Formats the first few refused offerings and the number of the others.
 fn named(refused: &[Refused]) -> String {
     let mut text = String::new();
     for (number, one) in refused.iter().take(NAMED).enumerate() {
@@ -114,13 +115,13 @@ fn named(refused: &[Refused]) -> String {
 // === impl LaunchError ===
 
 impl LaunchError {
-    /// What came of the token: asking with it again gives the same.
+    /// Returns an error that is the final outcome of the token: a retry with the token returns the same error.
     #[must_use]
     pub const fn outcome(error: CloudError) -> Self {
         Self { error, is_outcome: true }
     }
 
-    /// The request failed, and what became of earlier ones with its token is not known.
+    /// Returns an error of the request itself; the outcome of earlier requests with the same token is unknown.
     #[must_use]
     pub const fn of_request(error: CloudError) -> Self {
         Self { error, is_outcome: false }
@@ -130,7 +131,7 @@ impl LaunchError {
 // === impl CloudError ===
 
 impl CloudError {
-    /// Reason for a condition, in the words of Karpenter where it has one.
+    /// Returns the reason for a condition, the same as Karpenter's where Karpenter has one.
     #[must_use]
     pub fn reason(&self) -> &str {
         match self {
@@ -149,7 +150,7 @@ impl CloudError {
         }
     }
 
-    /// What follows for the claim that was to be launched.
+    /// Returns the reaction for the claim that was to be launched.
     #[must_use]
     pub const fn reaction(&self) -> Reaction {
         let again = Reaction { waits: true, widens: false, blames_class: false };
@@ -165,7 +166,7 @@ impl CloudError {
         }
     }
 
-    /// If others come first: in how long to ask again.
+    /// Returns the time to wait before the next attempt if the call is queued.
     #[must_use]
     pub const fn turn(&self) -> Option<Duration> {
         match self {
@@ -174,13 +175,13 @@ impl CloudError {
         }
     }
 
-    /// Whether there is no such thing (any more).
+    /// Returns true if the object does not exist (any more).
     #[must_use]
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// What was tried and could not be had.
+    /// Returns the offerings that were tried and refused.
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         match self {

@@ -1,4 +1,4 @@
-//! Instances, and the ways to buy them.
+//! Instances and offerings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,80 +9,80 @@ use muster_api::labels;
 
 use crate::launch::LaunchToken;
 
-/// How capacity is bought.
+/// Purchase option of capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CapacityType {
-    /// Reserved ahead, and paid for whether it runs or not.
+    /// Reserved in advance, and paid for whether used or not.
     Reserved,
-    /// Spare capacity that may be taken back.
+    /// Spare capacity that the cloud may reclaim.
     Spot,
-    /// Bought by the second.
+    /// Billed by the second.
     OnDemand,
 }
 
-/// A text that names no [`CapacityType`].
+/// A string that is not the name of a [`CapacityType`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a capacity type: use on-demand, reserved or spot")]
 pub struct UnknownCapacityType(String);
 
-/// One way to buy an instance type.
+/// A combination of instance type, zone and capacity type that can be bought.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Offering {
-    /// Name of the type, such as `m7g.large`.
+    /// Name of the instance type, such as `m7g.large`.
     pub instance_type: String,
     /// Zone, such as `eu-west-1a`.
     pub zone: String,
-    /// How it is bought.
+    /// Capacity type.
     pub capacity_type: CapacityType,
-    /// Reservation that it is taken from, for [`CapacityType::Reserved`].
+    /// Capacity reservation that is used, for [`CapacityType::Reserved`].
     pub reservation: Option<String>,
 }
 
-/// What an instance is doing.
+/// Lifecycle state of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InstanceState {
-    /// It is being made.
+    /// It is starting.
     Pending,
-    /// It runs.
+    /// It is running.
     Running,
-    /// It is being stopped, and can be started again.
+    /// It is being stopped and can be started again.
     Stopping,
-    /// It does not run, and can be started again.
+    /// It is stopped and can be started again.
     Stopped,
-    /// It is being ended.
+    /// It is being terminated.
     ShuttingDown,
-    /// It has ended.
+    /// It is terminated.
     Terminated,
 }
 
 /// An instance of this cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// What the Node has as `spec.providerID`, such as `aws:///eu-west-1a/i-0123456789abcdef0`.
+    /// The Node's `spec.providerID`, such as `aws:///eu-west-1a/i-0123456789abcdef0`.
     pub provider_id: String,
-    /// What was bought.
+    /// Offering that the instance was launched as.
     pub offering: Offering,
-    /// What it is doing.
+    /// Lifecycle state.
     pub state: InstanceState,
-    /// Why it is doing that, as the cloud says; for EC2 the code and message of `StateReason`.
+    /// Reason for the state as reported by the cloud; for EC2 the code and message of `StateReason`.
     pub state_reason: Option<String>,
-    /// When it was launched.
+    /// Launch time.
     pub launched_at: Timestamp,
-    /// Token of the launch that made it; absent where another program launched it.
+    /// Token of the launch that created it; absent if another program launched it.
     pub token: Option<LaunchToken>,
     /// Machine image.
     pub image_id: Option<String>,
-    /// Labels that its node will have because of what it is.
+    /// Labels that its Node gets from its instance type and offering.
     pub labels: BTreeMap<String, String>,
-    /// Annotations of its NodeClaim that say how it was launched, such as the hash of its class.
+    /// Annotations for its NodeClaim that describe the launch, such as the hash of its NodeClass.
     pub annotations: BTreeMap<String, String>,
-    /// Quantities that the node will report as capacity, by resource.
+    /// Capacity that the Node will report, by resource.
     pub capacity: BTreeMap<String, String>,
-    /// Quantities that pods may use, by resource.
+    /// Allocatable quantities for pods, by resource.
     pub allocatable: BTreeMap<String, String>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
-    /// Name that its Node would have if nobody chose another, where the cloud knows one.
+    /// Default name of its Node, if the cloud knows one.
     pub host_name: Option<String>,
 }
 
@@ -118,7 +118,7 @@ impl FromStr for CapacityType {
 // === impl Offering ===
 
 impl fmt::Display for Offering {
-    /// `m7g.large/eu-west-1a/spot`; the reservation last, if there is one.
+    /// Formats as `m7g.large/eu-west-1a/spot`, followed by the reservation if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.instance_type, self.zone, self.capacity_type)?;
         self.reservation.as_ref().map_or(Ok(()), |reservation| write!(f, "/{reservation}"))
@@ -128,7 +128,7 @@ impl fmt::Display for Offering {
 // === impl InstanceState ===
 
 impl InstanceState {
-    /// As EC2 spells it.
+    /// Returns the name that EC2 uses for the state.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -141,7 +141,7 @@ impl InstanceState {
         }
     }
 
-    /// Whether the instance is on its way out, or is out.
+    /// Returns true if the instance is being terminated or is terminated.
     #[must_use]
     pub const fn is_ending(self) -> bool {
         matches!(self, Self::ShuttingDown | Self::Terminated)

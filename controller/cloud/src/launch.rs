@@ -1,4 +1,4 @@
-//! What a launch asks for, and what comes of it.
+//! Launch requests and their results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +8,10 @@ use muster_api::NodeClassReference;
 
 use crate::instance::{Instance, Offering};
 
-/// Makes a launch idempotent: the NodeClaim's UID, and which of its attempts this is.
+/// Idempotency token of a launch: the NodeClaim's UID and the number of the attempt.
 ///
-/// An attempt whose outcome is known is over, so the next one needs another token; one whose outcome is not known is
-/// repeated with the same.
+/// Once the outcome of an attempt is known, the next attempt needs a new token. An attempt with an unknown outcome is
+/// repeated with the same token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaunchToken {
     /// UID of the NodeClaim.
@@ -23,84 +23,84 @@ pub struct LaunchToken {
 /// An offering that a NodeClaim may be launched as.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative {
-    /// What would be bought.
+    /// Offering to buy.
     pub offering: Offering,
-    /// USD per hour.
+    /// Price in USD per hour.
     pub price: f64,
 }
 
-/// One instance that is wanted.
+/// A request to launch one instance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaunchRequest {
-    /// Makes it idempotent.
+    /// Idempotency token.
     pub token: LaunchToken,
     /// Name of the NodeClaim.
     pub claim: String,
     /// NodePool of the claim, if it has one.
     pub pool: Option<String>,
-    /// Where the cloud's own settings stand.
+    /// NodeClass with the cloud-specific settings.
     pub class: NodeClassReference,
-    /// What it may be launched as, cheapest first, all of one capacity type; never empty.
+    /// Offerings that may be launched, cheapest first, all of one capacity type; never empty.
     pub alternatives: Vec<Alternative>,
-    /// Whether the claim asks for a choice of its own (`minValues`), so that a cloud may not leave alternatives out.
+    /// True if the claim sets `minValues`, so that the cloud may not leave out alternatives.
     pub keeps_choice: bool,
-    /// Labels that the node registers with.
+    /// Labels that the Node registers with.
     pub labels: BTreeMap<String, String>,
-    /// Taints that the node registers with: those of the claim, then its startup taints.
+    /// Taints that the Node registers with: the claim's taints, then its startup taints.
     pub taints: Vec<Taint>,
-    /// What the pods that are meant for the node request together, by resource.
+    /// Total requests of the pods that the node is launched for, by resource.
     pub requests: BTreeMap<String, String>,
-    /// Tags of the instance, beside those that the class asks for.
+    /// Tags of the instance, in addition to those of the NodeClass.
     pub tags: BTreeMap<String, String>,
 }
 
-/// Why an offering could not be had.
+/// Reason why an offering was not available.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refusal {
-    /// There is none left of the type in the zone.
+    /// The zone has no capacity for the instance type.
     Capacity,
     /// The subnet has no free addresses.
     Addresses {
-        /// The subnet.
+        /// Identifier of the subnet.
         subnet: String,
     },
-    /// The account may not have more of them: a quota of vCPUs or of spot requests.
+    /// An account quota is reached, for vCPUs or for spot requests.
     Quota {
-        /// The cloud's code, such as `VcpuLimitExceeded`.
+        /// Error code of the cloud, such as `VcpuLimitExceeded`.
         code: String,
     },
-    /// The type does not exist in the zone, or not in this form.
+    /// The instance type is not supported in the zone, or not in this configuration.
     Unsupported,
-    /// Nothing is left in the reservation.
+    /// The capacity reservation is used up.
     Reservation,
-    /// The placement group takes no more in this zone.
+    /// The placement group has no capacity in this zone.
     PlacementGroup,
-    /// The account lacks the role without which no spot instance is launched.
+    /// The account lacks the service-linked role that spot instances require.
     SpotRole,
 }
 
-/// An offering that was tried and could not be had.
+/// An offering that was tried and refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Refused {
-    /// What was tried.
+    /// Offering that was tried.
     pub offering: Offering,
-    /// Why it could not be had.
+    /// Reason for the refusal.
     pub refusal: Refusal,
 }
 
-/// An instance that was launched.
+/// Result of a successful launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launched {
-    /// The instance.
+    /// The launched instance.
     pub instance: Instance,
-    /// What was tried before it, and could not be had.
+    /// Offerings that were tried before and refused.
     pub refused: Vec<Refused>,
 }
 
 // === impl LaunchToken ===
 
 impl LaunchToken {
-    /// The token that [`LaunchToken`]'s `Display` wrote; nothing if it is of another make.
+    /// Parses the output of the `Display` implementation. Returns `None` for any other format.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (claim_uid, attempt) = text.rsplit_once('.')?;
@@ -110,7 +110,7 @@ impl LaunchToken {
 }
 
 impl fmt::Display for LaunchToken {
-    /// `4b0d5b5e-7a64-4f0a-9d4e-6f1f3c1c2b11.1`: at most 64 ASCII characters, as EC2 wants it.
+    /// Formats as `4b0d5b5e-7a64-4f0a-9d4e-6f1f3c1c2b11.1`: at most 64 ASCII characters, the limit of EC2.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.claim_uid, self.attempt)
     }

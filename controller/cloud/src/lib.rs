@@ -1,4 +1,4 @@
-//! What Muster asks of a cloud, what a cloud may answer, and a cloud in memory.
+//! Interface between Muster and a cloud, and an in-memory implementation for tests and simulations.
 //!
 //! ```text
 //!   lifecycle (decides) ──► LaunchRequest ──► Cloud ◄── muster-aws     EC2
@@ -7,13 +7,13 @@
 //!        └── Launched, Instance, CloudError ◄───┘
 //!                                 │
 //!                                 ├─► Reaction   what an error means for the claim, its class, the next attempt
-//!                                 └─► Refusals   which offerings to leave alone, and for how long
+//!                                 └─► Refusals   which offerings to avoid, and for how long
 //!
 //!   Catalogue, requirements ──► alternatives ──► first_choice ──► LaunchRequest
 //! ```
 //!
-//! A launch is idempotent by its token: however often it is asked for, at most one instance comes of it. Everything else
-//! here is a function of its arguments; only the methods of [`Cloud`] take time.
+//! A launch is idempotent by its token: repeated requests with one token launch at most one instance. Everything else
+//! here is a pure function of its arguments; only the methods of [`Cloud`] do I/O.
 
 mod alternatives;
 mod error;
@@ -34,31 +34,32 @@ pub use self::memory::Memory;
 pub use self::moment::after;
 pub use self::refusals::Refusals;
 
-/// A cloud that instances are launched in.
+/// A cloud that launches instances.
 ///
-/// Implementations resolve the NodeClass themselves (networks, images, user data); what they are asked names it.
+/// Implementations resolve the NodeClass themselves (networks, images, user data); a request only names it.
 pub trait Cloud: Send + Sync {
     /// Launches one instance as one of the alternatives.
     ///
-    /// Asked again with the same token, it answers with what came of the first time, whatever else the request says, and
-    /// launches nothing. A token is used up when something is known to have come of it: [`Launched`], or an error that says
-    /// so ([`LaunchError::is_outcome`]). Until then only the same token may be asked for.
+    /// A repeated request with the same token returns the first outcome, whatever else the request contains, and
+    /// launches nothing. A token is used up once its outcome is known: [`Launched`], or an error with
+    /// [`LaunchError::is_outcome`] set. Until then a retry must use the same token.
     fn launch(&self, request: &LaunchRequest) -> impl Future<Output = Result<Launched, LaunchError>> + Send;
 
-    /// One instance. One that has ended is found for a while, in state [`InstanceState::Terminated`]; then it is
-    /// [`CloudError::NotFound`].
+    /// Returns one instance. A terminated instance is returned for a while, in state [`InstanceState::Terminated`];
+    /// after that the result is [`CloudError::NotFound`].
     fn get(&self, provider_id: &str) -> impl Future<Output = Result<Instance, CloudError>> + Send;
 
-    /// Every instance of this cluster that has not ended. New ones may be missing for some seconds.
+    /// Lists every instance of this cluster that is not terminated. New instances may be missing for some seconds.
     fn list(&self) -> impl Future<Output = Result<Vec<Instance>, CloudError>> + Send;
 
-    /// The last lines that the instance wrote to its console, if the cloud has them yet.
+    /// Returns the last lines of the instance's console output, if the cloud has them yet.
     fn console(&self, provider_id: &str) -> impl Future<Output = Result<Option<String>, CloudError>> + Send;
 
-    /// Has the instance end. Returns before it has; [`CloudError::NotFound`] if there is none any more.
+    /// Terminates the instance. Returns before termination completes. Fails with [`CloudError::NotFound`] if the
+    /// instance no longer exists.
     fn terminate(&self, provider_id: &str) -> impl Future<Output = Result<(), CloudError>> + Send;
 
-    /// Adds tags to the instance, over those of the same name.
+    /// Adds tags to the instance; a tag with the same key is overwritten.
     fn tag(
         &self,
         provider_id: &str,

@@ -1,10 +1,10 @@
-//! Arithmetic of moments that cannot fail.
+//! Infallible arithmetic on timestamps.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// The moment `wait` later, or the last one there is.
+/// Returns `moment` plus `wait`, or [`Timestamp::MAX`] on overflow.
 #[must_use]
 pub fn after(moment: Timestamp, wait: Duration) -> Timestamp {
     moment.checked_add(wait).unwrap_or(Timestamp::MAX)

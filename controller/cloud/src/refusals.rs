@@ -1,4 +1,4 @@
-//! Which offerings were refused lately, so that they are left alone for a while.
+//! Recently refused offerings, which are avoided for a while.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::instance::Offering;
 use crate::launch::{Alternative, Launched, Refused};
 use crate::moment::after;
 
-/// How long an offering is left alone after its first refusal: Karpenter's figure.
+/// Time for which an offering is avoided after its first refusal, as in Karpenter.
 const FIRST: Duration = Duration::from_secs(3 * 60);
-/// How long at most, however often it was refused in a row.
+/// Maximum time for which an offering is avoided after consecutive refusals.
 const LONGEST: Duration = Duration::from_secs(48 * 60);
 
-/// Offerings that were refused. Forgetting it (by a restart) costs calls, nothing else.
+/// Refused offerings. Losing them (on a restart) costs extra calls, nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Refusals(BTreeMap<Offering, Memory>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Memory {
-    /// Refusals without a launch between them.
+    /// Number of refusals since the last launch.
     in_a_row: u32,
     until: Timestamp,
 }
@@ -30,7 +30,7 @@ struct Memory {
 // === impl Refusals ===
 
 impl Refusals {
-    /// Takes note of what came of a launch: what was refused on the way, and what was had.
+    /// Records the result of a launch: the refused offerings, and the launched one.
     pub fn heed(&mut self, answer: &Result<Launched, LaunchError>, now: Timestamp) {
         let refused = match answer {
             Ok(launched) => launched.refused.as_slice(),
@@ -42,8 +42,8 @@ impl Refusals {
         }
     }
 
-    /// Takes note of a refusal. The time doubles with each that comes after the former has run out: one that comes
-    /// earlier is of a request that was on its way already, and teaches nothing new.
+    /// Records a refusal. The time doubles with each refusal after the previous time has elapsed. A refusal before that
+    /// belongs to a request already in flight and is ignored.
     pub fn record(&mut self, refused: &Refused, now: Timestamp) {
         let memory = self.0.entry(refused.offering.clone()).or_insert(Memory { in_a_row: 0, until: now });
         if memory.in_a_row > 0 && now < memory.until {
@@ -53,18 +53,18 @@ impl Refusals {
         *memory = Memory { in_a_row: memory.in_a_row.saturating_add(1), until: after(now, wait) };
     }
 
-    /// Takes note that the offering was had: whatever was known of it is old.
+    /// Records that the offering was launched, which clears its refusals.
     pub fn forget(&mut self, offering: &Offering) {
         self.0.remove(offering);
     }
 
-    /// Until when the offering is left alone, if it is.
+    /// Returns the time until which the offering is avoided, or `None` if it is not.
     #[must_use]
     pub fn until(&self, offering: &Offering, now: Timestamp) -> Option<Timestamp> {
         self.0.get(offering).map(|memory| memory.until).filter(|until| now < *until)
     }
 
-    /// What is being left alone at `now`, as the engine has it; in order.
+    /// Returns the offerings that are avoided at `now`, in order, as types of the scheduling model.
     #[must_use]
     pub fn current(&self, now: Timestamp) -> Vec<model::Refused> {
         let current = self.0.iter().filter(|(_, memory)| now < memory.until).map(|(offering, _)| offering);
@@ -78,7 +78,7 @@ impl Refusals {
             .collect()
     }
 
-    /// Drops what is being left alone.
+    /// Removes the alternatives whose offering is avoided at `now`.
     pub fn sieve(&self, alternatives: &mut Vec<Alternative>, now: Timestamp) {
         alternatives.retain(|one| self.until(&one.offering, now).is_none());
     }

@@ -1,4 +1,4 @@
-//! The kubelet's settings that an EC2NodeClass may choose.
+//! Kubelet settings of an EC2NodeClass.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Terms that select what already exists in EC2.
+//! Selector terms for existing EC2 objects.
 
 use std::collections::BTreeMap;
 

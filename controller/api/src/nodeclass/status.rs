@@ -1,4 +1,4 @@
-//! What the selectors of an EC2NodeClass have found.
+//! Status of an EC2NodeClass: the objects that its selectors matched.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;

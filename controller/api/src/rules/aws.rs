@@ -2,7 +2,7 @@
 
 use super::Rule;
 
-/// With an alias of a family, `amiFamily` is that family or `Custom`.
+/// Requires that `amiFamily` is the family of the alias or `Custom`.
 macro_rules! alias_family {
     ($family:literal, $alias:literal) => {
         (
@@ -24,7 +24,7 @@ macro_rules! alias_family {
     };
 }
 
-/// Keys of a kubelet map are those that the kubelet knows.
+/// Requires that the keys of a kubelet map are known to the kubelet.
 macro_rules! keys_within {
     ($field:literal, $keys:literal) => {
         (concat!("self.all(x, x in [", $keys, "])"), concat!("`", $field, "` may only have the keys ", $keys))
@@ -151,7 +151,7 @@ pub(crate) const ROLE: &[Rule] = &[("self != ''", "`role` may not be empty")];
 /// `instanceProfile`.
 pub(crate) const INSTANCE_PROFILE: &[Rule] = &[("self != ''", "`instanceProfile` may not be empty")];
 
-/// `tags`: those that we write ourselves are not the user's to set.
+/// `tags`: those that the controller sets are reserved.
 pub(crate) const TAGS: &[Rule] = &[
     ("self.all(k, k != '')", "`tags` may not have an empty key"),
     ("self.all(k, k != 'eks:eks-cluster-name')", "tag `eks:eks-cluster-name` is reserved"),

@@ -2,7 +2,7 @@
 
 use super::Rule;
 
-/// Labels that say what an instance type is, or which class it is of.
+/// Labels that describe the instance type or name the NodeClass.
 macro_rules! type_labels {
     () => {
         concat!(
@@ -32,7 +32,7 @@ macro_rules! type_labels {
     };
 }
 
-/// Labels in the domain `karpenter.k8s.aws` that pools and claims may constrain.
+/// Labels in the domain `karpenter.k8s.aws` that NodePools and NodeClaims may constrain.
 macro_rules! aws_labels {
     () => {
         concat!(
@@ -50,14 +50,14 @@ macro_rules! aws_labels {
     };
 }
 
-/// The same for overlays, which act before tenancy, reservation and placement are chosen.
+/// Labels that NodeOverlays may constrain, which apply before tenancy, reservation and placement are chosen.
 macro_rules! aws_overlay_labels {
     () => {
         concat!("[", type_labels!(), "]")
     };
 }
 
-/// A label key in a domain of ours is one of those that mean something.
+/// Requires that a label key in the domain `karpenter.sh` is a known one.
 macro_rules! core_domain {
     ($key:literal) => {
         (
@@ -157,7 +157,7 @@ pub(crate) const REFERENCE_KIND: &[Rule] = &[("self != ''", "`kind` may not be e
 /// `name` of a NodeClass reference.
 pub(crate) const REFERENCE_NAME: &[Rule] = &[("self != ''", "`name` may not be empty")];
 
-/// `nodeClassRef` of a NodePool: another name is drift, another kind would be another cloud.
+/// `nodeClassRef` of a NodePool: a changed name is drift, a changed kind would be another cloud.
 pub(crate) const POOL_REFERENCE: &[Rule] = &[
     ("self.group == oldSelf.group", "`nodeClassRef.group` cannot be changed"),
     ("self.kind == oldSelf.kind", "`nodeClassRef.kind` cannot be changed"),

@@ -1,4 +1,4 @@
-//! `metadata`: the part that all kinds share and that no CRD describes.
+//! Validation of `metadata`, which all kinds share and CRDs do not describe.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::structure::type_name;
 use super::{ErrorKind, FieldError, UnknownField, names};
 use crate::likeness::nearest_of;
 
-/// Fields of `metadata` and the types they have.
+/// Fields of `metadata` and their types.
 const FIELDS: [(&str, FieldType); 15] = [
     ("annotations", FieldType::Strings),
     ("creationTimestamp", FieldType::Any),
@@ -30,11 +30,11 @@ const FIELDS: [(&str, FieldType); 15] = [
 enum FieldType {
     String,
     Strings,
-    /// Set by the API server; what is not understood shows when the object is decoded.
+    /// Set by the API server; a wrong type is found when the object is decoded.
     Any,
 }
 
-/// Checks `metadata` and removes what it cannot have.
+/// Checks `metadata` and removes unknown fields.
 pub(super) fn check(
     object: &mut Map<String, Value>,
     is_namespaced: bool,
@@ -80,7 +80,7 @@ pub(super) fn check(
 fn check_entries(name: &str, entries: &Map<String, Value>, path: &mut Path, errors: &mut Vec<FieldError>) {
     for (key, value) in entries {
         path.in_key(key, |path| {
-            // Kubernetes compares the keys of annotations without regard to case.
+            // Kubernetes compares annotation keys case-insensitively.
             let lower = key.to_lowercase();
             if let Some(problem) = names::qualified_name(if name == "annotations" { &lower } else { key }) {
                 errors.push(FieldError::new(path, ErrorKind::Pattern, format!("`{key}` {problem}")));

@@ -1,12 +1,12 @@
-//! What Kubernetes takes as a name, a label key and a label value.
+//! Validation of object names, label keys and label values, as in Kubernetes.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Longest DNS name.
+/// Maximum length of a DNS subdomain.
 const LONGEST_SUBDOMAIN: usize = 253;
-/// Longest label value, and longest part of a label key after the slash.
+/// Maximum length of a label value, and of a label key after the slash.
 const LONGEST_LABEL: usize = 63;
 
 static SUBDOMAIN: LazyLock<Option<Regex>> =
@@ -18,7 +18,7 @@ fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
     pattern.as_ref().is_some_and(|regex| regex.is_match(text))
 }
 
-/// What is wrong with the name of an object.
+/// Returns the error in the name of an object, if any.
 pub(super) fn subdomain(name: &str) -> Option<String> {
     if name.len() > LONGEST_SUBDOMAIN {
         return Some(format!("has {} characters, but may have at most {LONGEST_SUBDOMAIN}", name.len()));
@@ -30,7 +30,7 @@ pub(super) fn subdomain(name: &str) -> Option<String> {
     })
 }
 
-/// What is wrong with a label or taint key.
+/// Returns the error in a label or taint key, if any.
 pub(super) fn qualified_name(key: &str) -> Option<String> {
     let name = match key.split_once('/') {
         Some((prefix, name)) => {
@@ -50,7 +50,7 @@ pub(super) fn qualified_name(key: &str) -> Option<String> {
     })
 }
 
-/// What is wrong with a label value.
+/// Returns the error in a label value, if any.
 pub(super) fn label_value(value: &str) -> Option<String> {
     if value.len() > LONGEST_LABEL {
         return Some(format!("has a value of {} characters, but may have at most {LONGEST_LABEL}", value.len()));

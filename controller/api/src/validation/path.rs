@@ -1,8 +1,8 @@
-//! Where in an object something stands.
+//! Path of a value in an object.
 
 use std::fmt;
 
-/// One step from the root of an object.
+/// A path element.
 #[derive(Debug, Clone)]
 enum Step {
     Field(String),
@@ -10,27 +10,27 @@ enum Step {
     Index(usize),
 }
 
-/// The way from the root of an object to a value, for instance `spec.limits[cpu]`.
+/// Path from the root of an object to a value, for instance `spec.limits[cpu]`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Path(Vec<Step>);
 
 impl Path {
-    /// The path of that field.
+    /// Creates the path of a top-level field.
     pub(super) fn of(field: &str) -> Self {
         Self(vec![Step::Field(field.to_owned())])
     }
 
-    /// Does something one field further down.
+    /// Runs `then` with the path of a field.
     pub(super) fn in_field<T>(&mut self, name: &str, then: impl FnOnce(&mut Self) -> T) -> T {
         self.within(Step::Field(name.to_owned()), then)
     }
 
-    /// Does something at one entry of the map.
+    /// Runs `then` with the path of a map entry.
     pub(super) fn in_key<T>(&mut self, key: &str, then: impl FnOnce(&mut Self) -> T) -> T {
         self.within(Step::Key(key.to_owned()), then)
     }
 
-    /// Does something at one entry of the list.
+    /// Runs `then` with the path of a list entry.
     pub(super) fn in_index<T>(&mut self, index: usize, then: impl FnOnce(&mut Self) -> T) -> T {
         self.within(Step::Index(index), then)
     }
@@ -42,7 +42,7 @@ impl Path {
         result
     }
 
-    /// The last field, for messages.
+    /// Returns the name of the last field or key, for messages.
     pub(super) fn last_field(&self) -> &str {
         let field = self.0.iter().rev().find_map(|step| match step {
             Step::Field(name) | Step::Key(name) => Some(name.as_str()),

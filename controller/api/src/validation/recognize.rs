@@ -1,4 +1,4 @@
-//! Which kind a manifest is of, and what became of kinds that are no more.
+//! Recognition of the kind of a manifest, including kinds and versions that were replaced.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,10 +9,10 @@ use super::schema::KindSchema;
 use crate::crds::crds;
 use crate::likeness::nearest_of;
 
-/// Groups whose kinds are ours, with their one version.
+/// API groups of our kinds; each has one version.
 const GROUPS: [&str; 4] = ["autoscaling.x-k8s.io", "karpenter.k8s.aws", "karpenter.kwok.sh", "karpenter.sh"];
 
-/// A group, a version and a kind.
+/// Group, version and kind.
 type Identity = (String, String, String);
 
 static SCHEMAS: LazyLock<BTreeMap<Identity, KindSchema>> = LazyLock::new(|| {
@@ -25,17 +25,17 @@ static SCHEMAS: LazyLock<BTreeMap<Identity, KindSchema>> = LazyLock::new(|| {
     versions.collect()
 });
 
-/// What a manifest is to us.
+/// Recognized kind of a manifest.
 pub(super) enum Recognized {
     /// One of our kinds, in its current version.
     Ours(&'static str, &'static KindSchema),
-    /// Something of our groups that cannot be read; the message says what to do.
+    /// A kind or version of our groups that is not supported; the message tells how to fix it.
     Refused(String),
-    /// Someone else's.
+    /// A kind of another project.
     Foreign,
 }
 
-/// Looks at `apiVersion` and `kind`.
+/// Recognizes a manifest by its `apiVersion` and `kind`.
 pub(super) fn recognize(manifest: &Value) -> Recognized {
     let text = |field: &str| manifest.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -70,7 +70,7 @@ pub(super) fn recognize(manifest: &Value) -> Recognized {
             "`apiVersion` is `{api_version}`, but {kind} is only read as `{group}/{its_version}`\n\nhint: {hint}"
         ));
     }
-    // Others live in this group beside CapacityBuffer.
+    // This group also has foreign kinds besides CapacityBuffer.
     if group == "autoscaling.x-k8s.io" {
         return Recognized::Foreign;
     }
@@ -79,7 +79,7 @@ pub(super) fn recognize(manifest: &Value) -> Recognized {
     Recognized::Refused(format!("`kind` is `{kind}`, which the group `{group}` does not have{hint}"))
 }
 
-/// Every compiled schema.
+/// Iterates over all compiled schemas.
 #[cfg(test)]
 pub(super) fn schemas() -> impl Iterator<Item = (&'static str, &'static KindSchema)> {
     SCHEMAS.iter().map(|((_, _, kind), schema)| (kind.as_str(), schema))

@@ -1,4 +1,4 @@
-//! CEL rules: compiled once, evaluated for each value that they judge.
+//! CEL rules: compiled once, evaluated for each value.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -10,10 +10,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::Validati
 use regex::Regex;
 use serde_json::Value;
 
-/// What rules can call: the standard library, the string extensions and what Kubernetes adds to them.
+/// CEL environment: the standard library, the string extensions and the additions of Kubernetes.
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut environment = Env::stdlib();
-    // Only a function declared twice fails; then the rules that need it fail, and a test with them.
+    // Fails only for a function declared twice; the rules that need it then fail to compile, which a test detects.
     let _ = environment.add_extension(cel::extensions::strings);
     let _ = environment.add_extension(
         |environment| cel::add_member_overload!(environment, fn find: (CelString, CelString) -> CelString),
@@ -21,26 +21,26 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     Arc::new(environment)
 });
 
-/// Regular expressions that rules have searched with. They stand in the rules, so there are few.
+/// Cache of regular expressions used by rules. They are literals in the rules, so there are few.
 static SEARCHED: LazyLock<RwLock<BTreeMap<String, Option<Regex>>>> = LazyLock::new(RwLock::default);
 
-/// A rule that is ready to be evaluated.
+/// A compiled rule.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
-    /// What to say when the rule is broken.
+    /// Message for a violation of the rule.
     pub(super) message: String,
     source: String,
     program: Option<Program>,
 }
 
-/// What came of evaluating a rule.
+/// Result of evaluating a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The rule holds.
     Holds,
-    /// The rule is broken, or could not be evaluated, which an API server takes the same way.
+    /// The rule is violated, or its evaluation failed, which an API server treats the same.
     Broken,
-    /// The rule compares with the object's predecessor, and there is none.
+    /// The rule compares with a previous version of the object, which does not exist.
     Skipped,
 }
 
@@ -55,18 +55,17 @@ impl CompiledRule {
         }
     }
 
-    /// Whether the rule compares an object with its predecessor.
+    /// Returns true if the rule compares an object with its previous version.
     pub(super) fn is_transition(&self) -> bool {
         self.source.contains("oldSelf")
     }
 
-    /// Whether the text of the rule is CEL.
+    /// Returns true if the text of the rule is valid CEL.
     #[cfg(test)]
     pub(super) const fn is_compiled(&self) -> bool {
         self.program.is_some()
     }
 
-    /// Evaluates the rule.
     pub(super) fn evaluate(&self, subject: &CelValue) -> Outcome {
         if self.is_transition() {
             return Outcome::Skipped;
@@ -81,7 +80,7 @@ impl CompiledRule {
     }
 }
 
-/// The first match of a regular expression in a text, or nothing.
+/// Returns the first match of a regular expression in a string, or an empty string.
 fn find(text: &CelString<'_>, pattern: &CelString<'_>) -> CelString<'static> {
     let (text, pattern): (&str, &str) = (text, pattern);
     if let Some(regex) = SEARCHED.read().unwrap_or_else(PoisonError::into_inner).get(pattern) {
@@ -98,7 +97,7 @@ fn first_match(regex: Option<&Regex>, text: &str) -> CelString<'static> {
     found.to_owned().into()
 }
 
-/// The value as CEL sees it.
+/// Converts a JSON value to a CEL value.
 pub(super) fn cel_value(value: &Value) -> CelValue {
     match value {
         Value::Null => CelValue::Null,

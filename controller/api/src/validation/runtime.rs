@@ -1,5 +1,5 @@
-//! What an API server cannot check, and what the controller therefore checks again: an object that fails here is
-//! stored, but never becomes ready.
+//! Checks that an API server cannot do and the controller therefore repeats: an object that fails here is stored, but
+//! never becomes ready.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ use crate::nodepool::NodePool;
 use crate::requirement::{Operator, Requirement};
 use crate::resources::NOT_FOR_OVERLAYS;
 
-/// Decodes the object and checks it. An object that the schema admits but the type does not is an error as well.
+/// Decodes and checks the object. An object that the schema admits but the type does not is also an error.
 pub(super) fn check(kind: &str, object: &Value, errors: &mut Vec<FieldError>) {
     let mut check = Check { errors, path: Path::of("spec") };
     match kind {
@@ -51,7 +51,7 @@ impl Check<'_> {
             Ok(decoded) => then(self, &decoded),
             Err(error) => {
                 let path = error.path().to_string();
-                // A dot stands for the object itself.
+                // `.` is the object itself.
                 let path = if path == "." { String::new() } else { path };
                 let message = format!("cannot be decoded: {}", error.into_inner());
                 self.errors.push(FieldError { path, kind: ErrorKind::Runtime, message });
@@ -139,7 +139,7 @@ fn quantities<'q>(
 ) {
     path.in_field(field, |path| {
         for (resource, Quantity(quantity)) in entries {
-            // The number ends where an exponent begins: `-0e5` is nothing, and not negative.
+            // The mantissa ends at the exponent: `-0e5` is zero, not negative.
             let number = quantity.split(['e', 'E']).next().unwrap_or_default();
             if quantity.starts_with('-') && number.contains(|c: char| ('1'..='9').contains(&c)) {
                 path.in_key(resource, |path| {
@@ -150,7 +150,7 @@ fn quantities<'q>(
     });
 }
 
-/// Whether Go would read the text as a duration: the schema takes any text here, the kubelet does not.
+/// Returns true if Go parses the string as a duration: the schema accepts any string here, the kubelet does not.
 fn is_go_duration(text: &str) -> bool {
     static DURATION: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$").ok());

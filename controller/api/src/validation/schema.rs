@@ -1,4 +1,4 @@
-//! The schemas of the CRDs, compiled once for checking.
+//! CRD schemas, compiled once for validation.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use super::rule::CompiledRule;
 
-/// The schema of a kind.
+/// Schema of a kind.
 #[derive(Debug)]
 pub(super) struct KindSchema {
-    /// Whether objects of the kind live in namespaces.
+    /// True if objects of the kind are namespaced.
     pub(super) is_namespaced: bool,
     /// Schema of the whole object.
     pub(super) root: Node,
 }
 
-/// The schema of one value.
+/// Schema of a value.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) kind: Option<NodeType>,
@@ -40,7 +40,7 @@ pub(super) struct Node {
     pub(super) rules: Vec<CompiledRule>,
 }
 
-/// What JSON type a value must have.
+/// JSON type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeType {
     Object,
@@ -48,29 +48,29 @@ pub(super) enum NodeType {
     String,
     Boolean,
     Number,
-    /// Signed, of 32 or 64 bits.
+    /// Signed, with 32 or 64 bits.
     Integer {
         is_short: bool,
     },
     IntOrString,
 }
 
-/// Fewest and most of something.
+/// Inclusive minimum and maximum.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bounds {
     pub(super) min: Option<i64>,
     pub(super) max: Option<i64>,
 }
 
-/// A regular expression as the schema has it, and compiled.
+/// A regular expression, as text and compiled.
 #[derive(Debug)]
 pub(super) struct Pattern {
     pub(super) text: String,
-    /// `None` if it does not compile, which a test rules out.
+    /// `None` if it does not compile, which a test excludes.
     pub(super) regex: Option<Regex>,
 }
 
-/// What entries of a list have to differ in.
+/// Uniqueness constraint on the entries of a list.
 #[derive(Debug, Default)]
 pub(super) enum ListType {
     #[default]
@@ -82,7 +82,7 @@ pub(super) enum ListType {
 // === impl KindSchema ===
 
 impl KindSchema {
-    /// Compiles the schema of the version that is stored.
+    /// Compiles the schema of the storage version.
     pub(super) fn compile(definition: &CustomResourceDefinition) -> Self {
         let root = definition.spec.versions.iter().find(|version| version.storage);
         let root = root.and_then(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref());
@@ -147,7 +147,7 @@ impl NodeType {
         }
     }
 
-    /// The type in words.
+    /// Returns the name of the type, for messages.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Object => "an object",
@@ -164,7 +164,7 @@ impl NodeType {
 // === impl Pattern ===
 
 impl Pattern {
-    /// Kubernetes matches with RE2, where the classes `\d` and `\s` are ASCII only.
+    /// Compiles `text` with ASCII classes `\d` and `\s`, as in RE2, which Kubernetes uses.
     fn compile(text: &str) -> Self {
         let ascii = text.replace(r"\d", "[0-9]").replace(r"\s", r"[\t\n\f\r ]");
         Self { text: text.to_owned(), regex: Regex::new(&ascii).ok() }

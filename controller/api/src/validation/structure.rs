@@ -1,4 +1,4 @@
-//! What a schema says without CEL: which fields there are, their defaults, types and bounds.
+//! Structural validation against a schema: fields, defaults, types and bounds, without CEL.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::{ErrorKind, FieldError, UnknownField, unknown};
 use crate::likeness::nearest_of;
 use crate::patterns;
 
-/// Largest whole number that a floating-point number of JSON can hold without loss.
+/// Largest magnitude below which a floating-point number of JSON represents every integer exactly.
 const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Removes what the schema does not know, with a warning, and puts in its defaults.
+/// Prunes fields that the schema does not know, with a warning, and applies its defaults.
 pub(super) fn prune_and_default(
     root: &Node,
     node: &Node,
@@ -75,7 +75,7 @@ fn prune(root: &Node, node: &Node, fields: &mut Map<String, Value>, path: &mut P
     });
 }
 
-/// `5.0` is a whole number to an API server.
+/// Converts floats with an integral value, such as `5.0`, to integers, as an API server does.
 fn exact_integer(node: &Node, value: &mut Value) {
     if !matches!(node.kind, Some(NodeType::Integer { .. } | NodeType::IntOrString)) || value.is_i64() {
         return;
@@ -85,7 +85,7 @@ fn exact_integer(node: &Node, value: &mut Value) {
     }
 }
 
-/// Checks types, bounds, patterns and choices.
+/// Checks types, bounds, patterns and allowed values.
 pub(super) fn validate(node: &Node, value: &Value, path: &mut Path, errors: &mut Vec<FieldError>) {
     if let Some(kind) = node.kind
         && !has_type(kind, value)
@@ -212,7 +212,7 @@ fn validate_string(node: &Node, text: &str, path: &mut Path, errors: &mut Vec<Fi
     }
 }
 
-/// Evaluates the rules of a value and of everything below it.
+/// Evaluates the rules of a value and of all its children.
 pub(super) fn evaluate_rules(node: &Node, value: &Value, path: &mut Path, errors: &mut Vec<FieldError>) {
     if !node.rules.is_empty() {
         let subject = cel_value(value);
@@ -257,7 +257,7 @@ fn has_type(kind: NodeType, value: &Value) -> bool {
     }
 }
 
-/// The type of a value in words.
+/// Returns the name of the type of a value, for messages.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -270,7 +270,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A hint at the choice that looks most like `value`.
+/// Returns a hint with the allowed value most similar to `value`.
 fn meant(node: &Node, value: &Value) -> String {
     let choices = node.choices.iter().filter_map(Value::as_str);
     let nearest = value.as_str().and_then(|text| nearest_of(choices, text));

@@ -1,10 +1,9 @@
-//! What an unknown field may have been meant to be.
+//! Suggestions for unknown fields.
 
 use super::schema::Node;
 use crate::likeness::nearest_of;
 
-/// The known name that is nearest to `name`: of a field beside it, else of one with that very name elsewhere in the
-/// object, which is given with its path.
+/// Returns the most similar sibling field, else the path of a field with exactly that name elsewhere in the object.
 pub(super) fn nearest(root: &Node, node: &Node, name: &str) -> Option<String> {
     nearest_of(node.properties.keys().map(String::as_str), name)
         .map(str::to_owned)

@@ -1,4 +1,4 @@
-//! The file as it stands there, texts still borrowed from it.
+//! The file as it is written, with strings borrowed from it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -65,7 +65,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// A string; borrowed from the input unless it has escapes. (`Cow` itself is always copied inside a list.)
+/// A string, borrowed from the input unless it has escapes. (`Cow` itself is always copied inside a list.)
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// A quantity: a string, or a number as Kubernetes' own decoder allows.
+/// A quantity: a string, or a number as in the decoder of Kubernetes.
 struct Amount<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Amount<'a> {
@@ -145,7 +145,7 @@ impl<'de> Visitor<'de> for AmountVisitor {
     }
 }
 
-/// Quantities by resource, in the order of the file, repetitions included.
+/// Quantities by resource, in the order of the file, including duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Amounts<'a>(pub(super) Vec<(Cow<'a, str>, Cow<'a, str>)>);
 

@@ -1,59 +1,59 @@
-//! What can be wrong with a catalogue file.
+//! Errors in a catalogue file.
 
 use super::{API_VERSION, KIND};
 use crate::quantity::QuantityError;
 
-/// Why a catalogue cannot be used. The message names the instance type and the field.
+/// Reason why a catalogue is invalid. The message names the instance type and the field.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CatalogueError {
-    /// It is not a document of the expected shape.
+    /// The document does not have the expected shape.
     #[error("{0}")]
     Syntax(String),
     /// A field of the document that is missing or not of the expected type.
     #[error("`{field}`: {problem}")]
     Field {
-        /// Its path.
+        /// Path of the field.
         field: String,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
-    /// It is some other document.
+    /// The document is of another kind.
     #[error("`{field}` is `{found}`, expected `{expected}`")]
     OtherKind {
         /// `apiVersion` or `kind`.
         field: &'static str,
-        /// What it is.
+        /// Value in the document.
         found: String,
-        /// What it has to be.
+        /// Expected value.
         expected: &'static str,
     },
     /// An instance type without a name.
     #[error("`instanceTypes[{index}].name` is empty")]
     Unnamed {
-        /// Place in the list, from 0.
+        /// Index in the list, from 0.
         index: usize,
     },
-    /// Two instance types with one name.
+    /// Two instance types with the same name.
     #[error("instance type `{name}` is listed twice")]
     Duplicate {
-        /// The name.
+        /// Name of the type.
         name: String,
     },
-    /// A value of an instance type that cannot be used.
+    /// An invalid value of an instance type.
     #[error("instance type `{instance_type}`, `{field}`: {problem}")]
     Value {
         /// The instance type.
         instance_type: String,
         /// Path within the instance type (`offerings[2].price`).
         field: String,
-        /// What is wrong.
+        /// Description of the error.
         problem: Problem,
     },
 }
 
 impl CatalogueError {
-    /// What to do about it.
+    /// Returns a hint on how to fix the error.
     #[must_use]
     pub fn hint(&self) -> String {
         let example = "`muster types -o json` prints a catalogue to start from";
@@ -84,31 +84,31 @@ impl Problem {
     }
 }
 
-/// What is wrong with one value.
+/// Error in one value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A quantity.
+    /// An invalid quantity.
     #[error("`{text}` {error}")]
     Quantity {
-        /// As it stands there.
+        /// The quantity as written.
         text: String,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         error: QuantityError,
     },
-    /// An operator that does not exist.
+    /// An unknown operator.
     #[error("unknown operator `{0}`, expected one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte")]
     Operator(String),
-    /// Values that do not suit the operator.
+    /// Values that do not match the operator.
     #[error("{0}")]
     Operands(&'static str),
     /// A resource listed twice.
     #[error("is listed twice")]
     Twice,
-    /// A price that nobody can pay.
+    /// A price out of range.
     #[error("`{0:?}` is not a price: USD per hour, from 0 to 1000000")]
     Price(f64),
-    /// A field that is missing or of another type.
+    /// A field that is missing or of the wrong type.
     #[error("{0}")]
     Shape(String),
 }

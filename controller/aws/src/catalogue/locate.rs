@@ -1,5 +1,5 @@
-//! Which instance type does not have the expected shape: decoders tell only the line, so the file is read once more, piece
-//! by piece.
+//! Location of the instance type with an unexpected shape: decoders report only the line, so the file is decoded again
+//! piece by piece.
 
 use muster_api::likeness::nearest_of;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::document::{Amounts, OfferingEntry, RequirementEntry, Text};
 use super::error::{CatalogueError, Problem};
 
-/// A catalogue may be large; the decoder's default limits are meant for small files from strangers.
+/// Returns options without small limits: a catalogue may be large, and the defaults are meant for untrusted input.
 pub(super) fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! { budget: serde_saphyr::budget! {
         max_reader_input_bytes: None,
@@ -21,7 +21,7 @@ pub(super) fn yaml_options() -> serde_saphyr::Options {
 pub(super) fn in_json(text: &str, error: &serde_json::Error) -> CatalogueError {
     match serde_json::from_str::<Value>(text) {
         Ok(document) => first_fault(&document).unwrap_or_else(|| json_syntax(error)),
-        // A number that no type can hold is no fault of syntax: the decoder says where it ends.
+        // A number that does not fit any type is not a syntax error: the decoder reports where it ends.
         Err(error) if error.is_syntax() && error.to_string().starts_with(OUT_OF_RANGE) => {
             let field = path_at(text, error.line(), error.column());
             CatalogueError::Field { field, problem: OUT_OF_RANGE.to_owned() }
@@ -30,7 +30,7 @@ pub(super) fn in_json(text: &str, error: &serde_json::Error) -> CatalogueError {
     }
 }
 
-/// What the JSON decoder says of `1e999`.
+/// Error message of the JSON decoder for `1e999`.
 const OUT_OF_RANGE: &str = "number out of range";
 
 pub(super) fn in_yaml(text: &str, error: &serde_saphyr::Error) -> CatalogueError {
@@ -46,7 +46,7 @@ fn json_syntax(error: &serde_json::Error) -> CatalogueError {
     CatalogueError::Syntax(format!("line {}: {reason}", error.line()))
 }
 
-/// One line, without the piece of the source that the parser shows.
+/// Formats the error in one line, without the source snippet of the parser.
 fn yaml_syntax(error: &serde_saphyr::Error) -> CatalogueError {
     let line = error.location().map_or(1, |location| location.line());
     let text = error.without_snippet().to_string();
@@ -133,7 +133,7 @@ fn fault_of_offering(entry: &Value, path: &str) -> Fault {
         .or_else(|| whole::<OfferingEntry<'_>>(entry, path))
 }
 
-/// The first field of `entry` that is none of `known`.
+/// Returns an error for the first field of `entry` that is not in `known`.
 fn unknown(entry: &Value, path: &str, known: &[&str]) -> Fault {
     let name = entry.as_object()?.keys().find(|name| !known.contains(&name.as_str()))?;
     let field = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -152,7 +152,7 @@ fn object(entry: &Value, path: &str) -> Fault {
     (!entry.is_object()).then(|| (path.to_owned(), format!("is {}, expected an object", kind_of(entry))))
 }
 
-/// What is wrong with the field `name` of `entry`.
+/// Checks the field `name` of `entry`.
 fn check<'a, T: Deserialize<'a>>(entry: &'a Value, name: &str, is_required: bool) -> Fault {
     match entry.get(name) {
         Some(value) => whole::<T>(value, name),
@@ -165,7 +165,7 @@ fn whole<'a, T: Deserialize<'a>>(value: &'a Value, path: &str) -> Fault {
     T::deserialize(value).err().map(|error| (path.to_owned(), in_words(&error.to_string())))
 }
 
-/// The decoder's own names of types are those of the program.
+/// Replaces the names of Rust types in the decoder's messages.
 fn in_words(message: &str) -> String {
     message
         .replace("expected f64", "expected a number")
@@ -173,12 +173,13 @@ fn in_words(message: &str) -> String {
         .replace("floating point `", "`")
 }
 
-/// The field of a JSON text that ends at this line and column, both from 1: `instanceTypes[3].offerings[0].price`.
+/// Returns the path of the JSON field that ends at the given line and column, both from 1:
+/// `instanceTypes[3].offerings[0].price`.
 fn path_at(text: &str, line: usize, column: usize) -> String {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let bytes = text.as_bytes();
     let end = (before + column).min(bytes.len());
-    // For each open list its index, for each open object its last key.
+    // The index for each open list, the last key for each open object.
     let mut open: Vec<String> = Vec::new();
     let mut lists: Vec<Option<usize>> = Vec::new();
     let (mut at, mut word) = (0, String::new());

@@ -1,7 +1,7 @@
-//! The catalogue file: what `--catalog FILE` reads and `muster types -o json|yaml` writes.
+//! Catalogue file, which `--catalog FILE` reads and `muster types -o json|yaml` writes.
 //!
-//! [`write()`] and [`read`] are exact inverses for what this crate resolves: quantities are integers, prices are printed with
-//! all their digits.
+//! [`write()`] and [`read`] are exact inverses for the types that this crate resolves: quantities are integers, and
+//! prices are printed with all their digits.
 
 mod document;
 mod error;

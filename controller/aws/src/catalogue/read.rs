@@ -1,4 +1,4 @@
-//! From the file to instance types.
+//! Decoding of the file into instance types.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::{API_VERSION, KIND, locate};
 use crate::intern::Texts;
 use crate::quantity;
 
-/// USD per hour. Beyond this a price is a slip, and sums of such prices are no numbers any more; the dearest machine of EC2
-/// costs a few hundred.
+/// Maximum price in USD per hour. A higher price is a typing error, and sums of such prices would overflow; the most
+/// expensive instance of EC2 costs a few hundred.
 const MOST_DOLLARS: f64 = 1e6;
 
 const OPERATORS: [Operator; 8] = [
@@ -28,13 +28,14 @@ const OPERATORS: [Operator; 8] = [
     Operator::Lte,
 ];
 
-/// The instance types of a catalogue, in the order of the file. `text` is JSON if it begins with a brace, else YAML.
+/// Reads the instance types of a catalogue, in the order of the file. `text` is JSON if it begins with a brace, else
+/// YAML.
 ///
-/// The file's own words are kept but for two things: a type's zones and capacity types are those of its available
-/// offerings, and its name is one of its labels even if the file leaves that out.
+/// Values are kept as written with two exceptions: the zones and capacity types of a type are those of its available
+/// offerings, and its name is one of its labels even if the file omits it.
 ///
 /// # Errors
-/// If `text` is not a catalogue, or a value in it cannot be used.
+/// If `text` is not a catalogue, or a value in it is invalid.
 pub fn read(text: &str) -> Result<Vec<InstanceType>, CatalogueError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document: Document<'_> = if text.trim_start().starts_with('{') {
@@ -60,7 +61,7 @@ struct Reader {
     names: FxHashSet<Arc<str>>,
 }
 
-/// A value's path within its instance type, and what is wrong with it.
+/// Path of a value within its instance type, and its error.
 type Fault = (String, Problem);
 
 impl Reader {
@@ -124,7 +125,7 @@ impl Reader {
         Ok(requirements)
     }
 
-    /// One requirement, or its field that cannot be used.
+    /// Converts one requirement, or returns the invalid field.
     fn requirement(&mut self, entry: &RequirementEntry<'_>) -> Result<Requirement, (&'static str, Problem)> {
         if entry.key.is_empty() {
             return Err(("key", Problem::Operands("is empty")));
@@ -169,7 +170,7 @@ impl Reader {
     }
 }
 
-/// The values of `key` among available offerings; `None` if one of them leaves `key` open.
+/// Returns the values of `key` among available offerings; `None` if one of them does not restrict `key`.
 fn values_of_available(offerings: &[Offering], key: &str) -> Option<BTreeSet<Arc<str>>> {
     let mut values = BTreeSet::new();
     for offering in offerings.iter().filter(|offering| offering.available) {

@@ -1,4 +1,4 @@
-//! From instance types to the file.
+//! Encoding of instance types into the file.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::document::{Amounts, Document, OfferingEntry, RequirementEntry, Text, 
 use super::{API_VERSION, CatalogueError, KIND};
 use crate::quantity;
 
-/// How the file is written.
+/// Format of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Indented JSON.
@@ -17,10 +17,10 @@ pub enum Format {
     Yaml,
 }
 
-/// `types` as a catalogue file, in their order, ending with a newline.
+/// Returns `types` as a catalogue file, in their order, with a trailing newline.
 ///
 /// # Errors
-/// If an encoder refuses, which no instance type makes it do.
+/// If the encoder fails, which does not happen for instance types.
 pub fn write(types: &[InstanceType], format: Format) -> Result<String, CatalogueError> {
     let document = Document {
         api_version: Text(Cow::Borrowed(API_VERSION)),

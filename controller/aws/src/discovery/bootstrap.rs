@@ -1,4 +1,4 @@
-//! Whether the user data of a class can make a node, judged before anything is launched with it.
+//! Validation of a class's user data before anything is launched with it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use muster_bootstrap::{Question, judge_node_class, verdicts};
 
 use crate::launch::{Cluster, bootstrap_family, family_of, launch_of};
 
-/// What the rules of bootstrapping, which are the agent's own, say of a class. Errors first.
+/// Returns the findings of the bootstrap rules, which the agent shares, for a class. Errors come first.
 #[must_use]
 pub fn bootstrap_findings(class: &Ec2NodeClass, cluster: &Cluster) -> Vec<Finding> {
     let spec = &class.spec;
@@ -18,7 +18,7 @@ pub fn bootstrap_findings(class: &Ec2NodeClass, cluster: &Cluster) -> Vec<Findin
     let settings = ClassSettings {
         role: spec.role.clone(),
         instance_profile: spec.instance_profile.clone(),
-        // One that is the default may be the API server's, and is no reason to speak.
+        // The default value may come from the API server, so it is not reported.
         hop_limit: Some(options.http_put_response_hop_limit).filter(|limit| *limit != 1),
         has_no_metadata: options.http_endpoint == Toggle::Disabled,
     };
@@ -33,14 +33,14 @@ pub fn bootstrap_findings(class: &Ec2NodeClass, cluster: &Cluster) -> Vec<Findin
     let own = spec.user_data.as_deref().unwrap_or_default();
     let report = judge_node_class(question, &name, own, &launch);
     let mut findings = report.findings;
-    // The agent can tell by the instance's tags; here it is known before there is an instance.
+    // The agent finds this by the instance's tags; here it is known before an instance exists.
     findings.extend(report.effective.cluster_name.and_then(|named| another_cluster(&named, cluster)));
     findings.retain(|finding| finding.severity != Severity::Info);
     findings.sort_by_key(|finding| finding.severity != Severity::Error);
     findings
 }
 
-/// A name that a script puts together is known to the instance alone.
+/// A name that a script computes is known only on the instance.
 fn another_cluster(named: &str, cluster: &Cluster) -> Option<Finding> {
     let is_literal = named.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_'));
     (is_literal && named != cluster.name).then(|| {
@@ -49,7 +49,7 @@ fn another_cluster(named: &str, cluster: &Cluster) -> Option<Finding> {
     })
 }
 
-/// `UD02: no launch is possible: … (line 3). Fix: …`
+/// Formats a finding as `UD02: no launch is possible: … (line 3). Cause: … Fix: …`.
 #[must_use]
 pub fn finding_text(finding: &Finding) -> String {
     let line = finding.evidence.as_ref().and_then(|evidence| evidence.place.line);

@@ -1,4 +1,4 @@
-//! What the selectors of a class have found.
+//! Results of the selectors of a class.
 
 use std::collections::BTreeMap;
 
@@ -12,96 +12,97 @@ use muster_cloud::CloudError;
 use super::images::AliasError;
 use crate::class::PlacementGroup;
 
-/// A capacity block expires so long before its end: EC2 begins to take its instances back 30 minutes before.
+/// Time before the end of a capacity block at which it counts as expiring, in seconds: EC2 begins to terminate its
+/// instances 30 minutes before the end.
 const EXPIRING: i64 = 40 * 60;
 
-/// Everything that was looked up for a class. What could not be is an error, and what was known of it before stays.
+/// Results of all lookups for a class. A failed lookup is an error, and the previous result is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     /// Subnets.
     pub subnets: Result<Vec<FoundSubnet>, CloudError>,
     /// Security groups.
     pub security_groups: Result<Vec<SecurityGroup>, CloudError>,
-    /// Images, chosen.
+    /// Selected images.
     pub images: Result<Vec<Ami>, ImageError>,
     /// Capacity reservations.
     pub reservations: Result<Vec<FoundReservation>, CloudError>,
-    /// The placement group: none is selected, or it may not exist.
+    /// Placement group: not selected, missing, or found.
     pub placement_group: Result<Selected, CloudError>,
     /// Name of the instance profile.
     pub instance_profile: Result<String, CloudError>,
-    /// What a launch that is only tried out would meet; none if it was not tried.
+    /// Result of the dry run of a launch; `None` if it was not run.
     pub trial: Option<Result<(), Trial>>,
 }
 
 /// A subnet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FoundSubnet {
-    /// `subnet-…`
+    /// ID (`subnet-…`).
     pub id: String,
-    /// `eu-west-1a`
+    /// Zone (`eu-west-1a`).
     pub zone: String,
-    /// `euw1-az1`
+    /// Zone ID (`euw1-az1`).
     pub zone_id: Option<String>,
-    /// Addresses that are free.
+    /// Number of free addresses.
     pub free: i64,
 }
 
 /// A capacity reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FoundReservation {
-    /// `cr-…`
+    /// ID (`cr-…`).
     pub id: String,
     /// Account that owns it.
     pub owner: String,
-    /// Type of its instances.
+    /// Instance type.
     pub instance_type: String,
-    /// Zone of its instances.
+    /// Zone.
     pub zone: String,
-    /// Whether launches have to name it.
+    /// True if launches must name the reservation.
     pub is_targeted: bool,
-    /// Whether it is a capacity block.
+    /// True if it is a capacity block.
     pub is_block: bool,
-    /// Whether its owner may take instances back.
+    /// True if its owner may reclaim instances.
     pub is_interruptible: bool,
-    /// When it ends, if it does.
+    /// End of the reservation, if it has one.
     pub ends: Option<Timestamp>,
-    /// Instances that it still takes.
+    /// Number of available instances.
     pub free: u32,
 }
 
-/// What became of the selector of a placement group.
+/// Result of the placement group selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selected {
-    /// There is no selector.
+    /// The class has no selector.
     Nothing,
-    /// What it selects does not exist.
+    /// The selected group does not exist.
     Missing,
-    /// This one.
+    /// The selected group.
     Group(PlacementGroup),
 }
 
-/// Why there are no images.
+/// Reason why no images were selected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// The alias names none.
+    /// The alias is invalid or has no image.
     #[error(transparent)]
     Alias(#[from] AliasError),
-    /// They could not be looked up.
+    /// The lookup failed.
     #[error(transparent)]
     Cloud(#[from] CloudError),
 }
 
-/// What a trial of a launch met.
+/// Failure of a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// Which call.
+    /// Failed call.
     pub call: TrialCall,
-    /// What it met.
+    /// Error of the call.
     pub error: CloudError,
 }
 
-/// The calls that are tried out.
+/// Calls of a dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrialCall {
     /// `ec2:CreateLaunchTemplate`
@@ -113,20 +114,20 @@ pub enum TrialCall {
 }
 
 impl Found {
-    /// Free addresses by subnet.
+    /// Returns the number of free addresses by subnet.
     #[must_use]
     pub fn addresses(&self) -> Vec<(String, i64)> {
         let subnets = self.subnets.iter().flatten();
         subnets.map(|subnet| (subnet.id.clone(), subnet.free)).collect()
     }
 
-    /// How many instances each reservation still takes.
+    /// Returns the number of available instances by reservation.
     #[must_use]
     pub fn free_reservations(&self) -> BTreeMap<String, u32> {
         self.reservations.iter().flatten().map(|one| (one.id.clone(), one.free)).collect()
     }
 
-    /// The placement group, if one is selected and exists.
+    /// Returns the placement group, if one is selected and exists.
     #[must_use]
     pub fn group(&self) -> Option<PlacementGroup> {
         match &self.placement_group {
@@ -136,7 +137,7 @@ impl Found {
     }
 }
 
-/// As the status has them: those with the most free addresses first.
+/// Converts subnets for the status, those with the most free addresses first.
 pub(super) fn subnets(found: &[FoundSubnet]) -> Vec<Subnet> {
     let mut found: Vec<&FoundSubnet> = found.iter().collect();
     found.sort_by(|a, b| b.free.cmp(&a.free).then_with(|| a.id.cmp(&b.id)));
@@ -146,7 +147,7 @@ pub(super) fn subnets(found: &[FoundSubnet]) -> Vec<Subnet> {
     found.into_iter().map(subnet).collect()
 }
 
-/// As the status has them, sorted by id.
+/// Converts reservations for the status, sorted by ID.
 pub(super) fn reservations(found: &[FoundReservation], now: Timestamp) -> Vec<CapacityReservation> {
     let mut all: Vec<CapacityReservation> = found.iter().map(|one| reservation(one, now)).collect();
     all.sort_by(|a, b| a.id.cmp(&b.id));

@@ -1,4 +1,4 @@
-//! The hash of what instances are launched with, by which drift is seen.
+//! Hash of the launch settings of a class, which is used to detect drift.
 
 use muster_api::Ec2NodeClass;
 use serde_json::Value;
@@ -6,12 +6,12 @@ use sha2::{Digest, Sha256};
 
 use crate::launch::family_of;
 
-/// How the hash is computed. Karpenter's hashes are Go's (`hashstructure`) and another version: what it launched is not
-/// compared with ours, and is given ours instead, as Karpenter does with its own older versions.
+/// Version of the algorithm. Karpenter's hashes are Go's (`hashstructure`) and have another version: NodeClaims
+/// launched by Karpenter are not compared with ours but get our hash, as Karpenter does with its own older versions.
 pub const HASH_VERSION: &str = "muster-v1";
 
-/// Fields of the spec that select what already exists, or that change nothing about the instance: a change of them is seen
-/// by what they select, or not at all.
+/// Fields of the spec that select existing objects or do not change the instance: drift in them is detected by what
+/// they select, or not at all.
 const LEFT_OUT: [&str; 6] = [
     "subnetSelectorTerms",
     "securityGroupSelectorTerms",
@@ -21,7 +21,8 @@ const LEFT_OUT: [&str; 6] = [
     "ipPrefixCount",
 ];
 
-/// Hash of a class: the same for the same settings in any order, and for a family that is stated or follows from the alias.
+/// Returns the hash of a class: independent of the order of settings, and of whether the family is set or follows from
+/// the alias.
 #[must_use]
 pub fn class_hash(class: &Ec2NodeClass) -> String {
     let mut spec = serde_json::to_value(&class.spec).unwrap_or_default();
@@ -34,7 +35,7 @@ pub fn class_hash(class: &Ec2NodeClass) -> String {
             }
         }
     }
-    // Objects are sorted by key.
+    // JSON objects are sorted by key.
     let digest = Sha256::digest(spec.to_string().as_bytes());
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

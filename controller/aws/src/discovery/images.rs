@@ -1,4 +1,4 @@
-//! Machine images: where their ids stand, and which of them are taken.
+//! Machine images: lookup of their IDs, and selection.
 //!
 //! Source: aws/karpenter-provider-aws, `pkg/providers/amifamily`.
 
@@ -12,56 +12,56 @@ use super::selectors::Query;
 use crate::facts::Architecture;
 use crate::family::AmiFamily;
 
-/// A parameter of Systems Manager that has the id of an image, and the nodes that the image suits.
+/// A Systems Manager parameter with the ID of an image, and constraints on its nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
-    /// Its name.
+    /// Name of the parameter.
     pub name: String,
     /// Constraints on the labels of the nodes, sorted as in the status.
     pub requirements: Vec<AmiRequirement>,
 }
 
-/// An alias that names no image.
+/// Error in an alias.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AliasError {
-    /// There is no image for the cluster's version.
+    /// No image exists for the cluster's version.
     #[error("alias `{alias}` has no images for Kubernetes {kubernetes}; {hint}")]
     Unsupported {
         /// The alias.
         alias: String,
-        /// `1.35`
+        /// Kubernetes version (`1.35`).
         kubernetes: String,
-        /// What to use instead.
+        /// Hint on alternatives.
         hint: &'static str,
     },
-    /// It is none.
+    /// The alias is invalid.
     #[error("`{0}` is no alias: write a family and a version, such as `al2023@latest`")]
     Unknown(String),
 }
 
-/// An image that EC2 describes.
+/// An image as described by EC2.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FoundImage {
-    /// `ami-…`
+    /// ID (`ami-…`).
     pub id: String,
-    /// Its name.
+    /// Name of the image.
     pub name: String,
-    /// When it was made, as EC2 writes it: `2026-06-01T08:00:00.000Z`.
+    /// Creation time in the format of EC2: `2026-06-01T08:00:00.000Z`.
     pub created: String,
-    /// When its owner does not want it to be used any more, if ever.
+    /// Time of its deprecation, if any.
     pub deprecated_from: Option<Timestamp>,
-    /// `x86_64` or `arm64`; others are of no use.
+    /// `x86_64` or `arm64`; others are ignored.
     pub architecture: String,
 }
 
-/// What there is to look up of a class.
+/// Lookups that a class requires.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Wanted {
-    /// Parameters of an alias.
+    /// Parameters of aliases.
     pub of_alias: Vec<Parameter>,
-    /// Parameters that terms name.
+    /// Parameters named by selector terms.
     pub of_terms: Vec<String>,
-    /// Calls of DescribeImages that need no parameter.
+    /// DescribeImages queries that do not need a parameter.
     pub queries: Vec<Query>,
 }
 
@@ -69,13 +69,13 @@ fn requirement(key: &str, operator: Operator, values: &[&str]) -> AmiRequirement
     AmiRequirement { key: key.to_owned(), operator, values: values.iter().map(|value| (*value).to_owned()).collect() }
 }
 
-/// By the length of their keys, then by key, as Karpenter keeps them.
+/// Sorts by the length of the key, then by key, as in Karpenter.
 fn sorted(mut requirements: Vec<AmiRequirement>) -> Vec<AmiRequirement> {
     requirements.sort_by(|a, b| a.key.len().cmp(&b.key.len()).then_with(|| a.key.cmp(&b.key)));
     requirements
 }
 
-/// Which accelerators an image has drivers for.
+/// Accelerators that an image has drivers for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Standard,
@@ -98,10 +98,10 @@ impl Variant {
     }
 }
 
-/// What a class's terms need looked up for a cluster of this version of Kubernetes.
+/// Returns the lookups for a class's selector terms and the cluster's Kubernetes version.
 ///
 /// # Errors
-/// If an alias names nothing.
+/// If an alias is invalid or has no image.
 pub fn wanted(spec: &Ec2NodeClassSpec, kubernetes: &str) -> Result<Wanted, AliasError> {
     let mut wanted = Wanted::default();
     for term in &spec.ami_selector_terms {
@@ -117,7 +117,7 @@ pub fn wanted(spec: &Ec2NodeClassSpec, kubernetes: &str) -> Result<Wanted, Alias
     Ok(wanted)
 }
 
-/// The call about images whose ids are known; none if there are none.
+/// Returns the query for images by ID; `None` if there are none.
 #[must_use]
 pub fn by_ids(ids: Vec<String>) -> Option<Query> {
     let ids: Vec<String> = ids.into_iter().filter(|id| id.starts_with("ami-")).collect();
@@ -131,7 +131,7 @@ fn by_term(term: &AmiSelectorTerm) -> Query {
     }
     query.owners = match (&term.owner, &term.name) {
         (Some(owner), _) => vec![owner.clone()],
-        // Anybody may publish an image with any name.
+        // Any account may publish an image with any name.
         (None, Some(_)) => vec!["self".to_owned(), "amazon".to_owned()],
         (None, None) => Vec::new(),
     };
@@ -142,7 +142,7 @@ fn available(query: Query) -> Query {
     query.with("state", "available")
 }
 
-/// The parameters of an alias: one for each image that its family publishes for the version.
+/// Returns the parameters of an alias: one for each image that its family publishes for the version.
 fn parameters(alias: &str, kubernetes: &str) -> Result<Vec<Parameter>, AliasError> {
     let unknown = || AliasError::Unknown(alias.to_owned());
     let (family, version) = alias.split_once('@').ok_or_else(unknown)?;
@@ -229,9 +229,9 @@ fn minor(kubernetes: &str) -> Option<u32> {
     kubernetes.split('.').nth(1)?.parse().ok()
 }
 
-/// The images of a class: for each set of requirements one, the newest that is not deprecated; newest first.
+/// Selects the images of a class: for each set of requirements the newest image that is not deprecated; newest first.
 ///
-/// `of_alias` says what the images of an alias are for; others are known by their architecture only.
+/// `of_alias` has the requirements of images that come from an alias; other images have only their architecture.
 #[must_use]
 pub fn choose(found: &[FoundImage], of_alias: &BTreeMap<String, Vec<Vec<AmiRequirement>>>, now: Timestamp) -> Vec<Ami> {
     let mut best: BTreeMap<String, (&FoundImage, Vec<AmiRequirement>)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The status of a class: a pure function of the class, what was found for it, and a moment.
+//! Status of a class: a pure function of the class, its lookup results, and a point in time.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -15,10 +15,10 @@ use crate::launch::{Cluster, family_of, restricted};
 const TRUE: &str = "True";
 const FALSE: &str = "False";
 const UNKNOWN: &str = "Unknown";
-/// Findings that one message names.
+/// Maximum number of findings in one message.
 const NAMED: usize = 3;
 
-/// Conditions that `Ready` is made of.
+/// Conditions that `Ready` depends on.
 const OF_READY: [&str; 7] = [
     nodeclass::AMIS_READY,
     nodeclass::CAPACITY_RESERVATIONS_READY,
@@ -28,7 +28,7 @@ const OF_READY: [&str; 7] = [
     nodeclass::SUBNETS_READY,
     nodeclass::VALIDATION_SUCCEEDED,
 ];
-/// Conditions that have to be true before a launch can be tried.
+/// Conditions that must be true before a dry run.
 const OF_VALIDATION: [&str; 4] = [
     nodeclass::AMIS_READY,
     nodeclass::INSTANCE_PROFILE_READY,
@@ -36,7 +36,7 @@ const OF_VALIDATION: [&str; 4] = [
     nodeclass::SUBNETS_READY,
 ];
 
-/// The status that the class should have now. Conditions of others (`LaunchesSucceed`) stay as they are.
+/// Returns the new status of the class. Conditions of other controllers (`LaunchesSucceed`) are unchanged.
 #[must_use]
 pub fn judge(class: &Ec2NodeClass, cluster: &Cluster, found: &Found, now: Timestamp) -> Ec2NodeClassStatus {
     let status = class.status.clone().unwrap_or_default();
@@ -68,7 +68,7 @@ impl Draft {
         self.condition(kind).is_some_and(|one| one.status == status)
     }
 
-    /// Sets a condition; its moment is that of the last turn.
+    /// Sets a condition; its transition time changes only with its status.
     fn set(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
         let next = Condition {
             type_: kind.to_owned(),
@@ -92,7 +92,7 @@ impl Draft {
         self.set(kind, TRUE, kind, "");
     }
 
-    /// It could not be looked up. What is known stays good; what was never known is told as unknown.
+    /// Handles a failed lookup: a true condition stays true, any other becomes unknown.
     fn failed(&mut self, kind: &str, error: &CloudError) {
         if self.is(kind, TRUE) {
             self.set_true(kind);
@@ -158,7 +158,7 @@ impl Draft {
         match &found.reservations {
             Ok(reservations) => {
                 self.status.capacity_reservations = found::reservations(reservations, self.now);
-                // None at all is in order: there may be some tomorrow.
+                // An empty list is valid: reservations may be created later.
                 self.set_true(nodeclass::CAPACITY_RESERVATIONS_READY);
             }
             Err(error) => self.failed(nodeclass::CAPACITY_RESERVATIONS_READY, error),
@@ -173,7 +173,7 @@ impl Draft {
                 let message = "spec.placementGroupSelector selects a placement group that does not exist";
                 self.set(kind, FALSE, reason::PLACEMENT_GROUP_NOT_FOUND, message);
             }
-            // It is in no status: without it nothing is known of it.
+            // The status does not store the group, so without the lookup nothing is known of it.
             Err(error) => self.set(kind, FALSE, reason::PLACEMENT_GROUP_RESOLUTION_FAILED, &error.to_string()),
         }
     }
@@ -215,7 +215,8 @@ impl Draft {
         }
     }
 
-    /// A trial that was refused for its rights, or for the user data, tells of the class; any other error tells of today.
+    /// Handles a failed dry run: missing permissions and invalid user data are attributed to the class, any other error
+    /// is temporary.
     fn trial(&mut self, trial: &Trial) {
         let kind = nodeclass::VALIDATION_SUCCEEDED;
         let message = trial.error.to_string();

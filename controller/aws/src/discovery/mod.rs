@@ -1,9 +1,9 @@
-//! From an EC2NodeClass to its status.
+//! Computation of the status of an EC2NodeClass.
 //!
 //! ```text
-//!  spec ─► wanted (pure) ─► Describe… (live) ─► Found ─► judge (pure) ─► status: subnets, groups, images, …, conditions
+//!  spec ─► wanted (pure) ─► Describe… (live) ─► Found ─► judge (pure) ─► status: subnets, groups, images, conditions
 //!                                                           ▲
-//!                                         bootstrap's rules ┘ BootstrapValid
+//!                                           bootstrap rules ┘ BootstrapValid
 //! ```
 
 mod bootstrap;

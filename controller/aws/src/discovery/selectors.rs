@@ -1,17 +1,17 @@
-//! What the selector terms of a class ask EC2 for.
+//! EC2 queries for the selector terms of a class.
 
 use std::collections::BTreeMap;
 
 use muster_api::nodeclass::{Ec2NodeClassSpec, InstanceMatchCriteria};
 
-/// One call of a Describe operation: filters that all have to match, each by its name with its values.
+/// A call of a Describe operation. All filters must match; each has a name and values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
     /// Filters.
     pub filters: Vec<(String, Vec<String>)>,
-    /// Accounts or aliases of them; images only.
+    /// Account IDs or aliases; images only.
     pub owners: Vec<String>,
-    /// Ids, for calls that have no filter for them; capacity reservations only.
+    /// IDs, for calls without a filter for them; capacity reservations only.
     pub ids: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Query {
     }
 }
 
-/// All that name an id in one call, and one call for each term with tags.
+/// Returns one query for all terms with an ID, and one for each term with tags.
 #[must_use]
 pub fn subnets(spec: &Ec2NodeClassSpec) -> Vec<Query> {
     let terms = &spec.subnet_selector_terms;
@@ -46,7 +46,7 @@ pub fn subnets(spec: &Ec2NodeClassSpec) -> Vec<Query> {
     ids.into_iter().chain(tags).collect()
 }
 
-/// All that name an id in one call, all that name a name in another, and one call for each term with tags.
+/// Returns one query for all terms with an ID, one for all terms with a name, and one for each term with tags.
 #[must_use]
 pub fn security_groups(spec: &Ec2NodeClassSpec) -> Vec<Query> {
     let terms = &spec.security_group_selector_terms;
@@ -56,11 +56,11 @@ pub fn security_groups(spec: &Ec2NodeClassSpec) -> Vec<Query> {
     ids.into_iter().chain(names).chain(others.map(|term| Query::default().with_tags(&term.tags))).collect()
 }
 
-/// One call for each term, for reservations that can be used.
+/// Returns one query for each term, for reservations that can be used.
 #[must_use]
 pub fn capacity_reservations(spec: &Ec2NodeClassSpec) -> Vec<Query> {
     let terms = &spec.capacity_reservation_selector_terms;
-    // One call for each id: a call that names one unknown id fails for all.
+    // One query for each ID: a call with one unknown ID fails as a whole.
     let ids = terms.iter().filter_map(|term| term.id.clone());
     let ids = ids.map(|id| Query { ids: vec![id], ..Query::default() });
     let others = terms.iter().filter(|term| term.id.is_none()).map(|term| {
@@ -77,7 +77,7 @@ pub fn capacity_reservations(spec: &Ec2NodeClassSpec) -> Vec<Query> {
     ids.into_iter().chain(others).map(|query| query.with("state", "active")).collect()
 }
 
-/// The call for the placement group, if one is selected.
+/// Returns the query for the placement group, if one is selected.
 #[must_use]
 pub fn placement_group(spec: &Ec2NodeClassSpec) -> Option<Query> {
     let selector = spec.placement_group_selector.as_ref()?;

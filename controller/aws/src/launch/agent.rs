@@ -1,4 +1,5 @@
-//! What the user data of a launch template say to the node's agent: where the controller is, and the template's secret.
+//! Configuration of the node's agent in the user data of a launch template: the controller's address and the template's
+//! secret.
 
 use std::collections::BTreeMap;
 
@@ -14,40 +15,41 @@ use super::content::Template;
 use super::user_data::bootstrap_family;
 use crate::family::AmiFamily;
 
-/// How nodes reach the controller.
+/// Connection settings of the controller for nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controller {
-    /// `host:port`
+    /// Address (`host:port`).
     pub address: String,
-    /// What its certificate chains to (PEM).
+    /// CA certificate of the controller (PEM).
     pub certificate_authority: String,
-    /// What the secrets of templates are made by.
+    /// Key that derives the secrets of templates.
     pub key: LaunchKey,
-    /// And were made by before, if an instance may be found that was launched then.
+    /// Previous key, if an instance that was launched with it may still be found.
     pub former_key: Option<LaunchKey>,
 }
 
-/// What the instances of a template are told.
+/// Agent settings of a template's instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// The hash of their secret.
+    /// Hash of their secret.
     pub secret: SecretHash,
-    /// The hash of the one that they were told before its key was replaced.
+    /// Hash of their secret under the previous key.
     pub former: Option<SecretHash>,
-    /// The authorities that they believe.
+    /// Certificate authorities that they trust.
     pub pins: Pins,
 }
 
 impl Told {
-    /// The hashes of the secrets that an instance may know. `is_found`: it may have been launched before the key was replaced.
+    /// Iterates over the hashes of the secrets that an instance may have. `is_found`: it may have been launched before
+    /// the key was replaced.
     pub fn secrets(&self, is_found: bool) -> impl Iterator<Item = SecretHash> {
         std::iter::once(self.secret).chain(self.former.filter(|_| is_found))
     }
 }
 
 impl Controller {
-    /// Puts the agent's configuration into the template's user data, and gives what of it is to be known afterwards; none if the
-    /// class brings a configuration of its own, which is left as it is.
+    /// Adds the agent's configuration to the template's user data and returns the settings to remember. Returns `None`
+    /// and changes nothing if the class has its own agent configuration.
     pub(super) fn introduce(
         &self,
         template: &mut Template,
@@ -80,13 +82,13 @@ impl Controller {
     }
 }
 
-/// The devices that its pods ask for: what is named after a vendor, and counted.
+/// Returns the extended resources with a positive count among the pod requests.
 fn devices(requests: &BTreeMap<String, String>) -> BTreeMap<String, u64> {
     let vendors = requests.iter().filter(|(name, _)| name.contains('/'));
     vendors.filter_map(|(name, count)| Some((name.clone(), count.parse().ok().filter(|count| *count > 0)?))).collect()
 }
 
-/// What the node must register with. Images of an owner's own are told no taints.
+/// Returns the taints that the node must register with. Custom images do not get taints.
 fn expected(family: AmiFamily, wanted: &[Taint]) -> Vec<String> {
     if family == AmiFamily::Custom {
         return Vec::new();

@@ -1,54 +1,53 @@
-//! What CreateFleet answered, and what that means.
+//! CreateFleet response and its interpretation.
 
 use muster_cloud::{CapacityType, CloudError, LaunchError, Offering, Refusal, Refused};
 
 use super::plan::{Plan, PlannedTemplate};
 use crate::refusal::{self, Meaning};
 
-/// The answer, as far as it counts.
+/// Relevant part of the response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FleetAnswer {
-    /// What was launched: at most one.
+    /// Launched instance: at most one.
     pub had: Option<Had>,
-    /// Pools that were tried and could not be had.
+    /// Errors of the pools that were tried.
     pub errors: Vec<FleetError>,
 }
 
-/// An instance of the answer.
+/// An instance in the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Had {
-    /// `i-…`
+    /// ID (`i-…`).
     pub instance_id: String,
-    /// Its type.
+    /// Instance type.
     pub instance_type: String,
-    /// Its subnet, if the answer says it.
+    /// Subnet, if the response has it.
     pub subnet: Option<String>,
-    /// Its zone, if the answer says it.
+    /// Zone, if the response has it.
     pub zone: Option<String>,
-    /// Name of the template that it was launched from, if the answer says it.
+    /// Name of its launch template, if the response has it.
     pub template: Option<String>,
 }
 
-/// An error of the answer.
+/// An error in the response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FleetError {
-    /// AWS's code.
+    /// Error code of AWS.
     pub code: String,
-    /// AWS's words.
+    /// Error message of AWS.
     pub message: String,
-    /// Type that it is about.
+    /// Instance type that the error refers to.
     pub instance_type: Option<String>,
-    /// Subnet that it is about.
+    /// Subnet that the error refers to.
     pub subnet: Option<String>,
-    /// Zone that it is about.
+    /// Zone that the error refers to.
     pub zone: Option<String>,
 }
 
-/// What came of a fleet: the instance with what was bought and from which template, or why there is none; and what was
-/// refused.
+/// Returns the launched instance with its offering and template, and the refused offerings.
 ///
 /// # Errors
-/// If there is no instance. That is what came of the token.
+/// If the response has no instance. The error is the outcome of the token.
 #[expect(clippy::type_complexity, reason = "three things that belong to nothing but this answer")]
 pub fn outcome<'a>(
     plan: &'a Plan,
@@ -73,14 +72,14 @@ pub fn outcome<'a>(
             }
         }
     }
-    // Cheapest first, as they were asked for, whatever the order of the answer.
+    // In the order of the request, cheapest first, whatever the order of the response.
     let asked: Vec<&Offering> = plan.templates.iter().flat_map(|one| &one.overrides).map(|one| &one.offering).collect();
     refused.sort_by_key(|one| asked.iter().position(|offering| **offering == one.offering));
     if let Some(had) = &answer.had {
         let (offering, template) = bought(plan, had);
         return Ok((had, offering, template, refused));
     }
-    // One error that another offering would not mend is told before those that it would: as with Karpenter.
+    // An error that other offerings would not fix takes precedence over refusals, as in Karpenter.
     let error = match other {
         Some(error) => error,
         None if refused.is_empty() => {
@@ -91,7 +90,7 @@ pub fn outcome<'a>(
     Err(LaunchError::outcome(error))
 }
 
-/// The offerings of the request that an error is about. One that names no pool is about all of them.
+/// Returns the offerings that an error refers to. An error without a pool refers to all of them.
 fn about(plan: &Plan, error: &FleetError, refusal: &Refusal) -> Vec<Offering> {
     let overrides = plan.templates.iter().flat_map(|one| &one.overrides);
     let is_meant = |one: &&super::plan::Override| {
@@ -106,7 +105,7 @@ fn about(plan: &Plan, error: &FleetError, refusal: &Refusal) -> Vec<Offering> {
     overrides.filter(is_meant).map(|one| one.offering.clone()).collect()
 }
 
-/// What the instance was bought as: the override that has its type and subnet.
+/// Returns the offering of the instance: that of the override with its type and subnet.
 fn bought<'a>(plan: &'a Plan, had: &Had) -> (Offering, Option<&'a PlannedTemplate>) {
     let mut all = plan.templates.iter().flat_map(|planned| planned.overrides.iter().map(move |one| (planned, one)));
     let fits = |(_, one): &(&PlannedTemplate, &super::plan::Override)| {
@@ -116,7 +115,7 @@ fn bought<'a>(plan: &'a Plan, had: &Had) -> (Offering, Option<&'a PlannedTemplat
     };
     match all.find(fits) {
         Some((planned, one)) => (one.offering.clone(), Some(planned)),
-        // What came of an earlier request with the token, which was another one.
+        // The instance comes from an earlier request with the same token but other parameters.
         None => {
             let offering = Offering {
                 instance_type: had.instance_type.clone(),

@@ -1,25 +1,25 @@
-//! Which of the alternatives one request names.
+//! Selection of the alternatives for one request.
 //!
-//! Source: aws/karpenter-provider-aws, `pkg/providers/instance/filter/filter.go`, for what is not decided by price and
-//! requirements already ([`muster_cloud::first_choice`]).
+//! Source: aws/karpenter-provider-aws, `pkg/providers/instance/filter/filter.go`, for the rules besides price and
+//! requirements ([`muster_cloud::first_choice`]).
 
 use muster_api::nodeclass::{CapacityReservation, ReservationType};
 use muster_cloud::{Alternative, LaunchRequest};
 
 use crate::inventory::Inventory;
 
-/// The market that a reservation is taken from. A request is for one of them.
+/// Market of a capacity reservation. A request is limited to one market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Market {
-    /// Capacity that the account has reserved.
+    /// On-demand capacity reservation of the account.
     Reserved,
-    /// A block of accelerated instances for a fixed time.
+    /// Capacity block: accelerated instances for a fixed time.
     Block,
-    /// A reservation whose owner may take instances back.
+    /// Reservation whose owner may reclaim instances.
     Interruptible,
 }
 
-/// Those of the request's alternatives that one CreateFleet may name together, cheapest first.
+/// Selects the alternatives that one CreateFleet may contain, cheapest first.
 pub(super) fn choose(
     request: &LaunchRequest,
     inventory: &Inventory,
@@ -31,10 +31,10 @@ pub(super) fn choose(
     if let Some((kept, _)) = cheapest.min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0))) {
         chosen.retain(|one| market(one) == Some(kept));
         if kept == Market::Block {
-            // CreateFleet takes one block only.
+            // CreateFleet accepts one block only.
             chosen.truncate(1);
         }
-        // Of several reservations for one type in one zone the first: an override cannot name two.
+        // An override cannot name two reservations, so of several for one type in one zone the first is used.
         let mut seen: Vec<(String, String)> = Vec::new();
         chosen.retain(|one| {
             let key = (one.offering.instance_type.clone(), one.offering.zone.clone());
@@ -58,7 +58,8 @@ pub(super) fn market_of(reservation: &str, reservations: &[CapacityReservation])
     })
 }
 
-/// Bare metal starts slowly and accelerators are scarce: EC2 is not to choose them for pods that anything else would hold.
+/// Removes bare metal, which starts slowly, and accelerated types, which are scarce, if other types are among the
+/// alternatives.
 fn leave_out_exotic(chosen: &mut Vec<Alternative>, inventory: &Inventory) {
     let is_generic = |one: &Alternative| {
         inventory.facts(&one.offering.instance_type).is_none_or(|facts| {

@@ -1,4 +1,4 @@
-//! What a launch template says, and its name, which follows from that.
+//! Content of a launch template, and its name, which is derived from the content.
 
 use std::collections::BTreeMap;
 
@@ -8,80 +8,80 @@ use sha2::{Digest, Sha256};
 
 use super::devices::{Disk, MetadataOptions};
 
-/// What all names of our templates begin with.
+/// Prefix of the names of our launch templates.
 pub const NAME_PREFIX: &str = "muster.dev/";
 
-/// Everything of an instance that CreateFleet takes from a launch template.
+/// All settings of an instance that CreateFleet takes from a launch template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Template {
     /// Machine image.
     pub image_id: String,
-    /// User data, not yet encoded as base64.
+    /// User data, before base64 encoding.
     pub user_data: String,
     /// Name of the instance profile.
     pub instance_profile: String,
-    /// Whether metrics are sent every minute; absent is what EC2 does by itself.
+    /// True if metrics are sent every minute; absent means the default of EC2.
     pub detailed_monitoring: Option<bool>,
-    /// Disks; none leaves those of the image.
+    /// Disks; if empty, those of the image.
     pub disks: Vec<Disk>,
-    /// The metadata service.
+    /// Settings of the instance metadata service.
     pub metadata: MetadataOptions,
-    /// Whether virtual machines may run on the instance.
+    /// True if virtual machines may run on the instance.
     pub nested_virtualization: Option<bool>,
-    /// Where it is placed.
+    /// Placement.
     pub placement: Placement,
     /// Network interfaces, the primary one first.
     pub interfaces: Vec<Interface>,
-    /// How it uses capacity reservations.
+    /// Use of capacity reservations.
     pub reservation: Reservation,
-    /// Tags of the interfaces, of a spot request and of the template itself.
+    /// Tags of the network interfaces, of a spot request and of the template itself.
     pub tags: BTreeMap<String, String>,
-    /// Whether a spot request is made, which then has the tags too.
+    /// True if the launch makes a spot request, which then has the tags too.
     pub is_spot: bool,
 }
 
-/// Where an instance is placed.
+/// Placement of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Placement {
-    /// `default` or `dedicated`.
+    /// Tenancy: `default` or `dedicated`.
     pub tenancy: String,
-    /// Placement group.
+    /// ID of the placement group.
     pub group_id: Option<String>,
-    /// Partition of it, from 1.
+    /// Partition of the placement group, from 1.
     pub partition: Option<i32>,
 }
 
 /// A network interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interface {
-    /// Network card that it sits on.
+    /// Index of the network card.
     pub card: i32,
-    /// Its number on the card.
+    /// Device index on the card.
     pub device: i32,
-    /// `interface`, `efa` or `efa-only`.
+    /// Type: `interface`, `efa` or `efa-only`.
     pub kind: &'static str,
     /// Security groups, sorted.
     pub groups: Vec<String>,
-    /// Whether it gets a public address; absent is what the subnet says.
+    /// True if it gets a public address; absent means the setting of the subnet.
     pub public_address: Option<bool>,
-    /// Prefixes that it gets.
+    /// Number of prefixes.
     pub prefixes: Option<i32>,
-    /// Whether its prefixes and its first address are of IPv6.
+    /// True if its prefixes and its first address are IPv6.
     pub is_ipv6: bool,
-    /// How long idle connections are remembered.
+    /// Idle timeouts of connection tracking.
     pub connection_tracking: Option<ConnectionTracking>,
 }
 
-/// How an instance uses capacity reservations.
+/// Use of capacity reservations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Reservation {
-    /// None, open ones neither: they are counted, and filled on purpose.
+    /// No reservation, not even an open one: reservations are counted and used explicitly.
     None,
-    /// This one and no other.
+    /// Only this reservation.
     Only {
-        /// `cr-…`
+        /// ID (`cr-…`).
         id: String,
-        /// `capacity-block` or `interruptible-capacity-reservation`, which are markets of their own.
+        /// `capacity-block` or `interruptible-capacity-reservation`, which are separate markets.
         market: Option<&'static str>,
     },
 }
@@ -89,12 +89,13 @@ pub enum Reservation {
 // === impl Template ===
 
 impl Template {
-    /// Maps are sorted and every field is written, so the same content has the same text.
+    /// Serializes the template. Maps are sorted and every field is written, so equal templates have equal text.
     pub(super) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Name by content: templates of the same name are the same, whoever made them, and one that is there need not be read.
+    /// Returns the name, derived from the content: templates with the same name are equal, and an existing one need not
+    /// be read.
     #[must_use]
     pub fn name(&self) -> String {
         let digest = Sha256::digest(self.text().as_bytes());

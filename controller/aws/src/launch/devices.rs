@@ -1,4 +1,4 @@
-//! Disks, metadata service and network interfaces of an instance, with Karpenter's defaults.
+//! Disks, metadata service and network interfaces of an instance, with the defaults of Karpenter.
 
 use muster_api::nodeclass::{
     BlockDeviceMapping, Ec2NodeClassSpec, InterfaceType, SecurityGroup, Toggle, TokenState, VolumeType,
@@ -10,49 +10,49 @@ use crate::family::AmiFamily;
 use crate::quantity;
 
 const GIB: i64 = 1 << 30;
-/// Regions whose EC2 does not know `HttpProtocolIpv6` (aws/karpenter-provider-aws, `pkg/providers/amifamily`).
+/// Regions in which EC2 does not support `HttpProtocolIpv6` (aws/karpenter-provider-aws, `pkg/providers/amifamily`).
 const WITHOUT_IPV6_METADATA: [&str; 6] =
     ["us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1", "us-isof-south-1", "us-isof-east-1"];
 
 /// A disk of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Disk {
-    /// Device that it appears as.
+    /// Device name.
     pub device: Option<String>,
-    /// Whether it goes when the instance does.
+    /// True if it is deleted with the instance.
     pub delete_on_termination: Option<bool>,
-    /// Whether it is encrypted.
+    /// True if it is encrypted.
     pub encrypted: Option<bool>,
-    /// Operations per second.
+    /// I/O operations per second.
     pub iops: Option<i64>,
-    /// Key that it is encrypted with.
+    /// KMS key.
     pub kms_key: Option<String>,
-    /// Snapshot that it starts from.
+    /// Source snapshot.
     pub snapshot: Option<String>,
-    /// Mebibytes per second.
+    /// Throughput in MiB/s.
     pub throughput: Option<i64>,
-    /// Mebibytes per second at which the snapshot is read.
+    /// Initialization rate from the snapshot in MiB/s.
     pub initialization_rate: Option<i32>,
-    /// Gibibytes, rounded up.
+    /// Size in GiB, rounded up.
     pub size_gib: Option<i32>,
-    /// `gp3`, …
+    /// Volume type (`gp3`, …).
     pub kind: Option<&'static str>,
 }
 
-/// How an instance reaches its metadata service.
+/// Settings of the instance metadata service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MetadataOptions {
-    /// Whether it answers.
+    /// True if the service is enabled.
     pub is_enabled: bool,
-    /// Whether it has an IPv6 address; absent where EC2 does not know the setting.
+    /// True if it has an IPv6 endpoint; absent where EC2 does not support the setting.
     pub has_ipv6: Option<bool>,
-    /// Hops that an answer may travel.
+    /// Hop limit of responses.
     pub hop_limit: i32,
-    /// Whether version 2 is required.
+    /// True if IMDSv2 is required.
     pub requires_token: bool,
 }
 
-/// Disks as the class says, else as its family needs them: gp3, encrypted.
+/// Returns the disks of the class, else the defaults of the family: gp3, encrypted.
 pub(super) fn disks(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Vec<Disk> {
     if !spec.block_device_mappings.is_empty() {
         return spec.block_device_mappings.iter().map(disk).collect();
@@ -68,7 +68,7 @@ pub(super) fn disks(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Vec<Disk> {
         AmiFamily::Al2 | AmiFamily::Al2023 => &[("/dev/xvda", 20)],
         AmiFamily::Bottlerocket => &[("/dev/xvda", 4), ("/dev/xvdb", 20)],
         AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => &[("/dev/sda1", 50)],
-        // Nobody knows the devices of an image that nobody knows.
+        // The devices of a custom image are unknown.
         AmiFamily::Custom => &[],
     };
     of_family.iter().copied().map(default).collect()
@@ -86,7 +86,7 @@ fn disk(mapping: &BlockDeviceMapping) -> Disk {
         snapshot: ebs.snapshot_id.clone(),
         throughput: ebs.throughput,
         initialization_rate: ebs.volume_initialization_rate,
-        // `ClassSettings` has refused what is no size.
+        // `ClassSettings` has already rejected invalid sizes.
         size_gib: ebs.volume_size.as_deref().and_then(|size| quantity::parse_units(size).ok()).map(gibibytes),
         kind: ebs.volume_type.map(|kind| match kind {
             VolumeType::Standard => "standard",
@@ -116,7 +116,7 @@ pub(super) fn metadata(spec: &Ec2NodeClassSpec, region: &str) -> MetadataOptions
     }
 }
 
-/// The interfaces of an instance. `efa` is how many of kind `efa` its pods make necessary, none if they need none.
+/// Returns the network interfaces of an instance. `efa` is the number of EFA interfaces, if its pods need any.
 pub(super) fn interfaces(
     spec: &Ec2NodeClassSpec,
     groups: &[SecurityGroup],
@@ -152,7 +152,7 @@ pub(super) fn interfaces(
             .collect();
     }
     match efa.and_then(|count| i32::try_from(count).ok()).filter(|count| *count > 0) {
-        // The first is the primary interface, and the only one of its card with device 0.
+        // The first one is the primary interface, and the only one with device index 0.
         Some(count) => (0..count).map(|card| carries_ip(card, i32::from(card > 0), "efa")).collect(),
         None => vec![carries_ip(0, 0, "interface")],
     }

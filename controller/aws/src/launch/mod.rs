@@ -1,14 +1,14 @@
-//! From a launch that is asked for to the fleet that is, and back.
+//! Conversion of a launch request to a CreateFleet request, and of its response to a result.
 //!
 //! ```text
-//!  LaunchRequest ─► choice ──► which offerings one request names
+//!  LaunchRequest ─► choice ──► offerings of one request
 //!  EC2NodeClass ──► template ► image, user data, disks, network, tags: one for each image × pod limit
 //!  Controller       agent ───► its address and a secret, for the node's agent, in the user data
 //!  Inventory        subnets ─► the subnet of each zone
 //!                      └──► Plan: templates × overrides ──► CreateFleet ──► answer ──► Launched, LaunchError
 //! ```
 //!
-//! Nothing here calls AWS; what is planned is a value that a test compares with a file.
+//! Nothing here calls AWS; a plan is a value that tests compare with a file.
 
 mod agent;
 mod answer;

@@ -1,4 +1,4 @@
-//! What one launch asks EC2 for.
+//! Plan of a launch: the parameters of its CreateFleet request.
 
 use std::collections::BTreeMap;
 
@@ -21,81 +21,81 @@ use crate::family::AmiFamily;
 use crate::inventory::Inventory;
 use crate::resolve::Resolver;
 
-/// What a launch rests on.
+/// Inputs of a launch besides the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Grounds<'a> {
     /// The cluster.
     pub cluster: &'a Cluster,
-    /// The class, with its status.
+    /// NodeClass with its status.
     pub class: &'a Ec2NodeClass,
-    /// The class and the controller's options, parsed.
+    /// Parsed settings of the NodeClass and the controller's options.
     pub settings: &'a ClassSettings,
-    /// What can be launched in the region.
+    /// Instance types of the region.
     pub inventory: &'a Inventory,
     /// Free addresses of the subnets.
     pub addresses: &'a Addresses,
-    /// How nodes reach the controller, if it serves agents.
+    /// Connection settings of the controller for nodes, if it serves agents.
     pub controller: Option<&'a Controller>,
 }
 
-/// A fleet of one instance.
+/// Parameters of a fleet with one instance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Client token, which makes it idempotent.
+    /// Client token, which makes the request idempotent.
     pub token: String,
-    /// How it is bought.
+    /// Capacity type.
     pub capacity_type: CapacityType,
     /// `DefaultTargetCapacityType` of the fleet.
     pub target: &'static str,
-    /// Templates, each with what may become of it.
+    /// Launch templates with their overrides.
     pub templates: Vec<PlannedTemplate>,
     /// Tags of the instance.
     pub instance_tags: BTreeMap<String, String>,
-    /// Tags of its volumes and of the fleet.
+    /// Tags of the volumes and of the fleet.
     pub tags: BTreeMap<String, String>,
     /// `spec.context`.
     pub context: Option<String>,
-    /// The least number of pods of the types: so many addresses it takes in each subnet.
+    /// Minimum pod limit of the types: the number of addresses that the launch takes in each subnet.
     pub addresses: i64,
 }
 
 /// A launch template and its overrides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedTemplate {
-    /// Its name.
+    /// Name of the template.
     pub name: String,
-    /// What it says.
+    /// Content of the template.
     pub template: Template,
-    /// What its instances are told, if they are told anything.
+    /// Agent settings of its instances, if they have any.
     pub told: Option<Told>,
     /// Types and subnets, cheapest first.
     pub overrides: Vec<Override>,
 }
 
-/// One pool that EC2 may draw from.
+/// A pool that EC2 may launch from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Override {
-    /// What would be bought.
+    /// Offering of the pool.
     pub offering: Offering,
-    /// Where.
+    /// Subnet of the pool.
     pub subnet: String,
 }
 
-/// Why nothing can be asked for.
+/// Reason why a launch cannot be planned.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
-    /// The status of the class lacks something that a launch needs.
+    /// The status of the class lacks a prerequisite of a launch.
     #[error("EC2NodeClass `{class}` has no {what} yet")]
     Unresolved {
         /// Name of the class.
         class: String,
-        /// What is missing.
+        /// Missing prerequisite.
         what: &'static str,
     },
-    /// The class's user data cannot be merged.
+    /// Merging the class's user data failed.
     #[error(transparent)]
     UserData(#[from] MergeFault),
-    /// The user data is too long for EC2.
+    /// The user data exceeds the size limit of EC2.
     #[error("the user data has {0} bytes, and EC2 takes {LARGEST_USER_DATA}")]
     UserDataTooLong(usize),
     /// No alternative has a subnet in its zone and an image for its type.
@@ -118,7 +118,7 @@ impl From<PlanError> for CloudError {
     }
 }
 
-/// What makes templates of one launch differ.
+/// Properties in which the templates of one launch differ.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Variant {
     image: String,
@@ -127,10 +127,10 @@ struct Variant {
     reservation: Option<String>,
 }
 
-/// Plans a launch. Same request and same grounds, same plan, but for prices, which are not in it.
+/// Plans a launch. The plan depends only on the request and the grounds, but not on prices.
 ///
 /// # Errors
-/// If the class is not resolved, its user data cannot be used, or no alternative is left.
+/// If the class is not resolved, its user data is invalid, or no alternative is left.
 pub fn plan(request: &LaunchRequest, grounds: &Grounds<'_>) -> Result<Plan, PlanError> {
     let class = grounds.class;
     let name = class.metadata.name.clone().unwrap_or_default();
@@ -182,14 +182,15 @@ pub fn plan(request: &LaunchRequest, grounds: &Grounds<'_>) -> Result<Plan, Plan
     })
 }
 
-/// The alternatives by the template that they need, each in the order of price, and the least number of pods.
+/// Groups the alternatives by the template that they need, each group in price order, and returns the minimum pod
+/// limit.
 fn variants(
     chosen: &[Alternative],
     request: &LaunchRequest,
     grounds: &Grounds<'_>,
     status: &Ec2NodeClassStatus,
 ) -> (BTreeMap<Variant, Vec<Override>>, i64) {
-    // Room in a zone that nobody asks for is no reason to leave a full one out.
+    // A requested zone without free addresses stays even if an unrequested zone has some.
     let is_asked = |zone: &str| chosen.iter().any(|one| one.offering.zone == zone);
     let subnets: Vec<Subnet> = status.subnets.iter().filter(|one| is_asked(&one.zone)).cloned().collect();
     let subnets = grounds.addresses.choose(&subnets);
@@ -223,7 +224,7 @@ fn variants(
     (variants, least)
 }
 
-/// The first image of the status, which has the newest first, that suits the type.
+/// Returns the first image of the status, which lists the newest first, that is compatible with the type.
 pub(crate) fn image_for<'a>(instance_type: &InstanceType, amis: &'a [Ami]) -> Option<&'a Ami> {
     amis.iter().find(|ami| {
         ami.requirements.iter().all(|wanted| {
@@ -248,7 +249,7 @@ fn operator(operator: Operator) -> model::Operator {
     }
 }
 
-/// What the templates of one launch have in common.
+/// Common inputs of the templates of one launch.
 struct Maker<'a> {
     request: &'a LaunchRequest,
     grounds: &'a Grounds<'a>,

@@ -1,21 +1,21 @@
-//! Which subnet of a zone a launch goes to.
+//! Selection of the subnet in each zone for a launch.
 
 use std::collections::BTreeMap;
 
 use muster_api::nodeclass::Subnet;
 
-/// Free addresses by subnet: what EC2 said last, less what launches since then have taken.
+/// Free addresses by subnet: the last values of EC2, minus the addresses of later launches.
 ///
-/// A node takes as many addresses as it may have pods, since the VPC CNI gives each pod one; which type it becomes is not
-/// known before, so the smallest one counts, as with Karpenter.
+/// A node takes as many addresses as its pod limit, since the VPC CNI assigns one to each pod. The instance type is not
+/// known in advance, so the smallest limit counts, as in Karpenter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addresses {
     free: BTreeMap<String, i64>,
-    /// Counts what EC2 said, so that nothing is given back to a figure that has it already.
+    /// Number of updates from EC2, so that reservations made before an update are not released after it.
     told: u64,
 }
 
-/// Addresses that a launch has taken in advance.
+/// Addresses reserved for a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     by_subnet: BTreeMap<String, i64>,
@@ -25,25 +25,25 @@ pub struct Taken {
 // === impl Addresses ===
 
 impl Addresses {
-    /// EC2 says how many addresses are free; what was taken in advance is in it.
+    /// Sets the free addresses that EC2 reported, which include earlier reservations.
     pub fn tell(&mut self, free: impl IntoIterator<Item = (String, i64)>) {
         self.free.extend(free);
         self.told += 1;
     }
 
-    /// EC2 has refused the subnet for want of addresses.
+    /// Records that EC2 reported no free addresses in the subnet.
     pub fn exhaust(&mut self, subnet: &str) {
         self.free.insert(subnet.to_owned(), 0);
     }
 
-    /// How many are free, as far as is known.
+    /// Returns the number of free addresses, if it is known.
     #[must_use]
     pub fn free(&self, subnet: &str) -> Option<i64> {
         self.free.get(subnet).copied()
     }
 
-    /// The subnet of each zone that has most free addresses; of equals the one with the lesser id. Zones of which no subnet
-    /// has any are left out, unless that is so everywhere: then EC2 is to say it.
+    /// Returns for each zone the subnet with the most free addresses; ties go to the lower ID. Zones without free
+    /// addresses are left out, unless no zone has any: then EC2 returns the error.
     #[must_use]
     pub fn choose(&self, subnets: &[Subnet]) -> BTreeMap<String, String> {
         let left = |subnet: &Subnet| self.free.get(&subnet.id).copied().unwrap_or(i64::MAX);
@@ -59,7 +59,7 @@ impl Addresses {
         useful.map(|(zone, subnet)| (zone.to_owned(), subnet.id.clone())).collect()
     }
 
-    /// Takes `each` addresses of every one of the subnets, since the instance may come to any of them.
+    /// Reserves `each` addresses in every subnet, since the instance may be launched in any of them.
     pub fn take<'a>(&mut self, subnets: impl IntoIterator<Item = &'a str>, each: i64) -> Taken {
         let mut by_subnet = BTreeMap::new();
         for subnet in subnets {
@@ -71,7 +71,7 @@ impl Addresses {
         Taken { by_subnet, told: self.told }
     }
 
-    /// Gives back what was taken in the subnets that the instance did not come to.
+    /// Releases the reserved addresses of the subnets in which the instance was not launched.
     pub fn settle(&mut self, taken: &Taken, came_to: Option<&str>) {
         if taken.told != self.told {
             return;

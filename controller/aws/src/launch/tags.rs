@@ -1,26 +1,26 @@
-//! Tags of what is made in EC2.
+//! Tags of EC2 resources.
 
 use std::collections::BTreeMap;
 
 use muster_api::labels;
 use muster_cloud::LaunchToken;
 
-/// Tag of an instance that has the token of its launch, so that a launch whose answer was lost is found again.
+/// Tag of an instance with its launch token, by which a launch whose response was lost is found again.
 pub const LAUNCH_TOKEN: &str = "muster.dev/launch-token";
-/// Tag that has the name of the cluster.
+/// Tag with the name of the cluster.
 pub const CLUSTER_NAME: &str = "eks:eks-cluster-name";
 const NODEPOOL: &str = labels::NODEPOOL;
 const NODECLASS: &str = labels::EC2NODECLASS;
 
-/// The tag that says whose the resource is: `kubernetes.io/cluster/<name>`, with the value `owned`.
+/// Returns the key of the ownership tag: `kubernetes.io/cluster/<name>`, with the value `owned`.
 #[must_use]
 pub fn ownership(cluster: &str) -> String {
     format!("kubernetes.io/cluster/{cluster}")
 }
 
-/// Tags of everything that is made for nodes of a class: Karpenter's, over those of `spec.tags`.
+/// Returns the tags of everything that is created for nodes of a class: Karpenter's override those of `spec.tags`.
 ///
-/// Its IAM policies allow nothing to be made without them, and nothing without them to be ended.
+/// Karpenter's IAM policies allow creating and deleting only resources with these tags.
 pub(crate) fn of_class(
     cluster: &str,
     class: &str,
@@ -31,12 +31,12 @@ pub(crate) fn of_class(
     tags.insert(ownership(cluster), "owned".to_owned());
     tags.insert(CLUSTER_NAME.to_owned(), cluster.to_owned());
     tags.insert(NODECLASS.to_owned(), class.to_owned());
-    // Karpenter's policies ask for the tag with any value.
+    // Karpenter's policies require the tag with any value.
     tags.insert(NODEPOOL.to_owned(), pool.unwrap_or_default().to_owned());
     tags
 }
 
-/// Tags of one instance.
+/// Returns the tags of an instance.
 pub(super) fn of_instance(
     of_class: &BTreeMap<String, String>,
     of_launch: &BTreeMap<String, String>,
@@ -48,7 +48,7 @@ pub(super) fn of_instance(
     tags
 }
 
-/// The keys of a class's own tags that nobody may set, which the API server refuses too.
+/// Returns true for keys that `spec.tags` of a class may not contain, which the API server rejects too.
 #[must_use]
 pub fn restricted(key: &str) -> bool {
     key == CLUSTER_NAME

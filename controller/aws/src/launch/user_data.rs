@@ -12,34 +12,34 @@ use serde_json::{Map, Value};
 
 use crate::family::AmiFamily;
 
-/// What nodes have to know of their cluster.
+/// Cluster settings for nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cluster {
-    /// Its name.
+    /// Name of the cluster.
     pub name: String,
     /// Region, such as `eu-west-1`.
     pub region: String,
-    /// URL of its API server.
+    /// URL of the API server.
     pub endpoint: String,
-    /// Certificate authority of the API server: base64 of PEM.
+    /// CA certificate of the API server: PEM, encoded as base64.
     pub certificate_authority: String,
-    /// Minor version of Kubernetes, such as `1.35`: images are published for it.
+    /// Minor version of Kubernetes, such as `1.35`, which selects the images.
     pub kubernetes: String,
-    /// Network of Services; AL2023 needs it.
+    /// Service CIDR; AL2023 needs it.
     pub service_cidr: Option<String>,
-    /// Address of the cluster's DNS; one of IPv6 makes the cluster one of IPv6.
+    /// IP address of the cluster DNS; an IPv6 address makes it an IPv6 cluster.
     pub dns: Option<String>,
 }
 
 impl Cluster {
-    /// Whether pods have addresses of IPv6.
+    /// Returns true if pods have IPv6 addresses.
     #[must_use]
     pub fn is_ipv6(&self) -> bool {
         self.dns.as_deref().is_some_and(|address| address.contains(':'))
     }
 }
 
-/// The family as the rules of bootstrapping call it.
+/// Converts the family to that of the bootstrap rules.
 #[must_use]
 pub const fn bootstrap_family(family: AmiFamily) -> Family {
     match family {
@@ -53,13 +53,13 @@ pub const fn bootstrap_family(family: AmiFamily) -> Family {
     }
 }
 
-/// Family of the class's images: what it says, else what its alias says, else Custom.
+/// Returns the AMI family of the class: the configured one, else that of its alias, else Custom.
 #[must_use]
 pub fn family_of(spec: &Ec2NodeClassSpec) -> AmiFamily {
     spec.resolved_ami_family().map_or(AmiFamily::Custom, AmiFamily::from)
 }
 
-/// What the renderer takes: the class, the cluster, and who the node is to be.
+/// Returns the input of the user data renderer: class, cluster, and node.
 pub(crate) fn launch(
     cluster: &Cluster,
     class: &Ec2NodeClass,
@@ -71,7 +71,7 @@ pub(crate) fn launch(
     let mut labels_of_node = labels_of_node.clone();
     labels_of_node.insert(labels::EC2NODECLASS.to_owned(), class.metadata.name.clone().unwrap_or_default());
     if family_of(spec) != AmiFamily::Custom {
-        // The node brings its taints itself.
+        // The node registers with its taints.
         labels_of_node.insert(labels::DO_NOT_SYNC_TAINTS.to_owned(), "true".to_owned());
     }
     let mut kubelet = match spec.kubelet.as_ref().map(serde_json::to_value) {
@@ -99,10 +99,10 @@ pub(crate) fn launch(
     }
 }
 
-/// User data of a node with these labels and taints that may have `max_pods` pods; not yet encoded as base64.
+/// Returns the user data of a node with these labels, taints and pod limit, before base64 encoding.
 ///
 /// # Errors
-/// If the class's own user data cannot be merged with what the family needs.
+/// If the class's user data cannot be merged with that of the family.
 pub fn user_data(
     cluster: &Cluster,
     class: &Ec2NodeClass,

@@ -1,4 +1,4 @@
-//! Many that ask about one thing each, made into one call about many.
+//! Batching of many requests about one object each into one call.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,32 +9,32 @@ use muster_cloud::CloudError;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-/// Nobody has asked for so long: the call is made. Karpenter's figures.
+/// Idle time after which the batch is sent, as in Karpenter.
 const IDLE: Duration = Duration::from_millis(100);
-/// The first has waited for so long: the call is made.
+/// Maximum time that the first request waits before the batch is sent, as in Karpenter.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The call about many.
+/// A batched call.
 pub(super) trait Work: Send + Sync + 'static {
-    /// What comes of each.
+    /// Result for one object.
     type Answer: Clone + Send + 'static;
 
-    /// Things that one call takes at most.
+    /// Maximum number of objects per call.
     const MOST: usize;
 
-    /// Asks about all of them. What is not in the answer has not been answered.
+    /// Makes the call. Objects that are missing from the result get an error.
     fn ask(
         &self,
         about: Vec<String>,
     ) -> impl Future<Output = BTreeMap<String, Result<Self::Answer, CloudError>>> + Send;
 }
 
-/// Gathers what is asked.
+/// Collects requests into batches.
 pub(super) struct Batch<W: Work>(Arc<Inner<W>>);
 
 struct Inner<W: Work> {
     work: W,
-    /// Held for a few instructions.
+    /// Locked for a few instructions.
     waiting: Mutex<Waiting<W::Answer>>,
 }
 
@@ -42,9 +42,9 @@ type Answered<A> = oneshot::Sender<Result<A, CloudError>>;
 
 struct Waiting<A> {
     asked: BTreeMap<String, Vec<Answered<A>>>,
-    /// Counts what was asked, so that a pause is noticed.
+    /// Number of requests so far, to detect an idle period.
     count: u64,
-    /// Whether somebody is on it.
+    /// True if a task is collecting the current batch.
     has_gatherer: bool,
 }
 
@@ -56,8 +56,9 @@ impl<W: Work> Batch<W> {
         Self(Arc::new(Inner { work, waiting: Mutex::new(waiting) }))
     }
 
-    /// What comes of `thing`. Whoever stops waiting takes nothing from the others: the call is a task of its own. When all
-    /// have stopped it is not made, or not tried again: who waits is whoever may write, and only for as long.
+    /// Returns the result for `thing`. The call is a task of its own, so a caller that is cancelled does not affect the
+    /// others. If all callers are cancelled, the call is not made or not retried: callers wait only as long as they may
+    /// write.
     pub(super) async fn ask(&self, thing: &str) -> Result<W::Answer, CloudError> {
         let (sender, answer) = oneshot::channel();
         let is_first = {
@@ -115,7 +116,7 @@ async fn gather<W: Work>(inner: Arc<Inner<W>>) {
                 let unanswered = || Err(CloudError::Transient { message: format!("no answer about `{thing}`") });
                 let answer = answers.get(&thing).cloned().unwrap_or_else(unanswered);
                 for sender in senders {
-                    // Whoever has stopped waiting does not want to know.
+                    // A cancelled caller has dropped its receiver.
                     let _ = sender.send(answer.clone());
                 }
             }
@@ -123,7 +124,7 @@ async fn gather<W: Work>(inner: Arc<Inner<W>>) {
     }
 }
 
-/// Waits until nobody waits for an answer any more.
+/// Completes when all callers of `part` are cancelled.
 async fn all_gone<A>(part: &mut [(String, Vec<Answered<A>>)]) {
     for sender in part.iter_mut().flat_map(|(_, senders)| senders) {
         sender.closed().await;
@@ -136,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers after a minute, and writes down what it was asked and what it has answered.
+    /// Answers after a minute, and records requests and answers.
     #[derive(Default)]
     struct Slow(Arc<Mutex<(Vec<String>, Vec<String>)>>);
 

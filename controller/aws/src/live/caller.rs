@@ -1,4 +1,4 @@
-//! One way to call: budget, retries, and an error that says what was called.
+//! Common path of all calls: rate limits, retries, and errors that name the call.
 
 use std::error::Error;
 use std::fmt;
@@ -13,33 +13,33 @@ use super::witness::{Ended, Witness};
 use crate::budget::{Budgets, Family};
 use crate::refusal::{self, Meaning};
 
-/// The clock of whoever made the cloud.
+/// Clock that the creator of the cloud passes in.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// How often a call is tried when AWS fails, or does not answer, and how often when it is refused for its rate.
+/// Maximum number of attempts on failures of AWS and lost responses, and on throttling.
 const TRIES: u32 = 3;
 const TRIES_IF_THROTTLED: u32 = 6;
-/// First wait after a failure of AWS; it doubles.
+/// Base of the exponential backoff after a failure of AWS: the first wait is twice as long.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Makes calls.
+/// Makes calls with rate limits and retries.
 pub(super) struct Caller {
     pub(super) clock: Clock,
-    /// Held for a few instructions, never across a wait.
+    /// Locked for a few instructions, never across an await.
     budgets: Mutex<Budgets>,
     witness: OnceLock<Arc<dyn Witness>>,
 }
 
-/// A call that came to nothing.
+/// A failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// `ec2:CreateFleet`.
+    /// Operation, such as `ec2:CreateFleet`.
     pub(super) operation: &'static str,
-    /// AWS's code; empty if there was no answer.
+    /// Error code of AWS; empty if there was no response.
     pub(super) code: String,
-    /// AWS's words, or why there was no answer.
+    /// Error message of AWS, or the reason why there was no response.
     pub(super) message: String,
-    /// If it was not sent because others come first: in how long to ask again.
+    /// Time until the next attempt, if the call is queued and was not sent.
     turn: Option<Duration>,
 }
 
@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// It was not sent: there are too many of its kind.
+    /// Returns the failure of a call that was not sent because of the rate limit.
     fn too_many(operation: &'static str, turn: Duration) -> Self {
         let message = "too many calls wait for their turn".to_owned();
         Self { operation, code: "RequestLimitExceeded".to_owned(), message, turn: Some(turn) }
@@ -66,7 +66,7 @@ impl Failure {
         refusal::meaning(&self.code, &self.message, None)
     }
 
-    /// As the port has it. `about` is what was asked for.
+    /// Converts the failure to an error of the cloud. `about` is the object of the call.
     pub(super) fn into_error(self, about: &str) -> CloudError {
         if let Some(again) = self.turn {
             let operation = self.operation.rsplit(':').next().unwrap_or(self.operation).to_owned();
@@ -79,7 +79,7 @@ impl Failure {
     }
 }
 
-/// An error and what it comes from, without what was sent.
+/// Formats an error and its causes, without the content of the request.
 fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -100,7 +100,7 @@ impl Caller {
         Self { clock, budgets: Mutex::default(), witness: OnceLock::new() }
     }
 
-    /// Has every try of every call seen; the first who asks for it stays.
+    /// Sets the witness of every attempt; only the first invocation has an effect.
     pub(super) fn seen_by(&self, witness: Arc<dyn Witness>) {
         let _ = self.witness.set(witness);
     }
@@ -114,7 +114,7 @@ impl Caller {
         change(&mut self.budgets.lock().unwrap_or_else(PoisonError::into_inner), now)
     }
 
-    /// Calls until there is an answer, or it is certain that there will be none. What is asked has to be idempotent.
+    /// Calls until there is a response, or a failure that is final. The call must be idempotent.
     pub(super) async fn call<T, E, F>(
         &self,
         family: Family,
@@ -128,7 +128,8 @@ impl Caller {
         self.call_in_turn(family, None, operation, ask).await
     }
 
-    /// The same, for one of many: `who` has a place in the line if there are too many, and is told when to come again.
+    /// Calls like [`Self::call`], for one of many callers: if the rate limit is exceeded, `who` is queued and gets the
+    /// time of its next attempt.
     pub(super) async fn call_in_turn<T, E, F>(
         &self,
         family: Family,
@@ -146,7 +147,7 @@ impl Caller {
         loop {
             let wait = match self.budgets(|budgets, now| budgets.take(family, who, now)) {
                 Ok(wait) => wait,
-                // What AWS itself has said weighs more than what is believed of it.
+                // An error from AWS takes precedence over the estimated limit.
                 Err(turn) => return Err(refused.unwrap_or_else(|| Failure::too_many(operation, turn))),
             };
             if !wait.is_zero() {
@@ -194,7 +195,7 @@ impl Caller {
     }
 }
 
-/// Whether the same call may go through a moment later: AWS did not answer, or says that it is its own fault.
+/// Returns true if a retry may succeed: AWS did not respond, or reported a server error.
 fn is_passing<E>(error: &SdkError<E>) -> bool {
     match error {
         SdkError::ServiceError(answer) => answer.raw().status().is_server_error(),

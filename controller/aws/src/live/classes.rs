@@ -1,4 +1,4 @@
-//! Every EC2NodeClass, as a launch needs it.
+//! Known EC2NodeClasses with the settings for launches.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,12 +8,12 @@ use muster_api::Ec2NodeClass;
 use crate::class::{ClassSettings, PlacementGroup};
 use crate::error::SettingError;
 
-/// Options of the controller that decide what a node offers.
+/// Controller options that determine what a node offers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Network interfaces that pods may not use (`RESERVED_ENIS`).
+    /// Number of network interfaces that pods may not use (`RESERVED_ENIS`).
     pub reserved_enis: u32,
-    /// Part of the memory that the hypervisor keeps (`VM_MEMORY_OVERHEAD_PERCENT`).
+    /// Fraction of the memory that the hypervisor keeps (`VM_MEMORY_OVERHEAD_PERCENT`).
     pub vm_memory_overhead: f64,
 }
 
@@ -24,7 +24,7 @@ impl Default for Options {
     }
 }
 
-/// A class with everything that is known of it.
+/// A class with its parsed settings.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) class: Ec2NodeClass,
@@ -39,7 +39,7 @@ impl Classes {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// `free` is how many instances each reservation still takes.
+    /// Stores a class. `free` is the number of available instances by reservation.
     pub(super) fn learn(
         &self,
         class: Ec2NodeClass,

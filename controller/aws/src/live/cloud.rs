@@ -1,4 +1,4 @@
-//! The cloud that is EC2.
+//! Implementation of the cloud interface for EC2.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -33,9 +33,9 @@ use crate::learned::Learned;
 use crate::nature;
 use crate::refusal::Meaning;
 
-/// For so long EC2 may not know an instance that it has launched. Usually it is a second or two.
+/// Time for which EC2 may not return a launched instance. Usually it is a second or two.
 const VISIBLE: Duration = Duration::from_secs(60);
-/// For so long an instance may be looked for whose launch was asked for with other parameters.
+/// Maximum time to search for the instance of a token that was used with other parameters.
 const LOOKED_FOR: Duration = Duration::from_secs(30);
 
 /// EC2, for one cluster.
@@ -54,20 +54,20 @@ pub(super) struct Inner {
     cluster: RwLock<Arc<Cluster>>,
     controller: RwLock<Option<Arc<Controller>>>,
     inventory: RwLock<Arc<Inventory>>,
-    /// What Nodes have said of their machines. Held for a look at a Node, or while the types of a class are made.
+    /// Learned capacities of Nodes. Locked while a Node is processed, or while the types of a class are computed.
     learned: Mutex<Learned>,
-    /// Held while a launch is planned, never across a call.
+    /// Locked while a launch is planned, never across a call.
     addresses: Mutex<Addresses>,
-    /// Launches of the last minute, by instance: EC2 may not know them yet.
+    /// Instances launched in the last minute, by ID: EC2 may not return them yet.
     recent: Mutex<BTreeMap<String, Instance>>,
-    /// Tokens that were used before with other parameters, and since when their instance is looked for.
+    /// Tokens that were used before with other parameters, and the start of the search for their instance.
     reused: Mutex<BTreeMap<LaunchToken, Timestamp>>,
 }
 
 // === impl Ec2Cloud ===
 
 impl Ec2Cloud {
-    /// EC2 for `cluster`, with what is known of instance types so far.
+    /// Creates a client for `cluster`, with an initial inventory of instance types.
     #[must_use]
     pub fn new(aws: Connection, cluster: Cluster, inventory: Inventory, options: Options, clock: Clock) -> Self {
         let caller = Arc::new(Caller::new(clock));
@@ -93,38 +93,39 @@ impl Ec2Cloud {
         }))
     }
 
-    /// Has every try of every call seen, but for those before; the first who asks for it stays.
+    /// Sets the witness of every later attempt of a call; only the first invocation has an effect.
     pub fn seen_by(&self, witness: Arc<dyn Witness>) {
         self.0.caller.seen_by(witness);
     }
 
-    /// A class as the API server has it now. `group` is the placement group that it selects, `free` how many instances each
-    /// of its reservations still takes.
+    /// Stores a class as the API server has it. `group` is the placement group that it selects, `free` the number of
+    /// available instances by reservation.
     pub fn learn_class(&self, class: Ec2NodeClass, group: Option<PlacementGroup>, free: &BTreeMap<String, u32>) {
         self.0.classes.learn(class, self.0.options, group, free);
     }
 
-    /// A class is gone.
+    /// Removes a deleted class.
     pub fn forget_class(&self, name: &str) {
         self.0.classes.forget(name);
     }
 
-    /// What is known of the cluster now.
+    /// Sets the settings of the cluster.
     pub fn learn_cluster(&self, cluster: Cluster) {
         *self.0.cluster.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(cluster);
     }
 
-    /// How nodes that are launched from now on reach the controller.
+    /// Sets how nodes that are launched from now on connect to the controller.
     pub fn learn_controller(&self, controller: Controller) {
         *self.0.controller.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(controller));
     }
 
-    /// Free addresses by subnet, as EC2 said last.
+    /// Sets the free addresses by subnet, as last reported by EC2.
     pub fn learn_addresses(&self, free: impl IntoIterator<Item = (String, i64)>) {
         lock(&self.0.addresses).tell(free);
     }
 
-    /// Launches that wait for their turn, as there may be only so many a second, wait behind those of these claims only, by UID.
+    /// Removes queued launches of all claims except these, given by UID, so that other launches do not wait behind
+    /// them.
     pub fn keep_turns<'a>(&self, claims: impl Iterator<Item = &'a str>) {
         if self.count_queued() == 0 {
             return;
@@ -134,18 +135,18 @@ impl Ec2Cloud {
         self.0.caller.budgets(|budgets, _| budgets.keep(Family::CreateFleet, stays));
     }
 
-    /// How many launches wait for their turn.
+    /// Returns the number of launches that are queued because of the rate limit.
     #[must_use]
     pub fn count_queued(&self) -> usize {
         self.0.caller.budgets(|budgets, now| budgets.waiting(Family::CreateFleet, now))
     }
 
-    /// The instance types with their prices, as they are now.
+    /// Sets the instance types with their prices.
     pub fn learn_inventory(&self, inventory: Inventory) {
         *self.0.inventory.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(inventory);
     }
 
-    /// The instance types with their prices.
+    /// Returns the instance types with their prices.
     #[must_use]
     pub fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.0.inventory.read().unwrap_or_else(PoisonError::into_inner))
@@ -198,7 +199,7 @@ impl Cloud for Ec2Cloud {
         let cluster = self.0.cluster();
         let filters = instances::of_cluster(&cluster.name);
         let mut all = instances::find(&self.0.aws, &self.0.caller, filters, |one| instances::instance(&one)).await?;
-        // A list may have an instance on two pages if it changes meanwhile.
+        // A changing list may return an instance on two pages.
         all.sort_by(|a, b| (a.launched_at, &a.provider_id).cmp(&(b.launched_at, &b.provider_id)));
         all.dedup_by(|a, b| a.provider_id == b.provider_id);
         Ok(all)
@@ -213,7 +214,7 @@ impl Cloud for Ec2Cloud {
             })
         };
         let answer = match asked(Some(true)).await {
-            // Instances that do not run on Nitro have the output of their start only.
+            // Instances without Nitro have only the console output of their boot.
             Err(failure) if matches!(failure.meaning(), Meaning::BadClass(_)) => asked(None).await,
             other => other,
         };
@@ -234,7 +235,7 @@ impl Cloud for Ec2Cloud {
                 }
             }
             Err(error) if error.is_not_found() && self.0.unseen(id).is_some() => {
-                // It was launched, and will be seen: nobody may believe that it is gone.
+                // The instance was launched and will appear: the caller must not conclude that it does not exist.
                 Err(CloudError::Transient { message: format!("EC2 does not know `{id}` yet") })
             }
             Err(error) if error.is_not_found() => Err(not_found()),
@@ -285,7 +286,8 @@ impl Inner {
         self.classes.get(name).ok_or_else(missing)
     }
 
-    /// Plans the launch and takes the addresses that it may need, in one go: the next one sees what is left.
+    /// Plans the launch and reserves the addresses that it may need, under one lock, so that the next plan sees the
+    /// rest.
     fn plan(&self, request: &LaunchRequest, known: &Known) -> Result<(Plan, Taken), LaunchError> {
         let of_request = LaunchError::of_request;
         let (cluster, inventory, controller) = (self.cluster(), self.inventory(), self.controller());
@@ -307,7 +309,7 @@ impl Inner {
         Ok((plan, taken))
     }
 
-    /// An instance as EC2 describes it now.
+    /// Returns the instance as EC2 describes it now.
     pub(super) async fn described(&self, id: &str) -> Result<Option<Box<aws_sdk_ec2::types::Instance>>, CloudError> {
         self.describe.ask(id).await
     }
@@ -316,7 +318,7 @@ impl Inner {
         lock(&self.addresses).settle(taken, came_to);
     }
 
-    /// An instance profile that was made a moment ago is no fault of the class when EC2 does not know it.
+    /// Makes the error transient if EC2 does not know an instance profile that was created moments ago.
     fn without_haste(&self, plan: &Plan, error: CloudError) -> CloudError {
         let profile = plan.templates.first().map(|one| &one.template.instance_profile);
         let is_fresh = profile.is_some_and(|name| self.fresh.has(name, self.caller.now()));
@@ -328,7 +330,7 @@ impl Inner {
         }
     }
 
-    /// What came of the fleet.
+    /// Converts the response of CreateFleet to the result of the launch.
     fn launched(
         &self,
         request: &LaunchRequest,
@@ -385,8 +387,8 @@ impl Inner {
         Ok(Launched { instance, refused })
     }
 
-    /// The instance of a token that was used with other parameters: by a controller that has crashed since, or before a
-    /// price, a subnet or the class changed.
+    /// Finds the instance of a token that was used with other parameters: by a controller that has crashed since, or
+    /// before a price, a subnet or the class changed.
     async fn find_launched(
         &self,
         request: &LaunchRequest,
@@ -401,8 +403,8 @@ impl Inner {
         if let Some(mut instance) = found.into_iter().next() {
             lock(&self.reused).remove(token);
             self.complete_as(&mut instance, known, &request.requests);
-            // Which of them it was launched with is not known, nor by which key its secret was made; what else has changed since, its
-            // agent is not admitted with.
+            // The template and the key of its secret are unknown, so all candidates are recorded. The agent is not
+            // admitted if other content of the template has changed.
             note_told(&mut instance, plan.templates.iter(), true);
             instance.annotations.remove(annotations::AGENT_PINS);
             return Ok(Launched { instance, refused: Vec::new() });
@@ -418,7 +420,7 @@ impl Inner {
         Err(LaunchError::outcome(CloudError::Transient { message: message.to_owned() }))
     }
 
-    /// Fills in what follows from the class that the instance's tags name.
+    /// Fills in the properties that follow from the class named in the instance's tags.
     fn complete(&self, mut instance: Instance) -> Instance {
         let class = instance.tags.get(labels::EC2NODECLASS).and_then(|name| self.classes.get(name));
         if let Some(known) = class {
@@ -433,8 +435,8 @@ impl Inner {
         }
     }
 
-    /// What is known of an instance that EC2 says it does not know: one that was launched a moment ago, or may have been, by
-    /// the controller before this one.
+    /// Returns the known state of an instance that EC2 does not return: one that was launched moments ago, or may have
+    /// been, by the previous controller.
     fn unseen(&self, id: &str) -> Option<Result<Instance, CloudError>> {
         let now = self.caller.now();
         let recent = lock(&self.recent).get(id).filter(|one| now < after(one.launched_at, VISIBLE)).cloned();
@@ -449,9 +451,9 @@ impl Inner {
     }
 }
 
-/// Writes down what its agent will know, and whom it will believe. Of an instance that may have been launched with another of
-/// several templates, or by the controller before this one, its agent has to say whom. `is_found`: it may have been launched before the
-/// key of secrets was replaced.
+/// Records the secret hashes and CA pins of the instance's agent. If several templates are possible, the pins are left
+/// out, and the agent has to report them. `is_found`: the instance may have been launched before the secret key was
+/// replaced.
 fn note_told<'p>(instance: &mut Instance, templates: impl IntoIterator<Item = &'p PlannedTemplate>, is_found: bool) {
     let told: Vec<&Told> = templates.into_iter().filter_map(|one| one.told.as_ref()).collect();
     if told.is_empty() {
@@ -472,7 +474,7 @@ pub(super) fn settings(known: &Known) -> Result<&ClassSettings, CloudError> {
         .map_err(|error| CloudError::BadClass { reason: "InvalidSetting".to_owned(), message: error.to_string() })
 }
 
-/// An error of the request as a whole. One that another offering might mend is about all of them.
+/// Converts an error of the whole request. One that another offering might avoid applies to all offerings.
 fn refused_whole(plan: &Plan, failure: Failure) -> CloudError {
     let Meaning::Refused(refusal) = failure.meaning() else { return failure.into_error("the launch") };
     let all = plan.templates.iter().flat_map(|one| &one.overrides);

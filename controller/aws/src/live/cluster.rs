@@ -1,4 +1,4 @@
-//! What EKS says of the cluster.
+//! Cluster settings from EKS.
 
 use muster_cloud::CloudError;
 
@@ -8,10 +8,11 @@ use crate::budget::Family;
 use crate::launch::Cluster;
 
 impl Cluster {
-    /// The cluster as EKS describes it: endpoint, certificate authority, version, network of Services. Its DNS is not EKS's.
+    /// Returns the settings that EKS describes: endpoint, certificate authority, version, service CIDR. The DNS address
+    /// is not part of them.
     ///
     /// # Errors
-    /// If EKS does not say, or has no such cluster.
+    /// If the call fails, or the cluster does not exist.
     pub async fn described(aws: &Connection, name: &str, clock: Clock) -> Result<Self, CloudError> {
         let caller = Caller::new(clock);
         let asked =

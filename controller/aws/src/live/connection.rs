@@ -1,4 +1,4 @@
-//! Where AWS is, and who we are to it.
+//! Clients of the AWS services, with region and credentials.
 
 use std::time::Duration;
 
@@ -8,12 +8,13 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region};
 use aws_smithy_http_client::tls;
 
-/// What one try of a call may take. EC2 answers a CreateFleet within two seconds, and a page of a large list within five.
+/// Timeout of one attempt of a call. EC2 answers a CreateFleet within two seconds, and a page of a large list within
+/// five.
 const TRY: Duration = Duration::from_secs(30);
-/// What opening a connection may take.
+/// Timeout for opening a connection.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// Clients of every service that is called.
+/// Clients of all AWS services that are called.
 #[derive(Debug, Clone)]
 pub struct Connection {
     /// The region.
@@ -24,14 +25,14 @@ pub struct Connection {
     pub(super) pricing: aws_sdk_pricing::Client,
     pub(super) ssm: aws_sdk_ssm::Client,
     pub(super) sts: aws_sdk_sts::Client,
-    /// Whether services are where a test or an operator says, and not where they usually are.
+    /// True if a test or an operator has set other endpoints than the default ones.
     pub(super) is_elsewhere: bool,
 }
 
-/// Why there is no connection.
+/// Reason why the clients could not be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody says which region it is.
+    /// The region is not configured.
     #[error(
         "no AWS region is configured\n\nhint: set AWS_REGION, or run where the instance metadata service can be asked"
     )]
@@ -41,10 +42,11 @@ pub enum ConnectError {
 // === impl Connection ===
 
 impl Connection {
-    /// By the usual variables, files, IRSA, Pod Identity and instance metadata, in the order of the SDK.
+    /// Creates the clients from environment variables, files, IRSA, Pod Identity and instance metadata, in the order of
+    /// the SDK.
     ///
     /// # Errors
-    /// If there is no region.
+    /// If the region is not configured.
     pub async fn from_environment(region: Option<String>) -> Result<Self, ConnectError> {
         let https = aws_smithy_http_client::Builder::new()
             .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
@@ -56,15 +58,16 @@ impl Connection {
         Self::new(&loader.load().await)
     }
 
-    /// By a configuration of the SDK. Its retries are switched off: ours know the budgets.
+    /// Creates the clients from an SDK configuration. The retries of the SDK are disabled, since ours respect the rate
+    /// limits.
     ///
     /// # Errors
-    /// If there is no region.
+    /// If the region is not configured.
     pub fn new(config: &SdkConfig) -> Result<Self, ConnectError> {
         let region = config.region().map(ToString::to_string).ok_or(ConnectError::NoRegion)?;
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(TRY).build();
         let mut config = config.to_builder().retry_config(RetryConfig::disabled()).timeout_config(timeouts);
-        // The name is a constant of allowed characters.
+        // The name is a constant of allowed characters, so this does not fail.
         config.set_app_name(AppName::new(concat!("muster-", env!("CARGO_PKG_VERSION"))).ok());
         let config = config.build();
         let prices = aws_sdk_pricing::config::Builder::from(&config).region(Region::new(price_region(&region))).build();
@@ -81,7 +84,8 @@ impl Connection {
     }
 }
 
-/// The Price List has endpoints in a few regions only (AWS Price List API, "Service endpoints").
+/// Returns the region of the Price List endpoint, which exists in a few regions only (AWS Price List API, "Service
+/// endpoints").
 fn price_region(region: &str) -> &'static str {
     match region.split('-').next() {
         Some("ap") => "ap-south-1",

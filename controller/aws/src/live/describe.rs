@@ -1,4 +1,4 @@
-//! Instance types, where they are offered, and what they cost, as AWS says.
+//! Instance types and the zones that offer them, from EC2.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::facts::{
     PlacementStrategy, Processor, UsageClasses,
 };
 
-/// Every type of the region that Kubernetes can run on, with its zones.
+/// Returns all types of the region that Kubernetes can run on, with their zones.
 pub(super) async fn instance_types(aws: &Connection, caller: &Caller) -> Result<Vec<InstanceTypeFacts>, CloudError> {
     let (described, zones) = futures::try_join!(described(aws, caller), offered(aws, caller))?;
     let known = known_figures();
@@ -60,7 +60,7 @@ async fn described(aws: &Connection, caller: &Caller) -> Result<Vec<InstanceType
     }
 }
 
-/// Zones by type, sorted.
+/// Returns the zones by type, sorted.
 async fn offered(aws: &Connection, caller: &Caller) -> Result<BTreeMap<String, Vec<Arc<str>>>, CloudError> {
     let mut all: BTreeMap<String, Vec<Arc<str>>> = BTreeMap::new();
     let mut token: Option<String> = None;
@@ -93,7 +93,7 @@ async fn offered(aws: &Connection, caller: &Caller) -> Result<BTreeMap<String, V
     Ok(all)
 }
 
-/// The two figures that no call gives: branch interfaces, and the bandwidth that EC2's documentation states.
+/// The two figures that calls do not return: branch interfaces, and the bandwidth that EC2's documentation states.
 type Figures = BTreeMap<Arc<str>, (u32, Option<u64>)>;
 
 fn known_figures() -> Figures {

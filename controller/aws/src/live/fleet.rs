@@ -1,4 +1,4 @@
-//! CreateFleet in the words of the SDK.
+//! Conversion of CreateFleet requests and responses to and from the SDK.
 
 use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
 use aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder;
@@ -13,7 +13,7 @@ use aws_sdk_ec2::types::{
 use super::template_data::tag_specification;
 use crate::launch::{FleetAnswer, FleetError, Had, Plan, PlannedTemplate};
 
-/// What our templates have one of.
+/// Version of our launch templates, which have only one.
 const VERSION: &str = "1";
 
 pub(super) fn request(client: &aws_sdk_ec2::Client, plan: &Plan) -> CreateFleetFluentBuilder {
@@ -49,7 +49,8 @@ pub(super) fn request(client: &aws_sdk_ec2::Client, plan: &Plan) -> CreateFleetF
 fn config(planned: &PlannedTemplate) -> FleetLaunchTemplateConfigRequest {
     let specification =
         FleetLaunchTemplateSpecificationRequest::builder().launch_template_name(&planned.name).version(VERSION).build();
-    // No priorities: they would be prices, and a price that has moved would make another request of the same token.
+    // Without priorities: they would derive from prices, and a changed price would change the request for the same
+    // token.
     let overrides = planned.overrides.iter().map(|one| {
         FleetLaunchTemplateOverridesRequest::builder()
             .instance_type(InstanceType::from(one.offering.instance_type.as_str()))

@@ -1,4 +1,4 @@
-//! Who somebody is: this program, an instance, and whoever has signed a request that is sent for them.
+//! Identities: of this program, of an instance, and of the signer of a request that is forwarded.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,10 +20,10 @@ use super::profile;
 use crate::budget::Family;
 use crate::launch::LAUNCH_TOKEN;
 
-/// Status and body, once they are there. Held for moments.
+/// Status and body of the response, once received. Locked for moments.
 type Answer = Arc<Mutex<Option<(u16, Vec<u8>)>>>;
 
-/// A request of somebody else, in the place of ours.
+/// A request that another party has signed, sent in place of ours.
 #[derive(Debug)]
 struct InPlace {
     request: SignedRequest,
@@ -31,27 +31,28 @@ struct InPlace {
 }
 
 impl Ec2Cloud {
-    /// What EC2 says of an instance; none if it knows none of that ID. Many that are asked about at once are one call.
+    /// Returns an instance as EC2 describes it, or `None` if the ID is unknown. Concurrent requests are batched into
+    /// one call.
     ///
     /// # Errors
-    /// If EC2 does not say.
+    /// If the call fails.
     pub async fn see(&self, instance: &str) -> Result<Option<Described>, CloudError> {
         Ok(self.0.described(instance).await?.as_deref().map(seen))
     }
 
-    /// Roles of an instance profile.
+    /// Returns the roles of an instance profile.
     ///
     /// # Errors
-    /// If IAM does not say.
+    /// If the call fails.
     pub async fn roles_of_profile(&self, name: &str) -> Result<BTreeSet<String>, CloudError> {
         let roles = profile::get(&self.0.aws, &self.0.caller, name).await?;
         Ok(roles.unwrap_or_default().into_iter().collect())
     }
 
-    /// Partition and account that this program acts in.
+    /// Returns the partition and account of this program.
     ///
     /// # Errors
-    /// If STS does not say.
+    /// If the call fails.
     pub async fn own_account(&self) -> Result<(String, String), CloudError> {
         let call = || self.0.aws.sts.get_caller_identity().send();
         let answer = self.0.caller.call(Family::DescribeEc2, "sts:GetCallerIdentity", call).await;
@@ -61,16 +62,16 @@ impl Ec2Cloud {
         Ok((partition.to_owned(), answer.account().ok_or_else(unknown)?.to_owned()))
     }
 
-    /// Sends a request that somebody else has signed; status and body. Once: what is refused stays refused, and what is not answered
-    /// its sender asks for again.
+    /// Sends a request that another party has signed, and returns status and body. The request is not retried: a
+    /// rejection is final, and the sender repeats a request that was not answered.
     ///
     /// # Errors
-    /// If there is no answer, or too long a one.
+    /// If the response is missing, or its `content-length` is too large.
     pub async fn send_signed(&self, request: &SignedRequest) -> Result<(u16, Vec<u8>), CloudError> {
         let answer = Answer::default();
         let in_place = InPlace { request: request.clone(), answer: Arc::clone(&answer) };
         let own = self.0.aws.sts.config().to_builder();
-        // The host is the one that was signed for, and no other.
+        // Only the host of the signature is used.
         let at = (!self.0.aws.is_elsewhere).then(|| format!("https://{}", request.host));
         let config = match at {
             Some(url) => own.endpoint_url(url),
@@ -91,7 +92,7 @@ impl Intercept for InPlace {
         "InPlace"
     }
 
-    /// After our own signature: nothing of ours is left but the body, which is the same.
+    /// Runs after our own signature: only the body, which is the same, remains of our request.
     fn modify_before_transmit(
         &self,
         context: &mut BeforeTransmitInterceptorContextMut<'_>,

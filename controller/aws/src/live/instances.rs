@@ -1,4 +1,4 @@
-//! Instances in EC2: described, ended, tagged.
+//! EC2 instances: describe, terminate, tag.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::ending;
 use crate::launch::{CLUSTER_NAME, LAUNCH_TOKEN};
 use crate::refusal::Meaning;
 
-/// Values that EC2 takes in one filter.
+/// Maximum number of values in one filter of EC2.
 const MOST_VALUES: usize = 200;
-/// Instances that one page has at most.
+/// Maximum number of instances per page.
 const PAGE: i32 = 1000;
 
-/// Describes many instances in one call. An instance that EC2 does not know is nothing.
+/// Describes many instances in one call. The result is `None` for an unknown instance.
 #[derive(Debug)]
 pub(super) struct Describe {
     pub(super) aws: Connection,
     pub(super) caller: Arc<Caller>,
 }
 
-/// Ends many instances in one call. The answer says whether it had ended before.
+/// Terminates many instances in one call. The result is true for an instance that was already terminated.
 #[derive(Debug)]
 pub(super) struct Terminate {
     pub(super) aws: Connection,
@@ -43,7 +43,7 @@ impl Work for Describe {
     const MOST: usize = MOST_VALUES;
 
     async fn ask(&self, about: Vec<String>) -> BTreeMap<String, Result<Self::Answer, CloudError>> {
-        // By filter, not by id: a call that names one unknown id fails for all.
+        // By filter, not by ID: a call with one unknown ID fails as a whole.
         let filter = Filter::builder().name("instance-id").set_values(Some(about.clone())).build();
         match find(&self.aws, &self.caller, vec![filter], Box::new).await {
             Ok(found) => {
@@ -65,7 +65,8 @@ impl Work for Terminate {
         let mut answers = BTreeMap::new();
         match self.all(&about).await {
             Ok(ended) => answers.extend(ended),
-            // One that cannot be ended, or does not exist, fails the call for all: each is asked for by itself.
+            // An instance that cannot be terminated, or does not exist, fails the whole call: each one is retried
+            // separately.
             Err((Meaning::Throttled | Meaning::Transient | Meaning::Unauthorized, error)) => {
                 answers.extend(about.iter().map(|id| (id.clone(), Err(error.clone()))));
             }
@@ -103,8 +104,8 @@ impl Terminate {
     }
 }
 
-/// What `of` makes of every instance that the filters select. A description takes kilobytes, and a cluster has thousands: no more of
-/// them than a page has are there at once.
+/// Applies `of` to every instance that matches the filters. A description takes kilobytes and a cluster has thousands,
+/// so only one page of them is in memory at a time.
 pub(super) async fn find<T>(
     aws: &Connection,
     caller: &Caller,
@@ -134,7 +135,7 @@ pub(super) async fn find<T>(
     }
 }
 
-/// What selects the instances of a cluster that have not ended, whichever of Muster and Karpenter launched them.
+/// Returns the filters for instances of a cluster that are not terminated, launched by Muster or Karpenter.
 pub(super) fn of_cluster(cluster: &str) -> Vec<Filter> {
     let states = ["pending", "running", "stopping", "stopped", "shutting-down"].map(str::to_owned);
     vec![
@@ -145,7 +146,7 @@ pub(super) fn of_cluster(cluster: &str) -> Vec<Filter> {
     ]
 }
 
-/// What selects the instance of a launch.
+/// Returns the filters for the instance of a launch.
 pub(super) fn of_token(token: &LaunchToken) -> Vec<Filter> {
     vec![Filter::builder().name(format!("tag:{LAUNCH_TOKEN}")).values(token.to_string()).build()]
 }
@@ -164,7 +165,7 @@ pub(super) async fn tag(
     tagged.map(drop).map_err(|failure| failure.into_error(id))
 }
 
-/// The instance as EC2 describes it; what follows from its type is left open.
+/// Converts an instance that EC2 described; properties that follow from its type are not set.
 pub(super) fn instance(described: &Described) -> Instance {
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let zone = text(described.placement().and_then(|placement| placement.availability_zone()));
@@ -203,7 +204,7 @@ fn bought(described: &Described) -> (CapacityType, Option<String>) {
     if is_spot {
         return (CapacityType::Spot, None);
     }
-    // An open reservation that took the instance in is the account's luck, not what was bought.
+    // An open reservation that matched the instance is not the offering that was bought.
     let preference = described.capacity_reservation_specification().and_then(|it| it.capacity_reservation_preference());
     let is_only = preference.is_none_or(|it| *it == CapacityReservationPreference::CapacityReservationsOnly);
     let block = described.instance_lifecycle() == Some(&InstanceLifecycleType::CapacityBlock);
@@ -224,7 +225,7 @@ fn state(name: &InstanceStateName) -> InstanceState {
     }
 }
 
-/// `i-…` of `aws:///eu-west-1a/i-…`.
+/// Returns `i-…` of `aws:///eu-west-1a/i-…`.
 pub(super) fn instance_id(provider_id: &str) -> Option<&str> {
     let id = provider_id.strip_prefix("aws:///")?.rsplit('/').next()?;
     id.starts_with("i-").then_some(id)

@@ -1,4 +1,4 @@
-//! How often AWS is asked.
+//! Intervals of calls to AWS.
 
 use std::time::Duration;
 
@@ -6,22 +6,23 @@ const fn minutes(count: u64) -> Duration {
     Duration::from_secs(count * 60)
 }
 
-/// How long each kind of answer is good for. The defaults are Karpenter's, but for spot prices.
+/// Intervals after which each kind of data is refreshed. The defaults are those of Karpenter, except for spot prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intervals {
-    /// Whatever the selectors of a class select (`AMI_REFRESH_INTERVAL`, `SUBNET_REFRESH_INTERVAL`).
+    /// Objects that the selectors of a class match (`AMI_REFRESH_INTERVAL`, `SUBNET_REFRESH_INTERVAL`).
     pub look_up: Duration,
-    /// The same while something is missing.
+    /// Objects that the selectors match, while some are missing.
     pub look_up_missing: Duration,
-    /// A trial of a launch.
+    /// Dry run of a launch.
     pub trial: Duration,
-    /// Instance types and where they are offered.
+    /// Instance types and the zones that offer them.
     pub instance_types: Duration,
-    /// Prices on demand.
+    /// On-demand prices.
     pub on_demand_prices: Duration,
-    /// Spot prices. Karpenter asks twice a day; they change a few times an hour, and the history is ten pages.
+    /// Spot prices. Karpenter refreshes them twice a day; they change a few times an hour, and the history has ten
+    /// pages.
     pub spot_prices: Duration,
-    /// Removal of launch templates that nobody uses.
+    /// Removal of unused launch templates.
     pub templates: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What the selectors of a class find.
+//! Lookup of the objects that the selectors of a class match.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::facts::PlacementStrategy;
 use crate::launch::Cluster;
 use crate::refusal::Meaning;
 
-/// Looks everything up, at once.
+/// Looks up all objects concurrently.
 pub(super) async fn look_up(
     aws: &Connection,
     caller: &Caller,
@@ -46,7 +46,7 @@ fn filters(query: &Query) -> Vec<Filter> {
     query.filters.iter().map(filter).collect()
 }
 
-/// Asks page by page. `$ask` makes the call of one page, `$items` are those of an answer.
+/// Fetches all pages. `$ask` makes the call for one page, `$items` are the items of a response.
 macro_rules! pages {
     ($caller:expr, $operation:literal, $about:literal, |$token:ident| $ask:expr, |$page:ident| $items:expr) => {{
         let mut all = Vec::new();
@@ -167,7 +167,7 @@ async fn described_reservations(
             .call(Family::DescribeEc2, "ec2:DescribeCapacityReservations", || {
                 let call = aws.ec2.describe_capacity_reservations().set_filters(Some(filters(query)));
                 match query.ids.as_slice() {
-                    // A page is for those that do not know how many there are.
+                    // A list of IDs does not need paging.
                     [] => call.max_results(1000).set_next_token(token.clone()),
                     ids => call.set_capacity_reservation_ids(Some(ids.to_vec())),
                 }
@@ -218,7 +218,8 @@ async fn images(
     let mut wanted = images::wanted(&class.spec, &cluster.kubernetes)?;
     let mut of_alias: BTreeMap<String, Vec<Vec<AmiRequirement>>> = BTreeMap::new();
     for one in wanted.of_alias {
-        // An image that is not published for the version is none: AL2023 has no arm64 for Neuron either.
+        // An image that is not published for the version is skipped: for instance, AL2023 has no arm64 image for
+        // Neuron.
         if let Some(id) = parameter(aws, caller, &one.name).await? {
             of_alias.entry(id).or_default().push(one.requirements);
         }
@@ -267,7 +268,7 @@ async fn described(aws: &Connection, caller: &Caller, query: &Query) -> Result<V
     Ok(page.iter().map(image).collect())
 }
 
-/// The value of a parameter; nothing if there is none of this name.
+/// Returns the value of a parameter; `None` if it does not exist.
 async fn parameter(aws: &Connection, caller: &Caller, name: &str) -> Result<Option<String>, CloudError> {
     let asked = caller.call(Family::Parameters, "ssm:GetParameter", || aws.ssm.get_parameter().name(name).send()).await;
     match asked {

@@ -1,21 +1,21 @@
-//! EC2 as it is: the calls, and nothing that is decided by them.
+//! Calls to AWS, without decisions.
 //!
 //! ```text
 //!   launch, get, list, console, terminate, tag          (muster_cloud::Cloud)
-//!        │        └─► batch: many that ask about one instance are one call about many
+//!        │        └─► batch: many requests about one instance each become one call
 //!        ▼
-//!   Ec2Cloud ◄── Classes     each EC2NodeClass with what its selectors found
+//!   Ec2Cloud ◄── Classes     each EC2NodeClass with the objects of its selectors
 //!        │   ◄── Inventory   instance types, zones, prices
 //!        ▼
-//!   launch::plan (pure) ─► templates (made once, by content) ─► CreateFleet ─► launch::outcome (pure)
+//!   launch::plan (pure) ─► templates (created once, by content) ─► CreateFleet ─► launch::outcome (pure)
 //!                                 │
-//!                       caller: one budget for each family of calls, retries, errors; a witness of every try
+//!                       caller: one rate limit for each family of calls, retries, errors; a witness of every attempt
 //! ```
 //!
-//! One launch is one CreateFleet with the launch's own client token. Karpenter's batches of equal launches would save calls,
-//! and cannot be repeated: after a crash nobody knows which instances of a batch are whose, so it leaves them to a garbage
-//! collection. With a token each launch is asked for again, and EC2 answers with the same instance. What it costs is EC2's
-//! limit for CreateFleet, 50 at once and 5 a second unless the account has more.
+//! One launch is one CreateFleet with the launch's own client token. Karpenter batches equal launches, which saves
+//! calls but cannot be repeated: after a crash the owners of a batch's instances are unknown, so Karpenter leaves them
+//! to garbage collection. With a token each launch is repeated, and EC2 returns the same instance. The cost is the rate
+//! limit of CreateFleet: a burst of 50 and 5 per second, unless the account has a higher one.
 
 mod batch;
 mod caller;

@@ -1,4 +1,4 @@
-//! Prices: the Price List for capacity on demand, EC2's history for spot.
+//! On-demand prices from the Price List, and spot prices from the history of EC2.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::caller::Caller;
 use super::connection::Connection;
 use crate::budget::Family;
 
-/// A product of the Price List, as far as it counts.
+/// Relevant fields of a product of the Price List.
 #[derive(Debug, Deserialize)]
 struct Product {
     product: Attributed,
@@ -41,7 +41,7 @@ struct Dimension {
     price_per_unit: BTreeMap<String, String>,
 }
 
-/// USD (in China: CNY) per hour by type: Linux, on demand. Prices of zero are none.
+/// Returns on-demand prices for Linux in USD (in China: CNY) per hour by type. Prices of zero are ignored.
 ///
 /// Source: aws/karpenter-provider-aws, `pkg/providers/pricing`.
 pub(super) async fn on_demand(aws: &Connection, caller: &Caller) -> Result<BTreeMap<String, f64>, CloudError> {
@@ -93,7 +93,7 @@ async fn products(
     }
 }
 
-/// Type and price of a product; one that cannot be read has none.
+/// Returns the type and price of a product, or `None` if it cannot be parsed.
 fn price(text: &str) -> Option<(String, f64)> {
     let product: Product = serde_json::from_str(text).ok()?;
     let name = product.product.attributes.get("instanceType")?.clone();
@@ -105,7 +105,7 @@ fn price(text: &str) -> Option<(String, f64)> {
     prices.next().map(|price| (name, price))
 }
 
-/// USD per hour by type and zone, as they are now.
+/// Returns the current spot prices in USD per hour by type and zone.
 pub(super) async fn spot(aws: &Connection, caller: &Caller) -> Result<BTreeMap<(String, String), f64>, CloudError> {
     let now = DateTime::from_secs(caller.now().as_second());
     let mut newest: BTreeMap<(String, String), (i64, f64)> = BTreeMap::new();

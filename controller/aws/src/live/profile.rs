@@ -1,4 +1,4 @@
-//! The instance profile of a class: the one that it names, or one of ours for the role that it names.
+//! Instance profile of a class: the configured one, or one created for the configured role.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,10 +16,10 @@ use crate::budget::Family;
 use crate::launch::{Cluster, tags_of_class};
 use crate::refusal::Meaning;
 
-/// So long EC2 may not know a profile that IAM has made. Usually it is ten seconds.
+/// Time for which EC2 may not know a profile that IAM has created. Usually it is ten seconds.
 const SPREADS: Duration = Duration::from_secs(60);
 
-/// The profiles that were made a moment ago.
+/// Recently created profiles.
 #[derive(Debug, Default)]
 pub(super) struct Fresh(Mutex<BTreeMap<String, Timestamp>>);
 
@@ -28,14 +28,14 @@ impl Fresh {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), now);
     }
 
-    /// Whether EC2 may not know the profile yet.
+    /// Returns true if EC2 may not know the profile yet.
     pub(super) fn has(&self, name: &str, now: Timestamp) -> bool {
         let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         made.get(name).is_some_and(|made_at| now < after(*made_at, SPREADS))
     }
 }
 
-/// Name of the instance profile, which exists when this returns.
+/// Returns the name of the instance profile, creating it if needed.
 pub(super) async fn ensure(
     aws: &Connection,
     caller: &Caller,
@@ -50,7 +50,7 @@ pub(super) async fn ensure(
         let message = "neither spec.role nor spec.instanceProfile is set".to_owned();
         return Err(CloudError::BadClass { reason: "InstanceProfileNotFound".to_owned(), message });
     };
-    // A role with a path is named without it.
+    // `AddRoleToInstanceProfile` takes the name of a role without its path.
     let role = role.rsplit('/').next().unwrap_or(role);
     let name = name(cluster, class, role);
     let has_role = match get(aws, caller, &name).await? {
@@ -68,7 +68,8 @@ pub(super) async fn ensure(
             })
             .await;
         if let Err(failure) = added {
-            // Somebody was faster: a profile has one role at most, and this one is ours by its name.
+            // Another replica was faster: a profile has at most one role, and the name of the profile identifies the
+            // role.
             if failure.code != "LimitExceeded" && failure.meaning() != Meaning::AlreadyThere {
                 return Err(failure.into_error(&format!("role {role}")));
             }
@@ -77,7 +78,7 @@ pub(super) async fn ensure(
     Ok(name)
 }
 
-/// Roles of the profile, if it exists.
+/// Returns the roles of the profile, if it exists.
 pub(super) async fn get(aws: &Connection, caller: &Caller, name: &str) -> Result<Option<Vec<String>>, CloudError> {
     let asked = caller
         .call(Family::Iam, "iam:GetInstanceProfile", || {
@@ -124,7 +125,7 @@ async fn create(
     }
 }
 
-/// Removes every profile that was made for the class. How many.
+/// Removes every profile that was created for the class, and returns their number.
 pub(super) async fn remove(
     aws: &Connection,
     caller: &Caller,
@@ -167,14 +168,14 @@ fn ignore_missing(result: Result<(), (Meaning, CloudError)>) -> Result<(), Cloud
     }
 }
 
-/// As Karpenter's, so that either finds what the other has made.
+/// Returns the path that Karpenter uses, so that either finds the profiles of the other.
 fn path(cluster: &Cluster, class: &Ec2NodeClass) -> String {
     let uid = class.metadata.uid.as_deref().unwrap_or_default();
     format!("/karpenter/{}/{}/{uid}/", cluster.region, cluster.name)
 }
 
-/// By region, class and role: another role is another profile, since instances may still use the old one. IAM takes 128
-/// characters; a cluster's name has 100 at most.
+/// Returns a name derived from region, class and role: another role needs another profile, since instances may still
+/// use the old one. IAM allows 128 characters; a cluster name has at most 100.
 fn name(cluster: &Cluster, class: &Ec2NodeClass, role: &str) -> String {
     let uid = class.metadata.uid.as_deref().or(class.metadata.name.as_deref()).unwrap_or_default();
     let digest = Sha256::digest(format!("{}/{uid}/{role}", cluster.region).as_bytes());

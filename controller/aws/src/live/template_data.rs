@@ -1,4 +1,4 @@
-//! A launch template in the words of the SDK.
+//! Conversion of launch templates to the SDK.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub(super) fn data(template: &Template) -> RequestLaunchTemplateData {
         .build()
 }
 
-/// Tags of one kind of resource, as calls take them.
+/// Returns the tags of one type of resource for a request.
 pub(super) fn tag_specification(resource: ResourceType, of: &BTreeMap<String, String>) -> TagSpecification {
     TagSpecification::builder().resource_type(resource).set_tags(Some(tags(of))).build()
 }
@@ -97,7 +97,7 @@ fn metadata(options: &MetadataOptions) -> LaunchTemplateInstanceMetadataOptionsR
         .set_http_protocol_ipv6(options.has_ipv6.map(|on| if on { Ipv6::Enabled } else { Ipv6::Disabled }))
         .http_put_response_hop_limit(options.hop_limit)
         .http_tokens(tokens)
-        // Tags are nobody's business on the node, and their keys would have to be fit for a path.
+        // Tags are not needed on the node, and their keys would have to be valid in a path.
         .instance_metadata_tags(LaunchTemplateInstanceMetadataTagsState::Disabled)
         .build()
 }

@@ -1,4 +1,4 @@
-//! Launch templates in EC2: made once each, found again, and removed when nobody has used them for a while.
+//! Launch templates in EC2: created once, reused, and removed when unused for a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,19 +16,19 @@ use crate::budget::Family;
 use crate::launch::{CLUSTER_NAME, NAME_PREFIX, PlannedTemplate};
 use crate::refusal::Meaning;
 
-/// A template that was not used for so long is removed. The next launch that needs it makes it again.
+/// Time after which an unused template is removed. The next launch that needs it creates it again.
 const UNUSED: Duration = Duration::from_secs(3600);
 
-/// Which templates there are.
+/// Known launch templates.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
-    /// By name. Held for a few instructions.
+    /// By name. Locked for a few instructions.
     known: Mutex<BTreeMap<String, Known>>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
-    /// Set once it exists; whoever comes meanwhile waits for the one who makes it.
+    /// Set once the template exists; concurrent launches wait for the first one to create it.
     made: Arc<OnceCell<()>>,
     used_at: Timestamp,
 }
@@ -38,7 +38,7 @@ impl Templates {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the template unless it is there.
+    /// Creates the template if it does not exist.
     pub(super) async fn ensure(
         &self,
         aws: &Connection,
@@ -55,7 +55,7 @@ impl Templates {
         made.get_or_try_init(|| create(aws, caller, planned)).await.copied()
     }
 
-    /// EC2 does not know these any more.
+    /// Removes templates that EC2 no longer has.
     pub(super) fn forget<'a>(&self, names: impl IntoIterator<Item = &'a String>) {
         let mut known = self.lock();
         for name in names {
@@ -63,7 +63,7 @@ impl Templates {
         }
     }
 
-    /// Learns which templates there are, so that a controller that has just started makes none again.
+    /// Lists existing templates, so that a restarted controller does not create them again.
     pub(super) async fn learn(&self, aws: &Connection, caller: &Caller, cluster: &str) -> Result<usize, CloudError> {
         let found = list(aws, caller, vec![cluster_filter(cluster)]).await?;
         let used_at = caller.now();
@@ -75,7 +75,7 @@ impl Templates {
         Ok(known.len())
     }
 
-    /// Removes those of this cluster that were made long ago and not used for long. How many.
+    /// Removes old templates of this cluster that have been unused for long, and returns their number.
     pub(super) async fn collect(&self, aws: &Connection, caller: &Caller, cluster: &str) -> Result<usize, CloudError> {
         let found = list(aws, caller, vec![cluster_filter(cluster)]).await?;
         let now = caller.now();
@@ -93,7 +93,7 @@ impl Templates {
         remove(aws, caller, found.iter().filter(is_old)).await
     }
 
-    /// Removes every template of a class that is going. How many.
+    /// Removes every template of a deleted class, and returns their number.
     pub(super) async fn remove_of_class(
         &self,
         aws: &Connection,
@@ -125,7 +125,7 @@ async fn create(aws: &Connection, caller: &Caller, planned: &PlannedTemplate) ->
         .await;
     match made {
         Ok(_) => Ok(()),
-        // The name follows from the content: whoever made it made the same.
+        // The name is derived from the content, so an existing template has the same content.
         Err(failure) if failure.meaning() == Meaning::AlreadyThere => Ok(()),
         Err(failure) => Err(failure.into_error(&planned.name)),
     }
@@ -178,7 +178,7 @@ async fn remove<'a>(
     Ok(removed)
 }
 
-/// A moment of the SDK's; one that is none is the epoch.
+/// Converts a time of the SDK; an invalid one becomes the Unix epoch.
 pub(super) fn moment(time: &aws_sdk_ec2::primitives::DateTime) -> Timestamp {
     Timestamp::from_second(time.secs()).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -1,4 +1,4 @@
-//! A launch that is tried out: EC2 says whether it would be allowed, and launches nothing.
+//! Dry run of a launch: EC2 reports whether it would be allowed, and launches nothing.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,11 @@ use crate::inventory::Inventory;
 use crate::launch::{Addresses, Cluster, Controller, Grounds, Plan, plan};
 use crate::refusal::Meaning;
 
-/// Types that an account may launch if it may launch anything; else the first by name that has an image.
+/// Types that an account can usually launch; else the first type by name with an image is used.
 const USUAL: [&str; 4] = ["m5.large", "m6g.large", "m6i.large", "m7g.large"];
 
-/// What a launch with the class would meet: the template is made, CreateFleet and RunInstances are asked not to do it.
+/// Returns the error that a launch with the class would get: the template is created, and CreateFleet and RunInstances
+/// are dry runs.
 #[expect(clippy::too_many_arguments, reason = "all that a launch rests on")]
 pub(super) async fn try_out(
     aws: &Connection,
@@ -50,7 +51,7 @@ pub(super) async fn try_out(
 
 fn would_go(asked: Result<(), Failure>) -> Result<(), Failure> {
     match asked {
-        // A subnet or a type that is short of something today is no fault of the class.
+        // A temporary shortage in a subnet or of a type is not attributed to the class.
         Err(failure) if matches!(failure.meaning(), Meaning::DryRun | Meaning::Refused(_)) => Ok(()),
         other => other,
     }

@@ -1,4 +1,4 @@
-//! What may be launched with a class, with what is known of it from its Nodes.
+//! Instance types that may be launched with a class, with the learned capacity of their Nodes.
 
 use muster_api::Ec2NodeClass;
 use muster_cloud::CloudError;
@@ -14,17 +14,18 @@ use crate::learned::{Bounds, Build, Doubt, Said};
 // === impl Ec2Cloud ===
 
 impl Ec2Cloud {
-    /// What may be launched with a class, as the engine takes it: types that none of its images suits are not there, and of those whose
-    /// Nodes have said what they have, that counts.
+    /// Returns the instance types that may be launched with a class, in the scheduling model. Types without a
+    /// compatible image are left out, and learned values replace computed ones.
     ///
     /// # Errors
-    /// If there is no such class, or a setting of it cannot be used.
+    /// If the class is unknown, or one of its settings is invalid.
     pub fn instance_types(&self, class: &str) -> Result<Vec<InstanceType>, CloudError> {
         let known = self.0.class(class)?;
         Ok(self.types_of(&known.class, settings(&known)?))
     }
 
-    /// The same of a class with these settings that has not been learned, as far as it says itself what it refers to.
+    /// Returns the instance types for a class with these settings that has not been stored, as far as its own status
+    /// resolves its references.
     #[must_use]
     pub fn instance_types_of(&self, class: &Ec2NodeClass, settings: &ClassSettings) -> Vec<InstanceType> {
         self.types_of(class, &self.with_options(settings))
@@ -36,7 +37,7 @@ impl Ec2Cloud {
         let (class, prefix_delegation) = (class_hash(class), settings.prefix_delegation);
         let build = |image: &str| Build { image: image.to_owned(), class: class.clone(), prefix_delegation };
         let learned = self.0.learned();
-        // What there is no image for cannot be launched.
+        // Types without an image cannot be launched.
         types.retain_mut(|one| {
             let image = image_for(one, &status.amis);
             image.inspect(|image| learned.apply(&build(&image.id), one)).is_some()
@@ -49,8 +50,8 @@ impl Ec2Cloud {
         ClassSettings { reserved_enis, vm_memory_overhead, ..settings.clone() }
     }
 
-    /// Takes in what the Node of an instance of this type says, which was made like this with a class of these settings. Gives what of
-    /// it is doubted, and has not been before.
+    /// Records the values that the Node of an instance reports. `build` and `settings` are those of its launch. Returns
+    /// the rejections that are new.
     pub fn learn_node(
         &self,
         instance_type: &str,
@@ -67,13 +68,13 @@ impl Ec2Cloud {
         self.0.learned().hear(build, instance_type, instance, said, bounds)
     }
 
-    /// Grows whenever what Nodes have said changes what [`Self::instance_types`] gives.
+    /// Returns a counter that grows whenever reported values change the result of [`Self::instance_types`].
     #[must_use]
     pub fn learned_edition(&self) -> u64 {
         self.0.learned().edition()
     }
 
-    /// Of how many types, of each build by itself, Nodes have said what they have.
+    /// Returns the number of pairs of type and build with learned values.
     #[must_use]
     pub fn count_learned(&self) -> usize {
         self.0.learned().count()

@@ -1,4 +1,4 @@
-//! What is asked of AWS at intervals, and not for one launch: selectors, prices, templates.
+//! Periodic calls to AWS that are not part of a launch: selectors, prices, templates.
 
 use std::sync::Arc;
 
@@ -11,18 +11,19 @@ use crate::discovery::{Found, Trial, TrialCall};
 use crate::inventory::Inventory;
 
 impl Ec2Cloud {
-    /// Looks up what the selectors of a class select, and makes its instance profile if it names a role. What follows for
-    /// the status is [`crate::discovery::judge`]'s, and what is written of it is told with [`Self::learn_class`].
+    /// Looks up the objects that the selectors of a class match, and creates its instance profile if it has a role.
+    /// [`crate::discovery::judge`] computes the status from the result, and [`Self::learn_class`] stores the class once
+    /// its status is written.
     pub async fn look_up(&self, class: &Ec2NodeClass) -> Found {
         let found = lookup::look_up(&self.0.aws, &self.0.caller, &self.0.fresh, &self.0.cluster(), class).await;
         self.learn_addresses(found.addresses());
         found
     }
 
-    /// Tries a launch with a class out, whose status has been told; EC2 launches nothing. [`Found::trial`] takes the answer.
+    /// Runs a launch with a stored class as a dry run. [`Found::trial`] takes the result.
     ///
     /// # Errors
-    /// What a launch would meet.
+    /// The error that a launch would get.
     pub async fn try_out(&self, class: &str) -> Result<(), Trial> {
         let failed = |error| Trial { call: TrialCall::CreateLaunchTemplate, error };
         let known = self.0.class(class).map_err(failed)?;
@@ -34,18 +35,18 @@ impl Ec2Cloud {
         trial::try_out(aws, caller, templates, &cluster, &inventory, class, settings, controller).await
     }
 
-    /// Removes the instance profiles that were made for a class that is going. How many.
+    /// Removes the instance profiles created for a deleted class, and returns their number.
     ///
     /// # Errors
-    /// If IAM does not do it; some may be gone.
+    /// If a call fails; some profiles may have been removed.
     pub async fn remove_profiles(&self, class: &Ec2NodeClass) -> Result<usize, CloudError> {
         profile::remove(&self.0.aws, &self.0.caller, &self.0.cluster(), class).await
     }
 
-    /// Asks for all instance types with their zones, and for their prices. Prices that are not to be had stay as they were.
+    /// Refreshes all instance types with their zones. Prices stay as they were.
     ///
     /// # Errors
-    /// If EC2 does not say which types there are; then nothing has changed.
+    /// If the call fails; the inventory is then unchanged.
     pub async fn refresh_inventory(&self) -> Result<Arc<Inventory>, CloudError> {
         let types = describe::instance_types(&self.0.aws, &self.0.caller).await?;
         let mut inventory = Inventory::described(&self.0.aws.region, types);
@@ -54,10 +55,10 @@ impl Ec2Cloud {
         Ok(self.inventory())
     }
 
-    /// Asks for prices on demand. How many types have one.
+    /// Refreshes on-demand prices, and returns the number of types with a price.
     ///
     /// # Errors
-    /// If they are not to be had; then nothing has changed.
+    /// If the call fails; the prices are then unchanged.
     pub async fn refresh_on_demand_prices(&self) -> Result<usize, CloudError> {
         let prices = prices::on_demand(&self.0.aws, &self.0.caller).await?;
         let mut inventory = Inventory::clone(&self.inventory());
@@ -66,10 +67,10 @@ impl Ec2Cloud {
         Ok(prices.len())
     }
 
-    /// Asks for spot prices. How many pools have one.
+    /// Refreshes spot prices, and returns the number of pools with a price.
     ///
     /// # Errors
-    /// If they are not to be had; then nothing has changed.
+    /// If the call fails; the prices are then unchanged.
     pub async fn refresh_spot_prices(&self) -> Result<usize, CloudError> {
         let prices = prices::spot(&self.0.aws, &self.0.caller).await?;
         let mut inventory = Inventory::clone(&self.inventory());
@@ -78,28 +79,28 @@ impl Ec2Cloud {
         Ok(prices.len())
     }
 
-    /// Learns which launch templates there are, so that none is made twice. How many.
+    /// Lists existing launch templates, so that they are not created again, and returns their number.
     ///
     /// # Errors
-    /// If EC2 does not say.
+    /// If the call fails.
     pub async fn learn_templates(&self) -> Result<usize, CloudError> {
         let Inner { aws, caller, templates, .. } = &*self.0;
         templates.learn(aws, caller, &self.0.cluster().name).await
     }
 
-    /// Removes launch templates that nobody has used for an hour. How many.
+    /// Removes launch templates that have been unused for an hour, and returns their number.
     ///
     /// # Errors
-    /// If EC2 does not do it; some may be gone.
+    /// If a call fails; some templates may have been removed.
     pub async fn collect_templates(&self) -> Result<usize, CloudError> {
         let Inner { aws, caller, templates, .. } = &*self.0;
         templates.collect(aws, caller, &self.0.cluster().name).await
     }
 
-    /// Removes the launch templates of a class that is going. How many.
+    /// Removes the launch templates of a deleted class, and returns their number.
     ///
     /// # Errors
-    /// If EC2 does not do it; some may be gone.
+    /// If a call fails; some templates may have been removed.
     pub async fn remove_templates(&self, class: &str) -> Result<usize, CloudError> {
         let Inner { aws, caller, templates, .. } = &*self.0;
         templates.remove_of_class(aws, caller, &self.0.cluster().name, class).await

@@ -1,42 +1,42 @@
-//! Who sees every call pass.
+//! Observer of all calls.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use crate::refusal::{self, Meaning};
 
-/// A moment to wait for, boxed.
+/// A boxed future that the call waits for.
 pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Sees every try of every call pass: metrics count here, and tests stop the controller here.
+/// Observes every attempt of every call: metrics count calls here, and tests stop the controller here.
 pub trait Witness: Send + Sync {
-    /// Right before `operation`, such as `ec2:CreateFleet`, is sent. The call waits for it.
+    /// Runs right before `operation`, such as `ec2:CreateFleet`, is sent. The call waits for it.
     fn before<'a>(&'a self, operation: &'static str) -> Pause<'a>;
 
-    /// Right after it. Whoever called waits for it.
+    /// Runs right after it. The caller waits for it.
     fn after<'a>(&'a self, operation: &'static str, ended: Ended<'a>) -> Pause<'a>;
 }
 
-/// How a try ended.
+/// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended<'a> {
-    /// AWS did what it was asked.
+    /// AWS returned a successful response.
     Answered,
-    /// AWS did not.
+    /// AWS returned an error.
     Refused {
-        /// Its code, such as `UnauthorizedOperation`.
+        /// Error code, such as `UnauthorizedOperation`.
         code: &'a str,
-        /// Its words.
+        /// Error message.
         message: &'a str,
     },
-    /// There was no answer: it may have been done.
+    /// There was no response: the call may have taken effect.
     Unanswered,
 }
 
 // === impl Ended ===
 
 impl Ended<'_> {
-    /// Whether the controller may not do it.
+    /// Returns true if the controller is not authorized for the call.
     #[must_use]
     pub fn is_unauthorized(self) -> bool {
         match self {

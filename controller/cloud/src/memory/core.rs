@@ -1,4 +1,4 @@
-//! What exists in the cloud in memory, and how it answers.
+//! State and behaviour of the in-memory cloud.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,40 +13,40 @@ use crate::instance::{Instance, InstanceState, Offering};
 use crate::launch::{LaunchRequest, LaunchToken, Launched, Refusal, Refused};
 use crate::moment::after;
 
-/// How long things take.
+/// Delays of the in-memory cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Latencies {
-    /// From the launch until the instance runs.
+    /// Time from the launch until the instance is running.
     pub boot: Duration,
-    /// From the launch until lists show the instance.
+    /// Time from the launch until `list` returns the instance.
     pub listed: Duration,
-    /// From the call until the instance has ended.
+    /// Time from the call until the instance is terminated.
     pub end: Duration,
-    /// How long an instance that has ended can still be looked at.
+    /// Time for which `get` still returns a terminated instance.
     pub remembered: Duration,
 }
 
-/// The cloud in memory.
+/// An in-memory cloud.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
-    /// How long things take.
+    /// Delays.
     pub latencies: Latencies,
-    /// What is about to go wrong.
+    /// Faults of the next calls.
     pub faults: Faults,
-    /// How many more instances each offering gives; what is not here has no end.
+    /// Remaining number of instances per offering; an offering without an entry is unlimited.
     pub capacity: BTreeMap<Offering, u32>,
-    /// What instances of a type have, by type and resource.
+    /// Capacity of instances, by instance type and resource.
     pub resources: BTreeMap<String, BTreeMap<String, String>>,
-    /// What pods may use of it; of a type that is not here, all.
+    /// Allocatable quantities, by instance type and resource; a type without an entry allows all of its capacity.
     pub allocatable: BTreeMap<String, BTreeMap<String, String>>,
-    /// Labels of nodes of a type, beside those of what was bought.
+    /// Labels of nodes by instance type, in addition to those of the offering.
     pub labels: BTreeMap<String, BTreeMap<String, String>>,
-    /// How the next instances are launched, for the annotations of their claims.
+    /// Launch annotations for the claims of the next instances.
     pub annotations: BTreeMap<String, String>,
-    /// What the next instances write to their consoles.
+    /// Console output of the next instances.
     pub console_output: Option<String>,
     instances: BTreeMap<String, Kept>,
-    /// What came of each attempt that is over.
+    /// Outcome of each attempt that is over.
     outcomes: BTreeMap<LaunchToken, Result<Launched, LaunchError>>,
     record: Vec<CallRecord>,
     launched: u64,
@@ -66,7 +66,8 @@ fn lost() -> CloudError {
 // === impl Latencies ===
 
 impl Default for Latencies {
-    /// About what EC2 does: runs after 8 s, listed after 2 s, ended after 40 s, forgotten after an hour.
+    /// Returns delays similar to those of EC2: running after 8 s, listed after 2 s, terminated after 40 s, forgotten
+    /// after an hour.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { boot: seconds(8), listed: seconds(2), end: seconds(40), remembered: seconds(3600) }
@@ -76,13 +77,13 @@ impl Default for Latencies {
 // === impl Memory ===
 
 impl Memory {
-    /// Every call so far, in order.
+    /// Returns every call so far, in order.
     #[must_use]
     pub fn record(&self) -> &[CallRecord] {
         &self.record
     }
 
-    /// Every instance that was ever launched, as it is now, in the order of launches.
+    /// Returns every instance ever launched, in its current state, in launch order.
     #[must_use]
     pub fn everything(&self, now: Timestamp) -> Vec<Instance> {
         let mut all: Vec<Instance> = self.instances.values().map(|kept| self.seen(kept, now)).collect();
@@ -90,21 +91,21 @@ impl Memory {
         all
     }
 
-    /// An instance as it is now, without a call: nothing is recorded and no fault is met.
+    /// Returns an instance in its current state, without recording a call or triggering a fault.
     #[must_use]
     pub fn peek(&self, provider_id: &str, now: Timestamp) -> Option<Instance> {
         self.instances.get(provider_id).map(|kept| self.seen(kept, now))
     }
 
-    /// Shows every instance that was ever launched, by provider ID, with its state now, without a call.
+    /// Visits every instance ever launched, by provider ID, with its current state, without recording a call.
     pub fn each(&self, now: Timestamp, mut visit: impl FnMut(&Instance, InstanceState)) {
         for kept in self.instances.values() {
             visit(&kept.instance, self.state(kept, now));
         }
     }
 
-    /// Ends an instance as the cloud does by itself: a spot interruption, a disk that cannot be decrypted. Whether there
-    /// was one to end.
+    /// Terminates an instance as the cloud does on its own, such as for a spot interruption or a disk that cannot be
+    /// decrypted. Returns false if the instance does not exist or is already being terminated.
     pub fn interrupt(&mut self, provider_id: &str, reason: &str, now: Timestamp) -> bool {
         let Some(kept) = self.instances.get_mut(provider_id).filter(|kept| kept.ends_at.is_none()) else {
             return false;
@@ -198,7 +199,7 @@ impl Memory {
         self.answer(Call::On(operation, Some(provider_id.to_owned())), now, work)
     }
 
-    /// Does the work of one call, unless it meets a fault, and takes note of it.
+    /// Performs one call, unless a fault is queued for it, and records it.
     fn answer<T>(
         &mut self,
         call: Call,

@@ -1,13 +1,13 @@
-//! A cloud in memory: virtual time, capacity that runs out, faults, interruptions, and a record of every call.
+//! In-memory cloud: virtual time, limited capacity, faults, interruptions, and a record of every call.
 //!
 //! ```text
-//!   now ──► core (synchronous: what exists, what was asked, what is about to fail) ◄── Faults
-//!             │                                                                    ◄── capacity, interruptions
-//!             └──► Shared: the same behind a lock, with somebody's clock: implements Cloud
+//!   now ──► core (synchronous: instances, recorded calls, queued faults) ◄── Faults
+//!             │                                                          ◄── capacity, interruptions
+//!             └──► Shared: the same behind a mutex, with the clock of its creator: implements Cloud
 //! ```
 //!
-//! Same calls at the same moments, same answers. Nothing happens between calls: the state of an instance is computed from
-//! when it was launched and when it was told to end.
+//! The same calls at the same times return the same results. Nothing happens between calls: the state of an instance is
+//! computed from its launch time and the time of its termination.
 
 mod core;
 mod faults;

@@ -1,4 +1,4 @@
-//! What was asked, for assertions.
+//! Recorded calls, for assertions.
 
 use jiff::Timestamp;
 
@@ -21,30 +21,30 @@ pub enum Operation {
     Tag,
 }
 
-/// What a call was about.
+/// Operation of a call and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// A launch with this token.
     Launch(LaunchToken),
-    /// Another operation on this instance; all of them for a list.
+    /// Another operation and the instance it is for; `None` for `list`.
     On(Operation, Option<String>),
 }
 
-/// A call, and how it went.
+/// A call and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRecord {
-    /// When it came.
+    /// Time of the call.
     pub at: Timestamp,
-    /// What was asked.
+    /// Operation and target.
     pub call: Call,
-    /// Reason of the error that the caller got, if it got one.
+    /// Reason of the returned error, if any.
     pub error: Option<String>,
 }
 
 // === impl Call ===
 
 impl Call {
-    /// The method that was called.
+    /// Returns the method that was called.
     #[must_use]
     pub const fn operation(&self) -> Operation {
         match self {

@@ -1,4 +1,4 @@
-//! The cloud in memory, as one that many may call.
+//! Thread-safe handle to the in-memory cloud.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::error::{CloudError, LaunchError};
 use crate::instance::Instance;
 use crate::launch::{LaunchRequest, Launched};
 
-/// [`Memory`] behind a lock, with the clock of whoever made it. Every call answers at once.
+/// [`Memory`] behind a mutex, with a clock that its creator passes in. Every call returns immediately.
 #[derive(Clone)]
 pub struct Shared {
-    /// Held for the length of one call.
+    /// Locked for the duration of one call.
     memory: Arc<Mutex<Memory>>,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
@@ -24,12 +24,12 @@ pub struct Shared {
 // === impl Shared ===
 
 impl Shared {
-    /// `memory`, as it is seen by a clock.
+    /// Wraps `memory` and reads the time from `clock`.
     pub fn new(memory: Memory, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self { memory: Arc::new(Mutex::new(memory)), clock: Arc::new(clock) }
     }
 
-    /// The cloud itself, to set faults and to look at its record. Calls wait until it is let go.
+    /// Locks the cloud, to set faults and to inspect its record. Calls block until the guard is dropped.
     pub fn lock(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
