@@ -1,4 +1,4 @@
-//! What is counted of disruption.
+//! Metrics of disruption.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::disruption::{Home, Mark, mark_of};
 use crate::fleet;
 use crate::step::{MetaChange, Step, Write};
 
-/// Clones count together.
+/// Metrics of disruption; clones share them.
 #[derive(Clone)]
 pub(super) struct Disruption {
     evaluations: Histogram,
@@ -25,7 +25,7 @@ pub(super) struct Disruption {
     failures: Family<Labels<3>, Counter>,
     allowed: Family<Labels<2>, Gauge>,
     pods: Family<Labels<2>, Counter>,
-    /// The last command that was begun, and why: its replacements are created right after its marks.
+    /// Name and cause of the last command begun: its replacements are created right after its marks.
     last: Arc<Mutex<Option<(String, Cause)>>>,
 }
 
@@ -65,7 +65,7 @@ impl Disruption {
         Self { evaluations, decisions, failures, allowed, pods, last: Arc::default() }
     }
 
-    /// A decision about what is to go, and what budgets left to it.
+    /// Records a decision about disruption, and the disruptions that budgets allow.
     pub(super) fn deliberated(&self, estate: &Estate, now: Timestamp, took: Duration) {
         self.evaluations.observe(took.as_secs_f64());
         self.allowed.clear();
@@ -75,7 +75,7 @@ impl Disruption {
         }
     }
 
-    /// A claim may have got the mark of a command.
+    /// Records the command if the change marks a claim with one.
     pub(super) fn marked(&self, change: &MetaChange) {
         let mark = change.annotations.get(annotations::DISRUPTION).and_then(Option::as_deref).and_then(Mark::read);
         if let Some(mark) = mark {
@@ -83,7 +83,7 @@ impl Disruption {
         }
     }
 
-    /// Why a claim was created, as Karpenter names it.
+    /// Returns the reason for creating a claim, in Karpenter's terms.
     pub(super) fn reason_of(&self, claim: &NodeClaim) -> String {
         let said = |key: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(key));
         if said(annotations::REQUEST).is_some() {
@@ -97,7 +97,7 @@ impl Disruption {
         }
     }
 
-    /// The first step of a command has been carried out.
+    /// Records that the first step of a command was executed.
     pub(super) fn opened(&self, step: &Step) {
         let marks: Vec<Mark> = step.writes.iter().filter_map(mark_in).collect();
         let Some(mark) = marks.first() else { return };
@@ -107,7 +107,7 @@ impl Disruption {
         self.pods.get_or_create(&labels).inc_by(u64::try_from(pods).unwrap_or(u64::MAX));
     }
 
-    /// A step of a command has been carried out, which may have taken it back.
+    /// Records that a later step of a command was executed, which may have rolled it back.
     pub(super) fn advanced(&self, step: &Step, homes: &[Home]) {
         let is_told =
             |write: &Write| matches!(write, Write::Event(event) if event.reason == events::DISRUPTION_TAKEN_BACK);
@@ -124,7 +124,7 @@ fn labels(mark: &Mark) -> Labels<3> {
     [("decision", decision.to_owned()), ("reason", reason(mark.cause)), ("consolidation_type", kind(mark).to_owned())]
 }
 
-/// Karpenter's names of the methods that consolidate; others have none.
+/// Returns Karpenter's name of the consolidation method; empty for other methods.
 fn kind(mark: &Mark) -> &'static str {
     match mark.method.as_str() {
         "emptiness" => "empty",
@@ -139,7 +139,7 @@ fn mark_in(write: &Write) -> Option<Mark> {
     Mark::read(change.annotations.get(annotations::DISRUPTION)?.as_deref()?)
 }
 
-/// The NodePool that the first claim's name begins with.
+/// Returns the NodePool of the first marked claim, the prefix of the claim's name.
 fn pool_of(step: &Step) -> String {
     let name = step.writes.iter().find_map(|write| match write {
         Write::ClaimMeta { name, .. } => Some(super::pool_of(name)),
