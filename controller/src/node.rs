@@ -1,12 +1,12 @@
-//! A Node as decisions look at it.
+//! The subset of a Node that decisions use.
 
 use k8s_openapi::api::core::v1::{self, NodeCondition, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_api::Quantities;
 use serde::{Deserialize, Serialize};
 
-/// A Node, without what nobody reads: the API's own type has room for two kilobytes before anything is said, and there are ten
-/// thousand. The fields are named as there.
+/// A Node, reduced to the fields in use: the API's own type takes two kilobytes even when empty, and there may be ten
+/// thousand Nodes. The fields have the names of the API.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each is named as Kubernetes names it")]
 pub struct Node {
@@ -18,7 +18,7 @@ pub struct Node {
     pub status: Option<NodeStatus>,
 }
 
-/// What is wanted of a Node.
+/// Desired state of a Node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "each is named as Kubernetes names it")]
@@ -31,7 +31,7 @@ pub struct NodeSpec {
     pub unschedulable: Option<bool>,
 }
 
-/// What its kubelet says.
+/// Status as reported by the kubelet.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "each is named as Kubernetes names it")]

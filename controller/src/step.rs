@@ -1,7 +1,7 @@
-//! What a stage decides: writes, in order, and when to look again.
+//! Output of a stage: writes in order, and the time of the next reconciliation.
 //!
 //! ```text
-//!   provision   lifecycle   disruption   pools   classes        pure: what is to be written, given what is seen
+//!   provision   lifecycle   disruption   pools   classes        pure: compute writes from the observed state
 //!        └──────────┴──────────┴──────────┴────────┘
 //!                           ▼
 //!                    Step: writes, again ──► edge, one write after the other
@@ -21,45 +21,50 @@ use muster_api::nodepool::NodePoolStatus;
 use muster_cloud::LaunchRequest;
 use serde_json::Value;
 
-/// The next writes, and when to look again.
+/// The next writes, and the time of the next reconciliation.
 ///
-/// An edge carries the writes out one after the other (those that stand alone, [`Write::stands_alone`], with their
-/// neighbours), and stops at the first that fails. It keeps these rules:
+/// An edge executes the writes in order (adjacent independent writes, see [`Write::stands_alone`], may run
+/// concurrently) and stops at the first failure. It follows these rules:
 ///
-/// - A change of an object holds for the version that was seen, or that an earlier write of the same step has left: if
-///   the object has changed since, the rest of the step is dropped. Whoever looks again decides anew.
-/// - Deletions and evictions name a UID, and hold for nothing else of that name. What is gone already is done.
-/// - After a [`Write::Cloud`] or [`Write::Evict`], what came of it is put into [`crate::lifecycle::Answers`], and the stages are
-///   asked again at once, with what was seen before. Answers are forgotten as soon as a step asks for nothing more.
-/// - A change that is seen before [`Step::again`] is a reason to look earlier, and costs a try of what is waited for. An
-///   edge keeps 100 ms between two looks at one claim, so that a crowd of leaving pods is not a crowd of evictions.
-/// - An event is no reason to stop. It stands before or after the write that it tells of, so that it is published once,
-///   or twice after a crash, and not forever.
+/// - An update is conditional on the observed resource version, or on the version that an earlier write of the same
+///   step produced. If the object has changed since, the rest of the step is dropped and the next reconciliation
+///   decides again.
+/// - Deletions and evictions carry the UID as a precondition, so that they never affect a later object of the same
+///   name. If the object does not exist any more, the write has succeeded.
+/// - The result of a [`Write::Cloud`] or [`Write::Evict`] is stored in [`crate::lifecycle::Answers`], and the stages
+///   run again at once on the same observed state. Answers are discarded as soon as a step requests nothing more.
+/// - A change observed before [`Step::again`] triggers an earlier reconciliation and counts as one attempt. An edge
+///   keeps 100 ms between two reconciliations of one claim, so that many terminating pods do not cause many eviction
+///   calls.
+/// - A failed event does not stop the step. An event is placed before or after the write it describes, so that it is
+///   published once, or twice after a crash, but not repeatedly.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Step {
-    /// What to do, in this order.
+    /// Writes to execute, in this order.
     pub writes: Vec<Write>,
-    /// When to look again although nothing has changed. Without writes and without this, the next change is awaited.
+    /// Time of the next reconciliation if nothing changes before. Without writes and without this, the next change
+    /// triggers it.
     pub again: Option<Timestamp>,
 }
 
 /// One write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// Creates a NodeClaim. One of that name is the same decision, carried out before: then it is done.
+    /// Creates a NodeClaim. If a NodeClaim of that name exists, the same decision was executed before, and the write
+    /// has succeeded.
     CreateClaim(Box<NodeClaim>),
     /// Changes the metadata of a NodeClaim.
     ClaimMeta {
         /// Its name.
         name: String,
-        /// What changes.
+        /// Change of its metadata.
         change: MetaChange,
     },
     /// Sets the status of a NodeClaim.
     ClaimStatus {
         /// Its name.
         name: String,
-        /// The whole of it; fields that the API server knows and we do not are to be kept.
+        /// The whole status; fields that the API server has and this type does not know must be kept.
         status: Box<NodeClaimStatus>,
     },
     /// Deletes a NodeClaim.
@@ -68,14 +73,14 @@ pub enum Write {
         name: String,
         /// Its UID.
         uid: String,
-        /// Why, as metrics name it (`karpenter_nodeclaims_disrupted_total{reason}`).
+        /// Reason, as used in metrics (`karpenter_nodeclaims_disrupted_total{reason}`).
         cause: &'static str,
     },
     /// Changes a Node.
     Node {
         /// Its name.
         name: String,
-        /// What changes.
+        /// Change of the Node.
         change: NodeChange,
     },
     /// Deletes a Node.
@@ -89,74 +94,74 @@ pub enum Write {
     ClassMeta(MetaChange),
     /// Sets one condition in the status of the NodeClass.
     ClassCondition(Condition),
-    /// Sets the status of the NodeClass, in the form of its kind: the whole of it; fields that the API server knows and we do
-    /// not are to be kept.
+    /// Sets the whole status of the NodeClass, in the form of its kind; fields that the API server has and this value
+    /// does not contain must be kept.
     ClassStatus(Box<Value>),
     /// Changes the metadata of a NodePool.
     PoolMeta {
         /// Its name.
         name: String,
-        /// What changes.
+        /// Change of its metadata.
         change: MetaChange,
     },
     /// Sets the status of a NodePool.
     PoolStatus {
         /// Its name.
         name: String,
-        /// The whole of it; fields that the API server knows and we do not are to be kept.
+        /// The whole status; fields that the API server has and this type does not know must be kept.
         status: Box<NodePoolStatus>,
     },
-    /// Sets `status.nominatedNodeName` of a pod that is bound to no node, a hint to kube-scheduler (KEP-5278).
+    /// Sets `status.nominatedNodeName` of an unbound pod, a hint to kube-scheduler (KEP-5278).
     Nominate {
         /// The pod.
         pod: Subject,
-        /// Name of the Node; none takes the hint back.
+        /// Name of the Node; `None` clears the hint.
         node: Option<String>,
     },
-    /// Asks the API server to evict a pod.
+    /// Evicts a pod through the Eviction API.
     Evict(Subject),
     /// Deletes a pod.
     DeletePod {
         /// The pod.
         pod: Subject,
-        /// Seconds that it is given to end.
+        /// Grace period of the deletion.
         grace: Duration,
     },
-    /// Asks the cloud.
+    /// Calls the cloud.
     Cloud(Call),
     /// Publishes an event.
     Event(Event),
 }
 
-/// What the cloud is asked.
+/// A cloud API call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
-    /// [`muster_cloud::Cloud::launch`]; answered in [`crate::lifecycle::Answers::launch`].
+    /// [`muster_cloud::Cloud::launch`]; result in [`crate::lifecycle::Answers::launch`].
     Launch(Box<LaunchRequest>),
-    /// [`muster_cloud::Cloud::get`]; answered in [`crate::lifecycle::Answers::instance`].
+    /// [`muster_cloud::Cloud::get`]; result in [`crate::lifecycle::Answers::instance`].
     Get(String),
-    /// The instance of [`muster_cloud::Cloud::list`] whose token is of the claim with this UID; answered in
-    /// [`crate::lifecycle::Answers::instance`], not found if there is none.
+    /// Finds the instance in [`muster_cloud::Cloud::list`] whose token belongs to the claim with this UID; result in
+    /// [`crate::lifecycle::Answers::instance`], "not found" if it does not exist.
     Find(String),
-    /// [`muster_cloud::Cloud::console`]; answered in [`crate::lifecycle::Answers::console`].
+    /// [`muster_cloud::Cloud::console`]; result in [`crate::lifecycle::Answers::console`].
     Console(String),
-    /// [`muster_cloud::Cloud::terminate`]; answered in [`crate::lifecycle::Answers::terminate`].
+    /// [`muster_cloud::Cloud::terminate`]; result in [`crate::lifecycle::Answers::terminate`].
     Terminate(String),
-    /// [`muster_cloud::Cloud::tag`]; answered in [`crate::lifecycle::Answers::tag`].
+    /// [`muster_cloud::Cloud::tag`]; result in [`crate::lifecycle::Answers::tag`].
     Tag {
-        /// The instance.
+        /// Provider ID of the instance.
         provider_id: String,
         /// The tags to add.
         tags: BTreeMap<String, String>,
     },
 }
 
-/// An object that is named.
+/// Reference to an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
     /// Its kind, such as `NodeClaim`.
     pub kind: String,
-    /// Its namespace, if it has one.
+    /// Its namespace; `None` for a cluster-scoped object.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
@@ -164,38 +169,38 @@ pub struct Subject {
     pub uid: String,
 }
 
-/// Whether an event tells of trouble.
+/// Type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventType {
-    /// It does not.
+    /// Information.
     Normal,
-    /// It does.
+    /// A problem.
     Warning,
 }
 
-/// An event for people.
+/// A Kubernetes event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What it is about.
+    /// Object that the event is about.
     pub about: Subject,
-    /// Whether it tells of trouble.
+    /// Type of the event.
     pub kind: EventType,
     /// One of [`muster_api::events`].
     pub reason: &'static str,
-    /// What happened.
+    /// Message for people.
     pub message: String,
 }
 
 /// A change of an object's metadata.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MetaChange {
-    /// Labels to set, or to remove.
+    /// Labels to set (`Some`) or to remove (`None`).
     pub labels: BTreeMap<String, Option<String>>,
-    /// Annotations to set, or to remove.
+    /// Annotations to set (`Some`) or to remove (`None`).
     pub annotations: BTreeMap<String, Option<String>>,
-    /// All finalizers, if they change.
+    /// The new list of finalizers, if it changes.
     pub finalizers: Option<Vec<String>>,
-    /// All owners, if they change.
+    /// The new list of owner references, if it changes.
     pub owners: Option<Vec<OwnerReference>>,
 }
 
@@ -204,32 +209,32 @@ pub struct MetaChange {
 pub struct NodeChange {
     /// Change of its metadata.
     pub meta: MetaChange,
-    /// All its taints, if they change.
+    /// The new list of taints, if it changes.
     pub taints: Option<Vec<Taint>>,
 }
 
 // === impl Step ===
 
 impl Step {
-    /// Nothing to do until something changes.
+    /// Returns a step that waits for the next change.
     #[must_use]
     pub fn rest() -> Self {
         Self::default()
     }
 
-    /// Nothing to do until then.
+    /// Returns a step without writes that reconciles again at `moment`.
     #[must_use]
     pub fn until(moment: Timestamp) -> Self {
         Self { writes: Vec::new(), again: Some(moment) }
     }
 
-    /// These writes. What they change is the reason to look again.
+    /// Returns a step with these writes. The changes they cause trigger the next reconciliation.
     #[must_use]
     pub fn act(writes: impl IntoIterator<Item = Write>) -> Self {
         Self { writes: writes.into_iter().collect(), again: None }
     }
 
-    /// The same, looking again at that moment if it comes first.
+    /// Moves the next reconciliation to `moment` if that is earlier.
     #[must_use]
     pub fn or_sooner(mut self, moment: Option<Timestamp>) -> Self {
         self.again = match (self.again, moment) {
@@ -243,20 +248,20 @@ impl Step {
 // === impl Write ===
 
 impl Write {
-    /// Whether something comes back that the stages wait for.
+    /// Returns true if the stages need the result of the write.
     #[must_use]
     pub const fn is_question(&self) -> bool {
         matches!(self, Self::Cloud(_) | Self::Evict(_))
     }
 
-    /// Whether it changes no object that another write of its kind changes, so that several that stand side by side may be
-    /// carried out at once.
+    /// Returns true if no other write of its kind changes the same object, so that adjacent writes may be executed
+    /// concurrently.
     #[must_use]
     pub const fn stands_alone(&self) -> bool {
         matches!(self, Self::CreateClaim(_) | Self::Nominate { .. } | Self::Event(_))
     }
 
-    /// What it is called in metrics and logs.
+    /// Returns the name of the write in metrics and logs.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -290,7 +295,7 @@ impl Write {
 // === impl MetaChange ===
 
 impl MetaChange {
-    /// Whether it changes nothing.
+    /// Returns true if nothing changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -310,7 +315,7 @@ impl MetaChange {
         self
     }
 
-    /// Drops what `meta` says already.
+    /// Removes entries that `meta` already has.
     #[must_use]
     pub fn against(mut self, meta: &ObjectMeta) -> Self {
         let differs = |there: Option<&BTreeMap<String, String>>, key: &String, value: &Option<String>| {
@@ -324,7 +329,7 @@ impl MetaChange {
         self
     }
 
-    /// Carries the change out on `meta`.
+    /// Applies the change to `meta`.
     pub fn apply(&self, meta: &mut ObjectMeta) {
         let set = |there: &mut Option<BTreeMap<String, String>>, wanted: &BTreeMap<String, Option<String>>| {
             for (key, value) in wanted {
@@ -352,7 +357,7 @@ impl MetaChange {
 // === impl NodeChange ===
 
 impl NodeChange {
-    /// Drops what `node` says already.
+    /// Removes entries that `node` already has.
     #[must_use]
     pub fn against(mut self, node: &Node) -> Self {
         self.meta = self.meta.against(&node.metadata);
@@ -361,13 +366,13 @@ impl NodeChange {
         self
     }
 
-    /// Whether it changes nothing.
+    /// Returns true if nothing changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.taints.is_none() && self.meta.is_empty()
     }
 
-    /// Carries the change out on `node`, as an API server has it.
+    /// Applies the change to `node`, an object of the API server's type.
     pub fn apply(&self, node: &mut v1::Node) {
         self.meta.apply(&mut node.metadata);
         if let Some(taints) = &self.taints {

@@ -1,4 +1,4 @@
-//! A command under way: what is next, given what the API shows of it.
+//! Next step of a command in progress, computed from the observed state.
 
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
@@ -15,23 +15,23 @@ use super::rollback::{rollback, unmark};
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, Step, Write};
 
-/// How long the drain of a broken node honours budgets and annotations. Karpenter gives it no time at all.
+/// Time for which the drain of an unhealthy node honours budgets and annotations. Karpenter allows none.
 const REPAIR_DRAIN: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 
-/// How far what was launched has come.
+/// Progress of the replacements.
 enum Progress {
-    /// All of it is initialized.
+    /// All of them are initialized.
     Ready,
-    /// Not yet; it is looked at again then.
+    /// Not all of them are initialized yet; checked again at this time.
     Coming(Timestamp),
-    /// It will not be, and why.
+    /// One of them has failed, for this reason.
     Failed(String),
-    /// It has not been in time.
+    /// One of them was not initialized in time.
     Late(String),
 }
 
-/// What to do next about one command. Its claims are deleted when everything that was launched for it is initialized, and
-/// nobody objects; a command that cannot come to that is taken back.
+/// Decides the next step of one command. Its claims are deleted once all replacements are initialized, unless there is
+/// an objection; a command that cannot get there is rolled back.
 #[must_use]
 pub fn advance(look: &Look<'_>, now: Timestamp) -> Step {
     let mut staying: Vec<(&Candidate<'_>, Mark)> = Vec::new();
@@ -39,7 +39,7 @@ pub fn advance(look: &Look<'_>, now: Timestamp) -> Step {
     for candidate in look.candidates.iter().filter(|candidate| !candidate.is_leaving()) {
         match candidate.mark() {
             Some(mark) => staying.push((candidate, mark)),
-            // Whoever wrote it meant something that we cannot know: the node stays.
+            // The mark is unreadable, so its purpose is unknown: the node stays.
             None => writes.extend(unmark(candidate)),
         }
     }
@@ -81,15 +81,15 @@ pub fn advance(look: &Look<'_>, now: Timestamp) -> Step {
     }
 }
 
-/// Candidates that somebody objects to are let go, the rest goes on; unless the rest no longer pays for what was launched:
-/// then all of it is taken back.
+/// Releases candidates with an objection and continues with the rest; if the rest does not pay for the replacements any
+/// more, rolls back the whole command.
 fn dropped_out(look: &Look<'_>, staying: &[(&Candidate<'_>, Mark)], now: Timestamp) -> Option<Step> {
     let objections: Vec<Option<String>> =
         staying.iter().map(|(candidate, mark)| objection(candidate, mark.cause, mark.pods, look.pause, now)).collect();
     let first = objections.iter().flatten().next()?;
     let (_, mark) = staying.first()?;
     let others = objections.iter().filter(|objection| objection.is_none()).count();
-    // Those that are not among the candidates any more have gone.
+    // Marked claims that are not among the candidates any more have been deleted.
     let gone = mark.candidates.saturating_sub(staying.len());
     let left: f64 = staying
         .iter()
@@ -136,12 +136,12 @@ fn progress(look: &Look<'_>, mark: &Mark, now: Timestamp) -> Progress {
     }
 }
 
-/// Whether the cloud takes the candidate's node back so soon that it cannot wait for the others.
+/// Returns true if the interruption of the candidate's node is so close that it cannot wait for the others.
 fn is_due(candidate: &Candidate<'_>, now: Timestamp) -> bool {
     candidate.interrupted_since().is_some_and(|since| now >= after(since, patience::INTERRUPTED))
 }
 
-/// Deletes the claims: from here on it is [`crate::lifecycle`] that drains their nodes and ends them.
+/// Deletes the claims: [`crate::lifecycle`] drains their nodes and terminates the instances.
 fn remove(going: &[&Candidate<'_>], cause: Cause, now: Timestamp) -> Step {
     let mut writes = Vec::new();
     for candidate in going {
@@ -154,7 +154,7 @@ fn remove(going: &[&Candidate<'_>], cause: Cause, now: Timestamp) -> Step {
     Step::act(writes)
 }
 
-/// A broken node may never let its pods go in good order.
+/// Limits the drain of an unhealthy node, whose pods may never terminate gracefully.
 fn bounded(candidate: &Candidate<'_>, now: Timestamp) -> Option<Write> {
     let key = annotations::NODECLAIM_TERMINATION_TIMESTAMP;
     let grace = candidate.claim.spec.termination_grace_period.map_or(REPAIR_DRAIN, |grace| grace.0.min(REPAIR_DRAIN));
@@ -163,7 +163,7 @@ fn bounded(candidate: &Candidate<'_>, now: Timestamp) -> Option<Write> {
     (!has).then(|| Write::ClaimMeta { name: candidate.name(), change })
 }
 
-/// The cause as Karpenter's metrics name it.
+/// Returns the name of the cause in Karpenter's metrics.
 const fn metric(cause: Cause) -> &'static str {
     match cause {
         Cause::Empty => "empty",

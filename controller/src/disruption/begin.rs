@@ -1,5 +1,5 @@
-//! From a command to its first writes: every claim gets its mark before anything else is done to any, every node its taint
-//! before anything is launched.
+//! First writes of a command: all claims are marked before any other write, and all nodes are tainted before anything
+//! is launched.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
@@ -16,38 +16,38 @@ use crate::lifecycle::{Status, condition, judged, set_condition, whole_seconds};
 use crate::node::Node;
 use crate::step::{Event, EventType, MetaChange, NodeChange, Step, Write};
 
-/// Names of Kubernetes may be this long where they become values of labels.
+/// Maximum length of a name that is also the value of a label.
 const LONGEST_NAME: usize = 63;
 
-/// A command that is to be carried out.
+/// A command to execute.
 #[derive(Debug, Clone)]
 pub struct Order<'a> {
-    /// Why.
+    /// Cause of the disruption.
     pub cause: Cause,
-    /// How it was found.
+    /// Method that found the command.
     pub method: Method,
-    /// The claims whose nodes go.
+    /// Claims whose nodes are removed.
     pub leavers: Vec<Leaver<'a>>,
-    /// NodeClaims for what has to be up before they do. Their names are given here.
+    /// NodeClaims that must be initialized first. Their names are assigned here.
     pub launches: Vec<NodeClaim>,
-    /// USD per hour of all launches together.
+    /// Price of all launches together, in USD per hour.
     pub cost: f64,
-    /// What an operator has paused in the whole cluster.
+    /// Operations that an operator has paused in the whole cluster.
     pub pause: Pause,
 }
 
-/// A claim whose node goes.
+/// A claim whose node is removed.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaver<'a> {
     /// The claim.
     pub candidate: Candidate<'a>,
-    /// USD per hour of its node; 0 if it is not known.
+    /// Price of its node in USD per hour; 0 if unknown.
     pub price: f64,
 }
 
-/// The first steps of `order`, each of which stands for itself: one for all its nodes if it launches anything, else one for
-/// each. Nothing is begun about claims that are on their way out, that another command has marked, or that somebody objects
-/// to take by now, nor about those that share launches with them.
+/// Returns the first steps of `order`, which are independent of each other: one for all its nodes if it launches
+/// anything, otherwise one for each. Claims that are being deleted, are marked by another command, or have an objection
+/// by now are skipped, and so are claims that share launches with them.
 #[must_use]
 pub fn begin(order: &Order<'_>, now: Timestamp) -> Vec<Step> {
     let is_free = |leaver: &&Leaver<'_>| {
@@ -66,7 +66,7 @@ pub fn begin(order: &Order<'_>, now: Timestamp) -> Vec<Step> {
     vec![together(order, &free, now)]
 }
 
-/// One command: its marks, then taints and conditions, then what is launched.
+/// Returns the step of one command: marks, then taints and conditions, then launches.
 fn together(order: &Order<'_>, going: &[Leaver<'_>], now: Timestamp) -> Step {
     let since = whole_seconds(now);
     let mut uids: Vec<String> = going.iter().map(|leaver| leaver.candidate.uid()).collect();
@@ -115,12 +115,12 @@ pub(super) fn told(candidate: &Candidate<'_>, reason: &'static str, message: &st
     Write::Event(Event { about, kind: EventType::Normal, reason, message: message.to_owned() })
 }
 
-/// What is still missing of the taint on a candidate's node and of the condition of its claim.
+/// Returns the missing writes of the taint on a candidate's node and of the condition of its claim.
 pub(super) fn keep_away(candidate: &Candidate<'_>, cause: Cause, now: Timestamp) -> Vec<Write> {
     let mut writes = Vec::new();
     if let Some(node) = candidate.node.filter(|node| disruption_taint(node).is_none()) {
         let mut all: Vec<Taint> = taints_of(node).to_vec();
-        // The moment tells a taint that nothing explains any more from one whose mark is yet to be seen.
+        // The time distinguishes a stale taint from one whose mark has not been observed yet.
         all.push(Taint { time_added: Some(Time(whole_seconds(now))), ..taints::disrupted() });
         let name = node.metadata.name.clone().unwrap_or_default();
         writes.push(Write::Node { name, change: NodeChange { taints: Some(all), ..NodeChange::default() } });
@@ -142,13 +142,13 @@ pub(super) fn taints_of(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// The taint of nodes that are about to be taken away, if the node has it.
+/// Returns the taint of nodes that are being disrupted, if the node has it.
 pub(super) fn disruption_taint(node: &Node) -> Option<&Taint> {
     let wanted = taints::disrupted();
     taints_of(node).iter().find(|taint| taint.key == wanted.key && taint.effect == wanted.effect)
 }
 
-/// The launch with a name that follows from the command, and the annotation that says for which command it is.
+/// Returns the launch with a name derived from the command, and the annotation that names the command.
 fn named(claim: &NodeClaim, command: &str, number: usize) -> NodeClaim {
     let mut claim = claim.clone();
     let pool = claim.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)).cloned().unwrap_or_default();

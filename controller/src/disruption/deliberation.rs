@@ -1,5 +1,5 @@
-//! From what is decided to what is begun: what a pass wants to take away by its own choice is decided once more a while later,
-//! among the same nodes, in the cluster as it is then.
+//! Confirmation of decisions: a voluntary disruption is decided again after a delay, among the same nodes and in the
+//! current state, before it begins.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,40 +13,41 @@ use muster_scheduling::{Place, Violation, validate_disruption};
 use super::peak_load::PeakLoads;
 use super::savings::{Delivered, Rest, Savings};
 
-/// How fast everything goes. It is no option of operators: figures of its own are for tests that play a hundred rounds.
+/// Timing of disruption. It is not an option for operators; other values are for tests with hundreds of rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tempo {
-    /// How often it is asked what is to go.
+    /// Interval between decisions.
     pub every: Duration,
-    /// How long a choice must have been the right one before it is begun.
+    /// Time for which a choice must hold before it is begun.
     pub validation: Duration,
-    /// How long after its beginning a command may be incomplete: until then somebody may still be writing, or our picture of
-    /// the cluster may not have all of it yet.
+    /// Time after the beginning of a command for which it may be incomplete, because its writes are still in progress
+    /// or have not been observed yet.
     pub settled: Duration,
 }
 
 impl Default for Tempo {
-    /// Karpenter's ten seconds, and its fifteen, within which a rollout that has just begun shows. A hundred claims with as
-    /// many replacements are some four hundred writes, two seconds at Karpenter's rate: thirty are enough.
+    /// Returns Karpenter's ten seconds, and its fifteen, within which a rollout that has just begun becomes visible. A
+    /// hundred claims with as many replacements are some four hundred writes, two seconds at Karpenter's rate: thirty
+    /// are enough.
     fn default() -> Self {
         Self { every: Duration::from_secs(10), validation: Duration::from_secs(15), settled: Duration::from_secs(30) }
     }
 }
 
-/// What one pass comes to.
+/// Result of one pass.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// What is to be begun, and why everything else stays.
+    /// Commands to begin, and the reasons why all other nodes stay.
     pub decision: Decision,
-    /// When to ask again, if anything has changed by then.
+    /// Time of the next pass if something has changed by then.
     pub again: Timestamp,
-    /// When to ask again although nothing has changed.
+    /// Times of the next pass if nothing changes.
     pub moments: Moments,
-    /// What the independent validator says against what was decided. Voluntary commands that it concerns are not begun.
+    /// Violations found by the independent validator. The voluntary commands concerned are not begun.
     pub violations: Vec<Violation>,
 }
 
-/// What was wanted in the last pass. It is memory and no state: who forgets it waits once more.
+/// Proposal of the last pass, kept in memory only: without it the confirmation starts again.
 #[derive(Debug, Clone, Default)]
 pub struct Deliberation {
     tempo: Tempo,
@@ -66,20 +67,20 @@ struct Proposal {
 // === impl Deliberation ===
 
 impl Deliberation {
-    /// Nothing is wanted yet.
+    /// Creates a state without a proposal.
     #[must_use]
     pub fn at(tempo: Tempo) -> Self {
         Self { tempo, proposed: None, loads: PeakLoads::default(), savings: Savings::default(), left: BTreeSet::new() }
     }
 
-    /// Whether something was wanted in the last pass that is to be confirmed: then it is asked again although nothing has
-    /// changed.
+    /// Returns true if a proposal of the last pass is to be confirmed, which requires another pass even if nothing
+    /// changes.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.proposed.is_some()
     }
 
-    /// Takes note of nodes that a pod has left, or begins to leave.
+    /// Records nodes that a pod has left or begins to leave.
     pub fn note_left(&mut self, nodes: &BTreeSet<Arc<str>>) {
         self.left.extend(nodes.iter().cloned());
     }
@@ -100,10 +101,10 @@ impl Deliberation {
         self.savings.rest_of(pool)
     }
 
-    /// What is to be begun at `now`. The blocked nodes of the decision are those of a pass over
-    /// everything, except where an earlier choice is confirmed: then nodes that were not among it are said to stay.
+    /// Decides the commands to begin at `now`. The blocked nodes of the decision are those of a pass over all nodes,
+    /// except when a proposal is confirmed: then nodes outside of it are reported as staying.
     ///
-    /// What cannot wait is begun at once, in the pass that sees it.
+    /// Forceful commands are begun at once, in the pass that finds them.
     pub fn turn(&mut self, estate: &mut Estate, now: Timestamp, settings: &Settings) -> Turn {
         let Tempo { every, validation, .. } = self.tempo;
         let left = std::mem::take(&mut self.left);
@@ -139,8 +140,8 @@ impl Deliberation {
     }
 }
 
-/// Drops voluntary commands that something is said against, or all of them where it is said of none. What cannot wait goes
-/// whatever is wrong with its plan.
+/// Drops the voluntary commands that violations name, or all of them if a violation names none. Forceful commands are
+/// kept regardless of their violations.
 pub(super) fn retain_sound(decision: &mut Decision, violations: &[Violation]) {
     let accused = |violation: &Violation| match violation.place {
         Place::Command(number) => Some(number),
@@ -156,7 +157,7 @@ pub(super) fn retain_sound(decision: &mut Decision, violations: &[Violation]) {
     });
 }
 
-/// The decision as far as it may be acted on, and what the validator says against it.
+/// Returns the decision without invalid voluntary commands, and the violations found by the validator.
 fn checked(mut decision: Decision, estate: &Estate, now: Timestamp, settings: &Settings) -> (Decision, Vec<Violation>) {
     if decision.commands.is_empty() {
         return (decision, Vec::new());
@@ -166,7 +167,7 @@ fn checked(mut decision: Decision, estate: &Estate, now: Timestamp, settings: &S
     (decision, violations)
 }
 
-/// The nodes of these names, by index.
+/// Returns the indices of the nodes with these names.
 fn chosen(estate: &Estate, names: &BTreeSet<Arc<str>>) -> BTreeSet<usize> {
     let nodes = estate.problem.nodes.iter().enumerate();
     nodes.filter(|(_, node)| names.contains(&node.name)).map(|(index, _)| index).collect()

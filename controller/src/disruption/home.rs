@@ -1,4 +1,4 @@
-//! A claim and what is around it, taken out of the picture so that it outlives a glance at it.
+//! A copy of a claim and its surroundings, which outlives the lock on the watch cache.
 
 use muster_api::{NodeClaim, NodePool};
 
@@ -8,14 +8,14 @@ use crate::node::Node;
 use crate::provision::Plan;
 use crate::state::{Cluster, LivePod};
 
-/// A claim, its Node, the pods there, and the pod that is about to come there.
+/// A claim, its Node, its pods, and the pod that is about to be bound there.
 #[derive(Debug, Clone)]
 pub struct Home {
     /// The claim.
     pub claim: NodeClaim,
-    /// Its NodePool, if it has one that exists.
+    /// Its NodePool, if it exists.
     pub pool: Option<NodePool>,
-    /// Its Node, if it has one.
+    /// Its Node, if it exists.
     pub node: Option<Node>,
     residents: Vec<Resident>,
     promised_to: Option<String>,
@@ -24,7 +24,7 @@ pub struct Home {
 // === impl Home ===
 
 impl Home {
-    /// The home of a Node, if it has a claim.
+    /// Returns the home of a Node, if it has a claim.
     #[must_use]
     pub fn of_node(cluster: &Cluster, plan: &Plan, node: &str) -> Option<Self> {
         let id = cluster.node(node)?.spec.as_ref()?.provider_id.as_deref()?;
@@ -32,7 +32,7 @@ impl Home {
         Self::of_claim(cluster, plan, claim.metadata.name.as_deref()?)
     }
 
-    /// The home that a claim stands for.
+    /// Returns the home of a claim.
     #[must_use]
     pub fn of_claim(cluster: &Cluster, plan: &Plan, claim: &str) -> Option<Self> {
         let around = cluster.around(claim)?;
@@ -47,7 +47,7 @@ impl Home {
         Some(Self { claim: around.claim.clone(), pool, node, residents, promised_to })
     }
 
-    /// As something that is to go.
+    /// Returns the candidate of a command.
     #[must_use]
     pub fn candidate(&self) -> Candidate<'_> {
         Candidate {
@@ -59,7 +59,7 @@ impl Home {
         }
     }
 
-    /// As something that was launched.
+    /// Returns the replacement of a command.
     #[must_use]
     pub fn replacement(&self) -> Replacement<'_> {
         Replacement {

@@ -1,4 +1,4 @@
-//! What is looked at: the claims of one command, and what was launched for them.
+//! Observed state of one command: its claims and their replacements.
 
 use std::collections::BTreeMap;
 
@@ -13,49 +13,50 @@ use crate::lifecycle::{Resident, condition, is_true};
 use crate::node::Node;
 use crate::step::Subject;
 
-/// One command under way.
+/// One command in progress.
 #[derive(Debug, Clone, Default)]
 pub struct Look<'a> {
-    /// The claims that carry its mark, by name.
+    /// Claims with its mark, by name.
     pub candidates: Vec<Candidate<'a>>,
-    /// The claims that were launched for it, by name.
+    /// Claims launched for it, by name.
     pub replacements: Vec<Replacement<'a>>,
-    /// What an operator has paused in the whole cluster.
+    /// Operations that an operator has paused in the whole cluster.
     pub pause: Pause,
-    /// How fast everything goes.
+    /// Timing of disruption.
     pub tempo: Tempo,
 }
 
-/// A claim whose node is to go.
+/// A claim whose node is to be removed.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// The claim.
     pub claim: &'a NodeClaim,
-    /// Its NodePool, if it has one that exists.
+    /// Its NodePool, if it exists.
     pub pool: Option<&'a NodePool>,
-    /// Its Node, if it has one.
+    /// Its Node, if it exists.
     pub node: Option<&'a Node>,
-    /// Pods that are bound to the Node.
+    /// Pods bound to the Node.
     pub residents: &'a [Resident],
-    /// `namespace/name` of a pod that is to come to the Node: its `status.nominatedNodeName`, or a plan of ours.
+    /// `namespace/name` of a pod that is about to be bound to the Node: by its `status.nominatedNodeName`, or by our
+    /// plan.
     pub promised_to: Option<&'a str>,
 }
 
-/// A claim that was launched for a command.
+/// A claim launched for a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Replacement<'a> {
     /// The claim.
     pub claim: &'a NodeClaim,
-    /// Its NodePool, if it has one that exists.
+    /// Its NodePool, if it exists.
     pub pool: Option<&'a NodePool>,
-    /// Pods that are bound to its Node.
+    /// Pods bound to its Node.
     pub residents: &'a [Resident],
-    /// `namespace/name` of a pod that is to come to its Node and is none of the candidates'.
+    /// `namespace/name` of a pod of another node that is about to be bound to its Node.
     pub promised_to: Option<&'a str>,
 }
 
-/// The commands that are under way: for each, who carries its mark and what was launched for it. A mark that nobody can read
-/// is a command of its own, to be taken back.
+/// Returns the commands in progress, each with the claims that carry its mark and those launched for it. An unreadable
+/// mark is a command of its own, to be rolled back.
 #[must_use]
 pub fn running<'a>(
     claims: impl IntoIterator<Item = &'a NodeClaim>,
@@ -70,7 +71,7 @@ pub fn running<'a>(
         launched.extend(replaces(claim).map(|command| (command, claim)));
     }
     for (command, claim) in launched {
-        // Of a command that is over, nobody carries the mark: what it launched is a claim like any other.
+        // If no claim carries the mark, the command is over, and its replacements are ordinary claims.
         if let Some((_, replacements)) = running.get_mut(command) {
             replacements.push(claim);
         }
@@ -90,12 +91,13 @@ pub(super) fn is_leaving(claim: &NodeClaim) -> bool {
     claim.metadata.deletion_timestamp.is_some()
 }
 
-/// The command that the claim was launched for.
+/// Returns the command for which the claim was launched.
 fn replaces(claim: &NodeClaim) -> Option<&str> {
     claim.metadata.annotations.as_ref()?.get(annotations::REPLACES).map(String::as_str)
 }
 
-/// Pods that will want another node: neither daemons nor mirror pods, and not on their way out.
+/// Returns the number of pods that need another node: not those of DaemonSets, mirror pods, finished pods, and pods
+/// being deleted.
 pub(super) fn leavers(residents: &[Resident]) -> usize {
     let moves = |pod: &&Resident| !pod.is_daemon && !pod.is_mirror && !pod.is_terminal && pod.deleted_at.is_none();
     residents.iter().filter(moves).count()
@@ -124,7 +126,7 @@ impl Candidate<'_> {
         Subject { kind: "NodeClaim".to_owned(), namespace: None, name: self.name(), uid: self.uid() }
     }
 
-    /// Since when the cloud is known to take the node back.
+    /// Returns the time of the interruption notice, if there is one.
     pub(super) fn interrupted_since(&self) -> Option<Timestamp> {
         let told = condition(self.claim, nodeclaim::INTERRUPTED).filter(|told| told.status == "True")?;
         Some(told.last_transition_time.0)
@@ -138,7 +140,7 @@ impl Replacement<'_> {
         is_true(self.claim, nodeclaim::INITIALIZED)
     }
 
-    /// Whether somebody lives on it, or is about to.
+    /// Returns true if pods run on it or are about to be bound to it.
     pub(super) fn is_used(&self) -> bool {
         leavers(self.residents) > 0 || self.promised_to.is_some()
     }

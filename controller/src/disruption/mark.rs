@@ -1,4 +1,4 @@
-//! What a claim says about the command that takes its node away: the only memory that a command has.
+//! The mark of a disrupted claim: an annotation with the whole state of its command.
 
 use std::hash::Hasher;
 
@@ -11,30 +11,30 @@ use serde::{Deserialize, Serialize};
 const CAUSES: [Cause; 6] =
     [Cause::Empty, Cause::Underutilized, Cause::Drifted, Cause::Expired, Cause::Unhealthy, Cause::Interrupted];
 
-/// The annotation `muster.dev/disruption` of a claim.
+/// Content of the annotation `muster.dev/disruption` of a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Which command it is: the same for all claims that go together.
+    /// Identifier of the command, shared by all its claims.
     pub command: String,
-    /// Why.
+    /// Cause of the disruption.
     pub cause: Cause,
-    /// How the command was found ([`muster_scheduling::disrupt::Method::name`]).
+    /// Method that found the command ([`muster_scheduling::disrupt::Method::name`]).
     pub method: String,
-    /// When it began.
+    /// Time at which the command began.
     pub since: Timestamp,
-    /// How many claims go together.
+    /// Number of claims of the command.
     pub candidates: usize,
-    /// Pods of this claim's node that had to move when that was decided.
+    /// Number of pods on this claim's node that had to move at the time of the decision.
     pub pods: usize,
-    /// USD per hour of this claim's node; 0 if it is not known.
+    /// Price of this claim's node in USD per hour; 0 if unknown.
     pub price: f64,
-    /// USD per hour of all replacements together.
+    /// Price of all replacements together, in USD per hour.
     pub cost: f64,
-    /// Names of the NodeClaims that must be initialized before the nodes go.
+    /// Names of the NodeClaims that must be initialized before the nodes are removed.
     pub replacements: Vec<String>,
 }
 
-/// The same, as it is written.
+/// Serialized form of a mark.
 #[derive(Serialize, Deserialize)]
 struct Written {
     command: String,
@@ -49,13 +49,13 @@ struct Written {
     replacements: Vec<String>,
 }
 
-/// Whether a command takes the claim's node away; what the annotation says does not matter.
+/// Returns true if the claim has a mark, even an unreadable one.
 #[must_use]
 pub fn is_marked(claim: &NodeClaim) -> bool {
     text(claim).is_some()
 }
 
-/// What the claim's mark says; none if there is no mark, or one that nobody can read.
+/// Returns the claim's mark; `None` if it has none or an unreadable one.
 #[must_use]
 pub fn mark_of(claim: &NodeClaim) -> Option<Mark> {
     Mark::read(text(claim)?)
@@ -65,7 +65,7 @@ fn text(claim: &NodeClaim) -> Option<&str> {
     claim.metadata.annotations.as_ref()?.get(annotations::DISRUPTION).map(String::as_str)
 }
 
-/// Ten letters and digits that stand for `parts`.
+/// Returns a hash of `parts` with ten letters and digits.
 pub(super) fn short<'p>(parts: impl IntoIterator<Item = &'p str>) -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     let mut hasher = FxHasher::default();
@@ -85,7 +85,7 @@ pub(super) fn short<'p>(parts: impl IntoIterator<Item = &'p str>) -> String {
 // === impl Mark ===
 
 impl Mark {
-    /// What the annotation says, if it can be read.
+    /// Parses the annotation; `None` if it is invalid.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let Written { command, cause, method, since, candidates, pods, price, cost, replacements } =
@@ -94,7 +94,7 @@ impl Mark {
         Some(Self { command, cause, method, since: since.parse().ok()?, candidates, pods, price, cost, replacements })
     }
 
-    /// The annotation.
+    /// Returns the value of the annotation.
     #[must_use]
     pub fn write(&self) -> String {
         let written = Written {

@@ -1,40 +1,39 @@
-//! The order of a disruption, as decisions: from a command to the moment at which its nodes are on their way out, or are as
-//! they were before.
+//! Disruption, as pure decisions: from a command to the deletion of its claims, or to its rollback.
 //!
 //! ```text
 //!   Estate ─► Deliberation ─► Command + NodeClaims ─► begin: mark ─► taint, condition ─► replacements
-//!             (what is wanted      (15 s later,                            │
-//!              at this moment)      still wanted)                          ▼
-//!                                            ┌──────────── Look: who has the mark, what was launched for them ◄───┐
+//!             (chosen now       (15 s later,                             │
+//!                                still chosen)                           ▼
+//!                                            ┌──────────── Look: claims with the mark, and their replacements ◄───┐
 //!                                            ▼                                                                    │
 //!                       advance: wait until every replacement is initialized ─► delete the claims ─► lifecycle    │
-//!                                │                                              (which drains, and ends them)     │
-//!                                └─ objection, failure, deadline: unused replacements go, untaint, unmark ────────┘
+//!                                │                                              (drains and terminates)           │
+//!                                └─ objection, failure, deadline: delete unused replacements, untaint, unmark ────┘
 //!
-//!                       stale: a taint that no mark explains is taken off
+//!                       stale: removes a taint without a mark
 //! ```
 //!
-//! A command lives between two writes in the API server alone: each of its claims carries a [`Mark`] that says all there is
-//! to know of it, written before anything else and removed after everything else. So whoever looks, after whatever crash,
-//! either continues the command or takes it back, and both end where they would have ended undisturbed. A command that
-//! launches nothing is as many commands as it has nodes: none of them waits for another.
+//! Between two writes a command exists in the API server only: each of its claims carries a [`Mark`] with the whole
+//! state of the command, written before anything else and removed after everything else. So after any crash the next
+//! leader either continues the command or rolls it back, with the same result as without the crash. A command without
+//! launches is split into one command for each node, so that they do not wait for each other.
 //!
-//! A NodePool whose commands do not save what they promised is left at rest for a while (`savings`).
-//! Nodes that were launched lately are left alone by consolidation unless their load has fallen (`peak_load`): that is why it ends.
+//! Recently launched nodes are excluded from consolidation unless their load has fallen (`peak_load`), which makes
+//! consolidation terminate.
 //!
-//! # How it is driven
+//! # Usage
 //!
-//! Whoever drives it (the live loop, the simulator) keeps one [`Deliberation`]:
+//! The caller (the event loop or the simulator) keeps one [`Deliberation`]:
 //!
-//! 1. [`Deliberation::turn`] on a fresh snapshot, when [`Rhythm`] says so, off the threads that must not wait. What the
-//!    independent validator says against it is reported, and voluntary commands that it concerns are left out. Each command of
-//!    its decision becomes an [`Order`], its launches NodeClaims, and [`begin`] their first steps: [`Openings`].
-//! 2. Whenever a claim that [`running`] names changes, or its Node or a pod there: [`advance`] on that command, and what comes
-//!    of it carried out to its end before the command is looked at again.
-//! 3. [`stale`] for every other claim, now and then.
+//! 1. Call [`Deliberation::turn`] with a fresh snapshot when [`Rhythm`] is due, on a blocking thread. Violations found
+//!    by the independent validator are reported, and the voluntary commands concerned are left out. Each command of the
+//!    decision becomes an [`Order`], its launches NodeClaims, and [`begin`] returns their first steps: [`Openings`].
+//! 2. Call [`advance`] for a command whenever a claim that [`running`] lists for it changes, or its Node or a pod
+//!    there, and execute the whole step before the next call for this command.
+//! 3. Call [`stale`] for every other claim from time to time.
 //!
-//! Nodes with a mark are on their way out for whoever decides next: they count against budgets, take no pods, and their pods
-//! are among those that want a place ([`crate::snapshot`]), which is how nothing is decided twice.
+//! Later decisions treat marked nodes as being removed: they count against budgets, accept no pods, and their pods need
+//! a place ([`crate::snapshot`]). So nothing is decided twice.
 
 mod advance;
 mod begin;

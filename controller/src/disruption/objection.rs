@@ -1,5 +1,5 @@
-//! What speaks against taking a node away now that did not when it was decided: somebody has said no since, or a pod has
-//! come that nobody planned for. What cannot wait hears no objection but the operator's.
+//! Objections to a disruption that arose after its decision: a new annotation, or a pod that was not planned for.
+//! Forceful disruptions are subject only to the pause set by an operator, interruptions to none.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use muster_scheduling::disrupt::Cause;
 use super::look::{Candidate, leavers};
 use crate::lifecycle::pause::Pause;
 
-/// Why the candidate is not to go for `cause`, if it is not. `planned` is how many pods had to move when that was decided.
+/// Returns the reason why the candidate must not be removed for `cause`, if there is one. `planned` is the number of
+/// pods that had to move at the time of the decision.
 pub(super) fn objection(
     candidate: &Candidate<'_>,
     cause: Cause,
@@ -34,7 +35,7 @@ pub(super) fn objection(
     if says_no(candidate.claim.metadata.annotations.as_ref()) || says_no(node) {
         return Some(format!("it has the annotation {}", annotations::DO_NOT_DISRUPT));
     }
-    // Drifted nodes whose drain is bounded go whatever their pods say.
+    // Drifted nodes with a termination grace period are removed regardless of their pods.
     if cause == Cause::Drifted && candidate.claim.spec.termination_grace_period.is_some() {
         return None;
     }
@@ -53,7 +54,7 @@ pub(super) fn objection(
     (there > planned).then(|| format!("{there} {pods} would have to move, and {planned} had to when that was decided"))
 }
 
-/// What an operator has paused in a NodePool.
+/// Returns the operations that an operator has paused in a NodePool.
 pub(super) fn paused(pool: Option<&NodePool>) -> Pause {
     let annotations = pool.and_then(|pool| pool.metadata.annotations.as_ref());
     let own = annotations.and_then(|all| all.get(annotations::PAUSE));

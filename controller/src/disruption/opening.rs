@@ -1,4 +1,4 @@
-//! From the commands of a decision to their first steps, as far as what they launch may be launched.
+//! First steps of the commands of a decision, as far as their launches are allowed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,44 +17,44 @@ use crate::provision::{self, Claimed, Plan, Stop};
 use crate::state::Cluster;
 use crate::step::Step;
 
-/// What the commands of one decision have in common.
+/// Context shared by the commands of one decision.
 #[derive(Debug)]
 pub struct Openings<'a> {
     decision: &'a Decision,
     estate: &'a Estate,
-    /// That of the estate with the pods of the decision, by which launches count theirs.
+    /// Problem of the estate with the pods of the decision, to which launches refer by index.
     problem: Problem,
     launches: Launches<'a>,
 }
 
-/// What may be launched.
+/// Limits on launches.
 #[derive(Debug, Clone, Copy)]
 pub struct Launches<'a> {
-    /// What an operator has paused in the whole cluster.
+    /// Operations that an operator has paused in the whole cluster.
     pub pause: Pause,
-    /// What keeps launches for a pool back though it is ready, by its name: what is only tried out replaces nothing.
+    /// Reasons that block launches for ready pools, by name: a pool that is only on trial cannot provide replacements.
     pub stops: &'a BTreeMap<String, Stop>,
-    /// How much may be launched.
+    /// Limits on rate and price.
     pub caps: Caps,
 }
 
 /// A command that is begun.
 #[derive(Debug, Clone)]
 pub struct Opening {
-    /// Why.
+    /// Cause of the disruption.
     pub cause: Cause,
-    /// USD per hour less than before.
+    /// Savings in USD per hour.
     pub savings: f64,
-    /// What goes.
+    /// Candidates.
     pub homes: Vec<Home>,
-    /// The first steps, each of which stands for itself ([`begin`]).
+    /// First steps, independent of each other ([`begin`]).
     pub steps: Vec<Step>,
 }
 
 // === impl Openings ===
 
 impl<'a> Openings<'a> {
-    /// Of `decision` about `estate`.
+    /// Prepares the commands of `decision`, which was made about `estate`.
     #[must_use]
     pub fn new(decision: &'a Decision, estate: &'a Estate, launches: Launches<'a>) -> Self {
         let mut problem = Problem::default();
@@ -65,7 +65,7 @@ impl<'a> Openings<'a> {
         Self { decision, estate, problem, launches }
     }
 
-    /// The commands that are begun in the cluster as it is by now, in their order.
+    /// Returns the commands that can begin in the current state of the cluster, in order.
     pub fn all(&self, cluster: &Cluster, plan: &Plan, now: Timestamp) -> Vec<Opening> {
         let mut spent = self.spent(cluster);
         self.decision.commands.iter().filter_map(|command| self.one(command, cluster, plan, &mut spent, now)).collect()
@@ -84,7 +84,7 @@ impl<'a> Openings<'a> {
         let homes: Vec<Home> = names.iter().map(|node| Home::of_node(cluster, plan, node)).collect::<Option<_>>()?;
         let launches = match self.launches(command, cluster, spent, now) {
             Some(launches) => launches,
-            // What cannot wait goes, and its pods want a node like any others.
+            // Forceful commands proceed without replacements; their pods are provisioned for like others.
             None if matches!(command.cause, Cause::Interrupted | Cause::Unhealthy) => Vec::new(),
             None => return None,
         };
@@ -107,7 +107,7 @@ impl<'a> Openings<'a> {
         Some(Opening { cause: command.cause, savings: command.savings, homes, steps })
     }
 
-    /// The claims of what is launched; none if something of it may not be.
+    /// Returns the claims of the replacements; `None` if any of them may not be launched.
     fn launches(&self, command: &Command, cluster: &Cluster, spent: &Spent, now: Timestamp) -> Option<Vec<NodeClaim>> {
         let Launches { pause, stops, caps } = self.launches;
         let mut spent = spent.clone();
@@ -128,7 +128,7 @@ impl<'a> Openings<'a> {
         Some(claims)
     }
 
-    /// What has been launched so far. Where nothing is capped it is of no interest.
+    /// Returns the usage of the limits so far; empty if nothing is limited.
     fn spent(&self, cluster: &Cluster) -> Spent {
         if self.launches.caps == Caps::default() {
             return Spent::default();

@@ -1,11 +1,11 @@
-//! How long a command waits for what it launched, and what happens when that fails.
+//! Deadlines of commands, and their reactions to failed replacements.
 //!
 //! | cause | waits at most | when a replacement fails |
 //! |---|---|---|
-//! | `Empty` `Underutilized` `Drifted` | 10 min | is taken back |
-//! | `Expired` | 10 min, then goes | is taken back, and decided anew |
-//! | `Unhealthy` | 5 min, then goes | goes |
-//! | `Interrupted` | 60 s, then goes | goes |
+//! | `Empty` `Underutilized` `Drifted` | 10 min | rolls back |
+//! | `Expired` | 10 min, then proceeds | rolls back, and is decided again |
+//! | `Unhealthy` | 5 min, then proceeds | proceeds |
+//! | `Interrupted` | 60 s, then proceeds | proceeds |
 
 use std::time::Duration;
 
@@ -16,25 +16,27 @@ use muster_scheduling::disrupt::Cause;
 
 use super::look::Replacement;
 
-/// Karpenter's least wait for replacements.
+/// Minimum wait for replacements, as in Karpenter.
 const READY: Duration = Duration::from_secs(10 * 60);
-/// Karpenter's longest.
+/// Maximum wait for replacements, as in Karpenter.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// A broken node serves nobody; its pods wait for a place in any case.
+/// Wait of an unhealthy node, which serves no requests; its pods need a place in any case.
 const BROKEN: Duration = Duration::from_secs(5 * 60);
-/// Spot instances are taken back two minutes after the notice; the second minute is for pods to end.
+/// Wait of an interrupted node: spot instances are interrupted two minutes after the notice; the second minute is for
+/// pods to terminate.
 pub(super) const INTERRUPTED: Duration = Duration::from_secs(60);
 
-/// What becomes of a command whose replacements fail.
+/// Reaction of a command to failed replacements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Otherwise {
-    /// It is taken back.
+    /// Roll back.
     TakeBack,
-    /// It goes on without them.
+    /// Proceed without them.
     Go,
 }
 
-/// When a command that began at `since` no longer waits. Pools that give their nodes longer to start are given that.
+/// Returns the deadline of a command that began at `since`. It is extended for pools with a longer initialization
+/// timeout.
 pub(super) fn deadline(cause: Cause, since: Timestamp, replacements: &[Replacement<'_>]) -> Timestamp {
     let wait = match cause {
         Cause::Interrupted => INTERRUPTED,
@@ -46,7 +48,7 @@ pub(super) fn deadline(cause: Cause, since: Timestamp, replacements: &[Replaceme
     after(since, wait)
 }
 
-/// What the pool of a replacement grants its nodes for initialization.
+/// Returns the initialization timeout of a replacement's pool.
 fn granted(replacement: &Replacement<'_>) -> Option<Duration> {
     let text = replacement.pool?.metadata.annotations.as_ref()?.get(annotations::INITIALIZATION_TIMEOUT)?;
     match text.parse().ok()? {
@@ -55,16 +57,16 @@ fn granted(replacement: &Replacement<'_>) -> Option<Duration> {
     }
 }
 
-/// What happens at the deadline.
+/// Returns the reaction at the deadline.
 pub(super) fn at_deadline(cause: Cause) -> Otherwise {
     if cause.forceful() { Otherwise::Go } else { Otherwise::TakeBack }
 }
 
-/// What happens when a replacement fails.
+/// Returns the reaction to a failed replacement.
 pub(super) fn at_failure(cause: Cause) -> Otherwise {
     match cause {
         Cause::Unhealthy | Cause::Interrupted => Otherwise::Go,
-        // Its time is up, but not this minute: other capacity is tried first.
+        // An expired node need not go at once: other capacity is tried first.
         Cause::Expired | Cause::Empty | Cause::Underutilized | Cause::Drifted => Otherwise::TakeBack,
     }
 }

@@ -1,20 +1,21 @@
-//! The highest load that each node has carried while it was watched. A node whose load has fallen since its launch may be
-//! consolidated at any time; one that was launched lately and is as full as it ever was must first pay back its launch.
+//! Highest observed load of each node. A node whose load has fallen since its launch may be consolidated at any time; a
+//! recently launched one that is as full as ever must first pay back its launch.
 //!
 //! ```text
-//!   Estate ──► observe: load of each node, beside the highest so far ──► fell? ── yes ──► Member::keeps_until: none
+//!   Estate ──► observe: load of each node, and the highest so far ──► fell? ── yes ──► Member::keeps_until: none
 //!                                                                          └───── no ───► launch + payback
 //! ```
 //!
-//! Consolidation ends because of this: a command takes away at least one node that may be consolidated, and launches only nodes
-//! that may not. Their number falls with every command, and rises only when load falls or a node has paid back.
+//! This makes consolidation terminate: a command removes at least one node that may be consolidated, and launches only
+//! nodes that may not. The number of the former decreases with every command, and increases only when load falls or a
+//! node has paid back.
 //!
-//! Pods that were planned for a node and went elsewhere never were its load, so a node that they missed is not taken for one
-//! that they left. What a node was launched for counts as its load only once a pod has been seen to leave it: a node may be full for
-//! less time than passes between two looks.
+//! Pods that were planned for a node and bound elsewhere were never its load, so their absence is not a fall. The load
+//! for which a node was launched counts only after a pod was observed to leave it: a node may be full for less time
+//! than passes between two observations.
 //!
-//! This is memory and no state: a controller that has just started has seen no load fall, and leaves nodes alone until they have
-//! paid back.
+//! The loads are kept in memory only: a controller that has just started has observed no fall, and keeps nodes until
+//! they have paid back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,10 +24,10 @@ use jiff::{SignedDuration, Timestamp};
 use muster_scheduling::disrupt::Estate;
 use muster_scheduling::model::{Node, Problem, Resource};
 
-/// Share of a node by which its load must have fallen: less is a pod or two that come and go.
+/// Fraction of a node by which its load must have fallen: less may be a pod or two that come and go.
 const FALL: f64 = 0.1;
 
-/// Highest load of each node so far, by the name of the Node.
+/// Highest load of each node so far, by Node name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PeakLoads(BTreeMap<Arc<str>, Peak>);
 
@@ -34,15 +35,15 @@ pub(super) struct PeakLoads(BTreeMap<Arc<str>, Peak>);
 struct Peak {
     /// Highest load so far.
     load: f64,
-    /// Whether a pod has left it.
+    /// True if a pod has left it.
     was_left: bool,
 }
 
 // === impl PeakLoads ===
 
 impl PeakLoads {
-    /// Takes note of the load of every managed node, and of those that a pod has `left` since the last time, and says until when
-    /// each of them is to be left alone by consolidation.
+    /// Records the load of every managed node, and the nodes that a pod has `left` since the last call. Sets the time
+    /// until which consolidation must keep each of them.
     pub(super) fn observe(&mut self, estate: &mut Estate, left: &BTreeSet<Arc<str>>, payback: SignedDuration) {
         let before = std::mem::take(&mut self.0);
         let Estate { problem, members, .. } = estate;
@@ -64,7 +65,7 @@ fn end(launched: Timestamp, payback: SignedDuration) -> Option<Timestamp> {
     launched.checked_add(payback).ok().filter(|end| *end > launched)
 }
 
-/// Share of the node that its pods and daemons request: that of cpu or memory, whichever is larger.
+/// Returns the fraction of the node that its pods and DaemonSets request, of CPU or memory, whichever is larger.
 fn load(problem: &Problem, node: &Node) -> f64 {
     let mut used = node.daemon_requests.clone();
     for bound in node.bound.iter().filter(|bound| bound.counts) {
@@ -87,7 +88,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// A node with 10 CPUs, launched at 100 s for a share of it, with so many pods of one CPU.
+    /// Returns a node with 10 CPUs, launched at 100 s for this fraction of it, with this number of pods of one CPU.
     fn estate(pods: usize, launched_for: f64) -> Estate {
         let amounts = |cpu: i64| -> Resources { [(Resource::Cpu, cpu)].into_iter().collect() };
         let mut problem = Problem::default();
@@ -133,7 +134,8 @@ mod tests {
         Estate { problem, members: vec![Some(member)], ..Estate::default() }
     }
 
-    /// Until when the node is kept after it has been seen with so many pods each time; before the last time one has left or not.
+    /// Returns the time until which the node is kept after observations with these numbers of pods. `has_left` is true
+    /// if a pod has left it before the last one.
     fn kept(seen: &[usize], launched_for: f64, has_left: bool) -> Option<Timestamp> {
         let mut loads = PeakLoads::default();
         let mut kept = None;

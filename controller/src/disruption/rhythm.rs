@@ -1,5 +1,5 @@
-//! When it is asked again what is to go: while something changes, every ten seconds; else when time alone may have changed
-//! the answer. What cannot wait does not wait for either.
+//! Schedule of decisions about disruption: every ten seconds while something changes; otherwise when the passage of
+//! time may have changed the result. Forceful disruption is not delayed by either.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use jiff::Timestamp;
 use muster_cloud::after;
 use muster_scheduling::disrupt::Moments;
 
-/// How long at most nothing is asked though nothing has changed and nothing is due.
+/// Maximum interval if nothing changes and nothing is due.
 const STILL: Duration = Duration::from_secs(300);
-/// Between two questions at least, whatever is due: moments of hundreds of nodes may be close together.
+/// Minimum interval between two decisions: the due times of hundreds of nodes may be close together.
 const APART: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// Schedule of decisions about disruption, see the module.
 #[derive(Debug, Clone, Copy)]
 pub struct Rhythm {
-    /// When to ask if anything has changed.
+    /// Time of the next decision if something has changed.
     at: Timestamp,
-    /// Whether anything has changed since it was last asked.
+    /// True if something has changed since the last decision.
     is_stirred: bool,
     asked: Timestamp,
     rest_until: Timestamp,
@@ -27,31 +27,31 @@ pub struct Rhythm {
 // === impl Rhythm ===
 
 impl Rhythm {
-    /// The first question is asked at `moment`.
+    /// Creates a schedule whose first decision is at `moment`.
     #[must_use]
     pub fn from(moment: Timestamp) -> Self {
         let asked = moment.checked_sub(APART).unwrap_or(moment);
         Self { at: moment, is_stirred: true, asked, rest_until: moment, moments: Moments::default() }
     }
 
-    /// Something has changed.
+    /// Records a change.
     pub const fn stir(&mut self) {
         self.is_stirred = true;
     }
 
-    /// Something has changed that people wait to be told of: what a NodePool or a NodeClass says.
+    /// Records a change of a NodePool or NodeClass, whose effect people wait for.
     pub fn hurry(&mut self) {
         self.is_stirred = true;
         self.at = self.at.min(after(self.asked, APART));
     }
 
-    /// Tells if it is to be asked now.
+    /// Returns true if a decision is due.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         now >= self.next()
     }
 
-    /// When it is to be asked next, if nothing changes before.
+    /// Returns the time of the next decision, if nothing changes before.
     #[must_use]
     pub fn next(&self) -> Timestamp {
         let soonest = after(self.asked, APART);
@@ -61,14 +61,14 @@ impl Rhythm {
         due.map_or(regular, |due| regular.min(due.max(soonest)))
     }
 
-    /// It is being asked: what changes from here on is news.
+    /// Records the start of a decision: later changes count for the next one.
     pub const fn ask(&mut self, now: Timestamp) {
         self.is_stirred = false;
         self.asked = now;
     }
 
-    /// It has been answered. It is asked again at `again` if anything has changed, or if the answer `is_open`; else when one of
-    /// `moments` comes.
+    /// Records the end of a decision. The next one is at `again` if something has changed or the result `is_open`,
+    /// otherwise at one of `moments`.
     pub fn answer(&mut self, again: Timestamp, is_open: bool, moments: Moments, now: Timestamp) {
         self.at = again;
         self.is_stirred |= is_open;

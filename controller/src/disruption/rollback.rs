@@ -1,5 +1,5 @@
-//! Taking a command back: what was launched and nobody uses goes first, the marks last, so that whoever stops in between is
-//! continued.
+//! Rollback of a command: unused replacements are deleted first, and marks are removed last, so that the next leader
+//! can continue an interrupted rollback.
 
 use k8s_openapi::api::core::v1::Taint;
 use muster_api::conditions::nodeclaim;
@@ -10,12 +10,12 @@ use super::look::{Candidate, Look, is_leaving, name};
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, NodeChange, Step, Write};
 
-/// Lets `candidates` stay, which is `why`.
+/// Releases `candidates` for the reason `why`.
 pub(super) fn rollback(look: &Look<'_>, candidates: &[&Candidate<'_>], why: &str) -> Step {
     let mut writes = Vec::new();
     let message = format!("it stays: {why}");
     writes.extend(candidates.iter().map(|candidate| told(candidate, events::DISRUPTION_TAKEN_BACK, &message)));
-    // Nodes that are leaving already want their replacements.
+    // Candidates that are already being deleted need their replacements.
     let expected = candidates.first().and_then(|one| one.mark()).map_or(0, |mark| mark.candidates);
     if candidates.len() >= expected {
         let unused = look.replacements.iter().filter(|one| !is_leaving(one.claim) && !one.is_used());
@@ -31,7 +31,7 @@ pub(super) fn rollback(look: &Look<'_>, candidates: &[&Candidate<'_>], why: &str
     Step::act(writes)
 }
 
-/// The writes after which nothing tells any more that the candidate was to go; its mark goes last.
+/// Returns the writes that remove all traces of the command from the candidate; its mark is removed last.
 pub(super) fn unmark(candidate: &Candidate<'_>) -> Vec<Write> {
     let mut writes = cleared(candidate);
     let change = MetaChange::default().without_annotation(annotations::DISRUPTION).against(&candidate.claim.metadata);
@@ -41,7 +41,7 @@ pub(super) fn unmark(candidate: &Candidate<'_>) -> Vec<Write> {
     writes
 }
 
-/// The writes that take off the taint and the condition, as far as they are there.
+/// Returns the writes that remove the taint and the condition, if they exist.
 pub(super) fn cleared(candidate: &Candidate<'_>) -> Vec<Write> {
     let mut writes = Vec::new();
     if let Some((node, taint)) = candidate.node.and_then(|node| Some((node, disruption_taint(node)?))) {

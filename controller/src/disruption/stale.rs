@@ -1,4 +1,4 @@
-//! Taints that nothing explains any more: left behind by another program, whose commands lived in its memory, or by an edit.
+//! Removal of disruption taints without a mark, left by an edit or by another program that kept its commands in memory.
 
 use jiff::Timestamp;
 use muster_cloud::after;
@@ -10,7 +10,7 @@ use super::mark::is_marked;
 use super::rollback::cleared;
 use crate::step::Step;
 
-/// Takes off the taint of a node, and the condition of its claim, that say that it is to go although no mark does.
+/// Removes the disruption taint of a node and the condition of its claim if the claim has no mark.
 #[must_use]
 pub fn stale(candidate: &Candidate<'_>, tempo: Tempo, now: Timestamp) -> Step {
     let is_leaving_node = candidate.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
@@ -21,7 +21,7 @@ pub fn stale(candidate: &Candidate<'_>, tempo: Tempo, now: Timestamp) -> Step {
     if writes.is_empty() {
         return Step::rest();
     }
-    // The mark may have been written, and not be in our picture yet.
+    // The mark may have been written but not observed yet.
     let added = candidate.node.and_then(disruption_taint).and_then(|taint| taint.time_added.as_ref());
     match added.map(|added| after(added.0, tempo.settled)) {
         Some(settled) if now < settled => Step::until(settled),

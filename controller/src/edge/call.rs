@@ -1,11 +1,11 @@
-//! Asks the cloud.
+//! Cloud API calls.
 
 use muster_cloud::{Cloud, CloudError, Instance};
 
 use crate::lifecycle::Answers;
 use crate::step::Call;
 
-/// Asks, and keeps the answer.
+/// Executes a call and stores its result in `answers`.
 pub(super) async fn ask<C: Cloud>(cloud: &C, call: &Call, answers: &mut Answers) {
     match call {
         Call::Launch(request) => answers.launch = Some(cloud.launch(request).await),
@@ -17,7 +17,7 @@ pub(super) async fn ask<C: Cloud>(cloud: &C, call: &Call, answers: &mut Answers)
     }
 }
 
-/// The instance that was launched for the claim with this UID.
+/// Returns the instance that was launched for the claim with this UID.
 async fn find<C: Cloud>(cloud: &C, uid: &str) -> Result<Instance, CloudError> {
     let is_its = |one: &Instance| one.token.as_ref().is_some_and(|token| token.claim_uid == uid);
     let all = cloud.list().await?;

@@ -1,4 +1,4 @@
-//! Tells people: events, each once for as long as it stays true.
+//! Kubernetes events, deduplicated.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,40 +17,41 @@ use super::fate::{Fate, root_cause};
 use super::pace::Pace;
 use crate::step::{Event, EventType};
 
-/// How long the same event is not published again: Karpenter's figure.
+/// Time for which the same event is not published again: Karpenter's value.
 const SAME: Duration = Duration::from_secs(120);
-/// Events that are remembered at most; beyond that the oldest are forgotten, and may be published again.
+/// Maximum number of events remembered; beyond it the expired ones, or else all, are forgotten and may be published
+/// again.
 const MOST: usize = 10_000;
-/// How long one event may take: nobody waits longer for a message.
+/// Timeout of publishing one event.
 const LONGEST: Duration = Duration::from_secs(2);
-/// `Nominated` is told of at most so many pods a second and at once: Karpenter's figures. A thousand pods that find their
-/// nodes at once are no news one by one.
+/// Rate limit of `Nominated` events: per second, and burst. Karpenter's values. Single events about a thousand pods
+/// that are nominated at once are not useful.
 const NOMINATIONS: (f64, f64) = (5.0, 10.0);
-/// Longest message that an API server takes.
+/// Maximum length of a message that the API server accepts, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
-/// Who tells.
+/// Component that reports events.
 const COMPONENT: &str = "muster";
 
-/// Publishes events as Karpenter does: in `v1`, counted when they are repeated.
+/// Publishes events as Karpenter does: of `v1`, with a counter for repetitions.
 #[derive(Clone)]
 pub struct Recorder {
     client: Client,
     pace: Arc<Pace>,
-    /// Which replica of ours.
+    /// Name of this replica.
     instance: String,
-    /// Held for the length of a look.
+    /// Locked briefly, never across an `await`.
     told: Arc<Mutex<Told>>,
 }
 
-/// What was told of late.
+/// Recently published events.
 #[derive(Debug, Default)]
 struct Told {
     when: BTreeMap<u64, Timestamp>,
-    /// What is left of the burst of nominations, and when that was reckoned.
+    /// Remaining tokens of the rate limit for nominations, and the time of that value.
     nominations: Option<(f64, Timestamp)>,
 }
 
-/// An event that is there already.
+/// The existing event.
 #[derive(Deserialize)]
 struct There {
     #[serde(default)]
@@ -60,13 +61,13 @@ struct There {
 // === impl Recorder ===
 
 impl Recorder {
-    /// For the replica with this name.
+    /// Creates a recorder for the replica with this name.
     #[must_use]
     pub fn new(client: Client, pace: Pace, instance: &str) -> Self {
         Self { client, pace: Arc::new(pace), instance: instance.to_owned(), told: Arc::default() }
     }
 
-    /// Publishes an event, unless the same was published within two minutes.
+    /// Publishes an event, unless the same was published within the last two minutes.
     pub(super) async fn publish(&self, event: &Event, now: Timestamp) -> Fate {
         let hash = hash_of(event);
         if !self.told.lock().unwrap_or_else(PoisonError::into_inner).admits(event, hash, now) {
@@ -88,7 +89,8 @@ impl Recorder {
     async fn send(&self, event: &Event, hash: u64, now: Timestamp) -> kube::Result<()> {
         let about = &event.about;
         let namespace = about.namespace.as_deref().unwrap_or("default");
-        // Of the same event the same name: what was published before a restart is counted up, not told anew.
+        // The name is a function of the content: an event published before a restart is counted up instead of created
+        // again.
         let name = format!("{}.{hash:016x}", about.name);
         let events = format!("/api/v1/namespaces/{namespace}/events");
         let moment = seconds(now);
@@ -155,7 +157,7 @@ impl Told {
     }
 }
 
-/// The API keeps whole seconds.
+/// The API stores whole seconds.
 fn seconds(moment: Timestamp) -> String {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment).to_string()
 }
@@ -177,7 +179,7 @@ fn api_version(kind: &str) -> &'static str {
     }
 }
 
-/// FNV-1a over what makes two events the same: the same in every process.
+/// Returns the FNV-1a hash over the fields that identify an event, the same in every process.
 fn hash_of(event: &Event) -> u64 {
     let Event { about, kind: _, reason, message } = event;
     let fields = [about.kind.as_str(), about.name.as_str(), about.uid.as_str(), reason, message.as_str()];

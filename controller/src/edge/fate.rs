@@ -1,33 +1,33 @@
-//! What becomes of a write.
+//! Outcome of a write.
 
 use kube::core::Status;
 
 use crate::step::Write;
 
-/// Stands before the words of a budget that does not allow an eviction.
+/// Prefix of the message of a PodDisruptionBudget that does not allow an eviction.
 pub(super) const BUDGET: &str = "budget: ";
 
-/// What became of a write.
+/// Outcome of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// It is written, or was before.
+    /// The write succeeded, now or before.
     Done,
-    /// What it is about does not exist any more.
+    /// The object does not exist any more.
     Gone,
-    /// Its object has changed since it was seen, or is another one of the same name.
+    /// The object has changed since it was observed, or is another one of the same name.
     Conflict,
-    /// The API server refuses it, and will again; why.
+    /// The API server rejects the write and will reject it again; with the reason.
     Refused(String),
-    /// It may be written or not: the API server was not reached, or is in trouble; what is known.
+    /// Unknown whether the write succeeded: the API server was not reached, or is overloaded; with the reason.
     Unavailable(String),
-    /// It was not sent, or nobody knows what became of it: this process may not write any more.
+    /// Not sent, or its result is unknown: this process may not write any more.
     Fenced,
 }
 
 // === impl Fate ===
 
 impl Fate {
-    /// The label of metrics.
+    /// Returns the value of the metric label.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -40,21 +40,21 @@ impl Fate {
         }
     }
 
-    /// What an error means for a write.
+    /// Returns the outcome that an error means for a write.
     pub(super) fn of(write: &Write, error: &kube::Error) -> Self {
         let kube::Error::Api(status) = error else { return Self::Unavailable(root_cause(error)) };
         match status.code {
             404 => Self::Gone,
             409 if matches!(write, Write::CreateClaim(_)) && status.reason == "AlreadyExists" => Self::Done,
-            // Deletions and evictions name a UID: what has that name now is something else.
+            // Deletions carry a UID as precondition: the name belongs to another object now.
             409 if matches!(write, Write::DeleteClaim { .. } | Write::DeleteNode { .. } | Write::DeletePod { .. }) => {
                 Self::Gone
             }
             409 => Self::Conflict,
-            // It has a node by now.
+            // The pod has been bound.
             422 if matches!(write, Write::Nominate { .. }) => Self::Gone,
             429 if matches!(write, Write::Evict(_)) => budget_of(status),
-            // More than one budget.
+            // More than one budget covers the pod.
             500 if matches!(write, Write::Evict(_)) => Self::Refused(status.message.clone()),
             429 | 500.. => Self::Unavailable(status.message.clone()),
             _ => Self::Refused(status.message.clone()),
@@ -62,13 +62,14 @@ impl Fate {
     }
 }
 
-/// A budget says no with the same code with which a busy server does.
+/// Distinguishes a budget from an overloaded server, which return the same code.
 fn budget_of(status: &Status) -> Fate {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let budget = causes.into_iter().find(|cause| cause.reason == "DisruptionBudget");
     match budget {
         Some(cause) => {
-            // "The disruption budget web needs 3 healthy pods and has 3 currently": as sentences begin inside another.
+            // "The disruption budget web needs 3 healthy pods and has 3 currently": lower case, since it continues a
+            // sentence.
             let words = cause.message.strip_prefix("The ").map(|rest| format!("the {rest}"));
             Fate::Refused(format!("{BUDGET}{}", words.unwrap_or_else(|| cause.message.clone())))
         }
@@ -76,7 +77,7 @@ fn budget_of(status: &Status) -> Fate {
     }
 }
 
-/// The innermost cause: the outer ones only say which library was used.
+/// Returns the innermost cause: the outer ones only name the library.
 pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -1,4 +1,4 @@
-//! Nothing is written without the lease.
+//! Guard that allows writes only while the lease is held.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,51 +6,51 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Far enough: nobody holds a lease for so long without renewing it.
+/// Practically unlimited: thirty years.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// Until when this process may write. Who elects the leader holds the [`Gate`] to it.
+/// Time until which this process may write. The leader election holds its [`Gate`].
 #[derive(Debug, Clone)]
 pub struct Fence(watch::Receiver<Option<Instant>>);
 
-/// Opens and closes a [`Fence`]. Dropping it closes it for good.
+/// Opens and closes a [`Fence`]. Dropping it closes the fence permanently.
 #[derive(Debug)]
 pub struct Gate(watch::Sender<Option<Instant>>);
 
 // === impl Fence ===
 
 impl Fence {
-    /// A closed one.
+    /// Returns a closed fence and its gate.
     #[must_use]
     pub fn closed() -> (Gate, Self) {
         let (gate, fence) = watch::channel(None);
         (Gate(gate), Self(fence))
     }
 
-    /// Whether this process may write now.
+    /// Returns true if this process may write now.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.until().is_some()
     }
 
-    /// Does the work unless, and for as long as, this process may write; nothing if it may not, or not long enough. What
-    /// was sent by then may have been done. Work that outlasts a lease goes on if that is renewed meanwhile.
+    /// Runs `work` while this process may write. Returns `None` if it may not, or if the fence closes before the work
+    /// is done; requests that were sent by then may have been executed. Work continues across a renewal of the lease.
     pub async fn keep<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut fence = self.clone();
         tokio::select! {
-            // First: whoever was starved past the lease must not begin the next part of the work.
+            // First: a process that was suspended beyond the lease must not begin the next part of the work.
             biased;
             () = fence.closes() => None,
             done = work => Some(done),
         }
     }
 
-    /// Waits until it is open, or `false` if it never will be.
+    /// Waits until the fence is open. Returns false if it never will be.
     pub async fn opened(&mut self) -> bool {
         self.0.wait_for(|until| until.is_some_and(|until| now() < until)).await.is_ok()
     }
 
-    /// Waits until it is closed: because somebody said so, or because nobody prolonged it.
+    /// Waits until the fence is closed, explicitly or by expiry.
     pub async fn closes(&mut self) {
         loop {
             let Some(until) = self.until() else { return };
@@ -71,23 +71,23 @@ impl Fence {
 // === impl Gate ===
 
 impl Gate {
-    /// Writes may be made until then.
+    /// Opens the fence until `moment`.
     pub fn open_until(&self, moment: Instant) {
         self.0.send_replace(Some(moment));
     }
 
-    /// For a process that need not be elected.
+    /// Opens the fence without limit, for a process without leader election.
     pub fn open(&self) {
         self.0.send_replace(Some(now() + FOREVER));
     }
 
-    /// No writes any more.
+    /// Closes the fence.
     pub fn close(&self) {
         self.0.send_replace(None);
     }
 }
 
-/// The clock of the lease: it never goes back, and it goes on while the process is starved.
+/// Returns the time of the monotonic clock, which advances while the process is suspended by the scheduler.
 fn now() -> Instant {
     Instant::now()
 }

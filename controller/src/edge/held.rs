@@ -1,4 +1,4 @@
-//! The objects that a step may change, as they were seen.
+//! The observed objects that a step may change.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::lifecycle::Class;
 use crate::node::Node;
 use crate::step::Write;
 
-/// What a step was decided on, as far as its writes need it: versions, and what stands in the statuses that they replace.
-/// Both move on with what is written.
+/// Observed state on which a step was decided, as far as its writes need it: resource versions, and the statuses that
+/// are replaced. Both are updated by each write.
 #[derive(Debug, Clone, Default)]
 pub struct Held {
     claims: BTreeMap<String, Kept>,
     nodes: BTreeMap<String, Kept>,
     pools: BTreeMap<String, Kept>,
     class: Option<KeptClass>,
-    /// The object of which a write was refused because it had changed, and the version that was written against.
+    /// The object of the last conflict: kind, name, and the version that was not the newest.
     conflict: Option<(&'static str, String, String)>,
 }
 
@@ -28,25 +28,25 @@ pub struct Held {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
     pub(super) version: String,
-    /// Whether that version is of our own making.
+    /// True if this version is the result of our own write.
     pub(super) is_ours: bool,
-    /// Empty where nobody replaces it.
+    /// Null if no write replaces it.
     pub(super) status: Value,
 }
 
-/// The NodeClass of the look.
+/// The NodeClass of the step.
 #[derive(Debug, Clone)]
 pub(super) struct KeptClass {
     pub(super) reference: NodeClassReference,
     pub(super) version: String,
-    /// Whether that version is of our own making.
+    /// True if this version is the result of our own write.
     is_ours: bool,
     pub(super) conditions: Vec<Condition>,
-    /// Null where nobody replaces it.
+    /// Null if no write replaces it.
     pub(super) status: Value,
 }
 
-/// The places of a kind's objects in what is held.
+/// Kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Claim,
@@ -57,7 +57,7 @@ pub(super) enum Kind {
 // === impl Held ===
 
 impl Held {
-    /// Holds a NodeClaim too.
+    /// Adds a NodeClaim.
     #[must_use]
     pub fn claim(mut self, claim: &NodeClaim) -> Self {
         let status = claim.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
@@ -65,14 +65,14 @@ impl Held {
         self
     }
 
-    /// Holds a Node too.
+    /// Adds a Node.
     #[must_use]
     pub fn node(mut self, node: &Node) -> Self {
         self.nodes.insert(name(&node.metadata), Kept::new(&node.metadata, Value::Null));
         self
     }
 
-    /// Holds a NodePool too.
+    /// Adds a NodePool.
     #[must_use]
     pub fn pool(mut self, pool: &NodePool) -> Self {
         let status = pool.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
@@ -80,7 +80,7 @@ impl Held {
         self
     }
 
-    /// Holds this NodeClass.
+    /// Sets the NodeClass.
     #[must_use]
     pub fn class(mut self, class: &Class) -> Self {
         self.class = Some(KeptClass {
@@ -93,7 +93,7 @@ impl Held {
         self
     }
 
-    /// Holds the status of that NodeClass too, in the form of its kind.
+    /// Sets the observed status of the NodeClass, in the form of its kind.
     #[must_use]
     pub fn class_status(mut self, status: Value) -> Self {
         if let Some(class) = &mut self.class {
@@ -102,7 +102,7 @@ impl Held {
         self
     }
 
-    /// What was written of claims, Nodes, pools and the class: kind, name, and the version that was left.
+    /// Returns the objects that were written: kind, name, and new version.
     pub fn written(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
         let class = self.class.iter().filter(|class| class.is_ours);
         let class = class.map(|class| (kind_of(class), class.reference.name.as_str(), class.version.as_str()));
@@ -110,13 +110,12 @@ impl Held {
         class.chain(claims).chain(ours("Node", &self.nodes)).chain(ours("NodePool", &self.pools))
     }
 
-    /// The object that had changed since it was seen, if a write was refused for that: kind, name, and the version that is no
-    /// longer the newest.
+    /// Returns the object of the last conflict: kind, name, and the version that was not the newest.
     pub fn conflict(&self) -> Option<(&'static str, &str, &str)> {
         self.conflict.as_ref().map(|(kind, name, version)| (*kind, name.as_str(), version.as_str()))
     }
 
-    /// Takes note that `write` was refused because its object has changed.
+    /// Records that `write` was rejected because its object has changed.
     pub(super) fn note_conflict(&mut self, write: &Write) {
         let found = match write {
             Write::ClaimMeta { name, .. } | Write::ClaimStatus { name, .. } => {
@@ -146,7 +145,7 @@ impl Held {
         self.class.as_ref()
     }
 
-    /// Takes note of what a write has left.
+    /// Records the new version, and the status, after a write.
     pub(super) fn note(&mut self, write: &Write, written: Written) {
         let Some(version) = written.metadata.resource_version else { return };
         match write {

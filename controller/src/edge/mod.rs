@@ -1,19 +1,20 @@
-//! Carries out what the stages decide, on a Kubernetes API server and a cloud: the one writer.
+//! Executes steps against the Kubernetes API server and the cloud: the only component that writes.
 //!
 //! ```text
 //!   Step ──► Edge::carry_out ──► one write after the other ─┬─ request (pure) ─► Pace ─► Fence ─► API server
 //!    ▲           │  ▲                                        ├─ call ──────────────────────────► Cloud
-//!    │           │  └─ Held: versions, as seen, then as the  └─ Recorder ──────────────────────► events
-//!    │           │     writes of this look have left them           ▲
+//!    │           │  └─ Held: versions, as observed, then as  └─ Recorder ──────────────────────► events
+//!    │           │     the writes of this run left them             ▲
 //!    │           ▼                                                  Witness: before and after every write
-//!   decide ◄── Answers          (Edge::look asks again at once, for as long as a step asks for something)
+//!   decide ◄── Answers          (Edge::look decides again at once while a step contains calls)
 //! ```
 //!
-//! - Changes are merge patches with the version that was seen: a conflict drops the rest of the step, and whoever looks
-//!   again decides anew. A patch leaves alone what it does not name, so fields that we do not know are kept.
-//! - Nothing is written without the lease ([`Fence`]): a write that is on its way when the lease runs out is given up.
-//! - Every write passes a [`Witness`], by its name and before and after it: metrics count there, and tests stop the
-//!   controller there. A write that is added passes it by itself.
+//! - Updates are merge patches conditional on the observed version: a conflict drops the rest of the step, and the next
+//!   reconciliation decides again. A merge patch does not touch the fields that it does not contain, so unknown fields
+//!   are kept.
+//! - Nothing is written without the lease ([`Fence`]): a write in flight is abandoned when the lease expires.
+//! - Every write passes a [`Witness`], before and after it is sent: metrics are counted there, and tests stop the
+//!   controller there. This holds for new kinds of writes without further code.
 
 mod call;
 mod events;
@@ -45,36 +46,37 @@ use self::request::{Written, request};
 use crate::lifecycle::{Answers, Eviction};
 use crate::step::{Step, Write};
 
-/// Who our changes are attributed to in `metadata.managedFields`: one writer for all decisions.
+/// Field manager of all writes in `metadata.managedFields`: one writer for all decisions.
 pub const FIELD_MANAGER: &str = "muster";
 
-/// Rounds of questions and answers in one look. A launch that widens takes two for each attempt.
+/// Maximum number of rounds of calls and answers in one reconciliation. A launch with fallbacks takes two for each
+/// attempt.
 const MOST_ROUNDS: usize = 60;
 
-/// Writes that depend on none of each other, and are on their way at the same time: each has a connection of its own, and
-/// an API server's priority level for a controller has about thirty seats.
+/// Maximum number of independent writes in flight: each has a connection of its own, and the API server's priority
+/// level for a controller has about thirty seats.
 const AT_ONCE: usize = 8;
-/// How long an answer of the API server is waited for. A connection that a balancer has forgotten may never bring one, and whoever waits
-/// for it would hold up what comes after.
+/// Timeout of a request to the API server. A connection that a load balancer has dropped may never return an answer,
+/// and the writes behind it would be blocked.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// A moment to wait for, boxed.
+/// A boxed future without output.
 pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Sees every write pass.
+/// Observer of all writes.
 pub trait Witness: Send + Sync {
-    /// Right before the write is sent. The write waits for it.
+    /// Called right before the write is sent. The write waits for it.
     fn before<'a>(&'a self, write: &'a Write) -> Pause<'a>;
 
-    /// Right after it, with what became of it. The next write waits for it.
+    /// Called right after the write, with its outcome. The next write waits for it.
     fn after<'a>(&'a self, write: &'a Write, fate: &'a Fate) -> Pause<'a>;
 }
 
-/// Sees nothing.
+/// A witness that does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nobody;
 
-/// Where writes go.
+/// Executor of writes.
 #[derive(Clone)]
 pub struct Edge<C> {
     client: Client,
@@ -86,29 +88,29 @@ pub struct Edge<C> {
     clock: fn() -> Timestamp,
 }
 
-/// How a step, or a look, ended.
+/// Outcome of a step or of a reconciliation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// Everything was written.
     Done,
-    /// Something had changed since: the rest was dropped.
+    /// An object had changed since it was observed: the rest was dropped.
     Stale,
-    /// A write failed, and the rest was dropped; what is known of it.
+    /// A write failed, and the rest was dropped; with the reason.
     Failed(String),
-    /// This process may not write.
+    /// This process may not write, because it does not hold the lease.
     Fenced,
 }
 
-/// What came of a look.
+/// Result of a reconciliation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Looked {
-    /// How it ended.
+    /// Outcome of the last step.
     pub end: End,
-    /// Whether anything was written.
+    /// True if any step contained writes.
     pub has_written: bool,
-    /// When the last step wants to look again.
+    /// Time of the next reconciliation, as the last step requested.
     pub again: Option<Timestamp>,
-    /// All answers that came, for whoever remembers what was refused.
+    /// All answers received, so that the caller can record refusals.
     pub answers: Answers,
 }
 
@@ -127,24 +129,24 @@ impl Witness for Nobody {
 // === impl Edge ===
 
 impl<C: Cloud> Edge<C> {
-    /// Writes through `client`, whose retries must be off: a refused eviction is an answer.
+    /// Creates an edge that writes through `client`, whose retries must be off: a refused eviction is an answer.
     pub fn new(client: Client, cloud: C, fence: Fence, pace: Pace, recorder: Recorder) -> Self {
         Self { client, cloud, fence, pace: Arc::new(pace), recorder, witness: Arc::new(Nobody), clock }
     }
 
-    /// The same, seen by `witness`.
+    /// Sets the witness of all writes.
     #[must_use]
     pub fn seen_by(mut self, witness: Arc<dyn Witness>) -> Self {
         self.witness = witness;
         self
     }
 
-    /// The cloud that is asked.
+    /// Returns the cloud.
     pub fn cloud(&self) -> &C {
         &self.cloud
     }
 
-    /// Decides and carries out, and decides again at once for as long as a step asks for something.
+    /// Decides and executes, and decides again at once while a step contains calls whose answers are needed.
     pub async fn look(&self, held: &mut Held, decide: impl Fn(&Answers, Timestamp) -> Step + Send) -> Looked {
         let mut looked = Looked { end: End::Done, has_written: false, again: None, answers: Answers::default() };
         for _ in 0..MOST_ROUNDS {
@@ -161,8 +163,8 @@ impl<C: Cloud> Edge<C> {
         looked
     }
 
-    /// Carries out the writes of a step, in their order. Those of one kind that depend on none of each other
-    /// ([`Write::stands_alone`]) are carried out at the same time where they stand side by side.
+    /// Executes the writes of a step in order. Adjacent independent writes of the same kind ([`Write::stands_alone`])
+    /// are executed concurrently.
     pub async fn carry_out(&self, step: &Step, held: &mut Held, answers: &mut Answers) -> End {
         let mut rest = step.writes.as_slice();
         while let Some(first) = rest.first() {
@@ -183,7 +185,7 @@ impl<C: Cloud> Edge<C> {
         End::Done
     }
 
-    /// Carries all of them out, whatever becomes of one.
+    /// Executes all of them, even if some fail. Returns the first outcome that is not [`End::Done`].
     async fn carry_crowd(&self, crowd: &[Write]) -> End {
         let one = async |write: &Write| self.carry(write, &mut Held::default(), &mut Answers::default()).await;
         let mut ends = futures::stream::iter(crowd).map(one).buffer_unordered(AT_ONCE);
@@ -203,7 +205,7 @@ impl<C: Cloud> Edge<C> {
         match fate {
             Fate::Done | Fate::Gone => End::Done,
             Fate::Fenced => End::Fenced,
-            // An event is no reason to stop, and a pod that is not evicted now has an answer that says so.
+            // A failed event does not stop the step, and a failed eviction has an answer that says so.
             _ if matches!(write, Write::Event(_) | Write::Evict(_) | Write::Nominate { .. }) => End::Done,
             Fate::Conflict => {
                 held.note_conflict(write);
@@ -232,7 +234,7 @@ impl<C: Cloud> Edge<C> {
         }
     }
 
-    /// Sends what the API server is to be told.
+    /// Sends a write to the API server.
     async fn send(&self, write: &Write, held: &mut Held) -> Fate {
         let request = match request(write, held) {
             Ok(request) => request,
@@ -240,7 +242,7 @@ impl<C: Cloud> Edge<C> {
         };
         let sent = async {
             self.pace.turn().await;
-            // A process that was starved may wake up here long after its lease ran out.
+            // A process that was suspended may resume here long after its lease expired.
             if !self.fence.is_open() {
                 return None;
             }
@@ -261,7 +263,7 @@ impl<C: Cloud> Edge<C> {
     }
 }
 
-/// How the API server has taken a write; `answer` is none if there was none in time.
+/// Returns the health that the outcome of a write indicates; `answer` is `None` after a timeout.
 fn health(write: &Write, answer: Option<&Result<Written, kube::Error>>, after: Duration) -> Health {
     match answer {
         Some(Ok(_)) => Health::Answered(after),
@@ -273,7 +275,7 @@ fn health(write: &Write, answer: Option<&Result<Written, kube::Error>>, after: D
 
 fn evicted(fate: &Fate) -> Eviction {
     match fate {
-        // Another pod has its name by now.
+        // Another pod has this name now.
         Fate::Done | Fate::Gone | Fate::Conflict => Eviction::Done,
         Fate::Refused(why) => match why.strip_prefix(fate::BUDGET) {
             Some(budget) => Eviction::Blocked(budget.to_owned()),
@@ -285,7 +287,7 @@ fn evicted(fate: &Fate) -> Eviction {
     }
 }
 
-/// The moment of a look.
+/// Returns the current time. Decisions take the time as an argument.
 #[expect(clippy::disallowed_methods, reason = "the edge: decisions are given the moment")]
 fn clock() -> Timestamp {
     Timestamp::now()

@@ -1,59 +1,59 @@
-//! How fast the API server is written to: Karpenter's `--kube-client-qps` and `--kube-client-burst` at most, and less for as
-//! long as it is in trouble.
+//! Rate limit of writes to the API server: at most Karpenter's `--kube-client-qps` and `--kube-client-burst`, and less
+//! while the API server is overloaded.
 //!
 //! ```text
-//!   429, 5xx, no answer, an answer after more than a second ──► half the rate, at most once a second, down to 5 a second
-//!   an answer in time ──► a hundredth of the highest rate more
+//!   429, 5xx, timeout, or an answer after more than a second ──► half the rate, at most once a second, minimum 5/s
+//!   an answer in time ──► 1 % of the maximum rate more
 //! ```
 //!
-//! Additive increase, multiplicative decrease: the rule by which TCP shares a line.
+//! Additive increase, multiplicative decrease, as in TCP congestion control.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// An answer that takes longer says that the API server has more to do than it can.
+/// A longer response time indicates an overloaded API server.
 const SLOW: Duration = Duration::from_secs(1);
-/// Between two cuts of the rate: what was on its way when the first was made says nothing new.
+/// Minimum interval between two reductions: requests that were in flight at the first one carry no new information.
 const BETWEEN_CUTS: Duration = Duration::from_secs(1);
-/// Writes a second that are always allowed, unless the operator allows fewer.
+/// Minimum rate, per second, unless the operator allows less.
 const LEAST: f64 = 5.0;
-/// Part of the highest rate by which an answer in time raises it.
+/// Fraction of the maximum rate by which an answer in time raises the rate.
 const RAISE: f64 = 0.01;
 
-/// Lets so many pass a second, and so many more at once after a rest.
+/// Rate limiter with a burst.
 #[derive(Debug)]
 pub struct Pace {
-    /// The highest rate, a second.
+    /// Maximum rate, per second.
     most: f64,
     burst: f64,
-    /// Held for the length of a sum.
+    /// Locked briefly, never across an `await`.
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The rate, a second.
+    /// Current rate, per second.
     rate: f64,
-    /// When the next would be due if there were no burst.
+    /// Time of the next request at a constant rate, without burst.
     due: Option<Instant>,
     cut_at: Option<Instant>,
 }
 
-/// How the API server has taken a write.
+/// Health of the API server, as one write shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// It has answered after so long.
+    /// The server answered after this time.
     Answered(Duration),
-    /// It has said that it is overloaded, or nothing at all.
+    /// The server reported overload, or did not answer.
     InTrouble,
 }
 
 // === impl Pace ===
 
 impl Pace {
-    /// `qps` a second, `burst` at once; both at least 1.
+    /// Creates a limiter for `qps` requests per second with a burst of `burst`; both are at least 1.
     #[must_use]
     pub fn new(qps: u32, burst: u32) -> Self {
         let most = f64::from(qps.max(1));
@@ -61,13 +61,13 @@ impl Pace {
         Self { most, burst: f64::from(burst.max(1)), state }
     }
 
-    /// Waits for one's turn; first come, first served.
+    /// Waits for a slot, first come, first served.
     pub async fn turn(&self) {
         let now = Instant::now();
         let turn = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let interval = Duration::from_secs_f64(state.rate.recip());
-            // At a lower rate the burst is smaller, too.
+            // The burst shrinks with the rate.
             let tolerance = interval.mul_f64((self.burst * state.rate / self.most - 1.0).max(0.0));
             let mine = state.due.filter(|due| *due > now).unwrap_or(now);
             state.due = Some(mine + interval);
@@ -78,7 +78,7 @@ impl Pace {
         }
     }
 
-    /// Takes note of how the API server has taken a write.
+    /// Adapts the rate to the outcome of a write.
     pub fn heed(&self, health: Health) {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! From a write to the request that does it: pure.
+//! Conversion of writes to HTTP requests: pure.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::held::{Held, Kind};
 use crate::lifecycle::set_condition;
 use crate::step::{MetaChange, Subject, Write};
 
-/// The kinds of NodeClasses: group, kind, and their path.
+/// Kinds of NodeClasses: group, kind, and path.
 const CLASSES: [(&str, &str, &str); 2] = [
     ("karpenter.k8s.aws", "EC2NodeClass", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"),
     ("karpenter.kwok.sh", "KWOKNodeClass", "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"),
@@ -21,17 +21,17 @@ const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
 const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 const NODES: &str = "/api/v1/nodes";
 
-/// An answer is read for its version only: of a pod it would be some four kilobytes.
+/// Requests only the metadata, since only the version is needed: a whole pod takes some four kilobytes.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// What an API server answers to a write, as far as it matters.
+/// The needed part of the API server's answer to a write.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct Written {
     #[serde(default)]
     pub(super) metadata: WrittenMeta,
 }
 
-/// The metadata of an answer. A deletion may answer with a `Status`, whose metadata is empty.
+/// Metadata of an answer. A deletion may return a `Status`, whose metadata is empty.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct WrittenMeta {
@@ -39,7 +39,7 @@ pub(super) struct WrittenMeta {
     pub(super) resource_version: Option<String>,
 }
 
-/// A write that cannot be a request: a mistake of whoever decided, or called.
+/// A write that cannot be converted, which is a bug in the stage or in the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Defect {
     #[error("`{0}` was not among what the step was decided on")]
@@ -50,7 +50,7 @@ pub(super) enum Defect {
     NoRequest(String),
 }
 
-/// The request that does a write. Events and questions to the cloud are none.
+/// Returns the request for a write. Fails for events and cloud calls, and for objects that `held` does not contain.
 pub(super) fn request(write: &Write, held: &Held) -> Result<Request<Vec<u8>>, Defect> {
     match write {
         Write::CreateClaim(claim) => {
@@ -119,7 +119,7 @@ pub(super) fn request(write: &Write, held: &Held) -> Result<Request<Vec<u8>>, De
     }
 }
 
-/// A merge patch that makes `after` of `before`, and leaves alone what neither has.
+/// Returns a merge patch from `before` to `after` that does not touch fields which neither has.
 pub(super) fn difference(before: &Value, after: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (before, after) else { return after.clone() };
     let mut patch = Map::new();
@@ -200,7 +200,7 @@ fn send(method: Method, path: String, body: &Value) -> Result<Request<Vec<u8>>, 
     let bad = |error: &dyn std::fmt::Display| Defect::NoRequest(error.to_string());
     let (target, content) = match method {
         Method::PATCH => (format!("{path}?fieldManager={FIELD_MANAGER}"), "application/merge-patch+json"),
-        // An eviction is no object that somebody could be the manager of.
+        // An eviction is not stored and has no field manager.
         Method::POST if !path.ends_with("/eviction") => {
             (format!("{path}?fieldManager={FIELD_MANAGER}"), "application/json")
         }

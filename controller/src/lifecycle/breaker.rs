@@ -1,19 +1,20 @@
-//! A class with which launches fail for one reason is not launched with any more, until it or somebody's mind changes, or a trial succeeds.
+//! Circuit breaker of a NodeClass: stops launches that repeatedly fail for the same reason, until the class changes, an
+//! operator resets it, or a trial succeeds.
 //!
 //! ```text
 //!   failure of a claim ──► count: annotation muster.dev/launch-failures {hash, reason, claims, at}  ──► 3 claims: open
-//!   15, 30, 60, 60 … minutes after the last failure ──► half open: one launch is tried
+//!   15, 30, 60, 60 … minutes after the last failure ──► half open: one trial launch
 //!                                                         fails ──► count: annotation {.., at, trials + 1} ──► open
-//!   initialized node ────► succeed: annotation gone                                             ──► closed
-//!   class changed, annotation muster.dev/reset-breaker ──► judge: annotation gone               ──► closed
+//!   initialized node ────► succeed: annotation removed                                         ──► closed
+//!   class changed, annotation muster.dev/reset-breaker ──► judge: annotation removed           ──► closed
 //! ```
 //!
-//! Without the trial a class whose fault was elsewhere (a registry, an endpoint, a quota) would stay closed forever: no
-//! node can come that would show that it is mended. A trial costs one instance for as long as it takes to fail.
+//! Without the trial a class whose fault was elsewhere (a registry, an endpoint, a quota) would stay blocked: no node
+//! could show that the fault is fixed. A trial costs one instance for the time until it fails.
 //!
-//! What is counted are claims, by UID: a failure that is counted again after a crash counts once. A failure counts as that
-//! of the trial if its launch was begun once trials were allowed, which no failure after it can say of itself: what was on
-//! its way when launches stopped makes no wait longer.
+//! Failed claims are counted by UID, so that a failure counted again after a crash counts once. A failure is that of
+//! the trial if its launch began after trials were allowed. Launches that were in progress when launches stopped do not
+//! extend the wait.
 
 use std::time::Duration;
 
@@ -27,42 +28,43 @@ use super::conditions::{Status, at, is_true, true_since, whole_seconds};
 use super::seen::{Class, Seen};
 use crate::step::{Event, EventType, MetaChange, Step, Subject, Write};
 
-/// Claims in a row after which nothing more is launched.
+/// Number of consecutive failed claims that opens the breaker.
 pub const MOST_FAILURES: usize = 3;
 
-/// Shortest and longest wait until one launch is tried with a class that fails; it doubles with each trial. The shortest is
-/// as long as a node may take to register: sooner it would not be known how the launches before have ended.
+/// Shortest and longest wait before a trial launch; it doubles with each trial. The shortest equals the registration
+/// timeout: earlier, the outcome of the previous launches would not be known.
 const WAIT: (Duration, Duration) = (Duration::from_secs(15 * 60), Duration::from_secs(60 * 60));
 
-/// Longest message that is kept: annotations are for machines, and all of them together may have 256 KiB.
+/// Maximum length of the stored message, in characters: annotations are for machines, and all of them together may have
+/// 256 KiB.
 const LONGEST_MESSAGE: usize = 1000;
 
-/// Whether anything is launched with a class.
+/// State of the circuit breaker of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Breaker {
-    /// It is.
+    /// Launches are allowed.
     Closed,
-    /// It is not.
+    /// Launches are blocked.
     Open {
-        /// What all the failures have in common.
+        /// Reason that all the failures have in common.
         reason: String,
-        /// What was said of the last one.
+        /// Message of the last failure.
         message: String,
-        /// When one launch is tried.
+        /// Time of the trial launch.
         until: Timestamp,
     },
-    /// One launch is tried.
+    /// One trial launch is allowed.
     HalfOpen {
-        /// Since when that is allowed.
+        /// Time since which it is allowed.
         since: Timestamp,
-        /// What all the failures have in common.
+        /// Reason that all the failures have in common.
         reason: String,
-        /// What was said of the last one.
+        /// Message of the last failure.
         message: String,
     },
 }
 
-/// Failures in a row, as the class's annotation keeps them.
+/// Consecutive failures, as stored in the annotation of the class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Failures {
     hash: String,
@@ -70,14 +72,14 @@ struct Failures {
     message: String,
     /// UIDs of the claims, in the order in which they failed.
     claims: Vec<String>,
-    /// When the last of them did.
+    /// Time of the last failure.
     at: Timestamp,
-    /// Launches that were tried since, and failed.
+    /// Number of failed trial launches.
     #[serde(default)]
     trials: u32,
 }
 
-/// What is to be done about a class: a reset that was asked for, and the condition that says how it stands.
+/// Reconciles the breaker of a class: executes a requested reset, and sets the condition that shows the state.
 #[must_use]
 pub fn judge(class: &Class, now: Timestamp) -> Step {
     let mut writes = Vec::new();
@@ -98,7 +100,7 @@ pub fn judge(class: &Class, now: Timestamp) -> Step {
         return Step::act(writes);
     }
     if there.is_some() && Failures::of(class).is_none() {
-        // Of an earlier state of the class, or nothing that we wrote.
+        // It belongs to an earlier version of the class, or was not written by this controller.
         let change = MetaChange::default().without_annotation(annotations::LAUNCH_FAILURES);
         writes.push(Write::ClassMeta(change.against(&class.meta)));
         return Step::act(writes);
@@ -106,7 +108,7 @@ pub fn judge(class: &Class, now: Timestamp) -> Step {
     let generation = class.meta.generation;
     let kind = nodeclass::LAUNCHES_SUCCEED;
     let before = class.conditions.iter().find(|one| one.type_ == kind);
-    // How it stands with the class is the same while a launch is tried.
+    // The condition does not change while a trial is in progress.
     let wanted = match Failures::of(class).filter(Failures::are_enough) {
         None => at(kind, Status::True, kind, "", generation, now),
         Some(failures) => {
@@ -114,7 +116,7 @@ pub fn judge(class: &Class, now: Timestamp) -> Step {
             at(kind, Status::False, &failures.reason, &message, generation, now)
         }
     };
-    // A class with which nothing ever failed says nothing.
+    // A class without any failure has no condition.
     if before.is_none() && wanted.status == Status::True.name() {
         return Step::rest();
     }
@@ -129,7 +131,7 @@ pub fn judge(class: &Class, now: Timestamp) -> Step {
     Step::act(writes)
 }
 
-/// Takes note that a claim failed at `now`, if that is new.
+/// Returns the write that counts the failure of a claim at `now`, or `None` if it is already counted or does not count.
 pub(super) fn count(seen: &Seen<'_>, reason: &str, message: &str, now: Timestamp) -> Option<Write> {
     let class = seen.class;
     if is_of_another_hash(seen) {
@@ -167,7 +169,7 @@ pub(super) fn count(seen: &Seen<'_>, reason: &str, message: &str, now: Timestamp
     Some(Write::ClassMeta(MetaChange::default().annotation(annotations::LAUNCH_FAILURES, text)))
 }
 
-/// Takes note that a claim succeeded, if any failed before.
+/// Returns the write that resets the failures after a success, if there are any.
 pub(super) fn succeed(seen: &Seen<'_>) -> Option<Write> {
     if is_of_another_hash(seen) {
         return None;
@@ -176,12 +178,12 @@ pub(super) fn succeed(seen: &Seen<'_>) -> Option<Write> {
     (!change.is_empty()).then_some(Write::ClassMeta(change))
 }
 
-/// Whether the claim was launched with an earlier state of the class, and so says nothing about this one.
+/// Returns true if the claim was launched with an earlier version of the class, so that its outcome does not count.
 fn is_of_another_hash(seen: &Seen<'_>) -> bool {
     seen.annotation(annotations::EC2NODECLASS_HASH).is_some_and(|hash| hash != seen.class.hash)
 }
 
-/// Whether it is not known yet how the launch of the claim ends, of one that has been tried `since` then or is about to be.
+/// Returns true if the claim is a trial, launched since `since` or not launched yet, whose outcome is unknown.
 #[must_use]
 pub fn is_trial(claim: &NodeClaim, since: Timestamp) -> bool {
     claim.metadata.deletion_timestamp.is_none()
@@ -189,7 +191,7 @@ pub fn is_trial(claim: &NodeClaim, since: Timestamp) -> bool {
         && true_since(claim, nodeclaim::LAUNCHED).is_none_or(|launched_at| launched_at >= since)
 }
 
-/// What is said wherever launches do not happen because of this.
+/// Returns the message for launches blocked by the breaker.
 pub(super) fn stopped(class: &str, reason: &str, message: &str, until: Timestamp) -> String {
     format!(
         "nothing is launched with NodeClass `{class}`: the last {MOST_FAILURES} launches failed with {reason}, the last \
@@ -212,7 +214,7 @@ fn told(class: &Class, kind: EventType, reason: &'static str, message: &str) -> 
 // === impl Breaker ===
 
 impl Breaker {
-    /// How it stands with the class as it is at `now`.
+    /// Returns the state of the breaker at `now`.
     #[must_use]
     pub fn of(class: &Class, now: Timestamp) -> Self {
         let is_reset = class.annotation(annotations::RESET_BREAKER).is_some();
@@ -232,19 +234,19 @@ impl Breaker {
 // === impl Failures ===
 
 impl Failures {
-    /// Those of the class as it is now.
+    /// Returns the failures of the current version of the class.
     fn of(class: &Class) -> Option<Self> {
         let text = class.annotation(annotations::LAUNCH_FAILURES)?;
         let failures: Self = serde_json::from_str(text).ok()?;
         (failures.hash == class.hash).then_some(failures)
     }
 
-    /// Whether they stop launches.
+    /// Returns true if the failures open the breaker.
     fn are_enough(&self) -> bool {
         self.claims.len() >= MOST_FAILURES
     }
 
-    /// When one launch is tried.
+    /// Returns the time of the next trial launch.
     fn until(&self) -> Timestamp {
         let factor = 1_u32.checked_shl(self.trials).unwrap_or(u32::MAX);
         after(self.at, WAIT.0.saturating_mul(factor).min(WAIT.1))

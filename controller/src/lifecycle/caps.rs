@@ -1,49 +1,50 @@
-//! Caps on what is launched: how many in how long, and for how much an hour.
+//! Limits on launches: their rate and their total price.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::after;
 
-/// Time in which launches are counted.
+/// Window in which launches are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What an operator allows.
+/// Limits set by the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Caps {
-    /// Launches in any minute; absent is without end.
+    /// Maximum number of launches in any minute; `None` is unlimited.
     pub launches_per_minute: Option<u32>,
-    /// USD per hour that all claims together may cost, until they are gone; absent is without end.
+    /// Maximum price of all existing claims, in USD per hour; `None` is unlimited.
     pub hourly_price: Option<f64>,
 }
 
-/// What has been launched, as the claims show it.
+/// Usage of the limits, as the claims show it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Spent {
-    /// When claims were made, ascending. Those older than a minute do not matter.
+    /// Creation times of claims, ascending. Those older than a minute do not count.
     pub made_at: Vec<Timestamp>,
-    /// USD per hour of all claims, those that are being deleted too.
+    /// Price of all claims, including those being deleted, in USD per hour.
     pub hourly_price: f64,
 }
 
-/// Whether one more claim may be made.
+/// Result of checking the limits for one more claim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Admission {
-    /// It may.
+    /// The claim may be created.
     Now,
-    /// Not before that moment.
+    /// The claim may be created at this time at the earliest.
     NotBefore(Timestamp),
-    /// Not before something else is gone, or the cap is raised: it would cost so many USD an hour more than is allowed.
+    /// The claim would exceed the price limit by this amount, in USD per hour. It may be created only after another
+    /// claim is gone or the limit is raised.
     TooDear(f64),
 }
 
 impl Caps {
-    /// Whether a claim of that price may be made now. Whoever makes it adds it to `spent` before asking for the next.
+    /// Checks whether a claim of that price may be created now. The caller adds it to `spent` before the next check.
     #[must_use]
     pub fn admit(&self, spent: &Spent, price: f64, now: Timestamp) -> Admission {
         if let Some(cap) = self.hourly_price {
             let over = spent.hourly_price + price - cap;
-            // A price that is no number is not known to be within anything.
+            // A price that is NaN is not known to be within the limit.
             if over > 0.0 || over.is_nan() {
                 return Admission::TooDear(over);
             }
@@ -55,7 +56,7 @@ impl Caps {
         if recent.len() < cap {
             return Admission::Now;
         }
-        // With a cap of zero there is no launch whose end could be waited for.
+        // With a limit of zero no earlier launch determines the time.
         let first = recent.get(recent.len() - cap).copied().unwrap_or(now);
         Admission::NotBefore(after(first, WINDOW))
     }

@@ -1,4 +1,4 @@
-//! Conditions of a NodeClaim: reading them, and a new status beside the one that is there.
+//! Conditions of a NodeClaim: reading them, and drafting a new status.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -9,22 +9,22 @@ use muster_api::nodeclaim::NodeClaimStatus;
 use super::seen::Seen;
 use crate::step::Write;
 
-/// What a claim needs to be ready.
+/// Conditions that `Ready` depends on.
 const DEPENDENTS: [&str; 3] = [nodeclaim::LAUNCHED, nodeclaim::REGISTERED, nodeclaim::INITIALIZED];
 
-/// A condition of the claim, if somebody has judged it.
+/// Returns the condition of the claim, if it is set.
 #[must_use]
 pub fn condition<'c>(claim: &'c NodeClaim, kind: &str) -> Option<&'c Condition> {
     claim.status.as_ref()?.conditions.iter().find(|one| one.type_ == kind)
 }
 
-/// Whether the claim has the condition, and it is true.
+/// Returns true if the claim has the condition and its status is `True`.
 #[must_use]
 pub fn is_true(claim: &NodeClaim, kind: &str) -> bool {
     condition(claim, kind).is_some_and(|one| one.status == Status::True.name())
 }
 
-/// When the condition became what it is, if it is true.
+/// Returns the time of the last transition of the condition, if its status is `True`.
 pub(super) fn true_since(claim: &NodeClaim, kind: &str) -> Option<Timestamp> {
     condition(claim, kind).filter(|one| one.status == Status::True.name()).map(|one| one.last_transition_time.0)
 }
@@ -37,7 +37,7 @@ pub(crate) enum Status {
     Unknown,
 }
 
-/// The status of a claim while it is being changed.
+/// A draft of the new status of a claim.
 #[derive(Debug, Clone)]
 pub(super) struct Draft<'a> {
     seen: &'a Seen<'a>,
@@ -45,7 +45,7 @@ pub(super) struct Draft<'a> {
     now: Timestamp,
 }
 
-/// Sets a condition in `all`; its moment changes with its status only.
+/// Sets a condition in `all`; `lastTransitionTime` changes only with its status.
 pub(crate) fn set(all: &mut Vec<Condition>, mut wanted: Condition) {
     match all.iter_mut().find(|one| one.type_ == wanted.type_) {
         Some(there) => {
@@ -61,7 +61,7 @@ pub(crate) fn set(all: &mut Vec<Condition>, mut wanted: Condition) {
     }
 }
 
-/// A condition that becomes what it is now. The API keeps whole seconds.
+/// Returns a condition with `now` as its last transition, in whole seconds.
 pub(crate) fn at(
     kind: &str,
     status: Status,
@@ -80,7 +80,7 @@ pub(crate) fn at(
     }
 }
 
-/// The moment, as the API keeps it.
+/// Rounds down to whole seconds, the resolution of the API.
 pub(crate) fn whole_seconds(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
@@ -100,7 +100,7 @@ impl Status {
 // === impl Draft ===
 
 impl<'a> Draft<'a> {
-    /// The status as it is, and what nobody has judged yet unknown.
+    /// Creates a draft from the current status, with missing conditions set to `Unknown`.
     pub(super) fn of(seen: &'a Seen<'a>, now: Timestamp) -> Self {
         let status = seen.claim.status.clone().unwrap_or_default();
         let mut draft = Self { seen, status, now };
@@ -112,7 +112,7 @@ impl<'a> Draft<'a> {
         draft
     }
 
-    /// What else the status says.
+    /// Returns the other fields of the status.
     pub(super) fn fields(&mut self) -> &mut NodeClaimStatus {
         &mut self.status
     }
@@ -122,18 +122,18 @@ impl<'a> Draft<'a> {
         set(&mut self.status.conditions, at(kind, status, reason, message, generation, self.now));
     }
 
-    /// Karpenter gives a true condition its own name as the reason, and no message.
+    /// Sets the condition to true, with its type as the reason and no message, as Karpenter does.
     pub(super) fn set_true(&mut self, kind: &str) {
         self.set(kind, Status::True, kind, "");
     }
 
-    /// Whether the condition gets another reason by this, which is when people are told.
+    /// Returns true if the reason of the condition changes, in which case an event is published.
     pub(super) fn turns(&self, kind: &str) -> bool {
         let reason = |all: &[Condition]| all.iter().find(|one| one.type_ == kind).map(|one| one.reason.clone());
         reason(&self.status.conditions) != reason(self.seen.claim.status.as_ref().map_or(&[], |one| &one.conditions))
     }
 
-    /// The write, if anything changes. `Ready` follows from the others.
+    /// Returns the write, if anything changes. `Ready` is derived from the other conditions.
     pub(super) fn write(mut self) -> Option<Write> {
         self.judge_ready();
         let is_changed = self.seen.claim.status.as_ref() != Some(&self.status);

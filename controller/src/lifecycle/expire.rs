@@ -1,5 +1,5 @@
-//! Claims go when they are as old as they may get. Where they have a Node, [`crate::disruption`] takes it away once there is
-//! a place for its pods; what it has not taken an hour later goes at once, as with Karpenter.
+//! Expiration of claims. A registered one is first left to [`crate::disruption`], which removes it once there is room
+//! for its pods; an hour after its expiry it is deleted in any case, as Karpenter does.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::conditions::is_true;
 use super::seen::Seen;
 use crate::step::{EventType, Step};
 
-/// How long after its time a Node may wait for a place for its pods: an `expireAfter` is a promise to somebody who audits.
+/// Time for which an expired Node may wait for room for its pods, limited because audits rely on `expireAfter`.
 const OVERDUE: Duration = Duration::from_secs(60 * 60);
 
 pub(super) fn expire(seen: &Seen<'_>, now: Timestamp) -> Step {

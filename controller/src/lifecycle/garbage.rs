@@ -1,6 +1,6 @@
-//! What no claim owns: instances that were launched for a claim that is gone, Nodes that nobody waits for.
+//! Garbage collection of orphans: instances whose claim is gone, and Nodes without a claim and an instance.
 //!
-//! Claims whose instance is gone are the business of `vanish`, claim by claim.
+//! Claims whose instance is gone are handled by `vanish`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use super::register::{has_finalizer, name, uid};
 use crate::node::Node;
 use crate::step::{Call, MetaChange, NodeChange, Step, Write};
 
-/// Age at which an instance without a claim is nobody's: Karpenter's figure. It covers a claim that our picture of the
-/// cluster does not have yet.
+/// Age at which an instance without a claim is an orphan: Karpenter's value. It covers a claim that the watch cache
+/// does not have yet.
 pub const GRACE: Duration = Duration::from_secs(30);
-/// How often to look. Karpenter's figure.
+/// Interval between collections: Karpenter's value.
 pub const EVERY: Duration = Duration::from_secs(120);
 
-/// Everything that might be nobody's, all of it seen after `listed_at`.
+/// State of the cluster, all of it observed after `listed_at`.
 #[derive(Debug, Clone)]
 pub struct Yard<'a> {
-    /// When the list of instances was asked for; claims and Nodes are at least as new.
+    /// Time at which the listing of instances was requested; claims and Nodes are at least as new.
     pub listed_at: Timestamp,
-    /// Every instance of the cluster.
+    /// All instances of the cluster.
     pub instances: &'a [Instance],
-    /// Every claim.
+    /// All claims.
     pub claims: Vec<&'a NodeClaim>,
-    /// Every Node that carries the label of a NodePool.
+    /// All Nodes with the label of a NodePool.
     pub nodes: Vec<&'a Node>,
 }
 
-/// Has instances end that no claim owns, and takes Nodes away that stand for no instance and no claim.
+/// Terminates instances without a claim, and deletes Nodes without a claim and an instance.
 #[must_use]
 pub fn collect(yard: &Yard<'_>, now: Timestamp) -> Step {
     let owned: BTreeSet<&str> = yard.claims.iter().filter_map(|claim| provider_id(claim)).collect();
@@ -56,7 +56,7 @@ pub fn collect(yard: &Yard<'_>, now: Timestamp) -> Step {
     let existing: BTreeSet<&str> = yard.instances.iter().map(|one| one.provider_id.as_str()).collect();
     for node in &yard.nodes {
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
-        // A Node without an identity, or one that reports, stands for something that we do not see.
+        // A Node without a provider ID, or a ready one, may have an instance that is not in the list.
         if !id.is_empty() && !owned.contains(id) && !existing.contains(id) && !is_ready(node) {
             writes.extend(bury(node, yard.listed_at));
         }
@@ -68,7 +68,7 @@ fn provider_id(claim: &NodeClaim) -> Option<&str> {
     claim.status.as_ref()?.provider_id.as_deref().filter(|id| !id.is_empty())
 }
 
-/// Takes away a Node whose claim and instance are gone, unless it is too young to tell or not ours.
+/// Deletes a Node whose claim and instance are gone, unless it is too young or does not belong to a NodePool.
 fn bury(node: &Node, listed_at: Timestamp) -> Vec<Write> {
     let meta = &node.metadata;
     let is_ours = meta.labels.as_ref().is_some_and(|all| all.contains_key(labels::NODEPOOL));

@@ -1,4 +1,4 @@
-//! From a Node that is ours to one that its pods may run on; until then, the condition says what is missing.
+//! Initialization of a registered Node, after which its pods may run; until then the condition shows the missing part.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeCondition, Taint};
@@ -38,7 +38,7 @@ pub(super) fn initialize(seen: &Seen<'_>, now: Timestamp) -> Step {
     Step::act(writes)
 }
 
-/// The condition `Ready` of the Node.
+/// Returns the condition `Ready` of the Node.
 pub(super) fn readiness(node: &Node) -> Option<&NodeCondition> {
     node.status.as_ref()?.conditions.as_ref()?.iter().find(|one| one.type_ == "Ready")
 }
@@ -47,7 +47,7 @@ pub(super) fn is_ready(node: &Node) -> bool {
     readiness(node).is_some_and(|one| one.status == "True")
 }
 
-/// The first thing that is missing: reason of the condition and message.
+/// Returns the reason and the message for the first missing part.
 fn missing(seen: &Seen<'_>, node: &Node) -> Option<(&'static str, String)> {
     if !is_ready(node) {
         return Some((reason::NODE_NOT_READY, not_ready(node)));
@@ -82,8 +82,8 @@ fn missing(seen: &Seen<'_>, node: &Node) -> Option<(&'static str, String)> {
     agent(seen).map(|message| (reason::AGENT_NOT_READY, message))
 }
 
-/// What the node's agent has still to say, if its word is waited for. It is asked last: everything else is seen without it, so
-/// that it can delay initialization, and never bring it about.
+/// Returns a message if the claim waits for its agent and the agent is not ready. Checked last: all other conditions
+/// are observed without the agent, so it can delay initialization but never cause it.
 fn agent(seen: &Seen<'_>) -> Option<String> {
     if seen.annotation(annotations::AGENT) != Some(annotations::AGENT_EXPECTED) {
         return None;
@@ -109,7 +109,7 @@ fn not_ready(node: &Node) -> String {
     }
 }
 
-/// As `kubectl taint` writes it.
+/// Formats the taint as `kubectl taint` does.
 fn spelled(taint: &Taint) -> String {
     match taint.value.as_deref().filter(|value| !value.is_empty()) {
         Some(value) => format!("{}={value}:{}", taint.key, taint.effect),
@@ -124,13 +124,13 @@ fn owner(taint: &Taint) -> String {
     )
 }
 
-/// Whether the Node has any of the resource for pods.
+/// Returns true if the Node's allocatable has any of the resource.
 fn has(node: &Node, resource: &str) -> bool {
     let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
     allocatable.and_then(|all| all.get(resource)).is_some_and(|amount| !is_zero(amount))
 }
 
-/// Whether the quantity is zero, however it is spelled. Only digits before an exponent or a suffix count.
+/// Returns true if the quantity is zero in any notation. Only digits before an exponent or a suffix count.
 fn is_zero(quantity: &Quantity) -> bool {
     let number = quantity.0.trim_start_matches(['+', '-']);
     let digits = number.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();

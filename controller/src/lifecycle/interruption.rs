@@ -1,5 +1,4 @@
-//! The cloud announces that it takes an instance back: the claim's condition says so, and what follows is decided with all
-//! other disruptions.
+//! Interruption notices of the cloud: recorded in a condition of the claim, on which disruption acts.
 
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
@@ -8,17 +7,17 @@ use muster_api::{NodeClaim, events};
 use super::conditions::{Status, at, condition, set};
 use crate::step::{Event, EventType, Step, Subject, Write};
 
-/// What was announced.
+/// An interruption notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// A spot instance goes in two minutes.
+    /// A spot instance will be interrupted in two minutes.
     Spot,
 }
 
 // === impl Notice ===
 
 impl Notice {
-    /// Reason of the condition and of the event.
+    /// Returns the reason of the condition and of the event.
     const fn reason(self) -> &'static str {
         match self {
             Self::Spot => events::SPOT_INTERRUPTED,
@@ -32,7 +31,7 @@ impl Notice {
     }
 }
 
-/// Takes note on `claim` of a notice that was given at that moment. The same notice twice is one.
+/// Records on `claim` a notice given at `given_at`. Repeated notices are ignored.
 #[must_use]
 pub fn heed(claim: &NodeClaim, notice: Notice, given_at: Timestamp) -> Step {
     let is_known = condition(claim, nodeclaim::INTERRUPTED).is_some_and(|one| one.status == Status::True.name());

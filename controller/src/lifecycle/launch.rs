@@ -1,16 +1,16 @@
-//! From a NodeClaim to an instance.
+//! Launch of the instance of a NodeClaim.
 //!
 //! ```text
-//!   finalizer, attempt 1 ──► first choice of what is left ──► launch(token: UID.attempt)
+//!   finalizer, attempt 1 ──► first choice of the alternatives ──► launch(token: UID.attempt)
 //!           ▲                                                   │
-//!           │ attempt + 1   (all refused: without what was      ├─► launched: labels, then status
-//!           │                refused, at once)                  ├─► the request failed: later, same token
+//!           │ attempt + 1   (all refused: without those that    ├─► launched: labels, then status
+//!           │                were refused, at once)             ├─► the request failed: later, same token
 //!           └────────────── (else: later) ◄─────────────────────┘
 //! ```
-//! Where too many launch at once each is told its turn, and comes again then.
+//! If too many launches are in flight, each is assigned a time and retries then.
 //!
-//! The attempt is written before the cloud is asked, so that whoever comes after a crash asks with the same token and gets
-//! the same instance. What is known of it goes to the labels first: the status says that all of this is done.
+//! The attempt is written before the cloud is called, so that after a crash the same token is used and the same
+//! instance is returned. The labels are written before the status, which marks the launch as complete.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,12 +27,12 @@ use super::liveness::launch_deadline;
 use super::seen::{Readiness, Seen};
 use crate::step::{Call, EventType, MetaChange, Step, Write};
 
-/// Attempts after which a claim is given up: each takes up to sixty types, and there are not a thousand.
+/// Maximum number of attempts: each covers up to sixty instance types, and there are fewer than a thousand.
 const MOST_ATTEMPTS: u32 = 20;
-/// Shortest and longest wait after a failure. In between it is as long as the claim is old, so that it doubles.
+/// Shortest and longest wait after a failure. In between it equals the age of the claim, so that it doubles.
 const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Finalizer, then the instance, then what it is.
+/// Adds the finalizer, launches the instance, and records it.
 pub(super) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
     if is_true(seen.claim, nodeclaim::LAUNCHED) {
         return Step::rest();
@@ -83,7 +83,7 @@ pub(super) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
     Step::act([Write::Cloud(Call::Launch(Box::new(request)))])
 }
 
-/// Number of the attempt, if one has been begun.
+/// Returns the number of the current attempt, if one has begun.
 pub(super) fn attempt(seen: &Seen<'_>) -> Option<u32> {
     seen.annotation(annotations::LAUNCH_ATTEMPT)?.parse().ok().filter(|attempt| *attempt > 0)
 }
@@ -93,7 +93,7 @@ pub(super) fn has_finalizer(seen: &Seen<'_>) -> bool {
     all.iter().any(|one| one == annotations::TERMINATION_FINALIZER)
 }
 
-/// What a failure at that moment waits for.
+/// Returns the time of the next try after a failure at `now` of something that began at `start`.
 pub(super) fn wait_since(start: Timestamp, now: Timestamp) -> Timestamp {
     let age = Duration::try_from(now.duration_since(start)).unwrap_or_default();
     after(now, age.clamp(WAIT.0, WAIT.1))
@@ -111,7 +111,8 @@ fn begin(seen: &Seen<'_>) -> Step {
     Step::act([Write::ClaimMeta { name: seen.name(), change }])
 }
 
-/// What keeps a launch back until somebody does something, and the reason of the condition that says so.
+/// Returns the reason and the message of the condition if the launch is blocked until the cluster, its class or an
+/// operator's setting changes.
 fn obstacle(seen: &Seen<'_>, now: Timestamp) -> Option<(&'static str, String)> {
     let class = &seen.class;
     let name = &class.reference.name;
@@ -142,7 +143,7 @@ fn pool_name(seen: &Seen<'_>) -> Option<String> {
     seen.claim.metadata.labels.as_ref()?.get(labels::NODEPOOL).cloned()
 }
 
-/// The claim ends before it was launched; its pods are planned anew.
+/// Deletes the claim before it was launched; its pods are planned again.
 fn give_up(seen: &Seen<'_>, event: &'static str, why: &str) -> Step {
     let cause =
         if event == events::INSUFFICIENT_CAPACITY_ERROR { "insufficient_capacity" } else { "nodeclass_not_ready" };
@@ -150,7 +151,7 @@ fn give_up(seen: &Seen<'_>, event: &'static str, why: &str) -> Step {
     Step::act([seen.event(EventType::Warning, event, message), seen.delete(cause)])
 }
 
-/// Labels of the claim, and of its requirements that leave one value.
+/// Returns the labels of the claim, and of its requirements with a single value.
 fn claim_labels(seen: &Seen<'_>) -> BTreeMap<String, String> {
     let spec = &seen.claim.spec;
     let single = spec.requirements.iter().filter(|one| one.operator == Operator::In && one.values.len() == 1);

@@ -1,12 +1,13 @@
-//! What takes too long ends, and says what was observed.
+//! Timeouts of a claim, with messages that contain the observed state.
 //!
 //! | from | to | at most |
 //! |---|---|---|
-//! | first try, or what held it back | launched | 5 min |
+//! | first try, or obstacle | launched | 5 min |
 //! | launched | registered | 15 min |
-//! | registered | initialized | 15 min, or what the NodePool says |
+//! | registered | initialized | 15 min, or as annotated on the NodePool |
 //!
-//! The first two are Karpenter's. Its third is never: a node whose startup taint stays is paid for until somebody sees it.
+//! The first two are Karpenter's. Karpenter has no third: a node whose startup taint stays causes cost until an
+//! operator notices.
 
 use std::time::Duration;
 
@@ -24,14 +25,14 @@ use super::seen::Seen;
 use crate::node::Node;
 use crate::step::{Call, EventType, Step, Write};
 
-/// How long a launch may take, from the first look at the claim that did not launch it. Karpenter's figure.
+/// Timeout of a launch, from the first reconciliation that did not launch the instance: Karpenter's value.
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// How long an instance may take to become a Node. Karpenter's figure.
+/// Timeout from launch to registration of the Node: Karpenter's value.
 pub const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-/// How long a Node may take until its pods may run, unless its NodePool says otherwise.
+/// Default timeout from registration to initialization, unless the NodePool sets another.
 pub const INITIALIZATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// Lines of a console that a message quotes.
+/// Number of console lines quoted in a message.
 const CONSOLE_LINES: usize = 5;
 
 pub(super) fn liveness(seen: &Seen<'_>, now: Timestamp) -> Step {
@@ -58,9 +59,10 @@ pub(super) fn liveness(seen: &Seen<'_>, now: Timestamp) -> Step {
     }
 }
 
-/// Until when the instance is tried for; None if nobody has looked yet: of a thousand claims at once the last ones wait for their
-/// turn, and are not late for that. Nor are those that the cloud's limits hold up: a claim made anew would wait behind the
-/// others. What is held back (a pause, a breaker) is given up as what fails, so that its pods can go to other pools.
+/// Returns the deadline of the launch; `None` before the first try: among a thousand claims the last ones wait for
+/// their turn, which is not a failure. The same holds for claims delayed by the cloud's rate limits: a new claim would
+/// queue behind the others. A blocked launch (pause, breaker) times out like a failing one, so that its pods can use
+/// other pools.
 pub(super) fn launch_deadline(seen: &Seen<'_>) -> Option<Timestamp> {
     let tried = condition(seen.claim, nodeclaim::LAUNCHED)?;
     if [reason::REQUEST_LIMIT_EXCEEDED, reason::REQUEST_QUEUED].contains(&tried.reason.as_str()) {
@@ -69,8 +71,8 @@ pub(super) fn launch_deadline(seen: &Seen<'_>) -> Option<Timestamp> {
     Some(after(tried.last_transition_time.0, LAUNCH_TIMEOUT))
 }
 
-/// What the NodePool says, if it says anything that can be understood. Nodes that another program launched are judged
-/// only by what their NodePool says: whoever takes over a cluster must not end what has been running for months.
+/// Returns the timeout in the annotation of the NodePool, if it is valid. Nodes launched by another program have no
+/// timeout by default: after a migration, nodes that have been running for months must not be terminated.
 fn initialization_timeout(seen: &Seen<'_>) -> Lifetime {
     let annotations = seen.pool.and_then(|pool| pool.metadata.annotations.as_ref());
     let said = annotations.and_then(|all| all.get(annotations::INITIALIZATION_TIMEOUT));
@@ -144,7 +146,7 @@ fn end_initialization(seen: &Seen<'_>, timeout: Duration, now: Timestamp) -> Ste
     end(seen, Timeout::INITIALIZATION, &message, Some(blame), now)
 }
 
-/// What ran out, and how it is named.
+/// A timeout, with its names.
 struct Timeout {
     condition: &'static str,
     reason: &'static str,
@@ -173,7 +175,7 @@ impl Timeout {
     };
 }
 
-/// Counts it against the class, says it, and deletes the claim.
+/// Counts the failure against the class, publishes it, and deletes the claim.
 fn end(seen: &Seen<'_>, timeout: Timeout, message: &str, blame: Option<&str>, now: Timestamp) -> Step {
     let mut writes: Vec<Write> =
         blame.and_then(|blame| breaker::count(seen, blame, message, now)).into_iter().collect();

@@ -1,24 +1,24 @@
-//! The life of a NodeClaim, as decisions: from the wish for a node to the moment at which nothing of it is left.
+//! Lifecycle of a NodeClaim, as pure decisions: from its creation to the removal of its last trace.
 //!
 //! ```text
-//!                ┌───────── Seen: claim, pool, class, nodes, pods, what the cloud answered ◄───────────────┐
+//!                ┌───────── Seen: claim, pool, class, nodes, pods, answers of the cloud ◄──────────────────┐
 //!                ▼                                                                                         │
 //!   wanted:   expire ─► verdict ─► vanish ─► launch ─► register ─► initialize ─► tag ─► liveness ─► silence │
 //!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
 //!                │                                                                                         │
 //!                ▼                                                                                         │
-//!              Step: writes, in order; when to look again ─► edge: one write after the other ─► API server, cloud
+//!              Step: writes, in order; next reconciliation ─► edge: one write after the other ─► API server, cloud
 //!
-//!   breaker::judge: a NodeClass       garbage::collect: what no claim owns       pause, caps: may anything be launched
-//!   interruption::heed: the cloud announces that it takes an instance back       pod_events::touch: pods came or left
-//!   standing::tell: whether disruption may take the node away
+//!   breaker::judge: a NodeClass       garbage::collect: orphans                pause, caps: limits on launches
+//!   interruption::heed: an interruption notice of the cloud                    pod_events::touch: pods came or left
+//!   standing::tell: conditions for disruption
 //! ```
 //!
-//! Every stage is a total function of what the API shows and of a moment. Nothing is kept between two looks but what was
-//! written, and every stage asks what is, not what happened: the same look gives the same step, a look at what a step
-//! has left gives the next one, and whoever stops between any two writes is continued by whoever looks next.
+//! Every stage is a total function of the observed state and the time. No state is kept between two reconciliations
+//! except in the written objects, and every stage is level-triggered: the same state gives the same step, and the state
+//! after a step gives the next step. If the controller stops between two writes, the next leader continues.
 //!
-//! What an edge has to keep to is said at [`Step`].
+//! [`Step`] lists the rules for an edge.
 
 pub mod breaker;
 pub mod caps;
@@ -52,10 +52,10 @@ pub(crate) use self::register::has_label;
 pub use self::seen::{Answers, Attachment, Class, Eviction, Hold, Listing, Readiness, Resident, Seen};
 pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};
 
-/// A stage: what it wants written next, and when it wants to look again.
+/// A stage: returns the next writes and the time of the next reconciliation.
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;
 
-/// The stages of a claim that is wanted, in order.
+/// Stages of a claim that is not being deleted, in order.
 const WANTED: [Stage; 9] = [
     expire::expire,
     verdict::verdict,
@@ -68,8 +68,8 @@ const WANTED: [Stage; 9] = [
     silence::silence,
 ];
 
-/// What to do next about one NodeClaim: the writes of the first stage that wants any, or the earliest moment at which
-/// one of them wants to look again.
+/// Decides the next step of one NodeClaim: the writes of the first stage that has any, or else the earliest
+/// reconciliation that a stage requests.
 #[must_use]
 pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Step {
     let ending = terminate::terminate(seen, now);

@@ -1,14 +1,14 @@
-//! The stop switch: what an operator has paused, in the cluster or for one NodePool.
+//! Pause of operations, set by an operator for the cluster or for one NodePool.
 
 use std::ops::BitOr;
 
-/// What is paused.
+/// Set of paused operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pause {
-    /// Nothing is launched.
+    /// True if nothing may be launched.
     pub launches: bool,
-    /// Nothing that runs is taken away by our own choice. What is being deleted goes on, and so do timeouts of nodes that
-    /// never took a pod.
+    /// True if no running node may be removed voluntarily. Deletions in progress continue, as do timeouts of nodes that
+    /// never received a pod.
     pub disruption: bool,
 }
 
@@ -17,11 +17,11 @@ pub struct Pause {
 impl Pause {
     /// Nothing is paused.
     pub const NOTHING: Self = Self { launches: false, disruption: false };
-    /// Everything is.
+    /// Everything is paused.
     pub const ALL: Self = Self { launches: true, disruption: true };
 
-    /// What the annotation `muster.dev/pause` says, and whether it was understood. Who sets it wants something to stop,
-    /// so whatever is not understood (`true`, `yes`, a slip of the pen at 3 a.m.) stops everything.
+    /// Parses the annotation `muster.dev/pause`, and reports whether the value was valid. An operator who sets it wants
+    /// to stop something, so an invalid value (`true`, `yes`, a typo) pauses everything.
     #[must_use]
     pub fn read(text: &str) -> (Self, bool) {
         match text.trim().to_ascii_lowercase().as_str() {

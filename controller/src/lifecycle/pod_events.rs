@@ -1,11 +1,11 @@
-//! When pods last came to a node or left it, written down on its claim: `consolidateAfter` runs from then.
+//! Time of the last pod event of a node, recorded on its claim: `consolidateAfter` starts then.
 //!
 //! ```text
-//!   pods as they are seen ──► Changed::moved: names of Nodes ──► touch ──► status.lastPodEventTime
+//!   observed pods ──► Changed::moved: names of Nodes ──► touch ──► status.lastPodEventTime
 //! ```
 //!
-//! What counts is what Karpenter counts: a pod is bound, ends, or begins to leave. What happened while nobody looked is not
-//! known, and counts as nothing: the first look at a pod is no event.
+//! The events are those of Karpenter: a pod is bound, finishes, or begins to terminate. Events that were not observed
+//! do not count: the first observation of a pod is not an event.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use muster_cloud::after;
 use super::conditions::whole_seconds;
 use crate::step::{Step, Write};
 
-/// Events that are so close together are one. Karpenter's figure.
+/// Interval in which events are merged: Karpenter's value.
 const DEDUPLICATED: Duration = Duration::from_secs(10);
 
-/// Writes down that something has happened on the node of `claim`.
+/// Records that a pod event has happened on the node of `claim`.
 #[must_use]
 pub fn touch(claim: &NodeClaim, now: Timestamp) -> Step {
     let Some(status) = &claim.status else { return Step::rest() };

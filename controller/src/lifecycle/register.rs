@@ -1,5 +1,5 @@
-//! From an instance to a Node that is ours: labels, annotations, taints, owner and finalizer in one write, in which the
-//! taint that kept pods away until now is taken off.
+//! Registration of a Node: labels, annotations, taints, owner and finalizer are set in one write, which also removes
+//! the taint that has kept pods away.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
@@ -21,7 +21,7 @@ pub(super) fn register(seen: &Seen<'_>, now: Timestamp) -> Step {
         draft.set(nodeclaim::REGISTERED, Status::Unknown, reason, message);
     };
     let node = match seen.nodes.as_slice() {
-        // A Node that goes before it was ours takes no finalizer any more; the kubelet may make another one.
+        // A Node deleted before its registration cannot get a finalizer any more; the kubelet may create another one.
         [node] if is_lost(node) => {
             pending(reason::NODE_NOT_FOUND, "the Node is being deleted");
             return Step::act(draft.write());
@@ -74,12 +74,12 @@ pub(super) fn taints_of(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// Whether the Node has a taint of that key and effect.
+/// Returns true if the Node has a taint with this key and effect.
 pub(super) fn has_taint(node: &Node, taint: &Taint) -> bool {
     taints_of(node).iter().any(|there| is_same(there, taint))
 }
 
-/// Whether the Node's label of that key says `true`.
+/// Returns true if the Node has this label with the value `true`.
 pub(crate) fn has_label(node: &Node, key: &str) -> bool {
     node.metadata.labels.as_ref().and_then(|all| all.get(key)).is_some_and(|value| value == "true")
 }
@@ -89,7 +89,7 @@ pub(super) fn has_finalizer(node: &Node) -> bool {
     all.iter().any(|one| one == annotations::TERMINATION_FINALIZER)
 }
 
-/// All finalizers of the Node, with ours.
+/// Returns the finalizers of the Node, including ours.
 pub(super) fn with_finalizer(node: &Node) -> Vec<String> {
     let mut all = node.metadata.finalizers.clone().unwrap_or_default();
     if !has_finalizer(node) {
@@ -106,7 +106,7 @@ fn is_lost(node: &Node) -> bool {
     node.metadata.deletion_timestamp.is_some() && !has_finalizer(node)
 }
 
-/// What makes the Node ours. Labels and taints are set once: what others change afterwards is theirs.
+/// Returns the change that registers the Node. Labels and taints are set once: later changes by others are kept.
 fn adopt(seen: &Seen<'_>, node: &Node, is_ours: bool) -> NodeChange {
     let mut change = NodeChange::default();
     let mut taints: Vec<Taint> = taints_of(node).to_vec();
@@ -120,8 +120,8 @@ fn adopt(seen: &Seen<'_>, node: &Node, is_ours: bool) -> NodeChange {
             || meta.labels.as_ref().and_then(|all| all.get(labels::DO_NOT_SYNC_TAINTS)).is_some_and(|v| v == "true");
         if !brings_its_own {
             merge(&mut taints, &seen.claim.spec.taints);
-            // A startup taint that the kubelet was told to register with, and that is not there, has been taken off
-            // already: nobody would take it off a second time.
+            // The kubelet registers with the startup taints. One that is missing has already been removed, and its
+            // owner would not remove it a second time.
             if !seen.class.hands_over_taints {
                 merge(&mut taints, &seen.claim.spec.startup_taints);
             }
@@ -135,7 +135,8 @@ fn adopt(seen: &Seen<'_>, node: &Node, is_ours: bool) -> NodeChange {
     change
 }
 
-/// Whether an annotation of the claim is of use on its Node: not how its launch went, nor what it was launched for.
+/// Returns true if an annotation of the claim is copied to its Node. Those about the launch, disruption and the agent
+/// are not.
 fn is_shared(key: &str) -> bool {
     let own = [
         annotations::LAUNCH_ATTEMPT,
@@ -159,7 +160,8 @@ fn merge(taints: &mut Vec<Taint>, wanted: &[Taint]) {
     }
 }
 
-/// The owners of the Node, with the claim as one that holds its own deletion up until the Node is gone.
+/// Returns the owner references of the Node, with the claim as an owner whose deletion is blocked until the Node is
+/// gone.
 fn owned(seen: &Seen<'_>, node: &Node) -> Vec<OwnerReference> {
     let mut owners = node.metadata.owner_references.clone().unwrap_or_default();
     if !owners.iter().any(|owner| owner.uid == seen.uid()) {

@@ -1,4 +1,4 @@
-//! What a stage looks at.
+//! Observed state that stages work on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,117 +13,116 @@ use super::pause::Pause;
 use crate::node::Node;
 use crate::step::{Event, EventType, Subject};
 
-/// Everything that is known about one NodeClaim.
+/// Observed state of one NodeClaim.
 #[derive(Debug, Clone)]
 pub struct Seen<'a> {
     /// The claim.
     pub claim: &'a NodeClaim,
-    /// Its NodePool, if it has one that exists.
+    /// Its NodePool, if it exists.
     pub pool: Option<&'a NodePool>,
     /// Its NodeClass.
     pub class: &'a Class,
-    /// What an operator has paused in the whole cluster.
+    /// Operations that an operator has paused in the whole cluster.
     pub pause: Pause,
-    /// Every Node with the claim's provider ID, by name.
+    /// All Nodes with the claim's provider ID, by name.
     pub nodes: Vec<&'a Node>,
-    /// Every Node that has another provider ID or none, but the name that the claim's instance would have chosen.
+    /// All Nodes with the name expected for the claim's instance but with another provider ID or none.
     pub namesakes: Vec<&'a Node>,
-    /// What holds the registration of the Node back, although it is there.
+    /// Reason why the registration of an existing Node is held, if it is.
     pub registration_hold: Option<&'a str>,
-    /// Drivers that have published their devices of the Node.
+    /// DRA drivers that have published their devices of the Node.
     pub device_drivers: &'a BTreeSet<String>,
-    /// Pods that are bound to the Nodes, by namespace and name. They may be left out for as long as neither the claim nor a
-    /// Node is being deleted.
+    /// Pods bound to the Nodes, by namespace and name. May be empty unless the claim or a Node is being deleted.
     pub residents: &'a [Resident],
-    /// Pods that wait for the Node, as far as somebody remembers that it is meant for them, by namespace and name. They may be left
-    /// out for as long as the Node's agent has not said that it cannot become one.
+    /// Pending pods planned on the Node, as far as the plan is known, by namespace and name. May be empty unless the
+    /// Node's agent has reported a fatal verdict.
     pub expected: &'a [Subject],
-    /// Volumes that are attached to the Nodes.
+    /// Volumes attached to the Nodes.
     pub attachments: &'a [Attachment],
-    /// What the claim may be launched as, cheapest first, without what was refused lately
-    /// ([`muster_cloud::alternatives`], [`muster_cloud::Refusals::sieve`]).
+    /// Alternatives for the launch, cheapest first, without those refused recently ([`muster_cloud::alternatives`],
+    /// [`muster_cloud::Refusals::sieve`]).
     pub alternatives: &'a [Alternative],
-    /// What the last list of instances says about the claim's.
+    /// State of the claim's instance in the last listing.
     pub listing: Option<Listing>,
-    /// What came of the questions of the steps before.
+    /// Results of the calls of earlier steps.
     pub answers: Answers,
 }
 
-/// A NodeClass, as the controller of its cloud judges it.
+/// A NodeClass, as evaluated by the controller of its cloud.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Class {
-    /// Where it stands.
+    /// Its group, kind and name.
     pub reference: NodeClassReference,
     /// Its metadata.
     pub meta: ObjectMeta,
     /// Its conditions.
     pub conditions: Vec<Condition>,
-    /// Whether instances can be launched with it.
+    /// Readiness for launches.
     pub readiness: Readiness,
-    /// Hash of what instances are launched with.
+    /// Hash of the fields that determine how instances are launched.
     pub hash: String,
-    /// Why its user data cannot make a node, if that is known before the first launch.
+    /// Defect of its user data that keeps nodes from joining, if known before the first launch.
     pub bootstrap_fault: Option<String>,
-    /// Whether its user data hands the taints of the claim to the kubelet, so that a node brings them itself.
+    /// True if its user data passes the taints of the claim to the kubelet, so that the Node registers with them.
     pub hands_over_taints: bool,
-    /// Whether its cloud has tags.
+    /// True if its cloud supports tags.
     pub tags_instances: bool,
 }
 
-/// Whether instances can be launched with a class.
+/// Readiness of a class for launches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
-    /// There is no such class.
+    /// The class does not exist.
     Missing,
-    /// It is being deleted.
+    /// The class is being deleted.
     Terminating,
-    /// They cannot, for this reason.
+    /// Instances cannot be launched, for this reason.
     NotReady(String),
-    /// It has not been judged since it was changed.
+    /// The class has not been evaluated since its last change.
     Unknown,
-    /// They can.
+    /// Instances can be launched.
     Ready,
 }
 
-/// A pod that is bound to a Node.
+/// A pod bound to a Node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resident {
     /// The pod.
     pub pod: Subject,
     /// Name of its Node.
     pub node: String,
-    /// Whether it is among those that a cluster cannot do without.
+    /// True if it has a system-critical priority class.
     pub is_critical: bool,
-    /// Whether a DaemonSet owns it.
+    /// True if a DaemonSet owns it.
     pub is_daemon: bool,
-    /// Whether the kubelet made it from a file.
+    /// True if it is a mirror pod, i.e. a static pod of the kubelet.
     pub is_mirror: bool,
-    /// Whether it has ended.
+    /// True if it has succeeded or failed.
     pub is_terminal: bool,
-    /// Whether it tolerates the taint of nodes that are about to be taken away.
+    /// True if it tolerates the taint of nodes that are being disrupted.
     pub tolerates_disruption: bool,
-    /// Whether and how long it keeps its node.
+    /// Hold of the pod on its node (`karpenter.sh/do-not-disrupt`).
     pub hold: Hold,
-    /// When it was, or will be, killed, if it is being deleted.
+    /// End of its grace period, if it is being deleted.
     pub deleted_at: Option<Timestamp>,
-    /// How long it may take to end.
+    /// Termination grace period.
     pub grace: Duration,
-    /// PersistentVolumes that it uses.
+    /// Names of the PersistentVolumes that it uses.
     pub volumes: Vec<String>,
 }
 
-/// Whether and how long a pod keeps its node.
+/// Hold of a pod on its node, which blocks disruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// It does not.
+    /// No hold.
     None,
-    /// Until then.
+    /// The hold ends at this time.
     Until(Timestamp),
-    /// For as long as it runs.
+    /// The hold lasts as long as the pod runs.
     Forever,
 }
 
-/// A volume that is attached to a Node.
+/// A volume attached to a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
     /// Name of the Node.
@@ -132,42 +131,42 @@ pub struct Attachment {
     pub volume: String,
 }
 
-/// What a list of instances says about one, or a look at that one alone.
+/// State of one instance, from a listing of all instances or a query for this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listing {
-    /// When it was asked for.
+    /// Time of the request.
     pub at: Timestamp,
-    /// Whether the instance was there, and had not ended.
+    /// True if the instance existed and had not been terminated.
     pub has_instance: bool,
 }
 
-/// What came of the questions of earlier steps, see [`super::Step`].
+/// Results of the calls of earlier steps, see [`super::Step`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answers {
-    /// Of the launch.
+    /// Result of the launch.
     pub launch: Option<Result<Launched, LaunchError>>,
-    /// Of looking at the instance.
+    /// Result of the query for the instance.
     pub instance: Option<Result<Instance, CloudError>>,
-    /// Of looking at its console.
+    /// Result of the query for its console output.
     pub console: Option<Result<Option<String>, CloudError>>,
-    /// Of having it end.
+    /// Result of its termination.
     pub terminate: Option<Result<(), CloudError>>,
-    /// Of tagging it.
+    /// Result of tagging it.
     pub tag: Option<Result<(), CloudError>>,
-    /// Of evictions, by UID of the pod.
+    /// Results of evictions, by UID of the pod.
     pub evictions: BTreeMap<String, Eviction>,
 }
 
-/// What the API server says to an eviction.
+/// Result of an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Eviction {
-    /// The pod is being deleted, or is gone, or is another one by now.
+    /// The pod is being deleted or gone, or another pod has its name.
     Done,
-    /// A PodDisruptionBudget does not allow it now (429); the message names it.
+    /// A PodDisruptionBudget does not allow the eviction now (429); the message names it.
     Blocked(String),
-    /// More than one PodDisruptionBudget selects the pod, which the API server refuses (500).
+    /// More than one PodDisruptionBudget selects the pod, which the API server rejects (500).
     Ambiguous(String),
-    /// Something else.
+    /// Another error.
     Failed(String),
 }
 
@@ -186,35 +185,35 @@ impl Seen<'_> {
         self.claim.metadata.uid.clone().unwrap_or_default()
     }
 
-    /// An annotation of the claim.
+    /// Returns an annotation of the claim.
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {
         self.claim.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// When the claim was made; the epoch, if it does not say.
+    /// Returns the creation time of the claim; the epoch if it is not set.
     pub(super) fn created_at(&self) -> Timestamp {
         self.claim.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
     }
 
-    /// The cloud's identifier of the claim's instance.
+    /// Returns the provider ID of the claim's instance.
     pub(super) fn provider_id(&self) -> Option<&str> {
         self.claim.status.as_ref()?.provider_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// What is paused for this claim: in the cluster, or for its pool.
+    /// Returns the operations paused for this claim, in the cluster or for its pool.
     pub(super) fn paused(&self) -> Pause {
         let annotations = self.pool.and_then(|pool| pool.metadata.annotations.as_ref());
         let own = annotations.and_then(|all| all.get(annotations::PAUSE));
         self.pause | own.map_or(Pause::NOTHING, |text| Pause::read(text).0)
     }
 
-    /// An event about the claim.
+    /// Returns an event about the claim.
     pub(super) fn event(&self, kind: EventType, reason: &'static str, message: impl Into<String>) -> super::Write {
         let about = Subject { kind: "NodeClaim".to_owned(), namespace: None, name: self.name(), uid: self.uid() };
         super::Write::Event(Event { about, kind, reason, message: message.into() })
     }
 
-    /// Deletes the claim.
+    /// Returns the deletion of the claim.
     pub(super) fn delete(&self, cause: &'static str) -> super::Write {
         super::Write::DeleteClaim { name: self.name(), uid: self.uid(), cause }
     }
@@ -223,7 +222,7 @@ impl Seen<'_> {
 // === impl Class ===
 
 impl Class {
-    /// An annotation of the class.
+    /// Returns an annotation of the class.
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {
         self.meta.annotations.as_ref()?.get(key).map(String::as_str)
     }
@@ -232,7 +231,7 @@ impl Class {
 // === impl Listing ===
 
 impl Listing {
-    /// What a look at the instance alone has said at that moment. A look that failed tells nothing against it.
+    /// Returns the state from a query for the instance. An error other than "not found" counts as existing.
     #[must_use]
     pub fn of(answer: &Result<Instance, CloudError>, at: Timestamp) -> Self {
         let has_instance = match answer {
@@ -246,7 +245,8 @@ impl Listing {
 // === impl Resident ===
 
 impl Resident {
-    /// What matters of `pod`, whose claims are bound to `volumes`; nothing if the pod has no node.
+    /// Returns the relevant fields of `pod`, whose PersistentVolumeClaims are bound to `volumes`; `None` if the pod is
+    /// unbound.
     #[must_use]
     pub fn of(pod: &Pod, volumes: Vec<String>) -> Option<Self> {
         let spec = pod.spec.as_ref()?;
@@ -285,7 +285,7 @@ impl Resident {
                 .and_then(|all| all.get(annotations::DO_NOT_DISRUPT))
                 .map_or(Hold::None, |text| Hold::read(text, started)),
             deleted_at: meta.deletion_timestamp.as_ref().map(|time| time.0),
-            // The API server fills it in: 30 seconds.
+            // The API server's default is 30 seconds.
             grace: Duration::from_secs(
                 spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30),
             ),
@@ -297,8 +297,8 @@ impl Resident {
 // === impl Hold ===
 
 impl Hold {
-    /// What the annotation `karpenter.sh/do-not-disrupt` of a pod that started then says. What cannot be understood
-    /// holds nothing, as with Karpenter.
+    /// Parses the annotation `karpenter.sh/do-not-disrupt` of a pod that started at `started`. An invalid value is
+    /// ignored, as Karpenter does.
     #[must_use]
     pub fn read(text: &str, started: Option<Timestamp>) -> Self {
         if text == "true" {
@@ -306,13 +306,13 @@ impl Hold {
         }
         match (text.parse::<muster_api::Span>(), started) {
             (Ok(span), Some(started)) => Self::Until(muster_cloud::after(started, span.0)),
-            // The time runs from the start.
+            // The duration begins with the start of the pod.
             (Ok(_), None) => Self::Forever,
             (Err(_), _) => Self::None,
         }
     }
 
-    /// Whether the pod keeps its node at that moment.
+    /// Returns true if the hold is in effect at `now`.
     #[must_use]
     pub fn is_on(self, now: Timestamp) -> bool {
         match self {

@@ -1,8 +1,8 @@
-//! An agent that says nothing any more: its node is as it was, and nobody knows how it is.
+//! Silent agents: the node continues unchanged, but its state is unknown.
 //!
-//! A replica sees which of its own streams end, and not whether the agent has gone to another replica. So whoever hears of an agent
-//! notes when; connections are made anew every half hour, which bounds how old that may be of an agent that lives. No replica needs to
-//! know of another, and one that is killed has nothing to hand over.
+//! A replica sees when its own streams end, but not whether the agent has connected to another replica. So each replica
+//! records the time at which an agent connects; connections are renewed every half hour, which bounds the age of the
+//! record for a live agent. Replicas need not know each other, and a killed one has nothing to hand over.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use super::conditions::{Draft, Status, condition, is_true};
 use super::seen::Seen;
 use crate::step::Step;
 
-/// What was noted less than this ago is not noted again: a fleet that comes back after a restart is not a write for each node.
+/// Minimum age of a record before it is renewed, so that a restart does not cause a write for each node.
 const NOTED: SignedDuration = SignedDuration::from_mins(15);
-/// After what time an agent is silent. One that lives is noted every 49 minutes at the latest: [`NOTED`], and then a connection of 33
-/// minutes and the pause before the next one.
+/// Time after which an agent is silent. The record of a live one is renewed every 49 minutes at the latest: [`NOTED`],
+/// and then a connection of 33 minutes and the pause before the next one.
 const SILENT: Duration = Duration::from_mins(60);
 
-/// When an agent was heard of last, as far as that is noted: when it enrolled, or connected.
+/// Returns the recorded time at which the agent last enrolled or connected.
 fn heard(claim: &NodeClaim) -> Option<Timestamp> {
     let annotation = |key: &str| claim.metadata.annotations.as_ref()?.get(key);
     let enrolled = annotation(annotations::AGENT_KEY).and_then(|text| text.split_once(' ')?.1.parse().ok());
@@ -29,15 +29,15 @@ fn heard(claim: &NodeClaim) -> Option<Timestamp> {
     enrolled.max(connected)
 }
 
-/// Whether it is to be noted that an agent is heard of now.
+/// Returns true if the record is missing or old enough to be renewed.
 pub(crate) fn is_worth_noting(claim: &NodeClaim, now: Timestamp) -> bool {
     heard(claim).is_none_or(|at| now.duration_since(at) >= NOTED)
 }
 
-/// Says of an agent that has spoken that it does not any more. What it says next stands in the place of that.
+/// Sets the condition of an agent that has reported before to silent. Its next report replaces this.
 pub(super) fn silence(seen: &Seen<'_>, now: Timestamp) -> Step {
     let has_spoken = condition(seen.claim, nodeclaim::AGENT_READY).is_some_and(|it| it.reason != reason::AGENT_SILENT);
-    // Until then its word is waited for, and initialization has its own time.
+    // Before that, initialization waits for the agent with its own timeout.
     if !has_spoken || !is_true(seen.claim, nodeclaim::INITIALIZED) {
         return Step::rest();
     }

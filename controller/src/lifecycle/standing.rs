@@ -1,5 +1,5 @@
-//! Whether disruption may take a node away: Karpenter's conditions Consolidatable and Drifted, for people and tools that
-//! read them. They follow from what is seen, never from what they say themselves, so one that no longer holds goes.
+//! Karpenter's conditions Consolidatable and Drifted, for people and tools that read them. They are derived from the
+//! observed state, never from their own previous value, so that an outdated condition is removed.
 
 use jiff::Timestamp;
 use muster_api::NodeClaim;
@@ -9,19 +9,19 @@ use muster_scheduling::disrupt::{Drift, Member};
 use super::conditions::{Status, at, condition, is_true, set};
 use crate::step::Write;
 
-/// What disruption makes of a node.
+/// State of a node with regard to disruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing<'a> {
-    /// Whether `consolidateAfter` of its pool has passed.
+    /// True if `consolidateAfter` of its pool has passed.
     pub is_consolidatable: bool,
-    /// Why it is no longer as it should be.
+    /// Reason why the node has drifted from its desired state, if it has.
     pub drifted: Option<&'a Drift>,
 }
 
 // === impl Standing ===
 
 impl<'a> Standing<'a> {
-    /// That of a member whose pool has this `consolidateAfter`; none: never.
+    /// Returns the state of a member whose pool has this `consolidateAfter`; `None` means never.
     #[must_use]
     pub fn of(member: &'a Member, consolidate_after: Option<jiff::SignedDuration>, now: Timestamp) -> Self {
         let is_consolidatable = member.initialized.is_some() && member.has_rested(consolidate_after, now);
@@ -29,8 +29,8 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// Has the claim say so, if it does not. As with Karpenter a condition that does not hold is absent, and a claim that is
-/// being deleted says what it said.
+/// Returns the status update of the claim, if its conditions change. As in Karpenter, a condition that does not hold is
+/// absent, and a claim that is being deleted keeps its conditions.
 #[must_use]
 pub fn tell(claim: &NodeClaim, standing: Standing<'_>, now: Timestamp) -> Option<Write> {
     if claim.metadata.deletion_timestamp.is_some() {
@@ -46,7 +46,7 @@ pub fn tell(claim: &NodeClaim, standing: Standing<'_>, now: Timestamp) -> Option
     for (kind, holds) in wanted {
         match holds {
             None => status.conditions.retain(|one| one.type_ != kind),
-            // The version of the claim that it was judged for is no news.
+            // A change of `observedGeneration` alone is not written.
             Some((reason, message)) => {
                 let there = condition(claim, kind).filter(|one| one.status == Status::True.name());
                 if there.is_none_or(|one| one.reason != reason || one.message != message) {
@@ -72,7 +72,7 @@ mod tests {
         Drift { since: None, reason: reason.into(), detail: detail.into() }
     }
 
-    /// Conditions of the two kinds after the write, or `None` if there is none.
+    /// Returns the conditions of the two kinds after the write; `None` without a write.
     fn told(claim: &NodeClaim, standing: Standing<'_>, now: i64) -> Option<Vec<String>> {
         let Write::ClaimStatus { status, .. } = tell(claim, standing, second(now))? else { panic!("another write") };
         let ours = status.conditions.iter().filter(|one| ["Consolidatable", "Drifted"].contains(&&*one.type_));

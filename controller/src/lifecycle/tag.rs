@@ -1,6 +1,6 @@
-//! Tags that say which node an instance is: people who look at the cloud's console know their nodes by name.
+//! Tags with the name of the Node on its instance, for people who use the cloud's console.
 //!
-//! What an instance belongs to is tagged with its launch; the Node's name is known only afterwards.
+//! Tags of ownership are set with the launch; the Node's name is known only afterwards.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::conditions::is_true;
 use super::seen::Seen;
 use crate::step::{Call, MetaChange, Step, Write};
 
-/// How long to wait after a failure. Nothing depends on these tags.
+/// Delay after a failure. Nothing depends on these tags.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Tags of a registered node's instance, once.
+/// Tags the instance of a registered node, once.
 pub(super) fn tag(seen: &Seen<'_>, now: Timestamp) -> Step {
     let is_done = seen.annotation(annotations::INSTANCE_TAGGED) == Some("true");
     if is_done || !seen.class.tags_instances || !is_true(seen.claim, nodeclaim::REGISTERED) {

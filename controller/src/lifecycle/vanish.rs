@@ -1,8 +1,8 @@
-//! Claims whose instance has ended without being asked to: the list no longer has it, a second look confirms it.
+//! Detection of instances that ended unexpectedly: missing from the listing, and confirmed by a query for the instance.
 //!
-//! Karpenter looks at registered nodes only; an instance that ends while it starts (a disk key that may not be used, a
-//! limit of volumes) is missed for 15 minutes. Here it is seen within seconds, with the cloud's own reason: a new instance
-//! without a Node is looked at 5, 10, 20 and 40 seconds after its launch, and by then lists tell of it.
+//! Karpenter checks registered nodes only, so it misses an instance that ends while it starts (a disk key that may not
+//! be used, a limit of volumes) for 15 minutes. Here it is detected within seconds, with the cloud's reason: a new
+//! instance without a Node is queried 5, 10, 20 and 40 seconds after its launch, and afterwards listings include it.
 
 use std::time::Duration;
 
@@ -17,23 +17,23 @@ use super::initialize::is_ready;
 use super::seen::Seen;
 use crate::step::{Call, EventType, Step, Write};
 
-/// How long a new instance may be missing from lists.
+/// Time for which a new instance may be missing from listings.
 const LIST_LAG: Duration = Duration::from_secs(60);
-/// When a new instance is first looked at by itself. What ends because it cannot start does so within seconds.
+/// Delay of the first query for a new instance. An instance that cannot start ends within seconds.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 pub(super) fn vanish(seen: &Seen<'_>, now: Timestamp) -> Step {
     let (Some(id), Some(launched_at)) = (seen.provider_id(), true_since(seen.claim, nodeclaim::LAUNCHED)) else {
         return Step::rest();
     };
-    // A kubelet that reports is better evidence than a list.
+    // A ready Node is better evidence than a listing.
     if seen.nodes.iter().any(|node| is_ready(node)) {
         return Step::rest();
     }
     let told_by = after(launched_at, LIST_LAG);
     let is_missing = seen.listing.is_some_and(|list| !list.has_instance && list.at >= told_by);
     let next = next_look(seen, launched_at, seen.listing.map_or(launched_at, |list| list.at));
-    // Whoever leads since a moment ago has no list yet, and asks for one at once.
+    // A new leader has no listing yet, and requests one at once.
     let next = next.filter(|_| now < told_by);
     if !is_missing && next.is_none_or(|moment| now < moment) {
         return Step::rest().or_sooner(next);
@@ -47,7 +47,7 @@ pub(super) fn vanish(seen: &Seen<'_>, now: Timestamp) -> Step {
     let message = format!("instance `{id}` has ended: {}", why.unwrap_or("the cloud does not know it any more"));
     let mut writes = Vec::new();
     let is_registered = is_true(seen.claim, nodeclaim::REGISTERED);
-    // A node that has served is not its class's fault, whatever became of it.
+    // If the node has registered, its class is not to blame.
     if !is_registered {
         writes.extend(breaker::count(seen, reason::INSTANCE_ENDED, &message, now));
         let mut draft = Draft::of(seen, now);
@@ -59,8 +59,8 @@ pub(super) fn vanish(seen: &Seen<'_>, now: Timestamp) -> Step {
     Step::act(writes)
 }
 
-/// When an instance that was last seen at `last` is to be looked at by itself: at twice the age that it had, for as long as
-/// lists cannot tell of it and no kubelet has spoken.
+/// Returns the time of the next query for an instance last observed at `last`: at twice its age then, until listings
+/// include it or a Node exists.
 fn next_look(seen: &Seen<'_>, launched_at: Timestamp, last: Timestamp) -> Option<Timestamp> {
     if is_true(seen.claim, nodeclaim::REGISTERED) || !seen.nodes.is_empty() {
         return None;

@@ -1,7 +1,8 @@
-//! A node whose agent says that it cannot become one is given up at once, and not when its time is over.
+//! Deletion of a claim whose agent reports that the node cannot join, without waiting for the timeout.
 //!
-//! The agent knows in seconds what the API server never shows: why there is no Node, or why it does not take pods. Its word counts
-//! until the node is initialized. From then on the node has pods, and what becomes of it is for disruption to decide.
+//! The agent knows within seconds what the API server never shows: the reason why there is no Node, or why it is not
+//! ready. Its verdict counts until the node is initialized. From then on the node has pods, and disruption decides
+//! about it.
 
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
@@ -12,10 +13,10 @@ use super::conditions::{Draft, Status, condition, is_true};
 use super::seen::Seen;
 use crate::step::{Event, EventType, Step, Subject, Write};
 
-/// Pods that are told at most: those of one owner have the same story, and a node may have hundreds.
+/// Maximum number of pods with an event: pods of one owner get the same message, and a node may have hundreds.
 const TOLD: usize = 3;
 
-/// Counts it against the class, says it of claim, pool and pods, and deletes the claim.
+/// Counts the failure against the class, publishes it for claim, pool and pods, and deletes the claim.
 pub(super) fn verdict(seen: &Seen<'_>, now: Timestamp) -> Step {
     let is_on_its_way = is_true(seen.claim, nodeclaim::LAUNCHED) && !is_true(seen.claim, nodeclaim::INITIALIZED);
     let fatal = condition(seen.claim, nodeclaim::NODE_VERDICT).filter(|one| one.status == Status::False.name());
@@ -33,7 +34,7 @@ pub(super) fn verdict(seen: &Seen<'_>, now: Timestamp) -> Step {
     Step::act(writes)
 }
 
-/// The claim will be gone by the time that somebody looks; the pool stays.
+/// Returns an event about the pool, which still exists when the claim is gone.
 fn of_pool(seen: &Seen<'_>, message: &str) -> Option<Write> {
     let meta = &seen.pool?.metadata;
     let (name, uid) = (meta.name.clone()?, meta.uid.clone().unwrap_or_default());
@@ -42,8 +43,8 @@ fn of_pool(seen: &Seen<'_>, message: &str) -> Option<Write> {
     Some(Write::Event(Event { about, kind: EventType::Warning, reason: events::NODE_VERDICT, message }))
 }
 
-/// Whoever asks why a pod is still pending looks there first. Where a leader has just begun nobody knows which they are, and the next
-/// round tells them what else it has for them.
+/// Returns events about the pods, the first place to look for the reason why a pod is pending. A new leader may not
+/// know the pods; the next round publishes its own events about them.
 fn of_pods(seen: &Seen<'_>, message: &str) -> impl Iterator<Item = Write> {
     let message = format!("NodeClaim `{}`, on whose node it was to run, is given up: {message}", seen.name());
     seen.expected.iter().take(TOLD).map(move |pod| {

@@ -1,4 +1,4 @@
-//! Which of the nodes that were decided may be launched: one if that is a trial, and as many as the caps allow.
+//! Admission of planned nodes: one if it is a trial, and as many as the caps allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,34 +11,34 @@ use super::spending::spent;
 use super::{Round, Stop};
 use crate::lifecycle::caps::{Admission, Caps, Spent};
 
-/// Admits node by node, and takes note of those that it has.
+/// Admits nodes one by one, and counts those admitted.
 pub(crate) struct Admissions<'r> {
     stops: &'r BTreeMap<String, Stop>,
     caps: Caps,
     spent: Spent,
-    /// Classes of which a node is being tried, by kind and name.
+    /// Classes with a trial node in this decision, by kind and name.
     tried: BTreeSet<(&'r str, &'r str)>,
 }
 
-/// Why a node is not launched. Each has its words.
+/// Reason why a node is not launched, with its message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Denied {
-    /// One node of its class is tried, and this would be another one.
+    /// Another trial node of its class was admitted.
     Trial(String),
-    /// So many have been launched that this one has to wait.
+    /// The rate limit of launches is reached until this time.
     NotBefore(Timestamp, String),
-    /// It is too dear.
+    /// The price limit would be exceeded.
     TooDear(String),
 }
 
 impl<'r> Admissions<'r> {
-    /// What is left after the claims that are there; prices are those of `problem`.
+    /// Creates admissions with the usage of the existing claims, at the prices of `problem`.
     pub(crate) fn new(round: &Round<'r>, problem: &Problem, claims: &[Claimed<'_>]) -> Self {
         let (stops, caps) = (round.stops, round.settings.caps);
         Self { stops, caps, spent: spent(problem, claims), tried: BTreeSet::new() }
     }
 
-    /// Whether a node of `pool` for that price may be launched too.
+    /// Admits another node of `pool` at this price, or returns the reason why it may not be launched.
     pub(crate) fn admit(&mut self, pool: &'r NodePool, price: f64, now: Timestamp) -> Result<(), Denied> {
         let class = &pool.spec.template.spec.node_class_ref;
         let stop = pool.metadata.name.as_ref().and_then(|name| self.stops.get(name));

@@ -1,4 +1,4 @@
-//! Pods that may need a node, and which of them are decided now.
+//! Pods that may need a node, and the selection of those to be decided now.
 
 use std::sync::Arc;
 
@@ -9,56 +9,55 @@ use muster_scheduling::model::{PodSpec, Requirement, Requirements};
 
 use crate::step::Subject;
 
-/// The scheduler that binds a pod which names none.
+/// Scheduler of a pod that names none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// A pod without a node, or on a node that goes away: what the problem does not say of it.
+/// A pod that is unbound or on a node that is being removed: the data that the problem does not contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applicant {
     /// The pod.
     pub pod: Subject,
-    /// Whether kube-scheduler's default profile is to bind it.
+    /// True if the default profile of kube-scheduler is responsible for it.
     pub is_of_default_scheduler: bool,
-    /// Whether its scheduler has said that it fits nowhere: condition `PodScheduled` is False for the reason
-    /// `Unschedulable`.
+    /// True if its scheduler has found no node: condition `PodScheduled` is False with reason `Unschedulable`.
     pub is_marked: bool,
-    /// Whether a command has marked its node, and has not taken it away yet. What is launched for it is that command's
-    /// affair.
+    /// True if a disruption command has marked its node and not removed it yet. Launches for the pod are part of that
+    /// command.
     pub is_provided_for: bool,
-    /// The set of pods that it belongs to, by its controller: `namespace/kind/name`; a pod without one is a set of its own.
+    /// Set of the pod, named after its controller: `namespace/kind/name`; a pod without one is a set of its own.
     pub set: Arc<str>,
-    /// Its priority: who has more of it is tried first.
+    /// Its priority: pods with a higher one are tried first.
     pub priority: i32,
-    /// The node that it is bound to.
+    /// Node to which it is bound.
     pub node: Option<Arc<str>>,
     /// `status.nominatedNodeName`.
     pub nominated: Option<Arc<str>>,
-    /// How often a nomination of it has been seen to go.
+    /// Number of times that a nomination of it was observed to be removed.
     pub denied: u32,
-    /// How many pods had been seen to wait before it: those that are alike take their places in this order.
+    /// Number of pods observed to be pending before it: similar pods take their places in this order.
     pub arrival: u64,
-    /// How many pods had been seen to join the queue of a scheduler before it. They are tried in this order, but for their
-    /// priorities; who was tried in vain, which a mark or a nomination that goes shows, joins it anew.
+    /// Number of pods observed to join a scheduler's queue before it. Pods of equal priority are tried in this order. A
+    /// failed try, visible as a mark or a removed nomination, puts the pod at the end.
     pub queued: u64,
 }
 
-/// When a pod is decided.
+/// Time at which a pod is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// In this round.
     Now,
-    /// In this round, if no node that is there or on its way takes it: else its scheduler is about to bind it.
+    /// In this round, if no existing or coming node has room for it; otherwise its scheduler is about to bind it.
     IfNothingTakesIt,
-    /// When its scheduler has looked at it.
+    /// After its scheduler has tried it.
     OnceMarked,
-    /// Nothing is launched for it, but what is there and comes up keeps room for it.
+    /// Nothing is launched for it, but room is reserved on existing and coming nodes.
     KeepsRoom,
-    /// Never: it asks for nodes of no pool.
+    /// Never: it excludes nodes of all pools.
     Never,
 }
 
 impl Applicant {
-    /// What matters of `pod`.
+    /// Returns the relevant fields of `pod`.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
@@ -90,20 +89,20 @@ impl Applicant {
         }
     }
 
-    /// `namespace/name`.
+    /// Returns `namespace/name`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}/{}", self.pod.namespace.as_deref().unwrap_or("default"), self.pod.name)
     }
 
-    /// Whether it waits for a scheduler.
+    /// Returns true if the pod is not bound to a node.
     #[must_use]
     pub fn is_unbound(&self) -> bool {
         self.node.is_none()
     }
 }
 
-/// The set of a pod with this metadata.
+/// Returns the set of a pod with this metadata.
 fn set_of(meta: &ObjectMeta) -> Arc<str> {
     let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
     let namespace = meta.namespace.as_deref().unwrap_or("default");
@@ -113,12 +112,12 @@ fn set_of(meta: &ObjectMeta) -> Arc<str> {
     }
 }
 
-/// The set of the pods that this object makes.
+/// Returns the set of the pods that this object controls.
 pub(crate) fn set_named(namespace: &str, kind: &str, name: &str) -> Arc<str> {
     format!("{namespace}/{kind}/{name}").into()
 }
 
-/// When a pod with this spec is decided. No applicant stands for the pods of buffers, which no scheduler ever sees.
+/// Returns the turn of a pod with this spec. Pods of buffers have no applicant, since no scheduler sees them.
 pub(super) fn turn(applicant: Option<&Applicant>, spec: &PodSpec, waits_for_mark: bool) -> Turn {
     if shuns_pools(spec) {
         return Turn::Never;
@@ -126,14 +125,14 @@ pub(super) fn turn(applicant: Option<&Applicant>, spec: &PodSpec, waits_for_mark
     match applicant {
         None => Turn::Now,
         Some(applicant) if applicant.is_provided_for => Turn::KeepsRoom,
-        // It has to leave its node.
+        // A bound applicant must leave its node.
         Some(applicant) if !applicant.is_unbound() || applicant.is_marked => Turn::Now,
         Some(applicant) if applicant.is_of_default_scheduler && !waits_for_mark => Turn::IfNothingTakesIt,
         Some(_) => Turn::OnceMarked,
     }
 }
 
-/// Whether the pod asks for nodes that no pool has made, as the controller's own pods do.
+/// Returns true if the pod only accepts nodes without a pool, as the controller's own pods do.
 fn shuns_pools(spec: &PodSpec) -> bool {
     let forbids = |one: &Requirements| one.get(NODE_POOL).is_some_and(|pool| *pool == Requirement::none());
     forbids(&spec.node_selector) || !spec.node_terms.is_empty() && spec.node_terms.iter().all(forbids)

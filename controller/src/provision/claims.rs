@@ -1,4 +1,4 @@
-//! From a planned node to its NodeClaim, as Karpenter writes it.
+//! Conversion of a planned node to its NodeClaim, in Karpenter's form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +15,17 @@ use sha2::{Digest, Sha256};
 use super::plan::Claimed;
 use crate::lifecycle::is_true;
 
-/// Entries of `spec.requirements` that the CRD takes.
+/// Maximum number of entries in `spec.requirements` that the CRD allows.
 const MOST_REQUIREMENTS: usize = 100;
-/// The name is also the value of a label and of a tag.
+/// Maximum length of a name, which is also the value of a label and of a tag.
 const LONGEST_NAME: usize = 63;
-/// Characters of the hash: 50 bits.
+/// Number of characters of the hash: 50 bits.
 const HASH: usize = 10;
-/// Neither vowels, so that no word comes of it, nor what looks like something else: Kubernetes' own choice, and some.
+/// Alphabet of the hash, 32 characters: that of Kubernetes' generated names, extended by 0, 1, 3, y and u.
 const LETTERS: &[u8; 32] = b"bcdfghjklmnpqrstvwxz0123456789yu";
 
-/// The name of a claim of `pool` that follows from `reasons`, which are what was decided: the UIDs of the pods that it is
-/// for, or of the nodes that it replaces. The same decision gives the same name, whoever comes to it and however often.
+/// Returns the name of a claim of `pool`, derived from `reasons`: the UIDs of the pods that it is for, or of the nodes
+/// that it replaces. The same decision always gives the same name.
 #[must_use]
 pub fn name<R: AsRef<str>>(pool: &str, reasons: impl IntoIterator<Item = R>) -> String {
     let mut digest = Sha256::new();
@@ -41,16 +41,16 @@ pub fn name<R: AsRef<str>>(pool: &str, reasons: impl IntoIterator<Item = R>) -> 
     format!("{}-{letters}", pool[..cut].trim_end_matches(['-', '.']))
 }
 
-/// Names of claims that are not there yet, or that are what was decided.
+/// Names for new claims, and of claims that are the same decision.
 pub(super) struct Names {
-    /// Those that are there: whether it is still open what they become.
+    /// Names of existing claims; true if the claim has neither been launched nor deleted.
     taken: BTreeMap<String, bool>,
 }
 
-/// A name.
+/// Name of the claim for a planned node.
 pub(super) struct Named {
     pub(super) name: String,
-    /// The same, if nothing has it yet.
+    /// The name, if no claim has it yet.
     pub(super) new: Option<String>,
 }
 
@@ -60,9 +60,9 @@ impl Names {
         Self { taken: claims.iter().map(|one| (one.name().to_owned(), is_open(one))).collect() }
     }
 
-    /// The name for a node with pods of these UIDs. A claim of that name was the same decision: if it has not been launched,
-    /// it still is. If it is on its way out, or has become something that does not hold the pods, this is another try. Nodes
-    /// without pods are told apart by counting.
+    /// Returns the name for a node with pods of these UIDs. An existing claim of that name is the same decision if it
+    /// has not been launched. If it is being deleted, or became a node that does not hold the pods, this is another
+    /// attempt with another name. Nodes without pods are numbered.
     pub(super) fn of(&mut self, pool: &str, node: &NewNode, uids: &BTreeSet<String>) -> Named {
         let mut count = 0_u32;
         loop {
@@ -82,7 +82,7 @@ impl Names {
     }
 }
 
-/// The claim of a planned node under `name`. `pool` is the one that the node is of, as the API has it.
+/// Returns the claim of a planned node under `name`. `pool` is the API object of the node's pool.
 #[must_use]
 pub fn claim(problem: &Problem, node: &NewNode, pool: &NodePool, name: String) -> NodeClaim {
     let template = &pool.spec.template;
@@ -96,7 +96,7 @@ pub fn claim(problem: &Problem, node: &NewNode, pool: &NodePool, name: String) -
             name: Some(name),
             labels: Some(labels),
             annotations: Some(annotations_of(node, pool)),
-            // Here and not with the next write: what was made is never lost sight of, and it is one write less.
+            // Set on creation, so that the instance is never orphaned, and one write is saved.
             finalizers: Some(vec![annotations::TERMINATION_FINALIZER.to_owned()]),
             owner_references: Some(vec![OwnerReference {
                 api_version: "karpenter.sh/v1".to_owned(),
@@ -121,7 +121,7 @@ pub fn claim(problem: &Problem, node: &NewNode, pool: &NodePool, name: String) -
     }
 }
 
-/// What it may be launched as, cheapest first.
+/// Returns the candidate instance types, cheapest first.
 fn types_of<'p>(problem: &'p Problem, node: &NewNode) -> Vec<&'p InstanceType> {
     let types = problem.catalogues[problem.pools[node.pool].catalogue].types();
     node.alternatives.iter().filter_map(|one| types.get(*one)).collect()
@@ -140,8 +140,8 @@ fn annotations_of(node: &NewNode, pool: &NodePool) -> BTreeMap<String, String> {
     all
 }
 
-/// Labels of the pool, and those of its requirements that no instance type decides: these must have one value, and it is
-/// known now.
+/// Returns the labels of the pool, and those from requirements that do not depend on the instance type: these need a
+/// single value, which is chosen now.
 fn labels_of(problem: &Problem, node: &NewNode, types: &[&InstanceType]) -> BTreeMap<String, String> {
     let pool = &problem.pools[node.pool];
     let mut all: BTreeMap<String, String> =
@@ -162,14 +162,14 @@ fn labels_of(problem: &Problem, node: &NewNode, types: &[&InstanceType]) -> BTre
     all
 }
 
-/// A value that the requirement allows, always the same: Karpenter rolls dice where there are many.
+/// Returns a value that the requirement allows, deterministically; Karpenter chooses one at random.
 fn some_value(requirement: &model::Requirement) -> Option<String> {
     if requirement.is_finite() {
         return requirement.values().next().map(ToString::to_string);
     }
     let (least, most) = requirement.bounds();
     let least = least.unwrap_or(0).max(0);
-    // Of more numbers than are excluded, one is free.
+    // Among more numbers than are excluded, at least one is allowed.
     let count = i64::try_from(requirement.values().count()).unwrap_or(i64::MAX);
     let last = least.saturating_add(count).min(most.unwrap_or(i64::MAX));
     (least..=last).map(|number| number.to_string()).find(|number| requirement.has(number))
@@ -181,7 +181,7 @@ fn requirements(
     types: &[&InstanceType],
     own_labels: &BTreeMap<String, String>,
 ) -> Vec<Requirement> {
-    // How many there are of a static pool is decided here, and what they are by whoever launches them.
+    // For a static pool only the number of nodes is decided here; the instance type is chosen at launch.
     let names_types = pool.spec.replicas.is_none();
     let mut all = Vec::new();
     let mut missing = BTreeMap::from([
@@ -192,7 +192,7 @@ fn requirements(
         missing.clear();
     }
     for (key, requirement) in node.requirements.iter() {
-        // No node has such a label but by us, and what rules it out says nothing.
+        // Only the controller sets a restricted label, so a requirement that excludes it is void.
         let is_void = labels::is_restricted(key) && !own_labels.contains_key(&**key);
         if is_void || &**key == labels::HOSTNAME {
             continue;
@@ -224,7 +224,8 @@ fn requirements(
     all
 }
 
-/// What pods narrow (a spread decides the zone) cannot leave more open than it lists, and the CRD takes no such claim.
+/// Limits `minValues` to the number of listed values, which pods may have narrowed (a spread decides the zone): the CRD
+/// rejects a larger one.
 fn within(entry: Requirement) -> Requirement {
     let listed = u32::try_from(entry.values.len()).unwrap_or(u32::MAX);
     let min_values =
@@ -232,7 +233,7 @@ fn within(entry: Requirement) -> Requirement {
     Requirement { min_values, ..entry }
 }
 
-/// The CRD takes no negative bounds, and labels that are numbers have no negative values.
+/// Replaces negative bounds, which the CRD rejects: numeric labels have no negative values.
 fn from_zero(entry: Requirement) -> Option<Requirement> {
     let bound =
         entry.values.first().filter(|_| entry.operator.is_numeric()).and_then(|value| value.parse::<i64>().ok());
@@ -245,7 +246,7 @@ fn from_zero(entry: Requirement) -> Option<Requirement> {
     }
 }
 
-/// Capacity types in which any of the types can be had.
+/// Returns the capacity types of the launchable offerings of the types.
 fn capacity_types(node: &NewNode, types: &[&InstanceType]) -> Vec<String> {
     let offerings = types.iter().flat_map(|one| &one.offerings);
     let fit = offerings.filter(|one| one.launchable() && one.requirements.intersects(&node.requirements));
@@ -253,7 +254,7 @@ fn capacity_types(node: &NewNode, types: &[&InstanceType]) -> Vec<String> {
     all.into_iter().map(str::to_owned).collect()
 }
 
-/// How many values of the label the types have.
+/// Returns the number of distinct values of the label among the types.
 fn distinct(key: &str, types: &[&InstanceType]) -> u32 {
     let of_type = |one: &InstanceType| -> Vec<String> {
         let own = one.requirements.get(key).into_iter();

@@ -1,21 +1,22 @@
-//! Nodes that were launched for a set of pods and did not get one of them: evidence that what is planned is not what comes.
+//! Nodes that were launched for a set of pods and received none of them, which shows that the plan was wrong.
 //!
 //! ```text
-//!   a place is lost: its node is up, and its pod still waits ──► unused: set of the pod, NodeClaim
-//!   a pod of the set is bound where it was planned ────────────► unused ones are forgotten
+//!   a place is lost: its node is up, and its pod is still pending ──► unused: set of the pod, NodeClaim
+//!   a pod of the set is bound as planned ───────────────────────────► unused ones are forgotten
 //!
-//!   a pod of the set waits, and a node that was launched for the set in the last ten minutes does not take it any more, by
-//!   its taints or labels, or somebody has deleted it within three minutes ──► refusing; until that node takes it again, or two
-//!   hours after the last such node. They count if they are more than those of the last ten minutes that take the set.
+//!   a pod of the set is pending, and a node launched for the set in the last ten minutes does not accept it any more,
+//!   because of its taints or labels, or was deleted by another actor within three minutes ──► refusing;
+//!   until that node accepts it again, or two hours after the last such node. They count if they outnumber the nodes of
+//!   the last ten minutes that accept the set.
 //!
 //!   fruitless NodeClaims of a set   none      1, 2                    3 and more
-//!   launches for the set            all       one, and then wait      none for 10, 20, 40 min, 1 h; then one
+//!   launches for the set            all       one, then wait          none for 10, 20, 40 min, 1 h; then one
 //! ```
 //!
-//! Whatever the reason is (daemons that are larger than planned, a smaller node, a taint, a scheduler with rules of its own), a
-//! set of pods is not bought for again and again. Nodes that refuse count although pods were bound there before: a taint that evicts
-//! them comes after they were bound. A changed NodePool, NodeClass, DaemonSet or LimitRange is a reason to begin
-//! anew. This is memory and no state: a controller that has just started buys three nodes more.
+//! Whatever the reason (larger DaemonSets than planned, a smaller node, a taint, a scheduler with rules of its own),
+//! nodes are not launched repeatedly for a set of pods. Refusing nodes count although pods were bound there before: a
+//! taint that evicts them comes after they were bound. A changed NodePool, NodeClass, DaemonSet or LimitRange resets
+//! the record. The record is kept in memory only: after a restart of the controller three more nodes are launched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,27 +25,27 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 
-/// Fruitless NodeClaims of a set from which on launches for it are held.
+/// Number of fruitless NodeClaims of a set from which launches for it are held.
 const ENOUGH: usize = 3;
-/// First and longest time for which they are.
+/// First and longest duration of a hold.
 const HOLD: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(3600));
-/// Sets that are remembered at most; of more, those of which nothing was heard for longest are forgotten.
+/// Maximum number of sets remembered; beyond it, the one with the oldest record is forgotten.
 const MOST_SETS: usize = 10_000;
-/// For how long after the launch of a node it is looked at again whether it takes the pods that it was launched for.
+/// Time after the launch of a node for which it is checked whether it accepts its pods.
 const YOUNG: Duration = Duration::from_secs(600);
-/// The time after its launch within which a node that somebody else deletes counts: whoever looks after nodes by hand needs
-/// longer.
+/// Time after its launch within which the deletion of a node by another actor counts: an operator who deletes nodes by
+/// hand takes longer.
 const SOON: Duration = Duration::from_secs(180);
-/// For how long nodes that have refused their pods are remembered after the last of them: longer than launches are held.
+/// Time for which refusing nodes are remembered after the last of them: longer than the longest hold.
 const REMEMBERED: Duration = Duration::from_secs(7200);
 
-/// Fruitless launches, by the set of pods that they were for.
+/// Fruitless launches, by set of pods.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Fruitless {
     sets: BTreeMap<Arc<str>, Launches>,
-    /// NodeClaims of the last minutes, whatever became of them, and the sets that they were for.
+    /// NodeClaims of the last minutes, whatever their state, and the sets that they were launched for.
     young: BTreeMap<String, Young>,
-    /// When a pod of the set was last bound where it was planned, for sets of the last minutes.
+    /// Times at which a pod of the set was last bound as planned, for sets of the last minutes.
     bound: BTreeMap<Arc<str>, Timestamp>,
 }
 
@@ -52,58 +53,60 @@ pub(super) struct Fruitless {
 struct Young {
     sets: BTreeSet<Arc<str>>,
     since: Timestamp,
-    /// There has been an instance of it.
+    /// True if it has had an instance.
     was_launched: bool,
-    /// The controller takes it away, or has done so.
+    /// True if the controller is removing or has removed it.
     is_taken: bool,
-    /// It was deleted soon after its launch, by somebody else.
+    /// True if another actor deleted it soon after its launch.
     lost: bool,
 }
 
-/// A NodeClaim, as it is now.
+/// Observed state of a NodeClaim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sight {
-    /// Decided; there is no instance yet.
+    /// Decided, without an instance.
     Coming,
-    /// There is an instance, and maybe a node.
+    /// With an instance, and possibly a node.
     Launched,
-    /// The controller takes it away.
+    /// Being removed by the controller.
     TakenAway,
-    /// It is being deleted, or is gone.
+    /// Deleted or being deleted.
     Gone,
 }
 
-/// Names of NodeClaims.
+/// NodeClaims launched for a set, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Launches {
-    /// Whose nodes came up, and got no pod of the set.
+    /// NodeClaims whose nodes came up and received no pod of the set.
     unused: BTreeSet<String>,
-    /// Whose nodes do not take pods of the set by their taints or labels, or were deleted as soon as they had come.
+    /// NodeClaims whose nodes do not accept pods of the set because of taints or labels, or were deleted right after
+    /// they came up.
     refusing: BTreeSet<String>,
-    /// Nodes of the last minutes that take pods of the set.
+    /// Number of nodes of the last minutes that accept pods of the set.
     taking: usize,
-    /// When the last one of them was found to be fruitless.
+    /// Time at which the last fruitless one was found.
     at: Timestamp,
-    /// The number of times that launches have been held. Nodes of one launch are found out together, and hold them once.
+    /// Number of holds so far. Nodes of one launch are found fruitless at the same time, and cause one hold.
     holds: u32,
 }
 
-/// What is launched for a set of pods.
+/// Launches allowed for a set of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Allowed {
-    /// Whatever is planned.
+    /// All planned launches.
     All,
-    /// One node, to see whether it gets a pod of the set.
+    /// One node, as a trial.
     One,
-    /// Nothing, until then.
+    /// No launches until this time.
     NothingUntil(Timestamp),
 }
 
 // === impl Fruitless ===
 
 impl Fruitless {
-    /// A pod of `set` waits still, although the node of `claim` is up, which was launched for it. If others of the set were bound
-    /// where they were planned since that launch, nodes are what was planned, and the pod has only lost its turn.
+    /// Records that a pod of `set` is still pending although the node of `claim`, launched for it, is up. Ignored if
+    /// other pods of the set were bound as planned since that launch: the nodes are as planned, and the pod has only
+    /// lost its turn.
     pub(super) fn note_unused(&mut self, set: &Arc<str>, claim: &str, now: Timestamp) {
         let launched = self.young.get(claim).map(|young| young.since);
         if self.bound.get(set).is_some_and(|bound| launched.is_none_or(|launched| launched <= *bound)) {
@@ -115,7 +118,7 @@ impl Fruitless {
         }
     }
 
-    /// A pod of `set` waits still, and the node of `claim`, which was launched for the set, does not take it.
+    /// Records that a pod of `set` is still pending, and the node of `claim`, launched for the set, does not accept it.
     pub(super) fn note_refusing(&mut self, set: &Arc<str>, claim: &str, now: Timestamp) {
         let launches = self.launches(set, now);
         if launches.refusing.insert(claim.to_owned()) {
@@ -133,7 +136,7 @@ impl Fruitless {
         self.sets.entry(Arc::clone(set)).or_insert_with(none)
     }
 
-    /// The node of `claim` takes pods of `set`.
+    /// Records that the node of `claim` accepts pods of `set`.
     pub(super) fn note_taking(&mut self, set: &str, claim: &str) {
         if let Some(launches) = self.sets.get_mut(set) {
             launches.refusing.remove(claim);
@@ -141,14 +144,14 @@ impl Fruitless {
         }
     }
 
-    /// So many nodes of the last minutes take pods of `set`.
+    /// Sets the number of nodes of the last minutes that accept pods of `set`.
     pub(super) fn note_takers(&mut self, set: &str, count: usize) {
         if let Some(launches) = self.sets.get_mut(set) {
             launches.taking = count;
         }
     }
 
-    /// A pod of `set` is where it was planned.
+    /// Records that a pod of `set` was bound as planned.
     pub(super) fn note_bound(&mut self, set: &Arc<str>, now: Timestamp) {
         self.bound.insert(Arc::clone(set), now);
         if let Some(launches) = self.sets.get_mut(&**set) {
@@ -163,13 +166,13 @@ impl Fruitless {
         }
     }
 
-    /// The NodeClaim is being created for pods of these sets.
+    /// Records that the NodeClaim is being created for pods of these sets.
     pub(super) fn note_launched(&mut self, claim: &str, sets: BTreeSet<Arc<str>>, now: Timestamp) {
         self.young
             .insert(claim.to_owned(), Young { sets, since: now, was_launched: false, is_taken: false, lost: false });
     }
 
-    /// Forgets what is too long ago to matter.
+    /// Removes outdated records.
     pub(super) fn age(&mut self, now: Timestamp) {
         self.young.retain(|_, young| now < after(young.since, YOUNG));
         self.bound.retain(|_, bound| now < after(*bound, YOUNG));
@@ -181,7 +184,7 @@ impl Fruitless {
         });
     }
 
-    /// Takes note of what has become of the NodeClaim, if it is one of the last minutes.
+    /// Records the state of the NodeClaim, if it is one of the last minutes.
     pub(super) fn observe(&mut self, claim: &str, sight: Sight, now: Timestamp) {
         let Some(young) = self.young.get_mut(claim) else { return };
         match sight {
@@ -192,12 +195,12 @@ impl Fruitless {
         }
     }
 
-    /// Names of the NodeClaims of the last minutes.
+    /// Returns the names of the NodeClaims of the last minutes.
     pub(super) fn young(&self) -> Vec<String> {
         self.young.keys().cloned().collect()
     }
 
-    /// Adds what was observed by `other` meanwhile.
+    /// Adds the observations of `other`.
     pub(super) fn add_observed(&mut self, other: &Self) {
         for (claim, young) in &mut self.young {
             if let Some(known) = other.young.get(claim) {
@@ -208,8 +211,8 @@ impl Fruitless {
         }
     }
 
-    /// The NodeClaims of the last minutes, and those known to refuse, each with a set that it was launched for; true for those
-    /// that somebody deleted.
+    /// Returns the NodeClaims of the last minutes, and those known to refuse, each with a set that it was launched for;
+    /// true for those deleted by another actor.
     pub(super) fn suspects(&self) -> BTreeMap<(Arc<str>, String), bool> {
         let known = self.sets.iter();
         let known =
@@ -220,12 +223,12 @@ impl Fruitless {
         known.chain(young).collect()
     }
 
-    /// Something has changed for which any of them may come out otherwise.
+    /// Forgets all records, after a change that may make launches succeed.
     pub(super) fn forget_all(&mut self) {
         *self = Self::default();
     }
 
-    /// What may be launched for `set` now.
+    /// Returns the launches allowed for `set` now.
     pub(super) fn allowed(&self, set: &str, now: Timestamp) -> Allowed {
         let Some(launches) = self.sets.get(set) else { return Allowed::All };
         match launches.count() {
@@ -238,13 +241,13 @@ impl Fruitless {
         if now < until { Allowed::NothingUntil(until) } else { Allowed::One }
     }
 
-    /// How many nodes were launched for `set` in vain, and the last of their NodeClaims by name.
+    /// Returns the number of fruitless launches for `set`, and the last of their NodeClaims by name.
     pub(super) fn of(&self, set: &str) -> Option<(usize, &str)> {
         let launches = self.sets.get(set)?;
         Some((launches.count(), launches.unused.last().max(launches.refusing.last())?))
     }
 
-    /// Sets for which launches are held now.
+    /// Returns the number of sets for which launches are held now.
     pub(super) fn held(&self, now: Timestamp) -> usize {
         self.sets.keys().filter(|set| matches!(self.allowed(set, now), Allowed::NothingUntil(_))).count()
     }
@@ -253,7 +256,7 @@ impl Fruitless {
 // === impl Launches ===
 
 impl Launches {
-    /// One more is found to be fruitless.
+    /// Records the time of another fruitless launch.
     fn note(&mut self, now: Timestamp) {
         let is_news = self.holds == 0 || self.at < now;
         self.holds += u32::from(is_news && self.count() >= ENOUGH);

@@ -1,14 +1,15 @@
-//! Pods of one kind hand their places on: who was bound elsewhere leaves its place to one that stands where it went.
+//! Exchange of places between similar pods: the place of a pod that was bound elsewhere goes to a pod planned where it
+//! went.
 //!
 //! ```text
-//!   planned   a ─► node 1 (zone 1)        b ─► node 2 (zone 2)
-//!   bound     a ─► node 3 (zone 2)        node 1 was not open yet
-//!   told                                  b ─► node 1: zone 2 has its share, and whoever came next would take that room
+//!   planned     a ─► node 1 (zone 1)        b ─► node 2 (zone 2)
+//!   bound       a ─► node 3 (zone 2)        node 1 was not open yet
+//!   nominated                               b ─► node 1: zone 2 has its share, and node 1 has room
 //! ```
 //!
-//! A plan survives a pod that goes its own way if another one goes in its stead: each zone gets as many of them as was planned,
-//! and no node more. Without that, the second one is refused where it was told to go, and by then others have the room that
-//! the first one left: a node is bought for it.
+//! If a pod is not bound as planned, the plan stays valid when another pod takes its place: each zone gets as many pods
+//! as planned, without another node. Otherwise the second pod is refused on its planned node, and by then other pods
+//! have taken the room that the first one left, so that another node is launched.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,20 +20,21 @@ use muster_scheduling::model::{Problem, SpecId};
 
 use super::plan::{Claimed, Homes, Placed, Plan, Scene};
 
-/// Whom a pod can exchange its place with.
+/// Kind of pods that can exchange their places.
 pub(super) type Kin = (Timestamp, SpecId);
 
-/// A pod that has gone from its place to a node.
+/// A pod that was bound to another node than planned.
 pub(super) struct Left {
     kin: Kin,
-    /// Name of the NodeClaim whose place it had.
+    /// Name of the NodeClaim where its place was.
     claim: String,
-    /// The Node that it is on.
+    /// Node to which it is bound.
     node: String,
 }
 
 impl Left {
-    /// `pod` had a place on the node of `claim`, and waits no more. Who is where it was told to go has left nothing.
+    /// Returns the record for `pod`, which had a place on the node of `claim` and is not pending any more; `None` if it
+    /// was bound there.
     pub(super) fn of(pod: &Placed, claim: &Claimed<'_>, homes: &dyn Homes) -> Option<Self> {
         let kin = pod.kin?;
         let node = homes.home(&pod.path, &pod.uid).filter(|node| claim.node_name() != Some(*node))?;
@@ -40,23 +42,23 @@ impl Left {
     }
 }
 
-/// Whether it matters which of several alike pods is where: rules look at them together.
+/// Returns true if the pod has rules that make the placement of similar pods depend on each other.
 pub(super) fn has_kin(problem: &Problem, pod: usize) -> bool {
     let spec = &problem.specs[problem.pods[pod].spec];
     spec.spread.iter().any(|constraint| constraint.required) || !spec.anti_affinity.is_empty()
 }
 
-/// How good it is that a pod gives its place up.
+/// Reason why a pod gives up its own place, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
-    /// The other one is on the very node that was meant for it.
+    /// The other pod is on the node planned for it.
     Node,
-    /// The other one is in its zone.
+    /// The other pod is in the zone planned for it.
     Zone,
 }
 
 impl Plan {
-    /// Gives the places of those who went elsewhere to others of their kind.
+    /// Gives the places of pods that were bound elsewhere to similar pods.
     pub(super) fn hand_on(&mut self, left: &[Left], scene: &Scene<'_>) {
         if left.is_empty() {
             return;
@@ -78,8 +80,8 @@ impl Plan {
                 alike.filter_map(move |(at, pod)| Some((reason?, holder, at, pod)))
             });
             let here = claims.get(claim.as_str()).and_then(|one| one.node_name());
-            // Of several the last in the queue, which is told before it is tried; but first whoever has been told already: a
-            // round that began before that knew nothing of it.
+            // Among several, prefer a pod that has already been nominated here, since a round that began earlier does
+            // not know of it; then the last in the queue, which is nominated before it is tried.
             let heir = heir.filter_map(|(reason, holder, at, pod)| {
                 let waits = scene.applicants.get(&pod.path).filter(|one| one.pod.uid == pod.uid && one.is_unbound())?;
                 let is_told = self.hinted.get(&pod.uid).is_some_and(|hint| Some(&*hint.node) == here);

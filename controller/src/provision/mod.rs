@@ -1,38 +1,38 @@
-//! From pods without a node to NodeClaims: who is decided when, what is launched for them, and what they are told.
+//! Provisioning: decides which NodeClaims to create for pending pods, and the nominations and events of the pods.
 //!
 //! ```text
-//!   pods arrive ──► Window ──► Round: Problem, applicants, claims, pools, Plan (what the rounds before have said)
+//!   pods arrive ──► Window ──► Round: Problem, applicants, claims, pools, Plan (results of earlier rounds)
 //!                                │
 //!                                ▼                         ┌─ places kept, pools that may not launch left out
-//!   provision ──► applicant: whose turn ──► round: Draft ──┤
-//!                                                          └─ solve, and prove what kube-scheduler has not looked at
+//!   provision ──► applicant: turn of each pod ──► Draft ───┤
+//!                                                          └─ solve, and verify pods not tried by kube-scheduler
 //!                                │
 //!                                ▼
-//!      turns: who gets which ──► spending: caps ──► claims ──► told: one event per pod ──► Outcome: Step, Plan, figures
+//!      turns: order of replicas ──► spending: caps ──► claims ──► told: events ──► Outcome: Step, Plan, figures
 //!
-//!   a Node of a claim appears ──► Plan::nominate: pods are told their node;  Plan::hold: until then, and until those that
-//!                                                                            are to open with it can, it takes none
-//!   Queue: which pods their scheduler tries next ──► Plan::first_in_queue: in which order nodes open
-//!   a pod is bound elsewhere ──► kin: its place goes to one of its kind;  places: where not all fit any more, some exchange theirs
+//!   a Node of a claim appears ──► Plan::nominate: nominates its pods;  Plan::hold: holds the Node until then, and
+//!                                                                      until the Nodes opened with it are ready
+//!   Queue: pods that kube-scheduler tries next ──► Plan::first_in_queue: order in which nodes open
+//!   a pod is bound elsewhere ──► kin: its place goes to a similar pod;  places: overbooked nodes exchange pods
 //! ```
 //!
-//! A set of pods for which nodes were launched in vain is bought for less and less often (`fruitless`).
+//! Launches for a set of pods that repeatedly brought no usable node become less and less frequent (`fruitless`).
 //!
-//! # How it is driven
+//! # Usage
 //!
-//! Whoever drives it (the live loop, the simulator) keeps one [`Window`] and one [`Plan`]:
+//! The caller (the event loop or the simulator) keeps one [`Window`] and one [`Plan`]:
 //!
-//! 1. [`Window::arrive`] for every reason to decide: a pod that waits and is new or newly marked, a node whose pods have to
-//!    move, a claim that ended without becoming a node, a pool or class that changed.
-//! 2. When [`Window::due`] has come: [`Window::close`], and [`provision`] with what is seen then, off the threads that must
-//!    not wait. One round at a time.
-//! 3. Carry out [`Outcome::step`] and keep [`Outcome::plan`]. The next round begins when the picture of the cluster has what was
-//!    created, or after a while: whoever does not know of it would buy it again.
-//! 4. [`Plan::nominate`] after a round, and whenever a claim's Node or a pod's nomination changes; [`Plan::hold`] becomes
-//!    [`crate::lifecycle::Seen::registration_hold`]. Both only if the server honours nominations (1.35), and not if the
-//!    operator has switched them off.
+//! 1. Call [`Window::arrive`] for every reason to decide: a pending pod that is new or newly marked unschedulable, a
+//!    node whose pods must move, a claim that ended without becoming a node, a pool or class that changed.
+//! 2. At [`Window::due`], call [`Window::close`], and [`provision`] with the current state, on a blocking thread. Run
+//!    one round at a time.
+//! 3. Execute [`Outcome::step`] and keep [`Outcome::plan`]. Begin the next round after the watch cache shows the
+//!    created claims, or after a timeout: otherwise they would be created again.
+//! 4. Call [`Plan::nominate`] after a round, and whenever a claim's Node or a pod's nomination changes; [`Plan::hold`]
+//!    becomes [`crate::lifecycle::Seen::registration_hold`]. Both only if the server honours nominations (1.35), and
+//!    unless the operator has disabled them.
 //!
-//! A claim's name follows from what was decided, so a decision that is made again after a crash creates nothing twice.
+//! A claim's name is a function of the decision, so that a decision repeated after a crash creates nothing twice.
 
 mod admission;
 mod applicant;
@@ -83,93 +83,93 @@ use crate::lifecycle::caps::Caps;
 use crate::lifecycle::pause::Pause;
 use crate::step::{Step, Write};
 
-/// After this, pods that found no place are decided again though nothing has changed that we know of: what a cloud has for
-/// sale changes too. Karpenter's figure.
+/// Delay after which pods without a place are decided again although no change was observed: the capacity of a cloud
+/// changes too. Karpenter's value.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// The operator's choices.
+/// Settings by the operator.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
-    /// How pods are packed.
+    /// Settings of bin packing.
     pub packing: model::Options,
-    /// `--wait-for-unschedulable-mark`: a pod is decided when its scheduler has marked it `Unschedulable`, as with Karpenter,
-    /// and not before. Otherwise a pod of the default scheduler is decided as soon as nothing that is there or on its way
-    /// takes it: a busy kube-scheduler marks some 60 pods a second.
+    /// `--wait-for-unschedulable-mark`: if true, a pod is decided only after its scheduler has marked it
+    /// `Unschedulable`, as in Karpenter. Otherwise a pod of the default scheduler is decided as soon as no existing or
+    /// coming node has room for it: a busy kube-scheduler marks only some 60 pods per second.
     pub wait_for_unschedulable_mark: bool,
-    /// How much may be launched.
+    /// Limits on launches.
     pub caps: Caps,
 }
 
-/// What one round looks at.
+/// Input of one round.
 #[derive(Clone)]
 pub struct Round<'a> {
     /// The cluster, from [`crate::snapshot::assemble`].
     pub problem: &'a Problem,
-    /// Claims, pods and Nodes, as of the same moment.
+    /// Claims, pods and Nodes, observed at the same time.
     pub scene: Scene<'a>,
-    /// NodePools by name, as of the same moment.
+    /// NodePools by name, observed at the same time.
     pub pools: &'a BTreeMap<&'a str, &'a NodePool>,
-    /// What an operator has paused in the whole cluster.
+    /// Operations that an operator has paused in the whole cluster.
     pub pause: Pause,
-    /// What keeps launches for a pool back though it is ready, by its name: [`stop`] of its class.
+    /// Reasons that block launches for ready pools, by name of the pool: [`stop`] of its class.
     pub stops: &'a BTreeMap<String, Stop>,
-    /// The operator's choices.
+    /// Settings by the operator.
     pub settings: &'a Settings,
-    /// What the rounds before have said.
+    /// Results of earlier rounds.
     pub plan: &'a Plan,
 }
 
-/// What a round comes to.
+/// Result of a round.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     /// Claims to create, then events.
     pub step: Step,
-    /// What is to be kept for the next round.
+    /// Plan to keep for the next round.
     pub plan: Plan,
-    /// What was decided, in figures.
+    /// Statistics of the round.
     pub figures: Figures,
-    /// Promises that the packer has broken: a bug, to be told of. Nodes of which one is broken are not launched; what is
-    /// broken between pods is kube-scheduler's to refuse.
+    /// Violations by the packer, which are bugs to be reported. Nodes with a violation are not launched; violations
+    /// between pods are left to kube-scheduler to refuse.
     pub violations: Vec<Violation>,
 }
 
-/// A round in figures.
+/// Statistics of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Figures {
-    /// Pods that were solved for.
+    /// Pods in the solved problem.
     pub pods: usize,
-    /// Those of them that got no place.
+    /// Pods of these without a place.
     pub unplaced: usize,
-    /// Pods that may yet be bound by their scheduler.
+    /// Pods that their scheduler may still bind.
     pub waiting: usize,
-    /// Pods that ask for nodes of no pool.
+    /// Pods that exclude nodes of all pools.
     pub ignored: usize,
     /// Sets of pods for which launches are held.
     pub held: usize,
-    /// Claims that are to be created.
+    /// Claims to create.
     pub claims: usize,
-    /// USD per hour of these.
+    /// Price of these claims, in USD per hour.
     pub hourly_price: f64,
 }
 
-/// What keeps launches with a class back though it is ready.
+/// Reason that blocks launches with a class although it is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// Nothing is launched.
+    /// No launches.
     All {
-        /// Why.
+        /// Reason.
         why: String,
-        /// When that is over, if it is known.
+        /// Time at which the block ends, if known.
         until: Option<Timestamp>,
     },
-    /// One node is launched, to see whether it comes.
+    /// One trial launch.
     ButOne {
-        /// Why not more.
+        /// Reason why not more.
         why: String,
     },
 }
 
-/// What keeps launches with a class back though it is ready, if anything does; `claims` are those of the class.
+/// Returns the reason that blocks launches with a ready class, if there is one; `claims` are those of the class.
 #[must_use]
 pub fn stop<'c>(class: &Class, claims: impl IntoIterator<Item = &'c NodeClaim>, now: Timestamp) -> Option<Stop> {
     let name = &class.reference.name;
@@ -190,7 +190,7 @@ pub fn stop<'c>(class: &Class, claims: impl IntoIterator<Item = &'c NodeClaim>, 
     }
 }
 
-/// Decides what is launched for the pods that wait.
+/// Decides what to launch for pending pods.
 #[must_use]
 pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     let mut plan = round.plan.clone();
@@ -231,15 +231,15 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     decided.outcome(figures, now)
 }
 
-/// A round while it is being written down.
+/// A decided round whose writes are being prepared.
 struct Decided<'r, 'a> {
     round: &'r Round<'a>,
     problem: &'r Problem,
     plan: Plan,
     writes: Vec<Write>,
-    /// Pods without a place, and why.
+    /// Reasons why pods have no place, by pod.
     failures: BTreeMap<usize, Failure>,
-    /// Pods for which nothing is launched now, until when, and why.
+    /// Pods for which launches are held, with the end of the hold and the reason.
     held: &'r [(Pod, Timestamp, String)],
     violations: Vec<Violation>,
     again: Option<Timestamp>,
@@ -247,8 +247,8 @@ struct Decided<'r, 'a> {
 }
 
 impl Decided<'_, '_> {
-    /// Remembers who goes to nodes that are on their way, or have just come and still wait for some of their pods. All others
-    /// are kube-scheduler's.
+    /// Records the pods placed on nodes that are coming, or that have come and still wait for some of their pods. The
+    /// others are left to kube-scheduler.
     fn join(&mut self, solution: &Solution) {
         let claims = self.round.scene.claims.iter();
         let by_node: BTreeMap<&str, &str> =
@@ -274,12 +274,13 @@ impl Decided<'_, '_> {
         self.plan.placed.entry(claim).or_default().extend(placed);
     }
 
-    /// The set of a pod of the problem; none for that of a buffer.
+    /// Returns the set of a pod of the problem; `None` for a pod of a buffer.
     fn set_of(&self, pod: usize) -> Option<Arc<str>> {
         self.round.scene.applicant(&self.problem.pods[pod].name).map(|one| Arc::clone(&one.set))
     }
 
-    /// Why the node is not launched though it is planned: one is on its way for a set of which launches brought nothing before.
+    /// Returns a failure if the node must not be launched because another node is already being tried for one of its
+    /// sets, whose earlier launches were fruitless.
     fn trial(&self, node: &NewNode, tried: &mut BTreeSet<Arc<str>>, now: Timestamp) -> Option<Failure> {
         let sets: BTreeSet<Arc<str>> = node.pods.iter().filter_map(|pod| self.set_of(*pod)).collect();
         let doubtful = sets.iter().filter(|set| self.plan.fruitless.allowed(set, now) != Allowed::All);
@@ -293,8 +294,8 @@ impl Decided<'_, '_> {
         None
     }
 
-    /// Creates the claims of new nodes, as far as the caps go. They are named after `planned`: who starts anew does not know
-    /// in which turn the pods arrived, and comes to the same names.
+    /// Creates the claims of new nodes, within the limits. Their names are derived from `planned`: after a restart the
+    /// arrival order of the pods is unknown, and the names must be the same.
     fn launch(&mut self, solution: &Solution, planned: &[NewNode], figures: &mut Figures, now: Timestamp) {
         let mut admissions = Admissions::new(self.round, self.problem, self.round.scene.claims);
         let mut names = claims::Names::new(self.round.scene.claims);
@@ -311,7 +312,7 @@ impl Decided<'_, '_> {
             let Some(pool) = self.round.pools.get(pool_name) else { continue };
             let name = names.of(pool_name, node, &self.uids(planned));
             let Some(name) = name.new else {
-                // Decided before, and carried out; we have only forgotten it.
+                // The claim was created by an earlier round, whose plan is lost.
                 self.remember(name.name, &node.pods);
                 continue;
             };
@@ -338,13 +339,13 @@ impl Decided<'_, '_> {
         }
     }
 
-    /// UIDs of the pods of a node, sorted.
+    /// Returns the UIDs of the pods of a node, sorted.
     fn uids(&self, node: &NewNode) -> BTreeSet<String> {
         let pods = node.pods.iter().map(|pod| &self.problem.pods[*pod]);
         pods.map(|pod| round::uid(self.round, pod).unwrap_or_else(|| pod.name.to_string())).collect()
     }
 
-    /// What pods are told of a node that is not launched.
+    /// Returns the failure for pods of a node that is not launched.
     fn denied(&mut self, denied: Denied) -> Failure {
         let (reason, message) = match denied {
             Denied::Trial(message) => (reason::LAUNCHES_STOPPED, message),
@@ -357,7 +358,7 @@ impl Decided<'_, '_> {
         Failure { reason, message }
     }
 
-    /// Finds out why pods have no place.
+    /// Determines the reasons why pods have no place.
     fn explain(&mut self, solution: &Solution) {
         let mut explainer = Explainer::new(self.problem, &self.round.settings.packing, solution);
         for one in &solution.unschedulable {
@@ -387,7 +388,7 @@ impl Decided<'_, '_> {
     }
 }
 
-/// What is said of a pod for which launches are held.
+/// Returns the failure for a pod whose launches are held.
 fn held(until: Timestamp, why: &str) -> Failure {
     Failure { reason: reason::LAUNCHES_HELD, message: format!("{why}; launches for it are held until {until}") }
 }

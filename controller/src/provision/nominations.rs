@@ -1,16 +1,16 @@
-//! What was planned is what binds: pods are told their node before the node takes pods.
+//! Nominations: pods are nominated to their planned node before the node becomes schedulable.
 //!
-//! kube-scheduler spreads pods in its own way, and a tight plan does not survive that: 5–8 % of the load would be left over
-//! and bought again. From Kubernetes 1.35 on it tries `status.nominatedNodeName` first and keeps the room from others, if
-//! it was set before the node was open to all (KEP-5278).
+//! kube-scheduler distributes pods by its own rules, which breaks a tight plan: 5–8 % of the load would be left over
+//! and cause further launches. From Kubernetes 1.35 on it tries `status.nominatedNodeName` first and reserves the room,
+//! if the field was set before the node became schedulable (KEP-5278).
 //!
 //! ```text
-//!   claim launched ──► Node appears, tainted ──► ready ──► nominate its pods ──► taint goes ──► kube-scheduler binds them there
+//!   claim launched ──► Node appears, tainted ──► ready ──► nominate its pods ──► remove taint ──► kube-scheduler binds
 //!                                                                │
 //!                              Seen::registration_hold ◄── hold ─┘
 //! ```
 //!
-//! A nomination by somebody else is a preemption that is under way, and is left alone.
+//! A nomination by another component is a preemption in progress and is not changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,25 +23,27 @@ use super::plan::{Claimed, Hint, Hold, Plan, Scene, TELLING};
 use super::together::Late;
 use crate::step::{Step, Write};
 
-/// After this a nomination that nobody has seen is written again.
+/// Delay after which a nomination that has not been observed is written again.
 const REPEAT: Duration = Duration::from_secs(15);
 
-/// After this one is that was seen and has gone: a pod that its scheduler tries in vain is nominated no more, and until it is again its
-/// room is anybody's. It is not tried again for a second; this much is for whoever else takes nominations back.
+/// Delay after which a nomination that was observed and then removed is written again: a pod that its scheduler tried
+/// in vain is not nominated any more, and its room is not reserved. kube-scheduler does not try it again for a second;
+/// the delay is for other components that remove nominations.
 const DENIED: Duration = Duration::from_millis(200);
 
-/// Where a pod is to run.
+/// Planned node of a pod.
 #[derive(Debug, Clone)]
 struct Place {
     node: Arc<str>,
-    /// Whether it is not told of it yet.
+    /// True if it is too early to nominate the pod.
     is_early: bool,
 }
 
 impl Plan {
-    /// Tells pods of the Nodes that are meant for them, as far as these exist, and takes back what is no longer meant.
+    /// Returns the writes that nominate pods to their planned Nodes, as far as these exist, and that clear outdated
+    /// nominations.
     ///
-    /// To be called whenever a Node of a claim appears or goes, a pod's nomination changes, or a round has ended; and
+    /// Call it whenever a Node of a claim appears or disappears, a pod's nomination changes, or a round has ended; and
     /// again at [`Step::again`].
     pub fn nominate(&mut self, scene: &Scene<'_>, now: Timestamp) -> Step {
         let mut again = self.settle(scene, now);
@@ -60,7 +62,7 @@ impl Plan {
                 }
                 (_, Some(Place { is_early: true, .. })) => continue,
                 (None, Some(Place { node, .. })) => {
-                    // It may be written and not seen yet.
+                    // The write may not have been observed yet.
                     let wait = |hint: &Hint| if applicant.denied > hint.denied { DENIED } else { REPEAT };
                     let tried = hint.filter(|hint| hint.node == *node).map(|hint| after(hint.at, wait(hint)));
                     if let Some(moment) = tried.filter(|moment| now < *moment) {
@@ -69,7 +71,8 @@ impl Plan {
                     }
                     Some(node)
                 }
-                // What names no Node holds nothing: the scheduler that wrote it, or we in another life, have lost it.
+                // A nomination to a Node that does not exist reserves nothing: the scheduler, or an earlier run of the
+                // controller, has left it.
                 (Some(there), Some(Place { node, .. })) if is_ours(there) || !scene.nodes.contains(&**there) => {
                     Some(node)
                 }
@@ -87,8 +90,8 @@ impl Plan {
         Step { writes, again }
     }
 
-    /// Why the Node of a claim may not take pods yet: some that are meant for it have not been told, or are spread over it
-    /// and others that cannot take pods yet.
+    /// Returns the reason why the Node of a claim must stay unschedulable: pods planned on it have not been nominated,
+    /// or are spread over it and others that are not ready yet.
     #[must_use]
     pub fn hold(&self, claimed: &Claimed<'_>, scene: &Scene<'_>, late: &Late, now: Timestamp) -> Option<Hold> {
         let node = claimed.node?;
@@ -96,14 +99,14 @@ impl Plan {
         let is_untold = now < until && self.has_untold(claimed, scene);
         if is_untold && !self.companies.contains_key(claimed.name()) {
             let name = claimed.node_name()?;
-            // Not how many: that changes with each of them, and every change would be written.
+            // Without the number, which changes with each of them and would cause a write each time.
             let why = format!("some of its pods have not been told yet that Node `{name}` is theirs");
             return Some(Hold { why, until });
         }
         self.waits_for_company(claimed, late, is_untold, until, now)
     }
 
-    /// Whether pods are meant for the Node of a claim that do not know of it.
+    /// Returns true if pods planned on the Node of a claim have not been nominated to it.
     pub(super) fn has_untold(&self, claimed: &Claimed<'_>, scene: &Scene<'_>) -> bool {
         let Some(name) = claimed.node_name() else { return false };
         self.placed.get(claimed.name()).into_iter().flatten().any(|pod| {
@@ -117,7 +120,8 @@ impl Plan {
         })
     }
 
-    /// The Node of each pod that has one, and when some of them are to be told that are not yet.
+    /// Returns the Node of each pod that has one, and the earliest time at which pods that are too early may be
+    /// nominated.
     fn places(&self, scene: &Scene<'_>, now: Timestamp) -> (BTreeMap<Arc<str>, Place>, Option<Timestamp>) {
         let late = self.late(scene);
         let mut places = BTreeMap::new();

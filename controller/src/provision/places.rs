@@ -1,10 +1,10 @@
-//! Places that the rounds before have given are kept: a plan that fits tightly is not made anew.
+//! Places assigned by earlier rounds are kept, since a tight plan should not be made again.
 //!
 //! ```text
-//!   Plan: pods by claim ──► all fit where they are meant to go ─────────────────────────────► kept
-//!                                │ not all: others came there first, or the node has turned out smaller
+//!   Plan: pods by claim ──► all fit on their nodes ────────────────────────────────────────► kept
+//!                                │ not all: other pods were bound first, or the node is smaller than planned
 //!                                ▼
-//!                            exchange ──► moved: kept elsewhere    left: planned again, with those who wait
+//!                            exchange ──► moved: kept elsewhere    left: planned again, with the other pending pods
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,16 +19,16 @@ use super::Round;
 use super::plan::{Claimed, Placed, Plan};
 use super::round::planned;
 
-/// A pod without a node that has a place.
+/// An unbound pod with a place.
 struct Seated {
     path: Arc<str>,
     spec: SpecId,
-    /// When its scheduler tries it, compared with others.
+    /// `Applicant::queued`: the order in which its scheduler tries pods.
     queued: u64,
 }
 
-/// Puts pods where the rounds before have planned them, and says which of the problem's pods these are. Who has lost its place to
-/// others is among the problem's pods.
+/// Adds the planned pods to their nodes in the problem, and returns the names of these pods. Pods that have lost their
+/// places remain pods of the problem.
 pub(super) fn keep_places(
     round: &Round<'_>,
     plan: &mut Plan,
@@ -45,7 +45,7 @@ pub(super) fn keep_places(
     let mut kept = BTreeSet::new();
     let mut places: Vec<(usize, BoundPod)> = Vec::new();
     for (claim, pods) in &plan.placed {
-        // The others have been nominated, and hold their room already.
+        // The other pods have been nominated, and their room is already reserved.
         for (path, spec) in pods.iter().filter_map(|pod| Some((&pod.path, *pending.get(&*pod.path)?))) {
             let name = Arc::clone(path);
             kept.insert(Arc::clone(&name));
@@ -58,7 +58,7 @@ pub(super) fn keep_places(
     kept
 }
 
-/// The nodes of the claims of the plan, but for those that go away.
+/// Returns the nodes of the claims of the plan, except those being deleted.
 fn nodes(round: &Round<'_>, plan: &Plan, problem: &Problem) -> BTreeMap<String, usize> {
     let by_name: FxHashMap<&str, usize> =
         problem.nodes.iter().enumerate().map(|(number, node)| (&*node.name, number)).collect();
@@ -75,7 +75,8 @@ fn pending(problem: &Problem) -> FxHashMap<&str, SpecId> {
     problem.pods.iter().map(|pod| (&*pod.name, pod.spec)).collect()
 }
 
-/// Who was told of one node and has a place on another one by now has its room there: it will be told.
+/// Moves the room of pods that were nominated to one node and have their place on another one now: they will be
+/// nominated to it.
 fn take_over(round: &Round<'_>, plan: &Plan, problem: &mut Problem, nodes: &BTreeMap<String, usize>) {
     let is_told_by_us = |path: &str| {
         let applicant = round.scene.applicant(path).filter(|one| one.is_unbound())?;
@@ -97,7 +98,7 @@ fn take_over(round: &Round<'_>, plan: &Plan, problem: &mut Problem, nodes: &BTre
     }
 }
 
-/// Whether every node has room for those who are there, and all that are meant for it.
+/// Returns true if every node has room for its bound pods and all pods planned on it.
 fn all_fit(plan: &Plan, problem: &Problem, nodes: &BTreeMap<String, usize>) -> bool {
     let pending = pending(problem);
     plan.placed.iter().all(|(claim, pods)| {
@@ -112,7 +113,7 @@ fn all_fit(plan: &Plan, problem: &Problem, nodes: &BTreeMap<String, usize>) -> b
     })
 }
 
-/// Where not all fit, some get other places. For whom there is none it forgets theirs, and they are the problem's again.
+/// Exchanges places where not all pods fit. Pods without a new place lose theirs and become pods of the problem again.
 fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTreeMap<String, usize>, now: Timestamp) {
     let claims: BTreeMap<usize, &String> = nodes.iter().map(|(claim, node)| (*node, claim)).collect();
     let (bare, places) = bare(round, plan, problem, nodes);
@@ -132,7 +133,7 @@ fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTree
     };
     let (mut moved, mut missed) = (Vec::new(), Vec::new());
     plan.placed.retain(|claim, pods| {
-        // Its node is there, and nobody else on it, and yet it has no room.
+        // The node is up without pods outside of the plan, and still has no room.
         let is_evidence = is_alone(claim, pods);
         for pod in pods.extract_if(.., |pod| gone.contains_key(&*pod.path)) {
             if is_evidence && gone.get(&*pod.path) == Some(&None) {
@@ -148,7 +149,7 @@ fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTree
             plan.placed.entry((*claim).clone()).or_default().push(placed);
         }
     }
-    // Who had been told holds room where it no longer has a place.
+    // A nominated pod reserves room where it does not have a place any more.
     let Problem { nodes, pods, .. } = problem;
     for node in claims.keys() {
         let told = nodes[*node].bound.extract_if(.., |pod| gone.contains_key(&*pod.name));
@@ -156,8 +157,8 @@ fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTree
     }
 }
 
-/// The nodes of the plan without the pods that only have places there, these pods, and who is meant to go where. Who is tried
-/// sooner comes first.
+/// Returns the problem with the planned pods removed from their nodes, and the pods planned on each node. Pods are
+/// sorted by the order in which they are tried.
 fn bare(
     round: &Round<'_>,
     plan: &Plan,
@@ -173,7 +174,7 @@ fn bare(
             problem.nodes[node].bound.iter().map(|pod| (&*pod.name, pod.spec)).collect();
         for pod in pods {
             let Some(spec) = pending.get(&*pod.path).or_else(|| told.get(&*pod.path)).copied() else { continue };
-            // Buffers have pods that nobody tries.
+            // Pods of buffers are never tried.
             let queued = round.scene.applicant(&pod.path).map_or(u64::MAX, |one| one.queued);
             seated.push((Seated { path: Arc::clone(&pod.path), spec, queued }, node));
         }

@@ -1,4 +1,4 @@
-//! What the rounds before have planned: memory, not state. Whoever starts without it solves again.
+//! Plan of earlier rounds, kept in memory only: a controller that starts without it solves again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,25 +18,26 @@ use super::refusing;
 use crate::lifecycle::{condition, is_true};
 use crate::node::Node;
 
-/// For how long room is kept on a node that has become ready, at least: twice the longest batch, as Karpenter keeps it.
+/// Minimum time for which room is reserved on a node after it became ready: twice the longest batch, as in Karpenter.
 pub const SETTLING: Duration = Duration::from_secs(20);
 
-/// Pods that kube-scheduler binds in a second, at least: a crowd keeps its places for longer. A busy machine was seen to do
-/// sixty, a starved one seven. Where more are bound the crowd is soon gone, and nobody waits for it.
+/// Minimum number of pods that kube-scheduler binds per second, for which many pending pods extend the reservation. A
+/// busy machine was measured at sixty, a starved one at seven. Where more are bound, the pods are soon bound and the
+/// extension has no effect.
 const BOUND_PER_SECOND: u64 = 5;
 
-/// For how long a crowd keeps its places at most.
+/// Maximum time for which places are kept.
 const LONGEST_SETTLING: Duration = Duration::from_secs(300);
 
-/// For how long a node is kept from pods that have not been told of it. Only a cluster that refuses to be told makes this
-/// matter.
+/// Maximum time for which a node is held until its pods are nominated. It matters only if the API server rejects
+/// nominations.
 pub const TELLING: Duration = Duration::from_secs(30);
 
-/// How long a NodeClaim that was decided is waited for. Hundreds are created in some seconds, by a busy API server in more;
-/// what cannot be created at all is decided anew by the next round.
+/// Time to wait for a decided NodeClaim to appear. Hundreds are created in some seconds, by a busy API server in more;
+/// a claim that cannot be created at all is decided again by the next round.
 const CREATING: Duration = Duration::from_secs(30);
 
-/// A NodeClaim, and its Node if there is one.
+/// A NodeClaim, and its Node if it exists.
 #[derive(Debug, Clone, Copy)]
 pub struct Claimed<'a> {
     /// The claim.
@@ -45,42 +46,42 @@ pub struct Claimed<'a> {
     pub node: Option<&'a Node>,
 }
 
-/// What placements are looked at against.
+/// State of the cluster against which placements are checked.
 #[derive(Clone, Copy)]
 pub struct Scene<'a> {
-    /// Every NodeClaim.
+    /// All NodeClaims.
     pub claims: &'a [Claimed<'a>],
-    /// Pods without a node, and pods on nodes that go away, by `namespace/name`.
+    /// Pods that are unbound or on nodes being removed, by `namespace/name`.
     pub applicants: &'a BTreeMap<Arc<str>, Arc<Applicant>>,
     /// Names of all Nodes.
     pub nodes: &'a BTreeSet<&'a str>,
-    /// Where pods are that had a place and wait no more.
+    /// Nodes of the pods that had a place and are not pending any more.
     pub homes: &'a dyn Homes,
 }
 
-/// Where pods are that have a node.
+/// Lookup of the Nodes of bound pods.
 pub trait Homes {
-    /// The Node of the pod at `path`, unless it has another UID or no node.
+    /// Returns the Node of the pod at `path`; `None` if it is unbound or has another UID.
     fn home(&self, path: &str, uid: &str) -> Option<&str>;
 }
 
-/// The same for some pods, by path: UID and Node of each.
+/// Nodes of some pods at one time, by path: UID and Node of each.
 pub type HomesThen = BTreeMap<Arc<str>, (String, Arc<str>)>;
 
-/// Which pod is to run on which coming node, what pods have been told of it, and what people have been told.
+/// Planned nodes of pods, the nominations written for them, and the events published about them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
-    /// Pods by the name of their NodeClaim.
+    /// Planned pods by the name of their NodeClaim.
     pub(super) placed: BTreeMap<String, Vec<Placed>>,
-    /// When NodeClaims were decided that nobody has seen yet.
+    /// Times at which NodeClaims were decided that have not been observed yet.
     pub(super) coming: BTreeMap<String, Timestamp>,
-    /// NodeClaims whose nodes are opened together, and the round that decided them.
+    /// NodeClaims whose nodes are opened together, with the time of the round that decided them.
     pub(super) companies: BTreeMap<String, Timestamp>,
-    /// What we have nominated, by UID of the pod.
+    /// Our nominations, by UID of the pod.
     pub(super) hinted: BTreeMap<String, Hint>,
-    /// The last event about a pod, by its UID.
+    /// Last event about a pod, by its UID.
     pub(super) told: BTreeMap<String, Told>,
-    /// Launches that brought nothing.
+    /// Fruitless launches.
     pub(super) fruitless: Fruitless,
 }
 
@@ -93,45 +94,45 @@ pub(super) struct Placed {
     pub(super) uid: String,
     /// Its set ([`Applicant::set`]); empty for the pod of a buffer.
     pub(super) set: Arc<str>,
-    /// Whom it can exchange its place with, if it matters who of these is where: the round that decided it, and the number of
-    /// its kind there.
+    /// Kind of the pods with which it can exchange its place, if placement matters among them: time of the round that
+    /// decided it, and number of its spec there.
     pub(super) kin: Option<Kin>,
 }
 
-/// A nomination of ours.
+/// A nomination written by this controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hint {
     pub(super) node: Arc<str>,
-    /// When it was last written.
+    /// Time of the last write.
     pub(super) at: Timestamp,
-    /// How often the pod had lost one before.
+    /// Number of nominations that the pod had lost before.
     pub(super) denied: u32,
 }
 
-/// What an event said.
+/// Content of an event about a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Told {
-    /// That it gets the place of this NodeClaim.
+    /// The pod has a place on this NodeClaim.
     Place(String),
-    /// That it gets none.
+    /// The pod has no place, and the time of the event.
     Failure(Failure, Timestamp),
 }
 
-/// Why a pod gets no place.
+/// Reason why a pod has no place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// One word.
+    /// Reason, one word.
     pub(super) reason: &'static str,
-    /// One line.
+    /// Message, one line.
     pub(super) message: String,
 }
 
-/// The Node of a claim that its pods are not to meet before they know that it is theirs.
+/// A hold on the Node of a claim, which stays unschedulable until its pods have been nominated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// What is waited for.
+    /// Reason of the hold.
     pub why: String,
-    /// Until when at most.
+    /// Latest end of the hold.
     pub until: Timestamp,
 }
 
@@ -146,7 +147,7 @@ impl Homes for HomesThen {
 // === impl Scene ===
 
 impl<'a> Scene<'a> {
-    /// The pod at `path`, if it wants a node.
+    /// Returns the pod at `path`, if it needs a node.
     pub(super) fn applicant(&self, path: &str) -> Option<&'a Applicant> {
         self.applicants.get(path).map(|one| &**one)
     }
@@ -155,13 +156,13 @@ impl<'a> Scene<'a> {
 // === impl Placed ===
 
 impl Placed {
-    /// Whether its scheduler has bound it nowhere yet.
+    /// Returns true if it is not bound yet.
     fn waits(&self, scene: &Scene<'_>) -> bool {
         let applicant = scene.applicants.get(&self.path);
         applicant.is_some_and(|one| one.pod.uid == self.uid && one.is_unbound())
     }
 
-    /// Whether it is on the node that was launched for it.
+    /// Returns true if it is bound to the node that was launched for it.
     fn is_home(&self, claim: &Claimed<'_>, scene: &Scene<'_>) -> bool {
         scene.homes.home(&self.path, &self.uid).is_some_and(|node| claim.node_name() == Some(node))
     }
@@ -176,20 +177,20 @@ impl Claimed<'_> {
         self.claim.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Whether the claim, or its Node, is being deleted: nothing new comes there.
+    /// Returns true if the claim, its Node or its instance is being deleted, so that no pods are placed there.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         let node = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
         node || self.claim.metadata.deletion_timestamp.is_some() || is_true(self.claim, nodeclaim::INSTANCE_TERMINATING)
     }
 
-    /// Whether a command is to take its node away, or has done so.
+    /// Returns true if a disruption command has marked the claim.
     #[must_use]
     pub fn is_marked(&self) -> bool {
         is_marked(self.claim)
     }
 
-    /// When the node became ready.
+    /// Returns the time at which the node was initialized.
     fn ready_since(&self) -> Option<Timestamp> {
         let initialized = condition(self.claim, nodeclaim::INITIALIZED).filter(|one| one.status == "True")?;
         Some(initialized.last_transition_time.0)
@@ -200,7 +201,7 @@ impl Claimed<'_> {
     }
 }
 
-/// Tells if a command is to take the node of the claim away, or has done so.
+/// Returns true if a disruption command has marked the claim.
 pub(super) fn is_marked(claim: &NodeClaim) -> bool {
     claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::DISRUPTION))
 }
@@ -208,9 +209,8 @@ pub(super) fn is_marked(claim: &NodeClaim) -> bool {
 // === impl Plan ===
 
 impl Plan {
-    /// Forgets places on nodes that go, that never came, or that have been ready for a while, and pods that have gone or have
-    /// got a node.
-    /// Returns when the next place will be forgotten.
+    /// Removes places on nodes that are being deleted, were never created, or became ready some time ago, and places of
+    /// pods that are deleted or bound. Returns the time at which the next place expires.
     pub(super) fn settle(&mut self, scene: &Scene<'_>, now: Timestamp) -> Option<Timestamp> {
         let claims: BTreeMap<&str, &Claimed<'_>> = scene.claims.iter().map(|one| (one.name(), one)).collect();
         let crowd = scene.applicants.values().filter(|one| one.is_unbound()).count();
@@ -225,7 +225,7 @@ impl Plan {
             let Some(claim) = claims.get(name.as_str()) else { return self.coming.contains_key(name) };
             let settled_at = claim.ready_since().map(|since| after(since, settling));
             if claim.is_leaving() || settled_at.is_some_and(|end| end <= now) {
-                // A node that never came says nothing of what was planned; nor does one that we take away.
+                // A node that never came up says nothing about the plan; nor does one that the controller removes.
                 if settled_at.is_some() || is_true(claim.claim, nodeclaim::REGISTERED) && !claim.is_marked() {
                     let waits = pods.iter().filter(|pod| pod.waits(scene));
                     missed.extend(waits.map(|pod| (Arc::clone(&pod.set), name.clone())));
@@ -235,7 +235,7 @@ impl Plan {
             }
             pods.retain(|pod| match scene.applicants.get(&pod.path) {
                 Some(there) => there.pod.uid == pod.uid,
-                // A buffer keeps its room for as long as places are kept.
+                // A buffer keeps its room as long as places are kept.
                 None if pod.uid.is_empty() => true,
                 None => {
                     left.extend(Left::of(pod, claim, scene.homes));
@@ -252,14 +252,14 @@ impl Plan {
         missed.iter().for_each(|(set, claim)| self.fruitless.note_unused(set, claim, now));
         self.fruitless.age(now);
         self.hand_on(&left, scene);
-        // Only ever asked for one of them, so that no order shows.
+        // The set is used for lookups only, so its order does not matter.
         let uids: FxHashSet<&str> = scene.applicants.values().map(|one| one.pod.uid.as_str()).collect();
         self.hinted.retain(|uid, _| uids.contains(uid.as_str()));
         self.told.retain(|uid, _| uids.contains(uid.as_str()));
         next
     }
 
-    /// Takes over what a round has decided. Pods may have been told of their nodes since it began: that is kept.
+    /// Takes over the plan of a round, except for nominations, which may have been written since it began.
     pub fn succeed(&mut self, decided: Self) {
         let Self { placed, coming, companies, hinted: _, told, fruitless } = decided;
         self.placed = placed;
@@ -270,24 +270,24 @@ impl Plan {
         self.fruitless.add_observed(&observed);
     }
 
-    /// Takes note of a NodeClaim that has changed: one that comes and goes between two rounds was there.
+    /// Records the change of a NodeClaim, including one that is created and deleted between two rounds.
     pub fn observe(&mut self, claim: &NodeClaim, now: Timestamp) {
         let name = claim.metadata.name.as_deref().unwrap_or_default();
         refusing::observe(&mut self.fruitless, name, Some(claim), false, now);
     }
 
-    /// What pods can be bound to may have changed: launches that brought nothing are no evidence any more.
+    /// Forgets fruitless launches, after a change that may let pods be bound.
     pub fn forget_fruitless(&mut self) {
         self.fruitless.forget_all();
     }
 
-    /// Sets of pods for which launches are held.
+    /// Returns the number of sets of pods for which launches are held.
     #[must_use]
     pub fn held_sets(&self, now: Timestamp) -> usize {
         self.fruitless.held(now)
     }
 
-    /// Where those of the pods with a place are that have a node by now.
+    /// Returns the current nodes of the planned pods that are bound.
     #[must_use]
     pub fn homes(&self, now: &dyn Homes) -> HomesThen {
         let placed = self.placed.values().flatten();
@@ -298,30 +298,30 @@ impl Plan {
         placed.filter_map(home).collect()
     }
 
-    /// Whether pods are to run on the node of the NodeClaim.
+    /// Returns true if pods are planned on the node of the NodeClaim.
     #[must_use]
     pub fn has_places(&self, claim: &str) -> bool {
         self.placed.contains_key(claim)
     }
 
-    /// Whether pods are to run on any node.
+    /// Returns true if pods are planned on any node.
     #[must_use]
     pub fn has_any_place(&self) -> bool {
         !self.placed.is_empty()
     }
 
-    /// The pods that are to run on the node of the NodeClaim, by `namespace/name`.
+    /// Returns the pods planned on the node of the NodeClaim, by `namespace/name`.
     pub fn placed_on(&self, claim: &str) -> impl Iterator<Item = &str> {
         self.placed.get(claim).into_iter().flatten().map(|pod| &*pod.path)
     }
 
-    /// Of the pods that are to run on the node of the NodeClaim, where the one stands that its scheduler tries first.
+    /// Returns the earliest position in the scheduler's queue among the pods planned on the node of the NodeClaim.
     #[must_use]
     pub fn first_in_queue(&self, claim: &str, scene: &Scene<'_>, queue: &Queue) -> Option<Position> {
         self.placed_on(claim).filter_map(|path| Some(queue.position(scene.applicants.get(path)?))).min()
     }
 
-    /// Where the pod is to run: the name of its NodeClaim.
+    /// Returns the name of the NodeClaim on which the pod is planned.
     #[must_use]
     pub fn place_of(&self, path: &str) -> Option<&str> {
         let holds = |pods: &[Placed]| pods.iter().any(|pod| &*pod.path == path);

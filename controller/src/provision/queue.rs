@@ -1,30 +1,30 @@
-//! How far a scheduler has come in its queue, as far as it shows.
+//! Progress of kube-scheduler in its queue, as far as it can be observed.
 //!
 //! ```text
-//!   joined        a  b  c  d  e  f
-//!   seen tried       b     d            a and c have been tried too, and are behind
-//!   tried next                e  f
+//!   joined           a  b  c  d  e  f
+//!   observed tried      b     d            a and c have been tried too, and are at the end
+//!   tried next                   e  f
 //! ```
 //!
-//! kube-scheduler takes pods in the order in which they joined, the most important ones first. That one was tried shows if it gets
-//! a node, a mark, or loses what it was told; tried a second time it may show nothing.
+//! kube-scheduler takes pods by priority, and then in the order in which they joined. A try is visible if the pod is
+//! bound, is marked unschedulable, or loses its nomination; a second try may not be visible.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::applicant::Applicant;
 
-/// How far the default scheduler has come.
+/// Progress of the default scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Queue {
-    /// By priority, [`Applicant::queued`] of the last pod that was tried.
+    /// [`Applicant::queued`] of the last pod that was tried, by priority.
     tried: BTreeMap<i32, u64>,
 }
 
-/// When a pod is tried, compared with others: what is less is tried sooner.
+/// Position of a pod in the order of tries: a smaller one is tried earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// Whether others that joined after it have been tried: it has been, too, and is somewhere behind.
+    /// True if pods that joined later have been tried: the pod has been tried too, and is somewhere at the end.
     pub is_passed: bool,
     /// Its priority.
     pub priority: Reverse<i32>,
@@ -33,12 +33,12 @@ pub struct Position {
 }
 
 impl Position {
-    /// That of nobody: behind all.
+    /// The last position, after all pods.
     pub const LAST: Self = Self { is_passed: true, priority: Reverse(i32::MIN), queued: u64::MAX };
 }
 
 impl Queue {
-    /// Takes note that a pod was tried where it stood until now.
+    /// Records that a pod was tried at its position until now.
     pub fn note_tried(&mut self, before: &Applicant) {
         if before.is_of_default_scheduler {
             let last = self.tried.entry(before.priority).or_default();
@@ -46,7 +46,7 @@ impl Queue {
         }
     }
 
-    /// Where a pod stands.
+    /// Returns the position of a pod.
     #[must_use]
     pub fn position(&self, applicant: &Applicant) -> Position {
         let &Applicant { priority, queued, is_of_default_scheduler, .. } = applicant;

@@ -1,9 +1,9 @@
-//! Nodes of the last minutes that do not take the pods that they were launched for: by their taints or labels, or because they
-//! are gone.
+//! Detection of recent nodes that do not accept the pods they were launched for, because of their taints or labels, or
+//! because they were deleted.
 //!
 //! ```text
-//!   pods that wait and have no place ──► their sets ──► NodeClaims launched for these ──► Node: taints, labels, against the pod
-//!                                                                                          refuses, gone ► evidence
+//!   pending pods without a place ──► their sets ──► NodeClaims launched for these ──► Node: its taints and labels
+//!                                                                                     refuses, deleted ► evidence
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use super::plan::{Claimed, Plan, is_marked};
 use crate::lifecycle::is_true;
 use crate::snapshot::runs_on;
 
-/// Notes which launches have brought nodes that refuse the pods of `problem`, but for those in `kept`, which have places.
+/// Records the launches whose nodes refuse pods of `problem`, except for pods in `kept`, which have places.
 pub(super) fn note(round: &Round<'_>, plan: &mut Plan, problem: &Problem, kept: &BTreeSet<Arc<str>>, now: Timestamp) {
     let claims: FxHashMap<&str, &Claimed<'_>> = round.scene.claims.iter().map(|one| (one.name(), one)).collect();
     let (fruitless, coming) = (&mut plan.fruitless, &plan.coming);
@@ -34,7 +34,7 @@ pub(super) fn note(round: &Round<'_>, plan: &mut Plan, problem: &Problem, kept: 
         return;
     }
     let waits = problem.pods.iter().filter(|pod| !kept.contains(&pod.name)).filter_map(|pod| {
-        // Also those on nodes that go: a node is wanted for them as well.
+        // Including those on nodes being removed, which need a node as well.
         let applicant = round.scene.applicant(&pod.name)?;
         Some((&*applicant.set, pod.spec))
     });
@@ -63,8 +63,8 @@ pub(super) fn note(round: &Round<'_>, plan: &mut Plan, problem: &Problem, kept: 
     }
 }
 
-/// Takes note of what has become of a NodeClaim that was decided. One whose Node is deleted as soon as it appears is never
-/// registered; one for which the cloud had no capacity was never launched.
+/// Records the state of a decided NodeClaim. One whose Node is deleted right after it appeared never registers; one for
+/// which the cloud had no capacity was never launched.
 pub(super) fn observe(
     fruitless: &mut Fruitless,
     name: &str,

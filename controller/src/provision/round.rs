@@ -1,4 +1,4 @@
-//! The problem of one round: without the pods whose turn it is not, with those that have a place on it, and without the
+//! Problem of one round: without pods that are not decided now, with the planned pods on their nodes, and without the
 //! pools that may not launch.
 
 use std::collections::BTreeMap;
@@ -20,16 +20,16 @@ use super::refusing;
 use super::{Round, Settings, Stop};
 use crate::lifecycle::pause::Pause;
 
-/// A problem and what has been left out of it.
+/// A problem, and the pods left out of it.
 pub(super) struct Draft {
     pub(super) problem: Problem,
-    /// By pod of the problem: whether something that is there must be known not to take it.
+    /// By pod of the problem: true if it must be verified that no existing node has room for it.
     pub(super) needs_proof: Vec<bool>,
-    /// Pods whose turn is not now.
+    /// Number of pods that are not decided now.
     pub(super) waiting: usize,
-    /// Pods that nobody here cares about.
+    /// Number of pods that exclude nodes of all pools.
     pub(super) ignored: usize,
-    /// Pods for which nothing is launched now, because what was launched before brought nothing: until when, and why.
+    /// Pods whose launches are held because earlier ones were fruitless, with the end of the hold and the reason.
     pub(super) held: Vec<(Pod, Timestamp, String)>,
 }
 
@@ -71,7 +71,8 @@ impl Draft {
         draft
     }
 
-    /// What speaks against the node that was last launched for `set` in vain, as far as it is there.
+    /// Returns the reason why pods of `set` are refused by the node last launched for them, as far as it can be
+    /// determined.
     fn why_held(&self, round: &Round<'_>, plan: &Plan, set: &str, pod: &Pod) -> String {
         let Some((count, claim)) = plan.fruitless.of(set) else { return String::new() };
         let found = round.scene.claims.iter().find(|one| one.name() == claim);
@@ -88,7 +89,7 @@ impl Draft {
         format!("{count} nodes were launched for `{set}`, and none of its pods was bound there; {last}")
     }
 
-    /// Has these pods take room where there is some.
+    /// Reserves room for these pods on existing nodes.
     fn keep_room(&mut self, pods: Vec<Pod>, settings: &Settings) {
         let mut alone = self.problem.clone();
         alone.pools.clear();
@@ -99,10 +100,10 @@ impl Draft {
         }
     }
 
-    /// A plan in which whatever needs a proof has one. What may still be bound to a node that is there keeps its room, and
-    /// is not in the problem any more.
+    /// Solves the problem. Pods that may still be bound to an existing node keep their room there and are removed from
+    /// the problem.
     pub(super) fn solve(&mut self, settings: &Settings) -> Solution {
-        // What is found in the first look may make room for something in the second. More looks only find less.
+        // Pods removed in the first pass may make room for others in the second. More passes find less and less.
         for _ in 0..2 {
             let solution = solve(&self.problem, &settings.packing);
             let doubtful = self.taken_elsewhere(&solution, settings);
@@ -115,8 +116,8 @@ impl Draft {
         solve(&self.problem, &settings.packing)
     }
 
-    /// Pods on new nodes that need a proof and have none, with the node that may take them: preferences may send a pod to
-    /// a new node, and are no reason for kube-scheduler to leave it pending.
+    /// Returns the pods on new nodes that an existing node may still accept, with that node: preferences may place a
+    /// pod on a new node, but do not make kube-scheduler leave it pending.
     fn taken_elsewhere(&self, solution: &Solution, settings: &Settings) -> BTreeMap<usize, usize> {
         let on_new = solution.new_nodes.iter().flat_map(|node| node.pods.iter().copied());
         let mut doubtful: Vec<usize> = on_new.filter(|pod| self.needs_proof[*pod]).collect();
@@ -150,19 +151,19 @@ impl Draft {
     }
 }
 
-/// A pod whose node is decided.
+/// Returns the pod as bound to its planned node.
 pub(super) fn planned(pod: &Pod) -> BoundPod {
     BoundPod { name: Arc::clone(&pod.name), spec: pod.spec, counts: true, planned: true, daemon: false }
 }
 
-/// Why nothing is launched with a pool that is ready.
+/// Reason why nothing is launched with a ready pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Closed {
     /// An operator has paused it.
     Paused,
-    /// Launches with its class fail, or would.
+    /// Launches with its class fail, or would fail.
     Stopped(String),
-    /// It is not there any more.
+    /// The pool does not exist any more.
     Gone,
 }
 
@@ -176,7 +177,7 @@ impl fmt::Display for Closed {
     }
 }
 
-/// What keeps launches with the pool of that name back though it is ready, if anything does.
+/// Returns the reason that blocks launches with this ready pool, if there is one.
 pub(crate) fn closed(round: &Round<'_>, pool: &str) -> Option<Closed> {
     let paused = round.pools.get(pool).map_or(round.pause, |one| {
         let own = one.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PAUSE));
@@ -191,7 +192,7 @@ pub(crate) fn closed(round: &Round<'_>, pool: &str) -> Option<Closed> {
     (!round.pools.contains_key(pool)).then_some(Closed::Gone)
 }
 
-/// Pools with which nothing is launched now are as if they were not ready: their pods may go to others.
+/// Marks pools that may not launch as not ready, so that their pods can use other pools.
 fn close_pools(round: &Round<'_>, problem: &mut Problem) {
     for pool in &mut problem.pools {
         if let (PoolState::Ready, Some(closed)) = (&pool.state, closed(round, &pool.name)) {
@@ -200,7 +201,7 @@ fn close_pools(round: &Round<'_>, problem: &mut Problem) {
     }
 }
 
-/// The UID of a pod; none for that of a buffer.
+/// Returns the UID of a pod; `None` for a pod of a buffer.
 pub(super) fn uid(round: &Round<'_>, pod: &Pod) -> Option<String> {
     round.scene.applicant(&pod.name).map(|one| one.pod.uid.clone())
 }

@@ -1,4 +1,4 @@
-//! What the claims that are there cost, and when they were made.
+//! Price and creation times of the existing claims.
 
 use std::cell::OnceCell;
 
@@ -9,8 +9,9 @@ use muster_scheduling::model::{Catalogue, InstanceType, NodePool, Problem};
 use super::plan::Claimed;
 use crate::lifecycle::caps::Spent;
 
-/// What has been launched, for [`crate::lifecycle::caps::Caps::admit`]. A node that is being drained is paid for until it is gone, so it
-/// counts until then; so does its claim if nothing was launched for it yet, as an answer of the cloud may have been lost.
+/// Returns the usage for [`crate::lifecycle::caps::Caps::admit`]. A node that is being drained costs until it is gone,
+/// so it counts until then; so does its claim even without an instance, since the answer of the cloud may have been
+/// lost.
 #[must_use]
 pub fn spent(problem: &Problem, claims: &[Claimed<'_>]) -> Spent {
     let created = |one: &Claimed<'_>| one.claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -20,10 +21,10 @@ pub fn spent(problem: &Problem, claims: &[Claimed<'_>]) -> Spent {
     Spent { made_at, hourly_price: claims.iter().map(|one| prices.price(one)).sum() }
 }
 
-/// What claims cost by the prices of a problem.
+/// Prices of claims, according to a problem.
 struct Prices<'p> {
     problem: &'p Problem,
-    /// By pool, the most that a node of it may cost: found when it is asked for, which is seldom.
+    /// Maximum price of a node, by pool, computed on demand.
     dearest: Vec<OnceCell<f64>>,
 }
 
@@ -32,16 +33,16 @@ impl<'p> Prices<'p> {
         Self { problem, dearest: vec![OnceCell::new(); problem.pools.len()] }
     }
 
-    /// USD per hour of a claim: of what it was launched as, and before that of the cheapest that it may be. Where that has no price, what
-    /// its type costs at most elsewhere; of a type that nobody knows, what the dearest node of its pool would. Never nothing, or whatever
-    /// has no price would pass a cap.
+    /// Returns the price of a claim in USD per hour: that of its instance, or before the launch that of its cheapest
+    /// candidate. Without such a price it is the maximum price of its instance type, and for an unknown type the
+    /// maximum price of its pool. It is never taken as zero, which would bypass a cap.
     fn price(&self, one: &Claimed<'_>) -> f64 {
         let name = label(one, labels::NODEPOOL);
         let pool = self.problem.pools.iter().position(|pool| Some(&*pool.name) == name);
         let known = pool.and_then(|pool| cheapest(self.catalogue(pool), one));
         known.or_else(|| self.of_its_type(one)).unwrap_or_else(|| match pool {
             Some(pool) => self.dearest_of(pool),
-            // Its pool has gone: it may have been any.
+            // Its pool has been deleted: take the maximum of all pools.
             None => (0..self.problem.pools.len()).map(|pool| self.dearest_of(pool)).fold(0.0, f64::max),
         })
     }
@@ -50,7 +51,7 @@ impl<'p> Prices<'p> {
         &self.problem.catalogues[self.problem.pools[pool].catalogue]
     }
 
-    /// The most that the type costs that it was launched as, in whatever zone and however bought.
+    /// Returns the maximum price of the claim's instance type over all zones and capacity types.
     fn of_its_type(&self, one: &Claimed<'_>) -> Option<f64> {
         let name = label(one, labels::INSTANCE_TYPE)?;
         let types = self.problem.catalogues.iter().flat_map(|catalogue| catalogue.types());
@@ -70,13 +71,13 @@ fn label<'a>(one: &'a Claimed<'_>, key: &str) -> Option<&'a str> {
     one.claim.metadata.labels.as_ref()?.get(key).map(String::as_str)
 }
 
-/// All prices of these types.
+/// Returns all prices of these types.
 fn prices<'a>(types: impl Iterator<Item = &'a InstanceType>) -> impl Iterator<Item = f64> {
     let all = types.flat_map(|one| &one.offerings).filter_map(|offering| offering.price);
     all.filter(|price| price.is_finite() && *price >= 0.0)
 }
 
-/// What the claim was launched as, or the cheapest that it may be.
+/// Returns the price of the claim's instance, or of its cheapest candidate.
 fn cheapest(catalogue: &Catalogue, one: &Claimed<'_>) -> Option<f64> {
     let wanted = one.claim.spec.requirements.iter().filter(|it| it.operator == Operator::In);
     let wanted: Vec<(&str, &[String])> = wanted.map(|it| (it.key.as_str(), it.values.as_slice())).collect();
@@ -102,8 +103,8 @@ mod tests {
     use super::super::tests::fixture::{Cluster, pool};
     use super::*;
 
-    /// USD an hour of a claim of `general`, which buys on demand in a catalogue whose `small` costs 0.1 and whose `large` 0.19: with these
-    /// labels, required values of labels, and more of its metadata.
+    /// Returns the price in USD per hour of a claim of `general` with these labels, required values of labels, and
+    /// further metadata. `general` buys on demand from a catalogue where `small` costs 0.1 and `large` 0.19.
     fn price(labels: &[(&str, &str)], requirements: &[(&str, &str)], more: serde_json::Value) -> f64 {
         let mut cluster = Cluster::new();
         // Its nodes cost at most 0.1.
@@ -148,12 +149,12 @@ mod tests {
     fn what_has_no_price_costs_the_most_that_it_may() {
         let (kind, zone, bought) = (labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE);
         let none = || json!({});
-        // There is no spot in that zone: its type has a price elsewhere.
+        // Spot is not offered in that zone: the type has a price elsewhere.
         assert_eq!(price(&[(kind, "small"), (zone, "b"), (bought, "spot")], &[], none()), 0.1);
-        // Nobody knows the type.
+        // The type is unknown.
         assert_eq!(price(&[(kind, "m99.metal"), (zone, "a"), (bought, "spot")], &[], none()), 0.19);
         assert_eq!(price(&[(kind, "m99.metal"), (labels::NODEPOOL, "lean")], &[], none()), 0.1);
-        // Nor its pool.
+        // So is its pool.
         assert_eq!(price(&[(kind, "m99.metal"), (labels::NODEPOOL, "gone")], &[], none()), 0.19);
         assert_eq!(price(&[(kind, "large"), (labels::NODEPOOL, "gone")], &[], none()), 0.19);
         assert_eq!(price(&[], &[(kind, "m99.metal")], none()), 0.19);

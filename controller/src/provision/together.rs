@@ -1,4 +1,4 @@
-//! Nodes that are opened together: those of one decision that pods are spread over.
+//! Nodes of one decision that are opened together because pods are spread over them.
 //!
 //! ```text
 //!   node 1   ├── boots ──┤ ready ░░░░░░░░░│ open
@@ -6,10 +6,10 @@
 //!   node 3   ├──────── boots ────────┤ ready, open
 //! ```
 //!
-//! kube-scheduler tries the pods that wait in the order in which it took them, and begins anew with every node that takes
-//! pods. Where nodes open one after the other, the first pods of a spread are tried before their zone is there, and are then
-//! behind the last ones, which take their places: of a thousand pods half did not go where they were told, and a tenth more
-//! nodes were bought for those that fitted nowhere any more.
+//! kube-scheduler tries pending pods in the order of its queue, and starts again with every node that becomes
+//! schedulable. If nodes open one after the other, the first pods of a spread are tried before a node in their zone is
+//! open, and are then behind the last ones, which take their places: of a thousand pods half were not bound as
+//! nominated, and a tenth more nodes were launched for pods without a place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,32 +24,32 @@ use super::plan::{Claimed, Hold, Plan, Scene};
 use crate::lifecycle::is_true;
 use crate::node::Node;
 
-/// How long a node that could take pods waits for others to become ready. Instances of one decision are ready within seconds
-/// of each other; who needs longer has a trouble of its own, and nobody else pays for it.
+/// Maximum time for which a ready node waits for others to become ready. Instances of one decision become ready within
+/// seconds of each other; a longer delay has another cause and must not delay the other nodes.
 const TOGETHER: Duration = Duration::from_secs(10);
 
-/// How long a node may take to become ready until its pods are told anyway.
+/// Maximum time for which the pods of a node that is not ready are not nominated.
 const READY: Duration = Duration::from_secs(15);
 
-/// NodeClaims by the decision that they are of.
+/// NodeClaims by the decision that they belong to.
 type Members = BTreeMap<Timestamp, BTreeSet<String>>;
 
-/// Who of those that open together cannot do so yet.
+/// Nodes of groups opened together that cannot open yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Late {
-    /// Their nodes are not there, or not ready.
+    /// Claims whose nodes do not exist or are not ready.
     unready: Members,
-    /// Pods that are meant for them do not know.
+    /// Claims with planned pods that have not been nominated.
     untold: Members,
 }
 
-/// Whether the pod asks for a spread, and not only prefers one.
+/// Returns true if the pod has a required topology spread constraint.
 pub(super) fn is_spread(problem: &Problem, pod: usize) -> bool {
     problem.specs[problem.pods[pod].spec].spread.iter().any(|constraint| constraint.required)
 }
 
 impl Plan {
-    /// Which nodes that others wait for cannot take pods yet.
+    /// Returns the nodes that others wait for and that cannot open yet.
     #[must_use]
     pub fn late(&self, scene: &Scene<'_>) -> Late {
         let mut late = Late::default();
@@ -75,8 +75,9 @@ impl Plan {
         late
     }
 
-    /// Until when the pods of a Node are told nothing, if it is too early. A pod that is tried in vain forgets what it was
-    /// told, and every Node that appears is a reason to try all pods: they are told when the nodes are about to open.
+    /// Returns the time until which the pods of a Node must not be nominated, if it is too early. A pod that is tried
+    /// in vain loses its nomination, and every new Node causes a try of all pods, so pods are nominated shortly before
+    /// the nodes open.
     pub(super) fn is_too_early(&self, claimed: &Claimed<'_>, late: &Late, now: Timestamp) -> Option<Timestamp> {
         let node = claimed.node?;
         let latest = after(node.metadata.creation_timestamp.as_ref()?.0, READY);
@@ -88,8 +89,8 @@ impl Plan {
         (now < until).then_some(until)
     }
 
-    /// Why the Node of a claim waits for others; `is_untold`: pods of its own do not know it, and `until` is when it is opened
-    /// whatever its pods know.
+    /// Returns the hold on the Node of a claim that waits for others. `is_untold` is true if its own pods have not been
+    /// nominated; `until` is the time at which it opens in any case.
     pub(super) fn waits_for_company(
         &self,
         claimed: &Claimed<'_>,
@@ -98,7 +99,7 @@ impl Plan {
         until: Timestamp,
         now: Timestamp,
     ) -> Option<Hold> {
-        // One word for its own pods and those of others: they alternate, and every change would be written.
+        // The same message for its own pods and those of others: they alternate, and every change would be written.
         let untold = || Hold {
             why: "its pods are spread over it and other nodes, and some of them do not know theirs yet".to_owned(),
             until,
@@ -120,7 +121,7 @@ impl Plan {
     }
 }
 
-/// When the Node became ready, if it could take pods but for what keeps it to us.
+/// Returns the time at which the Node became ready, if no taint other than ours keeps pods away.
 fn ready_since(node: &Node) -> Option<Timestamp> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
     let ready = conditions.iter().find(|one| one.type_ == "Ready" && one.status == "True")?;

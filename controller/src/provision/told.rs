@@ -1,4 +1,4 @@
-//! One event about each pod: its place, or why it has none. It is told again when it is another.
+//! Events about pods: the place of each pod, or the reason why it has none, published again on a change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::applicant::Applicant;
 use super::plan::{Failure, Plan, Scene, Told};
 use crate::step::{Event, EventType, Write};
 
-/// A reason that stays the same is told again in other words (so much of a limit is left by now) after this: Karpenter's
-/// figure for events that repeat themselves.
+/// Delay after which a failure with the same reason but another message (such as the remainder of a limit) is published
+/// again: Karpenter's value for repeated events.
 const REPEAT: Duration = Duration::from_secs(120);
 
-/// Events about pods that have got a place or another one, or have none for another reason. Pods are told by
+/// Returns the events about pods that have a new place, or a new reason for having none. `failures` is keyed by
 /// `namespace/name`.
 pub(super) fn events(
     plan: &mut Plan,
@@ -62,7 +62,7 @@ pub(super) fn events(
 // === impl Told ===
 
 impl Told {
-    /// Whether who has heard this needs not hear `now`.
+    /// Returns true if `now` need not be published after this event.
     fn is_no_news(&self, now: &Self) -> bool {
         match (self, now) {
             (Self::Failure(before, then), Self::Failure(failure, now)) => {

@@ -1,13 +1,14 @@
-//! Replicas of a spread take their places in turn: alike pods exchange them, so that the first to arrive is tried first.
+//! Order of replicas with a topology spread: similar pods exchange their places so that the first to arrive has the
+//! first place.
 //!
 //! ```text
 //!   planned by name   a ─► zone 1   b ─► zone 2   c ─► zone 3   d ─► zone 1
 //!   arrived           c             a             d             b
-//!   told              c ─► zone 1   a ─► zone 2   d ─► zone 3   b ─► zone 1
+//!   nominated         c ─► zone 1   a ─► zone 2   d ─► zone 3   b ─► zone 1
 //! ```
 //!
-//! The plan deals a spread out over zones pod by pod. kube-scheduler tries them in the order in which they arrived, and one
-//! that is tried before its zone has its turn is refused, and forgets what it was told.
+//! The plan distributes a spread over zones pod by pod. kube-scheduler tries the pods in the order in which they
+//! arrived. A pod that is tried before its zone may take it is refused and loses its nomination.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use muster_scheduling::model::{Problem, SpecId};
 use super::plan::Scene;
 use super::together::is_spread;
 
-/// The solution with the places of alike pods exchanged.
+/// Returns the solution with the places of similar pods exchanged.
 pub(super) fn in_turn(problem: &Problem, scene: &Scene<'_>, solution: &Solution) -> Solution {
     let mut turned = solution.clone();
     let on_new = solution.new_nodes.iter().map(|node| &node.pods);
@@ -30,7 +31,7 @@ pub(super) fn in_turn(problem: &Problem, scene: &Scene<'_>, solution: &Solution)
     for mut planned in placed.into_values() {
         planned.sort_unstable();
         let mut arrived = planned.clone();
-        // Pods that nobody has seen arrive, of buffers, come last: no scheduler tries them.
+        // Pods of buffers have no arrival and come last: they are never tried.
         let arrival = |pod: &usize| scene.applicant(&problem.pods[*pod].name).map_or(u64::MAX, |one| one.arrival);
         arrived.sort_by_key(arrival);
         stand_ins.extend(planned.into_iter().zip(arrived));

@@ -1,4 +1,4 @@
-//! The batching window: how long pods are waited for before all of them are decided together.
+//! Batching window: the time to wait for more pods before all of them are decided together.
 //!
 //! ```text
 //!   first new pod                last new pod
@@ -19,16 +19,16 @@ pub const IDLE: Duration = Duration::from_secs(1);
 /// Karpenter's `BATCH_MAX_DURATION`.
 pub const MAX: Duration = Duration::from_secs(10);
 
-/// How long a window stays open.
+/// Durations of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lengths {
-    /// Without anything new.
+    /// Maximum time without a new reason.
     pub idle: Duration,
-    /// At most.
+    /// Maximum duration in total.
     pub max: Duration,
 }
 
-/// What has arrived since the last round.
+/// Reasons that have arrived since the last round.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Window {
     open: Option<Open>,
@@ -37,9 +37,9 @@ pub struct Window {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Open {
     since: Timestamp,
-    /// When something new last arrived.
+    /// Arrival of the last new reason.
     latest: Timestamp,
-    /// What has arrived, by whatever tells one from another.
+    /// Reasons that have arrived, by their identifiers.
     known: BTreeSet<String>,
 }
 
@@ -54,8 +54,8 @@ impl Default for Lengths {
 // === impl Window ===
 
 impl Window {
-    /// Takes note of a reason to decide: the UID of a pod that waits, the name of a node whose pods have to move. What
-    /// arrives again (a status that was patched) holds nothing up.
+    /// Records a reason to decide: the UID of a pending pod, or the name of a node whose pods must move. A repeated
+    /// reason (a patched status) does not extend the window.
     pub fn arrive(&mut self, reason: &str, now: Timestamp) {
         let open = self.open.get_or_insert_with(|| Open { since: now, latest: now, known: BTreeSet::new() });
         if !open.known.contains(reason) {
@@ -64,21 +64,21 @@ impl Window {
         }
     }
 
-    /// When it is time to decide; never, if nothing has arrived. The moment does not depend on when this is asked, and may
-    /// have passed.
+    /// Returns the time of the next round; `None` if nothing has arrived. The result does not depend on the current
+    /// time and may be in the past.
     #[must_use]
     pub fn due(&self, lengths: &Lengths) -> Option<Timestamp> {
         let open = self.open.as_ref()?;
         Some(after(open.latest, lengths.idle).min(after(open.since, lengths.max)))
     }
 
-    /// Whether it is time to decide.
+    /// Returns true if the round is due.
     #[must_use]
     pub fn is_due(&self, lengths: &Lengths, now: Timestamp) -> bool {
         self.due(lengths).is_some_and(|due| due <= now)
     }
 
-    /// A round begins: what arrives from now on is for the next one.
+    /// Closes the window at the start of a round: later reasons open the next one.
     pub fn close(&mut self) {
         self.open = None;
     }

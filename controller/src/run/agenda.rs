@@ -1,7 +1,7 @@
-//! When each object is looked at next: pure.
+//! Work queue with the time of the next reconciliation of each object: pure.
 //!
-//! An object is looked at when something around it has changed, or when a step has said so; by one at a time, and not again
-//! within 100 ms, so that a crowd of changes is one look.
+//! An object is reconciled when something around it has changed, or at the time that a step requested; by one task at a
+//! time, and at most once in 100 ms, so that many changes cause one reconciliation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,44 +9,44 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 
-/// Between two looks at one object: what [`crate::step::Step`] asks of an edge.
+/// Minimum interval between two reconciliations of one object, as [`crate::step::Step`] requires of an edge.
 const SPACING: Duration = Duration::from_millis(100);
-/// First and longest wait after a look that failed.
+/// First and longest delay after a failed reconciliation.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// When each object is looked at next.
+/// Times of the next reconciliation of all objects.
 #[derive(Debug, Clone)]
 pub(super) struct Agenda<K> {
     entries: BTreeMap<K, Entry>,
-    /// Those that nobody looks at now, by their moment.
+    /// Entries that are not being reconciled, by due time.
     waiting: BTreeSet<(Timestamp, K)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
-    /// When to look, if somebody wants to.
+    /// Time of the next reconciliation, if one is scheduled.
     due: Option<Timestamp>,
-    /// When it was last looked at.
+    /// Start of the last reconciliation.
     looked: Option<Timestamp>,
-    /// Whether somebody looks at it now.
+    /// True while the object is being reconciled.
     is_open: bool,
     /// Failures in a row.
     failures: u32,
 }
 
-/// How a look ended.
+/// Outcome of a reconciliation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Look again then, if at all.
+    /// Reconcile again at this time, if set, or at the next change.
     Rest(Option<Timestamp>),
-    /// Look again then, and not sooner, whatever changes.
+    /// Reconcile again at this time and not earlier, even if something changes.
     RestUntil(Timestamp),
-    /// Look again as soon as may be.
+    /// Reconcile again as soon as possible.
     Again,
-    /// A write lost against somebody else's: look again as soon as what they wrote is seen; if that happens again and again, after
-    /// a while that grows, whatever changes.
+    /// A write conflicted with a write of another client: reconcile as soon as that one is observed. After repeated
+    /// conflicts, reconcile after a growing delay, even if something changes.
     Conflicted,
-    /// Look again after a while, longer after each failure.
+    /// Reconcile again after a delay that grows with each failure.
     Failed,
 }
 
@@ -59,7 +59,7 @@ impl<K> Default for Agenda<K> {
 }
 
 impl<K: Ord + Clone> Agenda<K> {
-    /// The object is to be looked at then, or sooner.
+    /// Schedules a reconciliation of the object at `moment`, unless an earlier one is scheduled.
     pub(super) fn want(&mut self, key: K, moment: Timestamp) {
         let entry = self.entries.entry(key.clone()).or_default();
         let earliest = entry.looked.map_or(moment, |looked| moment.max(after(looked, SPACING)));
@@ -75,7 +75,7 @@ impl<K: Ord + Clone> Agenda<K> {
         }
     }
 
-    /// The same, although the last look asked for rest: what it knew no longer holds.
+    /// Schedules like [`Agenda::want`] but overrides [`Verdict::RestUntil`], whose reason does not hold any more.
     pub(super) fn insist(&mut self, key: K, moment: Timestamp) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.looked = entry.looked.map(|looked| looked.min(moment));
@@ -83,12 +83,12 @@ impl<K: Ord + Clone> Agenda<K> {
         self.want(key, moment);
     }
 
-    /// The next moment at which something is due that nobody looks at.
+    /// Returns the earliest due time of the objects that are not being reconciled.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.waiting.first().map(|(moment, _)| *moment)
     }
 
-    /// An object that is due, to be looked at now.
+    /// Returns an object that is due and marks it as being reconciled.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<K> {
         let (moment, _) = self.waiting.first()?;
         if *moment > now {
@@ -101,11 +101,11 @@ impl<K: Ord + Clone> Agenda<K> {
         Some(key)
     }
 
-    /// The look is over.
+    /// Records the end of a reconciliation.
     pub(super) fn close(&mut self, key: &K, verdict: Verdict, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.is_open = false;
-        // What was wanted meanwhile is not forgotten.
+        // Keep a request that arrived during the reconciliation.
         let wanted = entry.due.take();
         let has_failed = matches!(verdict, Verdict::Failed | Verdict::Conflicted);
         entry.failures = if has_failed { entry.failures.saturating_add(1) } else { 0 };
@@ -130,13 +130,14 @@ impl<K: Ord + Clone> Agenda<K> {
         };
         match next {
             Some(moment) => self.want(key.clone(), moment),
-            // Nothing is remembered of what nobody waits for.
+            // Entries without a due time are removed.
             None => drop(self.entries.remove(key)),
         }
     }
 }
 
-/// From three quarters of `wait` to five quarters of it, by the moment: what has met once need not meet again.
+/// Returns 75 % to 125 % of `wait`, depending on the current microsecond, so that two clients do not conflict
+/// repeatedly.
 fn jittered(wait: Duration, now: Timestamp) -> Duration {
     let percent = u32::try_from(now.as_microsecond().rem_euclid(51)).unwrap_or(0);
     wait * (75 + percent) / 100
@@ -202,7 +203,7 @@ mod tests {
         for _ in 0..12 {
             assert_eq!(agenda.take(now), Some("a"));
             agenda.close(&"a", Verdict::Conflicted, now);
-            // It changes all the time.
+            // The object changes continuously.
             agenda.want("a", now);
             let next = agenda.next().unwrap();
             waits.push(next.duration_since(now).as_millis());

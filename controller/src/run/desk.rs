@@ -1,4 +1,4 @@
-//! What all tasks of a leader share.
+//! State shared by all tasks of a leader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,63 +21,64 @@ use crate::provision::{self, Plan};
 use crate::snapshot;
 use crate::watch::Picture;
 
-/// How long a version that is known to exist is waited for in the picture: one that we have written, or one that a write of ours
-/// lost against. An API server in trouble tells of it late. Whatever was restored or lost, nobody waits longer.
+/// Longest wait for the watch cache to show a version that is known to exist: one that this replica wrote, or one that
+/// caused a conflict. An API server under load may deliver it late. The limit holds even if etcd was restored from a
+/// backup or the event was lost.
 const AWAITED: Duration = Duration::from_secs(30);
 
-/// What a leader has at hand.
+/// Shared state of a leader.
 pub(super) struct Desk<P> {
     pub(super) picture: Picture,
     pub(super) provider: P,
     pub(super) edge: Edge<P>,
     pub(super) settings: Settings,
     pub(super) metrics: Metrics,
-    /// Held for moments, never while anything is awaited.
+    /// Locked briefly, never across an `await`.
     memory: Mutex<Memory>,
 }
 
 /// The operator's choices.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
-    /// Where the annotation stands that pauses the whole cluster.
+    /// Namespace with the annotation that pauses the whole cluster.
     pub(super) namespace: String,
     pub(super) provision: provision::Settings,
     pub(super) disruption: disrupt::Settings,
     pub(super) tempo: Tempo,
     pub(super) window: provision::Lengths,
     pub(super) snapshot: snapshot::Settings,
-    /// Whether pods are told of their nodes.
+    /// True if nominations are written to pending pods.
     pub(super) nominates: bool,
 }
 
-/// What a leader knows that the API server does not. Whoever leads next starts without it: it costs calls and another
-/// solve, nothing else.
+/// State of the leader that is not stored in the API server. The next leader starts without it, which costs only extra
+/// calls and another solve.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) refusals: Refusals,
-    /// What the last list of instances said, by provider ID.
+    /// Result of the last listing of instances, by provider ID.
     pub(super) listings: BTreeMap<String, Listing>,
     pub(super) plan: Plan,
-    /// How the last launches of each NodePool ended.
+    /// Outcomes of the last launches of each NodePool.
     pub(super) outcomes: BTreeMap<String, Outcomes>,
     /// The last rest of each NodePool whose consolidation did not deliver what it promised.
     pub(super) rests: BTreeMap<String, Rest>,
     /// Nodes that have not registered.
     pub(super) gates: Gates,
-    /// Classes that can be launched with since a moment ago.
+    /// Classes that became ready a moment ago.
     pub(super) ready_classes: BTreeSet<String>,
-    /// When pods last came to the node of a claim or left it, until that is written down on the claim.
+    /// Time at which a pod was last bound to or removed from the node of each claim, until it is written to the claim.
     pub(super) moves: BTreeMap<String, Timestamp>,
-    /// Nodes that a pod has left since nodes were last decided about.
+    /// Nodes that a pod has left since the last decision about nodes.
     pub(super) left: BTreeSet<Arc<str>>,
-    /// Versions that exist and may not have been seen yet, by kind and name.
+    /// Versions that exist but may not have been observed yet, by kind and name.
     awaited: BTreeMap<(&'static str, String), (u64, Timestamp)>,
 }
 
 // === impl Settings ===
 
 impl Settings {
-    /// The choices of `options`.
+    /// Returns the settings in `options`.
     pub(super) fn of(options: &Options, nominates: bool) -> Self {
         let Options {
             context: _,
@@ -125,7 +126,7 @@ impl<P: Provider> Desk<P> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what came of a launch.
+    /// Records the result of a launch.
     pub(super) fn remember_launch(&self, answer: &Result<Launched, LaunchError>, now: Timestamp) {
         let refused = match answer {
             Ok(launched) => launched.refused.as_slice(),
@@ -141,7 +142,7 @@ impl<P: Provider> Desk<P> {
 // === impl Memory ===
 
 impl Memory {
-    /// Has claims say when pods last came to their nodes or left them, also where that is not written down yet.
+    /// Sets the last pod event of each claim, including those that are not written to the API server yet.
     pub(super) fn tell_moves(&self, manifests: &mut Manifests) {
         for claim in &mut manifests.node_claims {
             let Some(at) = self.moves.get(&*claim.meta.name) else { continue };
@@ -149,7 +150,7 @@ impl Memory {
         }
     }
 
-    /// Remembers which versions a look has left, and which one was no longer the newest.
+    /// Records the versions that a reconciliation wrote, and the version that caused a conflict.
     pub(super) fn note_written(&mut self, held: &Held, now: Timestamp) {
         self.awaited.retain(|_, (_, at)| now < after(*at, AWAITED));
         for (kind, name, version) in held.written() {
@@ -164,8 +165,8 @@ impl Memory {
         }
     }
 
-    /// Tells if the picture shows an object as it was before a version that is known to exist. Versions of one cluster can be
-    /// compared since Kubernetes 1.35 by contract, and always could.
+    /// Returns true if the watch cache shows an object older than a version that is known to exist. Resource versions
+    /// of one cluster are comparable by contract since Kubernetes 1.35, and have always been in practice.
     pub(super) fn is_behind(&self, kind: &'static str, name: &str, shown: Option<&str>, now: Timestamp) -> bool {
         let Some((awaited, at)) = self.awaited.get(&(kind, name.to_owned())) else { return false };
         let shown: Option<u64> = shown.and_then(|text| text.parse().ok());

@@ -1,12 +1,12 @@
-//! Disruption, carried out: what is to go, the first steps of it, and one look at one command under way.
+//! Execution of disruption: decides which nodes to disrupt, begins commands, and reconciles those in progress.
 //!
 //! ```text
-//!   Rhythm ── due ──► deliberate: Deliberation::turn, on a thread of its own ──► openings ──► open, one after the other
-//!   a claim with a mark, or launched for one, changes ──► look: advance ──► edge
-//!   a taint that no mark explains ──────────────────────► clear: stale ───► edge
+//!   Rhythm ── due ──► deliberate: Deliberation::turn, on a thread of its own ──► openings ──► open, in order
+//!   a claim with a mark, or a replacement, changes ──► look: advance ──► edge
+//!   a taint without a mark ──────────────────────────► look: stale ────► edge
 //! ```
 //!
-//! What is under way is known from the claims alone ([`crate::disruption`]), so a leader that takes over goes on with it.
+//! The state of a command is stored in the claims alone ([`crate::disruption`]), so that a new leader continues it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,42 +35,42 @@ use crate::snapshot::Snapshot;
 use crate::state::Cluster;
 use crate::step::{Step, Write};
 
-/// Claims that are told of at the same time.
+/// Maximum number of concurrent writes of claim conditions.
 const AT_ONCE: usize = 8;
-/// How often to ask whether the picture has what we have written.
+/// Interval between checks whether the watch cache has caught up with our writes.
 const ASK: Duration = Duration::from_millis(250);
-/// After a write the picture changes, which is a reason to look. If it does not, this is.
+/// Delay of the next reconciliation after a write if the watch reports no change.
 const LOST: Duration = Duration::from_secs(10);
 
-/// What a turn has come to.
+/// Result of one deliberation.
 pub(super) struct Deliberated {
-    /// What is to be confirmed by the next one.
+    /// State to be passed to the next deliberation.
     pub(super) deliberation: Deliberation,
-    /// What is begun.
+    /// Commands to begin.
     pub(super) openings: Vec<Opening>,
-    /// When to ask again, if anything has changed by then.
+    /// Time of the next deliberation if something has changed by then.
     pub(super) again: Timestamp,
-    /// When to ask again although nothing has changed.
+    /// Times of the next deliberation if nothing changes.
     pub(super) moments: Moments,
 }
 
-/// What is to be looked at, of all that disruption concerns.
+/// An object that disruption reconciles.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Item {
     /// The command of this name.
     Command(String),
-    /// The claim of this name, which says that it is to go and has no mark.
+    /// The claim of this name, which has the taint or condition of disruption but no mark.
     Stale(String),
 }
 
-/// Why a claim is to be looked at, if it is.
+/// Returns the items for which the claim must be reconciled.
 pub(super) fn concern(cluster: &Cluster, name: &str) -> Vec<Item> {
     let Some(claim) = cluster.claim(name) else { return Vec::new() };
     let mut items = Vec::new();
     let replaces = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::REPLACES));
     items.extend(replaces.cloned().map(Item::Command));
     if is_marked(claim) {
-        // What nobody can read is a command of its own.
+        // An unreadable mark is treated as a command named after the claim.
         items.push(Item::Command(mark_of(claim).map_or_else(|| name.to_owned(), |mark| mark.command)));
     } else if says_it_goes(cluster, claim) {
         items.push(Item::Stale(name.to_owned()));
@@ -86,11 +86,11 @@ fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
         || condition(claim, nodeclaim::DISRUPTION_REASON).is_some()
 }
 
-/// Decides what is to go, and has claims say whether they may.
+/// Decides which nodes to disrupt, and updates the conditions of the claims accordingly.
 pub(super) async fn deliberate<P: Provider>(desk: Arc<Desk<P>>, deliberation: Deliberation) -> Deliberated {
     let before = deliberation.clone();
     let thinking = Arc::clone(&desk);
-    // It takes as long as it takes: not on a thread that others wait for.
+    // It may take long and must not block a thread of the async runtime.
     let decided = tokio::task::spawn_blocking(move || think(&thinking, deliberation, now())).await;
     let why = match decided {
         Ok(Ok((deliberated, told))) => {
@@ -105,10 +105,10 @@ pub(super) async fn deliberate<P: Provider>(desk: Arc<Desk<P>>, deliberation: De
     Deliberated { deliberation: before, openings: Vec::new(), again, moments: Moments::default() }
 }
 
-/// What a claim is to say, and the version of it that this was found for.
+/// A status write of a claim, and the versions on which it is based.
 type Told = (Held, Write);
 
-/// Writes down what claims are to say. What has changed meanwhile is found anew by the next turn.
+/// Writes the conditions of claims. The next deliberation retries those that have changed meanwhile.
 async fn tell<P: Provider>(desk: &Desk<P>, told: Vec<Told>) {
     let one = async |(mut held, write): Told| {
         let end = desk.edge.carry_out(&Step::act([write]), &mut held, &mut Answers::default()).await;
@@ -120,7 +120,7 @@ async fn tell<P: Provider>(desk: &Desk<P>, told: Vec<Told>) {
     futures::stream::iter(told).map(one).buffer_unordered(AT_ONCE).collect::<()>().await;
 }
 
-/// What claims of ours do not say of themselves yet.
+/// Returns the writes of conditions that claims do not have yet.
 fn untold<P: Provider>(desk: &Desk<P>, estate: &Estate, now: Timestamp) -> Vec<Told> {
     let cluster = desk.picture.glance();
     let memory = desk.memory();
@@ -185,14 +185,14 @@ fn think<P: Provider>(
     Ok((Deliberated { deliberation, openings, again, moments }, told))
 }
 
-/// Nodes of claims of another cloud's classes: they are somebody else's.
+/// Returns the Nodes of claims whose class belongs to another cloud, which another controller manages.
 fn foreign<P: Provider>(cluster: &Cluster) -> BTreeSet<String> {
     let others = cluster.claims().filter(|claim| claim.spec.node_class_ref.kind != P::CLASS);
     let ids = others.filter_map(|claim| claim.status.as_ref()?.provider_id.as_deref());
     ids.flat_map(|id| cluster.nodes_of(id)).filter_map(|node| node.metadata.name.clone()).collect()
 }
 
-/// Begins what was decided. What cannot be written now is continued, or taken back, by whoever looks at its marks.
+/// Begins the commands. If a write fails, the reconciliation of the marks continues the command or rolls it back.
 pub(super) async fn open<P: Provider>(desk: Arc<Desk<P>>, openings: Vec<Opening>) {
     for Opening { cause, savings, homes, steps } in openings {
         let nodes: Vec<&str> = homes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.as_deref()).collect();
@@ -211,7 +211,7 @@ pub(super) async fn open<P: Provider>(desk: Arc<Desk<P>>, openings: Vec<Opening>
     }
 }
 
-/// Brings a command under way to its next step.
+/// Executes the next step of a command in progress.
 pub(super) async fn look<P: Provider>(desk: &Desk<P>, item: &Item) -> Verdict {
     let (now, tempo) = (now(), desk.settings.tempo);
     let (step, homes) = {
@@ -263,12 +263,12 @@ pub(super) async fn look<P: Provider>(desk: &Desk<P>, item: &Item) -> Verdict {
             tracing::warn!(?item, why, "will be tried again");
             Verdict::Failed
         }
-        // Whoever leads next begins anew.
+        // The next leader starts over.
         End::Fenced => Verdict::Rest(None),
     }
 }
 
-/// Whether the picture shows any of them as it was before we wrote it.
+/// Returns true if the watch cache shows any of the objects older than our last write.
 fn is_behind<'h>(memory: &Memory, homes: impl IntoIterator<Item = &'h Home>, now: Timestamp) -> bool {
     homes.into_iter().any(|home| {
         let of = |kind, meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| {

@@ -1,12 +1,12 @@
-//! `muster run --dry-run`: what the leader would do now, told to people and written nowhere.
+//! `muster run --dry-run`: reports what the leader would do now, and writes nothing.
 //!
 //! ```text
-//!   Picture::changed ──┬─► Window ── due ──► round: decide ────────┬─► Report, if it says something new
+//!   Picture::changed ──┬─► Window ── due ──► round: decide ────────┬─► Report, if it contains something new
 //!                      └─► Rhythm ── due ──► disruption: deliberate┘
 //! ```
 //!
-//! It watches beside whoever runs the cluster, Karpenter or another Muster, so what it tells is about the cluster as they
-//! leave it: pods that they launch for are nobody's to launch for any more.
+//! It may run beside an active controller, Karpenter or another Muster, and reports on the cluster as that one leaves
+//! it: pods for which the other controller has launched a node are not reported.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,26 +25,26 @@ use crate::disruption::{Deliberation, Opening, Rhythm};
 use crate::provision::{Outcome, Plan, Window};
 use crate::step::{Event, EventType, Write};
 
-/// For as long as a pod has no node, what would be done about it is asked again: the leader's figure.
+/// Interval between decisions while a pod is unbound, the same as the leader's.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Longest wait without looking at the clock.
+/// Longest wait between two checks of the clock.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What would be done now.
+/// Actions that the controller would take now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// When.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// NodeClaims that would be created for pods that wait.
+    /// NodeClaims that would be created for pending pods.
     pub launches: Vec<Launch>,
-    /// USD per hour of all of these.
+    /// Price of all of them, in USD per hour.
     pub hourly_price: f64,
-    /// Pods that would get no place.
+    /// Pods that could not be placed.
     pub unplaced: Vec<Unplaced>,
-    /// Nodes that would be taken away.
+    /// Nodes that would be disrupted.
     pub disruptions: Vec<Disruption>,
-    /// USD per hour that taking them away would save.
+    /// Savings by the disruptions, in USD per hour.
     pub hourly_savings: f64,
 }
 
@@ -54,44 +54,44 @@ pub struct Report {
 pub struct Launch {
     /// Its NodePool.
     pub node_pool: String,
-    /// Types that it might be launched as.
+    /// Candidate instance types.
     pub instance_types: Vec<String>,
-    /// The pods that it would be for, by `namespace/name`.
+    /// Pods placed on it, as `namespace/name`.
     pub pods: Vec<String>,
 }
 
-/// A pod that would get no place.
+/// A pod that could not be placed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unplaced {
     /// `namespace/name`.
     pub pod: String,
-    /// Why.
+    /// Reason.
     pub message: String,
 }
 
-/// Nodes that would go together.
+/// Nodes that would be disrupted by one command.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// Why.
+    /// Reason.
     pub cause: String,
     /// Names of the Nodes.
     pub nodes: Vec<String>,
-    /// What would be launched, and up, before they go.
+    /// Replacements that would be launched and initialized before the nodes are removed.
     pub replacements: Vec<Launch>,
-    /// USD per hour less than before.
+    /// Savings in USD per hour.
     pub hourly_savings: f64,
 }
 
-/// What has been told.
+/// State of the last reports.
 #[derive(Default)]
 struct Told {
     launches: Vec<Launch>,
     nodes: BTreeSet<Vec<String>>,
 }
 
-/// Tells what would be done, for as long as it is not dropped.
+/// Reports what would be done, until it is dropped.
 pub(super) async fn observe<P: Provider>(desk: Arc<Desk<P>>, mut tell: impl FnMut(&Report) + Send) {
     desk.picture.synced().await;
     drop(desk.picture.take_changed());
@@ -134,7 +134,7 @@ pub(super) async fn observe<P: Provider>(desk: Arc<Desk<P>>, mut tell: impl FnMu
             let thought = disruption::deliberate(Arc::clone(&desk), deliberation).await;
             deliberation = thought.deliberation;
             rhythm.answer(thought.again, deliberation.is_open(), thought.moments, now());
-            // What is proposed is told when it has been confirmed, what cannot wait at once.
+            // A proposal is reported once it is confirmed, an urgent decision at once.
             let is_confirmed = was_open && !deliberation.is_open();
             if let Some(report) = told.about_nodes(&thought.openings, is_confirmed, moment) {
                 tell(&report);
@@ -146,7 +146,7 @@ pub(super) async fn observe<P: Provider>(desk: Arc<Desk<P>>, mut tell: impl FnMu
 // === impl Told ===
 
 impl Told {
-    /// What would be done about pods that wait, unless it has been told.
+    /// Reports actions for pending pods, unless they are unchanged since the last report.
     fn about_pods(&mut self, outcome: &Outcome, at: Timestamp) -> Option<Report> {
         let Outcome { step, plan, figures, violations: _ } = outcome;
         let created = |write: &Write| match write {
@@ -154,7 +154,7 @@ impl Told {
             _ => None,
         };
         let launches: Vec<Launch> = step.writes.iter().filter_map(created).collect();
-        // The plan remembers who has been told why: these are news.
+        // The plan remembers the reasons that were published, so these are new.
         let failed = |write: &Write| match write {
             Write::Event(Event { about, kind: EventType::Warning, message, .. }) => {
                 let pod = format!("{}/{}", about.namespace.as_deref().unwrap_or_default(), about.name);
@@ -170,12 +170,12 @@ impl Told {
         (is_news && (!report.launches.is_empty() || !report.unplaced.is_empty())).then_some(report)
     }
 
-    /// What would be done about nodes, unless it has been told.
+    /// Reports actions for nodes, unless all of them were reported before.
     fn about_nodes(&mut self, openings: &[Opening], is_confirmed: bool, at: Timestamp) -> Option<Report> {
         let disruptions: Vec<Disruption> = openings.iter().map(disruption_of).collect();
         let nodes: BTreeSet<Vec<String>> = disruptions.iter().map(|one| one.nodes.clone()).collect();
         let is_news = !nodes.is_subset(&self.nodes);
-        // As long as something is to be confirmed, what was told before is not known to be otherwise.
+        // While a proposal is to be confirmed, earlier reports are not known to be outdated.
         if is_confirmed {
             self.nodes = nodes;
         } else {

@@ -1,4 +1,4 @@
-//! Every two minutes: what the cloud has, and what of it nobody owns.
+//! Periodic garbage collection: lists the instances in the cloud and removes those without an owner.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::state::Kind;
 use crate::step::Step;
 use muster_cloud::{Instance, after};
 
-/// After a list that could not be had.
+/// Delay after a failed listing.
 const RETRY: Duration = Duration::from_secs(20);
 
-/// Lists, remembers what the list says of each claim's instance, and has ended what nobody owns. Names of claims whose
-/// instance is not on the list, and when to list again.
+/// Lists the instances, records for each claim whether its instance exists, and removes instances and Nodes without an
+/// owner. Returns the names of the claims whose instance is missing, and the time of the next listing.
 pub(super) async fn tidy<P: Provider>(desk: &Desk<P>) -> (Vec<String>, Timestamp) {
     let listed_at = now();
     let instances = match desk.provider.list().await {
@@ -31,7 +31,7 @@ pub(super) async fn tidy<P: Provider>(desk: &Desk<P>) -> (Vec<String>, Timestamp
     let missing = note(desk, &instances, listed_at);
     let (step, mut held) = {
         let cluster = desk.picture.glance();
-        // A claim that cannot be read may own anything.
+        // An unreadable claim may own any of the instances.
         if cluster.has_unreadable(Kind::NodeClaim) {
             tracing::warn!("instances are not collected: there is a NodeClaim that cannot be read");
             return (missing, after(now(), EVERY));
@@ -48,7 +48,7 @@ pub(super) async fn tidy<P: Provider>(desk: &Desk<P>) -> (Vec<String>, Timestamp
         (collect(&yard, now()), held)
     };
     for write in step.writes {
-        // Each stands for itself.
+        // The writes are independent: a failure does not stop the others.
         let alone = Step::act([write]);
         let end = desk.edge.carry_out(&alone, &mut held, &mut Answers::default()).await;
         if let End::Failed(why) = end {
@@ -58,7 +58,8 @@ pub(super) async fn tidy<P: Provider>(desk: &Desk<P>) -> (Vec<String>, Timestamp
     (missing, step.again.unwrap_or_else(|| after(now(), EVERY)))
 }
 
-/// Remembers what a list says of each claim's instance.
+/// Records for each claim whether its instance is in the list. Returns the names of the claims whose instance is
+/// missing.
 fn note<P: Provider>(desk: &Desk<P>, instances: &[Instance], listed_at: Timestamp) -> Vec<String> {
     let known: std::collections::BTreeSet<&str> = instances.iter().map(|one| one.provider_id.as_str()).collect();
     let cluster = desk.picture.glance();

@@ -1,11 +1,12 @@
-//! Nodes that take no pods yet, and when each of them opens: pure.
+//! Unregistered Nodes, and the time at which each becomes schedulable: pure.
 //!
 //! ```text
-//!   held, held, held ──► nothing holds them ──► one after the other, by the first of their pods in the scheduler's queue
+//!   held, held, held ──► released ──► one after the other, ordered by the first of their pods in the scheduler's queue
 //! ```
 //!
-//! With the first node that opens kube-scheduler goes on with its queue, some fifty pods a second. Whoever is tried before its own
-//! node is open takes the place of another one, so nodes open in the order of the queue, and as fast as the API server is written to.
+//! When the first node becomes schedulable, kube-scheduler works through its queue at about fifty pods a second. A pod
+//! that is tried before its own node is schedulable takes the room of another pod. So the nodes are opened in the order
+//! of the queue, and as fast as the API server accepts the writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,37 +16,38 @@ use muster_cloud::after;
 
 use crate::provision::{Hold, Position};
 
-/// Between two nodes: what is sent at once arrives in any order.
+/// Interval between two nodes: concurrent writes would arrive in any order.
 const IN_TURN: Duration = Duration::from_millis(1);
-/// Until the first of several: within that time every claim can be looked at once more, however lately it was.
+/// Delay of the first of several nodes: long enough for every claim to be reconciled again, whenever its last
+/// reconciliation was.
 const FIRST: Duration = Duration::from_millis(100);
-/// How long it takes at most until nodes are open whose moment has come.
+/// Longest time to open all nodes that are due.
 const OPENING: Duration = Duration::from_secs(2);
 
-/// A Node that takes no pods yet.
+/// A Node that is not schedulable yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gate {
     /// UID of the Node.
     pub(super) node: String,
-    /// What holds it back, if anything does.
+    /// Hold on the Node, if any.
     pub(super) hold: Option<Hold>,
-    /// Where the first of its pods stands in its scheduler's queue.
+    /// Position of the first of its pods in the scheduler's queue.
     pub(super) turn: Position,
-    /// Whether it takes pods, though its claim does not say so yet.
+    /// True if the Node is schedulable although its claim is not Registered yet.
     pub(super) is_open: bool,
 }
 
-/// Those of a cluster, by their NodeClaims.
+/// The gates of a cluster, by NodeClaim.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
     all: BTreeMap<String, Gate>,
-    /// When those open that nothing holds back.
+    /// Times at which the released nodes open.
     openings: BTreeMap<String, Timestamp>,
 }
 
 impl Gates {
-    /// Takes in how they are now. What has been given a moment keeps it: pods that are tried meanwhile may forget what they
-    /// were told, and whoever waited for them would open behind all others.
+    /// Replaces the gates. A node that has a time already keeps it: pods that are tried meanwhile may lose their
+    /// nomination, and their node would otherwise open after all others.
     pub(super) fn succeed(&mut self, all: BTreeMap<String, Gate>, now: Timestamp) {
         let is_same = |claim: &String| {
             let uid = |gates: &BTreeMap<String, Gate>| gates.get(claim).map(|gate| gate.node.clone());
@@ -66,39 +68,39 @@ impl Gates {
         (self.all, self.openings) = (all, openings);
     }
 
-    /// What is known of the Node with that UID, of the claim.
+    /// Returns the gate of the claim's Node with that UID.
     pub(super) fn of(&self, claim: &str, node: &str) -> Option<&Gate> {
         self.all.get(claim).filter(|gate| gate.node == node)
     }
 
-    /// When the node of the claim opens, if nothing holds it back.
+    /// Returns the time at which the claim's node opens, if it has been released.
     pub(super) fn opens(&self, claim: &str) -> Option<Timestamp> {
         self.openings.get(claim).copied()
     }
 
-    /// Claims whose nodes nothing holds back, and when they open.
+    /// Returns the claims whose nodes have been released, with the times at which they open.
     pub(super) fn openings(&self) -> impl Iterator<Item = (&String, Timestamp)> {
         self.openings.iter().map(|(claim, moment)| (claim, *moment))
     }
 
-    /// Until when at most nothing else is written about those that open, of which some have not: every other write makes
-    /// that take longer.
+    /// Returns the time until which other writes about the opening nodes are postponed, since every write delays the
+    /// rest; `None` if they are not.
     pub(super) fn busy_until(&self, now: Timestamp) -> Option<Timestamp> {
         let last = self.openings.values().max().filter(|_| self.openings.len() > 1 && self.is_any_opening())?;
         Some(after(*last, OPENING)).filter(|until| now < *until)
     }
 
-    /// Whether nothing holds one back that is not open yet.
+    /// Returns true if a released node is not open yet.
     fn is_any_opening(&self) -> bool {
         self.openings.keys().any(|claim| self.all.get(claim).is_some_and(|gate| !gate.is_open))
     }
 
-    /// Whether any is held back.
+    /// Returns true if any node is held.
     pub(super) fn is_any_held(&self) -> bool {
         self.held().next().is_some()
     }
 
-    /// When the first of them is held back no more, whatever is still missing.
+    /// Returns the time at which the first hold expires.
     pub(super) fn over(&self) -> Option<Timestamp> {
         self.held().map(|hold| hold.until).min()
     }
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!((openings(&all), all.over()), (vec![], Some(at(30_000))));
         all.succeed(gates([("a", "1", false, 7), ("b", "2", false, 3), ("c", "3", false, 5)]), at(1000));
         assert_eq!(openings(&all), [("a", 1102), ("b", 1100), ("c", 1101)]);
-        // A pod that is tried meanwhile changes nothing, and who comes later is behind.
+        // A pod that is tried meanwhile changes nothing, and a later node opens last.
         all.succeed(gates([("a", "1", false, 1), ("c", "3", false, 9), ("d", "4", false, 0)]), at(1001));
         assert_eq!(openings(&all), [("a", 1102), ("c", 1101), ("d", 1103)]);
     }

@@ -1,4 +1,4 @@
-//! One look at one claim, one NodePool, or one class.
+//! Reconciliation of one claim, one NodePool, or one class.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,20 +25,20 @@ use crate::provision::{Claimed, TELLING};
 use crate::state::{self, Cluster, LiveClass, LivePod, Surroundings};
 use crate::step::{Step, Write};
 
-/// How long a Node is held back for its pods before anybody is told.
+/// Time for which a Node is held for its pods before the hold is reported.
 const QUIETLY: Duration = Duration::from_secs(10);
-/// How often to ask whether the picture has what we have written.
+/// Interval between checks whether the watch cache has caught up with our writes.
 const ASK: Duration = Duration::from_millis(250);
-/// How often it is seen whether all pods that are meant for a node have come.
+/// Interval between checks whether all pods nominated to a node have been bound to it.
 const CROWD: Duration = Duration::from_secs(5);
-/// After a write the picture changes, which is a reason to look. If it does not, this is.
+/// Delay of the next reconciliation after a write if the watch reports no change.
 const LOST: Duration = Duration::from_secs(10);
 
-/// What a look at a claim begins with.
+/// First part of the reconciliation of a claim.
 enum Start {
-    /// There is nothing to write now: most looks.
+    /// Nothing to write now, the usual case.
     Wait(Option<Timestamp>),
-    /// There is something to write, with these objects.
+    /// There is something to write, based on these objects.
     Look(Box<Begun>),
 }
 
@@ -47,17 +47,17 @@ struct Begun {
     known: Known,
 }
 
-/// What the picture does not show of a claim.
+/// Input for a claim that the watch cache does not contain.
 struct Known {
     class: Class,
     alternatives: Vec<Alternative>,
     listing: Option<Listing>,
-    /// The cloud's identifier of the instance.
+    /// Provider ID of the instance.
     instance: Option<String>,
     hold: Option<String>,
-    /// Until when nothing but its Node is written, because others open beside it.
+    /// Time until which only the Node is written, because other nodes are being opened.
     busy: Option<Timestamp>,
-    /// Pods that are planned on its Node, if they are to be told that there will be none.
+    /// Pods planned on its Node, if they must be notified that the node has failed.
     expected: Vec<Subject>,
 }
 
@@ -76,7 +76,7 @@ impl Known {
     }
 }
 
-/// Remembers that pods came to these Nodes or left them, until that is written down on their claims.
+/// Records that pods were bound to or removed from these Nodes, until it is written to their claims.
 pub(super) fn remember_moves<P: Provider>(
     desk: &Desk<P>,
     cluster: &Cluster,
@@ -89,11 +89,11 @@ pub(super) fn remember_moves<P: Provider>(
     memory.moves.extend(claims.map(|claim| (claim, now)));
 }
 
-/// Writes down on a claim that pods came to its node or left it. If it is written later, when to look again; once it has
-/// been tried, what came of it.
+/// Writes the time of the last pod event to a claim. Returns the time of the next attempt if the write is postponed, or
+/// the verdict as an error if it was attempted.
 ///
-/// A crowd that comes to its places is one piece of news, told when all are there: as long as some are missing nobody takes
-/// the node away ([`Home`](crate::disruption::Home)), and afterwards what is not written yet counts like what is.
+/// When many pods are bound to a node, one write follows after the last of them: while some are missing the node is not
+/// disrupted ([`Home`](crate::disruption::Home)), and an event that is not written yet counts like a written one.
 async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Result<Option<Timestamp>, Verdict> {
     let (step, mut held, at) = {
         let cluster = desk.picture.glance();
@@ -115,20 +115,20 @@ async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Result<Option<Ti
     };
     let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
     if looked.end == End::Done {
-        // What happened meanwhile is still to be written.
+        // A newer event is still to be written.
         let mut memory = desk.memory();
         if memory.moves.get(name) == Some(&at) {
             memory.moves.remove(name);
         }
     }
     match conclude(desk, "NodeClaim", name, &held, &looked) {
-        // There is more to be seen to about it.
+        // The rest of the claim is still to be reconciled.
         Verdict::Rest(_) => Err(Verdict::Again),
         verdict => Err(verdict),
     }
 }
 
-/// Takes in what all Nodes say that take pods. Whoever begins to lead knows as much as whoever led before.
+/// Passes all initialized Nodes to the cloud, so that a new leader knows what the last one knew.
 pub(super) fn learn_from_all<P: Provider>(desk: &Desk<P>) {
     let cluster = desk.picture.glance();
     for live in cluster.classes().filter(|live| live.reference.kind == P::CLASS) {
@@ -142,7 +142,7 @@ pub(super) fn learn_from_all<P: Provider>(desk: &Desk<P>) {
     }
 }
 
-/// Decides what becomes of a claim, and does it.
+/// Reconciles a claim.
 pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     let owed = match note_moves(desk, name).await {
         Ok(owed) => owed,
@@ -188,7 +188,7 @@ fn sooner(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp>
     [one, other].into_iter().flatten().min()
 }
 
-/// Keeps what a class says of itself, and lets it go when its claims have.
+/// Reconciles a class: its finalizer, status and cloud resources.
 pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     let Some((live, is_used)) = seen_class::<P>(desk, name) else { return Verdict::Rest(None) };
     if desk.memory().is_behind(P::CLASS, name, live.meta.resource_version.as_deref(), now()) {
@@ -198,7 +198,7 @@ pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     let is_going = live.meta.deletion_timestamp.is_some();
     let mut has_leftovers = false;
     let mut resolved = Resolved::default();
-    // Nothing is made for a class that could go without a word.
+    // Create cloud resources only for a class with a finalizer, which guarantees their removal.
     if has_finalizer && !is_going {
         resolved = desk.provider.resolve(&live).await;
     } else if has_finalizer && !is_used {
@@ -219,7 +219,7 @@ pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     };
     if let Some((before, status)) = resolved.status {
         held = held.class_status(before);
-        // First: conditions that a step sets are set over it.
+        // First, so that conditions set by later writes override it.
         step.writes.insert(0, Write::ClassStatus(Box::new(status)));
     }
     step = step.or_sooner(resolved.again);
@@ -233,7 +233,7 @@ pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     }
 }
 
-/// A class, and whether any claim uses it.
+/// Returns a class, and whether any claim uses it.
 fn seen_class<P: Provider>(desk: &Desk<P>, name: &str) -> Option<(LiveClass, bool)> {
     let cluster = desk.picture.glance();
     let mut classes = cluster.classes();
@@ -241,7 +241,7 @@ fn seen_class<P: Provider>(desk: &Desk<P>, name: &str) -> Option<(LiveClass, boo
     Some((live.clone(), cluster.claims_of_class(&live.reference).next().is_some()))
 }
 
-/// Keeps what a NodePool says of itself.
+/// Reconciles the status of a NodePool.
 pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     let (step, mut held) = {
         let cluster = desk.picture.glance();
@@ -252,7 +252,7 @@ pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
             return Verdict::Rest(None);
         };
         let reference = &pool.spec.template.spec.node_class_ref;
-        // Pools of another cloud's classes are somebody else's.
+        // Pools of another cloud's classes belong to another controller.
         if reference.kind != P::CLASS {
             return Verdict::Rest(None);
         }
@@ -288,14 +288,14 @@ pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     };
     let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
     match conclude(desk, "NodePool", name, &held, &looked) {
-        // Its own write is no reason to look, and counts are not written more often than that.
+        // Ignore the change caused by this write, and limit the frequency of status updates.
         Verdict::Rest(_) if looked.has_written => Verdict::RestUntil(after(now(), pools::EVERY)),
         verdict => verdict,
     }
 }
 
-/// The claims that a step about something else writes on. Of those that it does not, of which there may be thousands,
-/// nothing needs to be held.
+/// Returns the claims to which the step of another object writes. The others, of which there may be thousands, need no
+/// precondition.
 fn written_claims<'c>(step: &Step, cluster: &'c Cluster) -> impl Iterator<Item = &'c NodeClaim> {
     let names = step.writes.iter().filter_map(|write| match write {
         Write::ClaimMeta { name, .. } | Write::ClaimStatus { name, .. } => Some(name),
@@ -304,7 +304,7 @@ fn written_claims<'c>(step: &Step, cluster: &'c Cluster) -> impl Iterator<Item =
     names.filter_map(|name| cluster.claim(name))
 }
 
-/// Remembers whether a claim became a Node.
+/// Records whether the launch of a claim resulted in a Node.
 fn note_outcome<P: Provider>(desk: &Desk<P>, claim: &str, became_a_node: bool) {
     let cluster = desk.picture.glance();
     let Some(pool) = cluster.around(claim).and_then(|around| around.pool) else { return };
@@ -319,7 +319,7 @@ fn is_registered(status: &NodeClaimStatus) -> bool {
     status.conditions.iter().any(|one| one.type_ == nodeclaim::REGISTERED && one.status == "True")
 }
 
-/// As long as other nodes are opening, the step that opens this one without what its claim says of it afterwards.
+/// While other nodes are being opened, drops the writes from the status update "Registered" on, and postpones them.
 fn nodes_first(mut step: Step, busy: Option<Timestamp>) -> Step {
     let says_so = |write: &Write| matches!(write, Write::ClaimStatus { status, .. } if is_registered(status));
     let (Some(busy), Some(end)) = (busy, step.writes.iter().position(says_so)) else { return step };
@@ -327,7 +327,7 @@ fn nodes_first(mut step: Step, busy: Option<Timestamp>) -> Step {
     step.or_sooner(Some(busy))
 }
 
-/// What a step says of the launch that it ends: that it became a Node, or that it did not.
+/// Returns the outcome of the launch if this step ends it: true if the node has registered.
 fn outcome(step: &Step, claim: &NodeClaim) -> Option<bool> {
     step.writes.iter().find_map(|write| match write {
         Write::ClaimStatus { status, .. } if is_registered(status) && !is_true(claim, nodeclaim::REGISTERED) => {
@@ -342,7 +342,7 @@ fn outcome(step: &Step, claim: &NodeClaim) -> Option<bool> {
 fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     let cluster = desk.picture.glance();
     let Some(around) = cluster.around(name) else { return Start::Wait(None) };
-    // Claims of another cloud's classes are somebody else's.
+    // Claims of another cloud's classes belong to another controller.
     let reference = &around.claim.spec.node_class_ref;
     if reference.kind != P::CLASS {
         return Start::Wait(None);
@@ -393,7 +393,8 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     Start::Look(Box::new(Begun { held, known }))
 }
 
-/// The pods that the Node of a claim is meant for that its agent has given up, by path; of another claim nobody asks.
+/// Returns the pending pods planned on the Node of a claim whose agent reported a fatal verdict; empty for other
+/// claims.
 fn expected(cluster: &Cluster, memory: &Memory, claim: &NodeClaim) -> Vec<Subject> {
     if condition(claim, nodeclaim::NODE_VERDICT).is_none() {
         return Vec::new();
@@ -405,8 +406,8 @@ fn expected(cluster: &Cluster, memory: &Memory, claim: &NodeClaim) -> Vec<Subjec
     waiting.map(LivePod::subject).collect()
 }
 
-/// What holds the registration of the claim's Node back, or until when to wait without a word. The claim is looked at again
-/// as soon as nothing holds its Node back.
+/// Returns the reason why the registration of the claim's Node is held, or, as an error, the time until which to wait
+/// silently. The claim is reconciled again as soon as the hold ends.
 fn hold_of<P: Provider>(
     desk: &Desk<P>,
     around: &Surroundings<'_>,
@@ -427,7 +428,7 @@ fn hold_of<P: Provider>(
     match gate.map(|gate| &gate.hold) {
         Some(None) => Ok(None),
         Some(Some(_)) if now < after(made_at, QUIETLY) => Err(after(made_at, QUIETLY)),
-        // It is seen when that is over, and in which order nodes open then.
+        // The leader notices the end of the hold and the order in which nodes open.
         Some(Some(hold)) => Ok(Some(hold.why.clone())),
         None if memory.plan.has_places(name) && now < after(made_at, TELLING) => Err(after(made_at, TELLING)),
         None => Ok(None),
@@ -445,7 +446,7 @@ fn conclude<P: Provider>(desk: &Desk<P>, kind: &'static str, name: &str, held: &
             tracing::warn!(kind, name, why, "will be tried again");
             Verdict::Failed
         }
-        // Whoever leads next begins anew.
+        // The next leader starts over.
         End::Fenced => Verdict::Rest(None),
     }
 }

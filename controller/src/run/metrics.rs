@@ -1,4 +1,4 @@
-//! What is counted, under Karpenter's names where it has one.
+//! Metrics, with Karpenter's names where Karpenter has the same metric.
 
 mod collect;
 mod disruption;
@@ -31,7 +31,7 @@ use crate::watch::Picture;
 /// Labels of a metric: names and values.
 type Labels<const N: usize> = [(&'static str, String); N];
 
-/// All metrics of this process; clones count together.
+/// All metrics of this process; clones share them.
 #[derive(Clone)]
 pub(super) struct Metrics {
     registry: Arc<Registry>,
@@ -54,7 +54,7 @@ pub(super) struct Metrics {
 // === impl Metrics ===
 
 impl Metrics {
-    /// For what is seen in `picture`, and what a cloud registers.
+    /// Creates the metrics of `picture`, and those that a cloud registers.
     pub(super) fn new(picture: &Picture, of_cloud: impl FnOnce(&mut Registry)) -> Self {
         let mut registry = Registry::default();
         of_cloud(&mut registry);
@@ -131,27 +131,27 @@ impl Metrics {
         }
     }
 
-    /// All of them, as Prometheus reads them.
+    /// Returns all metrics in the text format of Prometheus.
     pub(super) fn text(&self) -> String {
         expose::text(&self.registry)
     }
 
-    /// Where it is counted what agents are refused.
+    /// Returns the counters of refused agent requests.
     pub(super) fn refusals_of_agents(&self) -> Refusals {
         self.refusals_of_agents.clone()
     }
 
-    /// Where it is counted how nodes boot.
+    /// Returns the metrics of node boots.
     pub(super) fn boots(&self) -> Boots {
         self.boots.clone()
     }
 
-    /// Whether this replica writes.
+    /// Records whether this replica leads.
     pub(super) fn leads(&self, leads: bool) {
         self.leads.set(i64::from(leads));
     }
 
-    /// A decision about pods.
+    /// Records a provisioning round.
     pub(super) fn round(&self, figures: &Figures, took: Duration) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.rounds.observe(took.as_secs_f64());
@@ -173,24 +173,24 @@ impl Metrics {
         self.disruption.delivered(delivered);
     }
 
-    /// Commands have been begun by this step.
+    /// Records that this step has begun a command.
     pub(super) fn opened(&self, step: &Step) {
         self.disruption.opened(step);
     }
 
-    /// A command has come further by this step.
+    /// Records that this step has advanced a command.
     pub(super) fn advanced(&self, step: &Step, homes: &[Home]) {
         self.disruption.advanced(step, homes);
     }
 
-    /// A permission that is missing.
+    /// Records a missing permission.
     pub(super) fn missing(&self, one: &Permission) {
         let Permission { group, resource, verb, .. } = one;
         let labels = [("group", *group), ("resource", *resource), ("verb", *verb)];
         self.missing.get_or_create(&labels.map(|(name, value)| (name, value.to_owned()))).set(1);
     }
 
-    /// An offering that could not be had.
+    /// Records an offering that the cloud refused.
     pub(super) fn refused(&self, offering: &str, why: &str) {
         self.cloud.get_or_create(&[("offering", offering.to_owned()), ("reason", why.to_owned())]).inc();
     }
@@ -238,7 +238,7 @@ impl Witness for Metrics {
     }
 }
 
-/// The NodePool that a claim's name begins with.
+/// Returns the NodePool of a claim, the prefix of the claim's name.
 fn pool_of(claim: &str) -> &str {
     claim.rsplit_once('-').map_or(claim, |(pool, _)| pool)
 }

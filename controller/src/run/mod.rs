@@ -1,16 +1,17 @@
-//! `muster run`: the controller, from its options to its last write.
+//! `muster run`: the controller, from its options to its shutdown.
 //!
 //! ```text
-//!   Options ──► run ──┬─► watch::follow ──► Picture ──────────────────────────────────┐
-//!                     ├─► serve: /metrics, /healthz, /readyz; agents, if asked        │
-//!                     │      └─► orders ─► leader                                     │
-//!                     ├─► election: the Lease ──► Gate ─► Fence                       ▼
-//!                     │                                    └─ open ──► leader: looks, rounds, disruption ──► edge ──► API server
-//!                     └─ SIGTERM: stop looking, give the lease up, end                                         └────► cloud
+//!   Options ──► run ──┬─► watch::follow ──► Picture ───────────────────────┐
+//!                     ├─► serve: /metrics, /healthz, /readyz; agents       │
+//!                     │      └─► orders ─► leader                          │
+//!                     ├─► election: the Lease ──► Gate ─► Fence            ▼
+//!                     │                                    └─ open ──► leader: reconciles ──► edge ──► API server
+//!                     └─ SIGTERM: stop, release the Lease, exit                                └────► cloud
 //! ```
 //!
-//! Every replica follows the cluster, so that whoever is elected leads at once. Only the leader writes what is decided, and only
-//! while the fence is open (what agents say of their nodes any replica writes); a leader that loses its lease drops what it is doing and stands for election again.
+//! Every replica watches the cluster, so that a newly elected one leads at once. Only the leader writes decisions, and
+//! only while the fence is open (any replica writes what agents report of their nodes). A leader that loses its Lease
+//! drops the work in progress and stands for election again.
 
 mod agenda;
 mod desk;
@@ -59,53 +60,53 @@ use crate::provision::Lengths;
 use crate::snapshot;
 use crate::watch::{self, ClusterError};
 
-/// The first minor version of Kubernetes whose scheduler takes nominations of others as hints by default.
+/// First minor version of Kubernetes whose kube-scheduler by default honours nominations written by other components.
 const NOMINATIONS_SINCE: u32 = 35;
 
-/// How the controller runs.
+/// Options of the controller.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The context of the kubeconfig; none: the current one, or the pod's service account.
+    /// Context of the kubeconfig; `None` uses the current one, or the pod's service account.
     pub context: Option<String>,
-    /// The cloud that nodes are launched in.
+    /// Cloud in which nodes are launched.
     pub cloud: CloudOptions,
-    /// Where metrics are served; 0 is any free port.
+    /// Port of the metrics endpoint; 0 selects any free port.
     pub metrics_port: u16,
-    /// Where health is served; 0 is any free port.
+    /// Port of the health endpoints; 0 selects any free port.
     pub health_port: u16,
-    /// Writes a second, and at once after a rest.
+    /// Rate limit of writes: per second, and burst.
     pub pace: (u32, u32),
-    /// The Lease that is to be held; none: this replica is the only one.
+    /// Name of the Lease for leader election; `None` if this is the only replica.
     pub lease: Option<String>,
-    /// Where the Lease is, and the annotation that pauses everything.
+    /// Namespace of the Lease and of the annotation that pauses the whole cluster.
     pub namespace: String,
-    /// How long pods are gathered.
+    /// Durations of the batching window for pods.
     pub window: Lengths,
-    /// How pods are packed.
+    /// Settings of bin packing.
     pub packing: Packing,
-    /// What is worth taking a node away.
+    /// Settings that decide which nodes are disrupted.
     pub disruption: disrupt::Settings,
-    /// How fast nodes are taken away.
+    /// Settings that limit the rate of disruption.
     pub tempo: Tempo,
-    /// What shapes a snapshot.
+    /// Settings of snapshots.
     pub snapshot: snapshot::Settings,
-    /// Whether Services decide on the default spread.
+    /// True if Services are read, which kube-scheduler's default topology spread depends on.
     pub reads_services: bool,
-    /// Whether pods wait for the mark of their scheduler.
+    /// True if a pod is considered only after its scheduler has marked it unschedulable.
     pub wait_for_unschedulable_mark: bool,
-    /// Whether pods are told of their nodes, where the API server honours it.
+    /// True if nominations are written to pending pods, where the API server honours them.
     pub nominates: bool,
-    /// How much may be launched.
+    /// Limits on launches.
     pub caps: Caps,
-    /// How agents are served, if they are.
+    /// Settings of the endpoint for node agents, if it is served.
     pub agents: Option<agents::Options>,
 }
 
-/// Writes of Karpenter's client: a second, and at once after a rest.
+/// Rate limit of Karpenter's client: writes per second, and burst.
 const PACE: (u32, u32) = (200, 300);
 
 impl Options {
-    /// Karpenter's defaults, for the only replica on a cloud, which listens on free ports.
+    /// Returns Karpenter's defaults for a single replica that listens on free ports.
     #[must_use]
     pub fn of(cloud: CloudOptions) -> Self {
         Self {
@@ -130,19 +131,19 @@ impl Options {
     }
 }
 
-/// A cloud.
+/// A cloud, with its options.
 #[derive(Debug, Clone)]
 pub enum CloudOptions {
-    /// Nodes that KWOK brings to life, of the types of this file or of the rule.
+    /// Nodes simulated by KWOK, with the instance types of this file, or generated ones.
     Kwok {
-        /// Karpenter's file of instance types.
+        /// File of instance types in Karpenter's format.
         types: Option<PathBuf>,
     },
     /// EC2.
     Aws(Box<ec2::Options>),
 }
 
-/// Why the controller does not run. `Display` is the whole message, hint included.
+/// Error that keeps the controller from running. `Display` is the whole message, hint included.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The cluster cannot be reached.
@@ -151,44 +152,44 @@ pub enum RunError {
     /// The instance types cannot be read.
     #[error(transparent)]
     Types(#[from] FileError),
-    /// EC2 cannot be launched in.
+    /// EC2 cannot be used.
     #[error(transparent)]
     Ec2(#[from] ec2::StartError),
-    /// A port cannot be had.
+    /// A port cannot be bound.
     #[error("port {port} cannot be served: {reason}\n\nhint: choose another one with `{option}`")]
     Port {
-        /// The option that names it.
+        /// Option that sets the port.
         option: &'static str,
         /// The port.
         port: u16,
-        /// Why.
+        /// Reason why it cannot be bound.
         reason: String,
     },
-    /// Agents cannot be told who they are.
+    /// Agents cannot be authenticated in this cloud.
     #[error(
         "`--agent-port` is for `--cloud aws` only: nothing says of a node of `--cloud kwok` which instance it is\n\nhint: leave \
          `--agent-port` and AGENT_PORT out"
     )]
     NoAgents,
-    /// A task has broken, which none ever does.
+    /// A task has ended unexpectedly, which is a bug.
     #[error("a task has ended: {0}\n\nhint: please report this with the log at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
     Broken(String),
 }
 
-/// Runs until `stop`.
+/// Runs the controller until `stop` completes.
 ///
 /// # Errors
-/// What keeps it from starting, or from going on.
+/// Returns an error if the controller cannot start or cannot continue.
 pub async fn run(options: Options, stop: impl Future<Output = ()> + Send) -> Result<(), RunError> {
     let client = watch::connect_to_follow(options.context.as_deref()).await?;
     run_with(client, options, None, stop).await
 }
 
-/// The same with a client of one's own ([`crate::edge::Edge::new`] says what it must be like), and every write seen by
-/// `witness`. Dropping it is a controller that is killed.
+/// Runs like [`run`] with the given client ([`crate::edge::Edge::new`] lists its requirements); `witness` observes
+/// every write. Dropping the future is equivalent to killing the controller.
 ///
 /// # Errors
-/// What keeps it from starting, or from going on.
+/// Returns an error if the controller cannot start or cannot continue.
 pub async fn run_with(
     client: Client,
     options: Options,
@@ -211,10 +212,11 @@ pub async fn run_with(
     }
 }
 
-/// Tells what [`run`] would do, until `stop`: it takes no Lease, writes nothing, and needs no right but to read.
+/// Reports what [`run`] would do, until `stop` completes. It takes no Lease, writes nothing, and needs only read
+/// permissions.
 ///
 /// # Errors
-/// What keeps it from starting, or from going on.
+/// Returns an error if the controller cannot start or cannot continue.
 pub async fn observe(
     options: Options,
     tell: impl FnMut(&Report) + Send,
@@ -227,7 +229,7 @@ pub async fn observe(
             let cloud = Kwok::new(client.clone(), Catalogue::new(types));
             observe_in(client, cloud, options, tell, stop).await
         }
-        // Its classes are resolved, and profiles and templates made, on the way to the first launch.
+        // Resolving its classes and the first launch would create instance profiles and launch templates.
         CloudOptions::Aws(_) => Err(ec2::StartError::WritesNothing.into()),
     }
 }
@@ -241,7 +243,7 @@ async fn observe_in<P: Provider>(
 ) -> Result<(), RunError> {
     let (picture, mut following) = watch::follow(&client, options.reads_services);
     let metrics = Metrics::new(&picture, |registry| cloud.register(registry));
-    // Nobody holds the gate: whatever tried to write would be stopped there.
+    // The gate is dropped, so the fence stays closed and stops any attempted write.
     let (_, fence) = Fence::closed();
     let (qps, burst) = options.pace;
     let recorder = Recorder::new(client.clone(), Pace::new(qps, burst), "dry run");
@@ -256,10 +258,10 @@ async fn observe_in<P: Provider>(
     }
 }
 
-/// The same in a cloud of one's own, whatever the options say of one.
+/// Runs like [`run_with`] in the given cloud, regardless of the cloud in the options.
 ///
 /// # Errors
-/// What keeps it from starting, or from going on.
+/// Returns an error if the controller cannot start or cannot continue.
 pub async fn run_in<P: Provider>(
     client: Client,
     cloud: P,
@@ -282,7 +284,7 @@ pub async fn run_in<P: Provider>(
         choices: options.disruption,
     };
     let (gate, mut fence) = Fence::closed();
-    // Messages do not stand in the way of writes.
+    // Events have a rate limit of their own, so that they do not delay writes.
     let recorder = Recorder::new(client.clone(), Pace::new(qps.div_ceil(4), burst.div_ceil(4)), &identity);
     let edge = Edge::new(client.clone(), cloud.clone(), fence.clone(), Pace::new(qps, burst), recorder);
     let witnesses = Arc::new(Both(metrics.clone(), witness));
@@ -302,7 +304,7 @@ pub async fn run_in<P: Provider>(
     }
 
     let (stopping, stopped) = channel::channel(false);
-    // A set, so that it ends with us if we are dropped.
+    // A set, so that its tasks are aborted if this future is dropped.
     let mut candidate = JoinSet::new();
     let mut asking = JoinSet::new();
     let needed = needed_by(P::CLOUD, lease.is_some(), options.agents.is_some());
@@ -311,7 +313,7 @@ pub async fn run_in<P: Provider>(
         Some(name) => drop(candidate.spawn(Candidate::new(client, &namespace, &name, &identity).stand(gate, stopped))),
         None => {
             gate.open();
-            // The gate lives as long as nobody is told to stop.
+            // The gate stays open until shutdown.
             candidate.spawn(async move {
                 let mut stopped = stopped;
                 let _ = stopped.wait_for(|stop| *stop).await;
@@ -344,14 +346,14 @@ pub async fn run_in<P: Provider>(
         broken = leading => Some(broken.to_string()),
         broken = following.ended() => Some(broken.map_or_else(|| "nothing is followed".to_owned(), |it| it.to_string())),
     };
-    // What was being looked at has been dropped: nothing more is written, and the lease can go.
+    // The reconciliations in progress have been dropped: nothing more is written, and the Lease can be released.
     let _ = stopping.send(true);
     while candidate.join_next().await.is_some() {}
     tracing::info!("stopped");
     broken.map_or(Ok(()), |why| Err(RunError::Broken(why)))
 }
 
-/// Two witnesses of the same writes.
+/// Forwards the same writes to two witnesses.
 struct Both(Metrics, Option<Arc<dyn Witness>>);
 
 impl Witness for Both {
@@ -372,7 +374,7 @@ impl Witness for Both {
     }
 }
 
-/// Whether kube-scheduler takes `status.nominatedNodeName` from us (KEP-5278).
+/// Returns true if kube-scheduler honours `status.nominatedNodeName` set by other components (KEP-5278).
 async fn honours_nominations(client: &Client) -> bool {
     match client.apiserver_version().await {
         Ok(version) => {
@@ -386,14 +388,14 @@ async fn honours_nominations(client: &Client) -> bool {
     }
 }
 
-/// `<host name>_<random>`, as Karpenter's replicas call themselves.
+/// Returns `<host name>_<random>`, the format of Karpenter's identities.
 fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    // The standard library draws the keys of its hash maps at random.
+    // The standard library seeds the keys of its hash maps randomly.
     format!("{}_{:016x}", host.trim(), RandomState::new().hash_one(std::process::id()))
 }
 
-/// The moment at the edge.
+/// Returns the current time. Decisions take the time as an argument.
 #[expect(clippy::disallowed_methods, reason = "the edge: decisions are given the moment")]
 fn now() -> Timestamp {
     Timestamp::now()

@@ -1,4 +1,4 @@
-//! What a NodeClaim may be launched as.
+//! Offerings with which a NodeClaim may be launched.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use muster_aws::quantity;
 use muster_cloud::{Alternative, Refusals, alternatives};
 use muster_scheduling::model::{self, Catalogue, Requirements, Resource, Resources};
 
-/// Cheapest first, without what was refused lately.
+/// Returns the alternatives for a claim, cheapest first, without those that were refused recently.
 pub(super) fn offers(
     claim: &NodeClaim,
     catalogue: &Catalogue,
@@ -38,7 +38,7 @@ fn requirements(claim: &NodeClaim) -> Requirements {
     claim.spec.requirements.iter().map(one).collect()
 }
 
-/// The API server has checked that they are quantities; one that is none asks for nothing.
+/// Returns the resource requests. The API server has validated the quantities; an invalid one is ignored.
 fn requests(claim: &NodeClaim) -> Resources {
     let one = |(name, amount): (&str, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
         let resource = Resource::new(name);

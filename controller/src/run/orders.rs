@@ -1,12 +1,12 @@
-//! Orders, on their way from whoever serves operators to the leader, and what comes back.
+//! Orders of operators: passes them from the API endpoint to the leader's task, and returns the answers.
 //!
 //! ```text
-//!   agents' thread: Counter ──► does this replica lead? ──► mpsc ──► leader, in turn with rounds: decide, write ──► Edge
-//!         ▲                           └─ no: who does                          │
+//!   agents' thread: Counter ──► does this replica lead? ─► mpsc ──► leader, between rounds: decide, write ──► Edge
+//!         ▲                           └─ no: names the leader                  │
 //!         └──────────────────────────────── oneshot ───────────────────────────┘
 //! ```
 //!
-//! Who has given an order and is gone when its turn comes does not want it any more. One that is under way is finished whoever waits.
+//! An order whose caller has disconnected before its turn is dropped. An order in progress is finished in any case.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,22 +28,22 @@ use crate::fleet::{self, Counter, Decision, Ended, Kind, Order, Refusal, Termina
 use crate::lifecycle::{Answers, Readiness};
 use crate::step::{Step, Write};
 
-/// Orders that wait for their turn.
+/// Maximum number of queued orders.
 const WAITING: usize = 32;
-/// How long one waits for it: a round about many pods may take seconds, and there is one between any two orders.
+/// Longest wait in the queue: a round for many pods may take seconds, and one runs between any two orders.
 const TURN: Duration = Duration::from_secs(30);
-/// How long it may take then: a decision, a hundred writes, and to see them.
+/// Longest processing time: a decision, a hundred writes, and the watch cache catching up.
 const WORK: Duration = Duration::from_secs(60);
-/// How long the API server may take to say who leads.
+/// Timeout of the request for the Lease.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What came of it.
+/// Channel for the answer to an order.
 type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
 
-/// An order that waits for its turn.
+/// A queued order.
 pub(super) struct Ordered {
     what: What,
-    /// When it has waited too long.
+    /// Time at which it expires.
     until: Instant,
 }
 
@@ -52,17 +52,17 @@ enum What {
     Terminate(Termination, Answer<Ended>),
 }
 
-/// Takes orders.
+/// Endpoint for orders.
 pub(super) struct Orders<P> {
     desk: Arc<Desk<P>>,
-    /// Whether this replica leads.
+    /// Open if this replica leads.
     fence: Fence,
     waiting: mpsc::Sender<Ordered>,
-    /// Who else may lead.
+    /// Lease that names the leader, if leader election is enabled.
     lease: Option<(Api<Lease>, String)>,
 }
 
-/// A counter for operators, and what the leader takes from it.
+/// Returns an endpoint for operators, and the leader's end of the queue.
 pub(super) fn counter<P: Provider>(
     desk: Arc<Desk<P>>,
     fence: Fence,
@@ -72,12 +72,12 @@ pub(super) fn counter<P: Provider>(
     (Orders { desk, fence, waiting, lease }, orders)
 }
 
-/// Decides about an order and writes what follows.
+/// Decides about an order and executes the decision.
 pub(super) async fn carry_out<P: Provider>(desk: Arc<Desk<P>>, order: Ordered) {
     let Ordered { what, until } = order;
     let is_late = Instant::now() >= until;
     let late = || Refusal::new(Kind::NotNow, "its turn did not come in time, and nothing was done: try again");
-    // Who does not wait for the answer any more is told nothing.
+    // Sending fails if the caller has disconnected, which is ignored.
     let _nobody_waits = match what {
         What::Launch(_, _, answer) if answer.is_closed() => return,
         What::Terminate(_, answer) if answer.is_closed() => return,
@@ -102,7 +102,7 @@ async fn launch<P: Provider>(desk: Arc<Desk<P>>, order: Order, ticket: Ticket) -
     let claims = std::mem::take(&mut decision.claims);
     let step = Step::act(claims.into_iter().map(|claim| Write::CreateClaim(Box::new(claim))));
     let written = write(&desk, &step).await;
-    // The next decision must know of it, of what there is of it too, and whoever has ordered it the UIDs.
+    // The next decision must see what was created, even if in part, and the caller needs the UIDs.
     round::seen(&desk, &step, if written.is_ok() { round::SEEN } else { round::PERHAPS_SEEN }).await;
     written?;
     let cluster = desk.picture.glance();
@@ -140,7 +140,7 @@ async fn write<P: Provider>(desk: &Desk<P>, step: &Step) -> Result<(), Refusal> 
     }
 }
 
-/// What an order comes to as things are. It takes as long as it takes: not on a thread that others wait for.
+/// Decides about an order in the current state. It may take long: call it on a blocking thread.
 fn decide<P: Provider>(desk: &Desk<P>, order: &Order, ticket: Option<&Ticket>) -> Result<Decision, Refusal> {
     let now = now();
     let class = class_of(desk, &order.pool);
@@ -148,7 +148,7 @@ fn decide<P: Provider>(desk: &Desk<P>, order: &Order, ticket: Option<&Ticket>) -
     decided.unwrap_or_else(|why| Err(Refusal::new(Kind::Defect, why)))
 }
 
-/// How it stands with the class of a pool. Of a pool that there is not it does not matter.
+/// Returns the readiness of a pool's class. For a missing pool the value is irrelevant.
 fn class_of<P: Provider>(desk: &Desk<P>, pool: &str) -> Readiness {
     let cluster = desk.picture.glance();
     let Some(pool) = cluster.pool(pool) else { return Readiness::Missing };
@@ -173,7 +173,7 @@ impl<P: Provider> Counter for Orders<P> {
 }
 
 impl<P: Provider> Orders<P> {
-    /// Has the leader do it, if that is this replica.
+    /// Passes the order to the leader's task if this replica leads.
     async fn hand_over<T: Send>(&self, what: impl FnOnce(Answer<T>) -> What + Send) -> Result<T, Refusal> {
         if !self.fence.is_open() {
             return Err(self.elsewhere().await);
@@ -190,7 +190,7 @@ impl<P: Provider> Orders<P> {
         };
         let mut fence = self.fence.clone();
         tokio::select! {
-            // What was answered counts, whatever has happened since.
+            // An answer takes precedence over a lost lease.
             biased;
             answered = timeout(TURN + WORK, answered) => match answered {
                 Ok(Ok(answer)) => answer,
@@ -201,7 +201,7 @@ impl<P: Provider> Orders<P> {
         }
     }
 
-    /// Who is to be asked instead.
+    /// Returns a refusal that names the leader.
     async fn elsewhere(&self) -> Refusal {
         let holder = match &self.lease {
             Some((leases, name)) => timeout(LOOK, leases.get_opt(name)).await.ok().and_then(Result::ok).flatten(),

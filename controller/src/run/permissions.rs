@@ -1,5 +1,6 @@
-//! At start: what of [`crate::permissions`] is missing. Each is named once, and nothing stops for it: what it is needed for
-//! may never come, and whatever fails for it says so.
+//! Check at start for missing permissions, see [`crate::permissions`]. Each missing one is logged once, and the
+//! controller starts nevertheless: the permission may never be needed, and the operation that needs it reports the
+//! failure.
 
 use futures::StreamExt;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
@@ -9,11 +10,11 @@ use kube::{Api, Client};
 use super::metrics::Metrics;
 use crate::permissions::Permission;
 
-/// Questions that are on their way at the same time.
+/// Maximum number of concurrent access reviews.
 const AT_ONCE: usize = 8;
 
-/// Asks for each permission, and names those that are missing: once, with the objects that it is missing for where it is for some of
-/// them.
+/// Reviews each permission and logs those that are missing, with the object names if it is missing for some objects
+/// only.
 pub(super) async fn check(
     client: Client,
     needed: Vec<Permission>,
@@ -38,12 +39,12 @@ pub(super) async fn check(
     while let Some((one, name, answer)) = answers.next().await {
         match answer {
             Ok(review) if review.status.as_ref().is_some_and(|status| status.allowed) => {}
-            // Answers come in the order of the questions.
+            // Answers arrive in the order of the questions.
             Ok(_) => match missing.last_mut() {
                 Some((last, names)) if *last == one => names.extend(name),
                 _ => missing.push((one, name.into_iter().collect())),
             },
-            // Who cannot even ask has other troubles, which say more.
+            // If the review itself fails, other errors are more informative.
             Err(error) => return tracing::warn!(%error, "permissions were not looked at"),
         }
     }

@@ -1,4 +1,4 @@
-//! A cloud, and what is known of it before anything is launched.
+//! A cloud, and the state of its NodeClasses.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,89 +22,90 @@ use crate::node::Node;
 use crate::permissions::For;
 use crate::state::{LiveClass, Surroundings};
 
-/// A cloud that NodeClasses of one kind belong to.
+/// A cloud with its kind of NodeClass.
 pub trait Provider: Cloud + Clone + 'static {
     /// Kind of its NodeClasses.
     const CLASS: &'static str;
-    /// Whose permissions it needs.
+    /// Permissions that it needs.
     const CLOUD: For;
-    /// What is the same in all of them.
+    /// Static properties of the kind.
     const KIND: classes::Kind;
 
-    /// The instance types of a class, or of the default one.
+    /// Returns the instance types of a class, or of the default one.
     fn types(&self, class: Option<&NodeClass>) -> Catalogue;
 
-    /// Takes in what the Node of a claim says of its machine, so that [`Self::types`] has what the next one will have. Asked at every
-    /// look at a claim that is initialized, and of all of them before a leader decides anything: nothing has to be kept.
+    /// Learns the properties of a machine from the Node of an initialized claim, so that [`Self::types`] describes the
+    /// next instance of its type precisely. Called in every reconciliation of such a claim, and for all of them before
+    /// a new leader decides anything, so that nothing has to be persisted.
     fn learn_from(&self, _grown: &Grown<'_>) {}
 
-    /// Claims have gone, or are going, and these stay, by UID: nobody's launch waits its turn behind another one's. Asked whenever any
-    /// has.
+    /// Keeps the launch queue entries of these claims only, by UID, so that a deleted claim does not delay other
+    /// launches. Called whenever a claim is deleted or being deleted.
     fn keep_turns<'a>(&self, _claims: impl Iterator<Item = &'a str>) {}
 
-    /// What the class means for launches.
+    /// Returns the state of the class that decides on launches.
     fn judge(&self, class: &LiveClass) -> Class;
 
-    /// Whether this replica has looked up what the class, as it is now, refers to. Until then it cannot launch with it,
-    /// whatever the status says, which may be another replica's word.
+    /// Returns true if this replica has resolved the references of the current version of the class. Until then it
+    /// cannot launch with the class, regardless of its status, which another replica may have written.
     fn is_resolved(&self, _class: &LiveClass) -> bool {
         true
     }
 
-    /// Looks up what the class refers to, unless that is known, so that it can be launched with. Asked at every look at a
-    /// class that has its finalizer and is not being deleted.
+    /// Resolves the references of the class, unless they are known, so that instances can be launched. Called in every
+    /// reconciliation of a class that has its finalizer and is not being deleted.
     fn resolve(&self, _class: &LiveClass) -> impl Future<Output = Resolved> + Send {
         std::future::ready(Resolved::default())
     }
 
-    /// Removes what was made for a class that is being deleted and that no claim uses any more.
+    /// Deletes the cloud resources of a class that is being deleted and has no claims left.
     fn clear(&self, _class: &LiveClass) -> impl Future<Output = Result<(), CloudError>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Keeps what is known of the cloud up to date, for as long as this replica leads.
+    /// Keeps cached data of the cloud up to date while this replica leads.
     fn keep_up(&self) -> impl Future<Output = Infallible> + Send {
         std::future::pending()
     }
 
-    /// Who can say which instance a node is; none where nobody can, and then no agent is served.
+    /// Returns the verifier of node identities; `None` if the cloud has none, in which case agents are not served.
     fn vouches(&self) -> Option<Arc<dyn Vouch>> {
         None
     }
 
-    /// Metrics of its own.
+    /// Registers the metrics of the cloud.
     fn register(&self, _registry: &mut Registry) {}
 }
 
-/// A claim whose Node takes pods.
+/// A claim whose Node is initialized.
 #[derive(Debug, Clone, Copy)]
 pub struct Grown<'a> {
     /// The claim.
     pub claim: &'a NodeClaim,
     /// Its only Node.
     pub node: &'a Node,
-    /// Its class, as it is now.
+    /// The current version of its class.
     pub class: &'a NodeClass,
-    /// [`Class::hash`] of that.
+    /// [`Class::hash`] of that version.
     pub class_hash: &'a str,
 }
 
-/// What follows from what a class refers to.
+/// Result of resolving the references of a class.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resolved {
-    /// The status as it was seen, and as it should be, in the form of the class's kind; none if nothing changes.
+    /// The observed and the desired status, in the form of the class's kind; `None` if it does not change.
     pub status: Option<(Value, Value)>,
-    /// Whether the class could not be launched with a moment ago, and now can: whoever waits for that does not see it by
-    /// its status, which may be that of another replica.
+    /// True if the class has just become usable. Waiting claims do not see this in its status, which another replica
+    /// may have written before.
     pub is_news: bool,
-    /// When it has to be looked up again.
+    /// Time at which it must be resolved again.
     pub again: Option<Timestamp>,
 }
 
 // === impl Grown ===
 
 impl<'a> Grown<'a> {
-    /// What the picture shows around a claim, if its Node takes pods and stays.
+    /// Returns the claim with its Node, if the claim is initialized and is not being deleted.
     pub(super) fn of(around: &Surroundings<'a>, class: Option<&'a LiveClass>, judged: &'a Class) -> Option<Self> {
         let (claim, &[node]) = (around.claim, around.nodes.as_slice()) else { return None };
         let is_grown = is_true(claim, nodeclaim::INITIALIZED) && claim.metadata.deletion_timestamp.is_none();
@@ -112,7 +113,7 @@ impl<'a> Grown<'a> {
     }
 }
 
-/// The class of a claim, or that there is none.
+/// Returns the state of a claim's class, with [`Readiness::Missing`] if the class does not exist.
 pub(super) fn judged<P: Provider>(provider: &P, class: Option<&LiveClass>, reference: &NodeClassReference) -> Class {
     class.map_or_else(
         || Class {
@@ -129,7 +130,7 @@ pub(super) fn judged<P: Provider>(provider: &P, class: Option<&LiveClass>, refer
     )
 }
 
-/// What the condition Ready and the metadata of a class say.
+/// Returns the readiness that the condition Ready and the metadata of a class indicate.
 pub(crate) fn readiness(class: &LiveClass) -> Readiness {
     if class.meta.deletion_timestamp.is_some() {
         return Readiness::Terminating;

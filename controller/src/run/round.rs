@@ -1,4 +1,4 @@
-//! One decision about all pods that wait, and what they are told of it.
+//! One provisioning round for all pending pods, and the resulting nominations and events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::snapshot::{self, Snapshot};
 use crate::state::{Cluster, Moment};
 use crate::step::{Step, Write};
 
-/// How long what was created is waited for in the picture, before the next decision: whoever does not know of it buys it again. An
-/// API server in trouble tells of it late.
+/// Longest wait for created claims to appear in the watch cache before the next round, which would otherwise create
+/// them again. An API server under load may deliver them late.
 pub(super) const SEEN: Duration = Duration::from_secs(30);
-/// The same where not all was created: nobody knows what is to be waited for.
+/// Longest wait if not all claims were created, since it is unknown which will appear.
 pub(super) const PERHAPS_SEEN: Duration = Duration::from_secs(5);
-/// How often to look.
+/// Interval between checks.
 const LOOK: Duration = Duration::from_millis(50);
-/// After a decision that was not carried out.
+/// Delay after a round that failed.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A copy of a moment: the cluster goes on while it is being thought about.
+/// A copy of the state at one time: the watch cache changes during the computation.
 struct Still {
     claims: Vec<(NodeClaim, Option<Node>)>,
     applicants: BTreeMap<Arc<str>, Arc<Applicant>>,
@@ -42,17 +42,17 @@ struct Still {
     homes: HomesThen,
 }
 
-/// The rest, for a decision.
+/// The remaining input of a round.
 pub(super) struct Supply {
     pub(super) manifests: Manifests,
     pub(super) pools: Vec<NodePool>,
     pub(super) pause: Pause,
-    /// What keeps launches for a pool back, by its name.
+    /// Reasons that block launches, by NodePool.
     pub(super) stops: BTreeMap<String, Stop>,
 }
 
-/// Decides what is launched for pods that wait, and creates it. What people are to be told of it, and when to decide again
-/// although nothing has changed.
+/// Decides what to launch for pending pods, and creates the NodeClaims. Returns the events to publish and the time of
+/// the next round if nothing changes.
 pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
     let Some(Outcome { step, plan, figures, violations: _ }) = consider(Arc::clone(&desk)).await else {
         return Step::until(after(now(), RETRY));
@@ -75,9 +75,9 @@ pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
     Step { writes: told, again }
 }
 
-/// Decides what is to be launched for pods that wait, and nothing more.
+/// Decides what to launch for pending pods, without writing. Returns `None`, and logs the reason, if the round failed.
 pub(super) async fn consider<P: Provider>(desk: Arc<Desk<P>>) -> Option<Outcome> {
-    // Solving takes as long as it takes: not on a thread that others wait for.
+    // Solving may take long and must not block a thread of the async runtime.
     let decided = tokio::task::spawn_blocking(move || decide(&desk, now())).await;
     let why = match decided {
         Ok(Ok(outcome)) => {
@@ -93,7 +93,7 @@ pub(super) async fn consider<P: Provider>(desk: Arc<Desk<P>>) -> Option<Outcome>
     None
 }
 
-/// Finds out which pods are to be told of their nodes, unless some are being told just now, and which nodes wait for that.
+/// Computes the nominations to write, unless some are being written, and updates the holds on nodes.
 pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
     let now = now();
     let cluster = desk.picture.glance();
@@ -123,7 +123,7 @@ fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String
     Ok(outcome)
 }
 
-/// Decides something about all there is at one moment.
+/// Calls `decide` with a consistent view of the cluster.
 pub(super) fn with<P: Provider, T>(
     desk: &Desk<P>,
     now: Timestamp,
@@ -151,9 +151,9 @@ pub(super) fn with<P: Provider, T>(
     }))
 }
 
-/// The cluster as the engine sees it, with the instance types of this cloud.
+/// Assembles the snapshot of the cluster for the scheduling engine, with the instance types of this cloud.
 ///
-/// What was refused lately is left out, or the same would be planned, and refused, again and again.
+/// Offerings that were refused recently are left out. Otherwise the same plan would be made, and refused, repeatedly.
 pub(super) fn assemble<P: Provider>(desk: &Desk<P>, manifests: Manifests, now: Timestamp) -> Result<Snapshot, String> {
     let refused = desk.memory().refusals.current(now);
     let types = |class: Option<&crate::manifest::NodeClass>| {
@@ -164,7 +164,8 @@ pub(super) fn assemble<P: Provider>(desk: &Desk<P>, manifests: Manifests, now: T
     snapshot::assemble(&manifests, &desk.settings.snapshot, &types).map_err(|error| error.to_string())
 }
 
-/// Waits until the picture has what was created, for so long at most: the next decision must know of it.
+/// Waits at most `most` until the watch cache has the claims that `step` created, which the next decision must take
+/// into account.
 pub(super) async fn seen<P: Provider>(desk: &Desk<P>, step: &Step, most: Duration) {
     let created = step.writes.iter().filter_map(|write| match write {
         Write::CreateClaim(claim) => claim.metadata.name.as_deref(),

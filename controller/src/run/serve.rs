@@ -1,4 +1,4 @@
-//! What the process says of itself: metrics, and whether it lives and is ready.
+//! Endpoints of the process: metrics, liveness and readiness.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,20 +13,20 @@ use super::metrics::Metrics;
 use crate::agents::{self, Port};
 use crate::watch::Picture;
 
-/// Connections that may wait to be accepted, if the kernel lets them: after a restart a fleet of agents comes at once, and one that is
-/// turned away here comes again in seconds only.
+/// Listen backlog, as far as the kernel allows. After a restart all agents connect at the same time, and a refused
+/// agent retries only after seconds.
 const BACKLOG: u32 = 4096;
-/// What Prometheus calls its classic format.
+/// Content type of the classic text format of Prometheus.
 const FORMAT: (&str, &str) = ("content-type", "text/plain; version=0.0.4; charset=utf-8");
 
-/// Serves metrics on one port and health on the other, 0 being any free one, until it is dropped.
+/// Serves metrics and health until it is dropped.
 pub(super) struct Served {
     pub(super) metrics: SocketAddr,
     pub(super) health: SocketAddr,
     _tasks: tokio::task::JoinSet<()>,
 }
 
-/// Starts serving.
+/// Starts serving metrics and health on the given ports; 0 selects any free one.
 pub(super) fn serve(ports: (u16, u16), metrics: Metrics, picture: Picture) -> Result<Served, RunError> {
     let told = move || {
         let text = metrics.text();
@@ -81,7 +81,7 @@ fn bind(port: u16, option: &'static str) -> Result<TcpListener, RunError> {
         socket.listen(BACKLOG)
     };
     let bound = match listening(TcpSocket::new_v6(), Ipv6Addr::UNSPECIFIED.into()) {
-        // A machine without IPv6.
+        // A machine without IPv6 (97 is EAFNOSUPPORT).
         Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(97) => {
             listening(TcpSocket::new_v4(), Ipv4Addr::UNSPECIFIED.into())
         }

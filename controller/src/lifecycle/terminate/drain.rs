@@ -1,5 +1,5 @@
-//! Pods leave in four tiers, each when the one before is empty: what a cluster can do without before what it cannot,
-//! and daemons after those that may need them.
+//! Drain of a Node in four tiers, each after the previous one is empty: non-critical before critical pods, and in each
+//! of them DaemonSet pods last, since other pods may need them.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use crate::step::{Event, EventType, Step, Write};
 
 use super::deadline;
 
-/// How long a drain lasts at least, so that pods that are on their way to the node are seen. Karpenter's figure.
+/// Minimum duration of a drain, so that pods being bound to the node are observed: Karpenter's value.
 const SHORTEST_DRAIN: Duration = Duration::from_secs(5);
-/// How long after its end a pod still counts. Karpenter's figure.
+/// Time after the end of its grace period for which a pod still counts: Karpenter's value.
 const STUCK: Duration = Duration::from_secs(60);
-/// Shortest and longest wait before evictions are tried again. In between it is as long as the drain has lasted, so that
-/// it doubles without anything to remember.
+/// Shortest and longest wait before evictions are retried. In between it equals the duration of the drain so far, so
+/// that it doubles without stored state.
 const WAIT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// How long pods with volumes have the start of others on a node that is consolidated, at most.
+/// Longest head start of pods with volumes on a consolidated node.
 const VOLUMES_FIRST: Duration = Duration::from_secs(60);
-/// Pods that a message names before it counts the rest.
+/// Number of pods named in a message before the rest is counted.
 const NAMED: usize = 3;
 
-/// The next step of the drain; nothing when it is over. What it waits for is said in the draft.
+/// Returns the next step of the drain, or `None` when it is complete. The draft gets the reason for waiting.
 pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Timestamp) -> Option<Step> {
     let node_name = name(node);
     let started = node.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
@@ -69,9 +69,9 @@ pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Ti
     Some(step)
 }
 
-/// Of a node that consolidation takes away, pods with volumes leave before others of their tier: their successors come back only when
-/// they are gone, and would find the room that was planned for them taken by pods that fit elsewhere too. Returns until when the
-/// others wait for that, if they do.
+/// On a node that is consolidated, restricts the tier to pods with volumes, which are evicted before the others: their
+/// successors start only after they are gone, and the planned room could be taken by pods that fit elsewhere too.
+/// Returns the time until which the others wait, if they do.
 fn volumes_first(seen: &Seen<'_>, tier: &mut Vec<&&Resident>, started: Timestamp, now: Timestamp) -> Option<Timestamp> {
     let end = after(started, VOLUMES_FIRST);
     let cause = crate::lifecycle::condition(seen.claim, nodeclaim::DISRUPTION_REASON);
@@ -87,8 +87,8 @@ fn seen_message<'s>(seen: &'s Seen<'_>) -> Option<&'s str> {
     crate::lifecycle::condition(seen.claim, nodeclaim::DRAINED).map(|one| one.message.as_str())
 }
 
-/// Whether the node waits for the pod. Not for what the kubelet keeps, what has ended, what means to stay, and what should
-/// have been gone for a minute: a kubelet that does not end it will not.
+/// Returns true if the drain waits for the pod. It does not wait for mirror pods, finished pods, pods that tolerate the
+/// taint, and pods that should have terminated a minute ago, since the kubelet probably never will.
 pub(super) fn must_leave(pod: &Resident, now: Timestamp) -> bool {
     let is_stuck = pod.deleted_at.is_some_and(|end| now >= after(end, STUCK));
     !pod.is_mirror && !pod.is_terminal && !pod.tolerates_disruption && !is_stuck
@@ -98,8 +98,8 @@ fn tier(pod: &Resident) -> u8 {
     u8::from(pod.is_critical) * 2 + u8::from(pod.is_daemon)
 }
 
-/// Pods that would not end before the claim's deadline if they were given all their time: they get what is left,
-/// whatever budgets, tiers and annotations say.
+/// Returns the forced deletion of pods whose grace period would end after the claim's deadline: they get the remaining
+/// time, regardless of budgets, tiers and annotations.
 fn end_by_force(seen: &Seen<'_>, residents: &[&Resident], now: Timestamp) -> Vec<Write> {
     let Some(deadline) = deadline(seen) else { return Vec::new() };
     let is_due = |pod: &&&Resident| {
@@ -116,7 +116,7 @@ fn end_by_force(seen: &Seen<'_>, residents: &[&Resident], now: Timestamp) -> Vec
     residents.iter().filter(is_due).flat_map(end).collect()
 }
 
-/// Why pods of the tier do not leave: budgets, annotations, errors.
+/// Returns the reasons why pods of the tier stay: budgets, annotations, errors.
 fn blocked(tier: &[&&Resident], seen: &Seen<'_>, now: Timestamp) -> Option<String> {
     let why = |pod: &Resident| {
         if pod.deleted_at.is_some() {
@@ -147,7 +147,7 @@ fn blocked(tier: &[&&Resident], seen: &Seen<'_>, now: Timestamp) -> Option<Strin
     (!all.is_empty()).then_some(text)
 }
 
-/// The next moment at which time alone changes something.
+/// Returns the next time at which the state changes without an event.
 fn next_look(tier: &[&&Resident], seen: &Seen<'_>, started: Timestamp, now: Timestamp) -> Timestamp {
     let lasted = Duration::try_from(now.duration_since(started)).unwrap_or_default();
     let again = after(now, lasted.clamp(WAIT.0, WAIT.1));

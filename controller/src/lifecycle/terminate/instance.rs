@@ -1,4 +1,4 @@
-//! The instance ends, and is seen to have ended.
+//! Termination of the instance, including its confirmation.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::lifecycle::launch;
 use crate::lifecycle::seen::Seen;
 use crate::step::{Call, Step, Write};
 
-/// How often an instance that is ending is looked at. Karpenter's figure.
+/// Interval between checks of a terminating instance: Karpenter's value.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What is known of the instance.
+/// Existence of the instance.
 pub(super) enum Look {
-    /// Nothing; this asks.
+    /// Unknown; this call queries it.
     Ask(Write),
-    /// There is none.
+    /// It does not exist or is terminated.
     Gone,
-    /// There is one, or nobody can tell.
+    /// It exists, or its state is unknown.
     There,
 }
 
-/// Whether the claim's instance is gone.
+/// Returns the state of the claim's instance.
 pub(super) fn is_gone(seen: &Seen<'_>) -> Look {
     match &seen.answers.instance {
         Some(Ok(instance)) if instance.state == InstanceState::Terminated => return Look::Gone,
@@ -32,8 +32,8 @@ pub(super) fn is_gone(seen: &Seen<'_>) -> Look {
         Some(_) => return Look::There,
         None => {}
     }
-    // A claim whose status has no instance may have one nevertheless, if somebody stopped between launching it and
-    // writing that down.
+    // A claim without a provider ID may still have an instance, if the controller stopped between the launch and the
+    // status update.
     match (seen.provider_id(), launch::attempt(seen)) {
         (Some(id), _) => Look::Ask(Write::Cloud(Call::Get(id.to_owned()))),
         (None, Some(_)) => Look::Ask(Write::Cloud(Call::Find(seen.uid()))),
@@ -41,7 +41,7 @@ pub(super) fn is_gone(seen: &Seen<'_>) -> Look {
     }
 }
 
-/// Has the instance end; `afterwards` when it is gone.
+/// Terminates the instance; returns `afterwards` when it is gone.
 pub(super) fn end(seen: &Seen<'_>, now: Timestamp, afterwards: Vec<Write>) -> Step {
     match is_gone(seen) {
         Look::Ask(question) => return Step::act([question]),
@@ -67,11 +67,11 @@ pub(super) fn end(seen: &Seen<'_>, now: Timestamp, afterwards: Vec<Write>) -> St
     Step { writes: draft.write().into_iter().collect(), again: Some(again) }
 }
 
-/// The cloud does not say, or does not do it: said once, tried again.
+/// Records a failed query or termination in the condition, and retries.
 fn refused(seen: &Seen<'_>, error: &CloudError, now: Timestamp, again: Timestamp) -> Step {
     let mut draft = Draft::of(seen, now);
     let kind = nodeclaim::INSTANCE_TERMINATING;
-    // An instance that is known to be ending does not stop to because a look at it failed.
+    // A failed query does not change the condition of an instance that is known to be terminating.
     if condition(seen.claim, kind).is_none_or(|one| one.status != Status::True.name()) {
         draft.set(kind, Status::Unknown, error.reason(), &error.to_string());
     }

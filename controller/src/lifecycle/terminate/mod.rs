@@ -1,11 +1,12 @@
-//! From a deleted NodeClaim, or Node, to the moment at which nothing of them is left.
+//! Termination of a deleted NodeClaim or Node, until nothing of it is left.
 //!
 //! ```text
-//!   Node:   delete ─► taint ─► drain in tiers ─► volumes leave ─► instance ends, and is seen to have ended ─► finalizer
-//!   claim:  deadline ─► its Nodes as above ─► instance ends, and is seen to have ended ─► what is left of Nodes ─► finalizer
+//!   Node:   delete ─► taint ─► drain in tiers ─► detach volumes ─► terminate instance, and confirm ─► finalizer
+//!   claim:  deadline ─► its Nodes as above ─► terminate instance, and confirm ─► remaining Nodes ─► finalizer
 //! ```
 //!
-//! Both finalizers go only when the cloud says that there is no instance: what would pay for it is gone last.
+//! Both finalizers are removed only after the cloud has confirmed that the instance is gone, so that no instance is
+//! left running, and paid for, without an owner.
 
 mod drain;
 mod instance;
@@ -25,10 +26,10 @@ use super::seen::Seen;
 use crate::node::Node;
 use crate::step::{EventType, MetaChange, NodeChange, Step, Write};
 
-/// Value of the label that keeps load balancers away.
+/// Value of the label that excludes the Node from load balancers.
 const EXCLUDED_BY: &str = "karpenter";
 
-/// Whether the claim, or a Node of it, is on its way out.
+/// Returns true if the claim or one of its Nodes is being deleted.
 pub(super) fn is_ending(seen: &Seen<'_>) -> bool {
     is_deleted(seen) || seen.nodes.iter().any(|node| is_leaving(node))
 }
@@ -61,7 +62,7 @@ pub(super) fn terminate(seen: &Seen<'_>, now: Timestamp) -> Step {
     instance::end(seen, now, release(seen))
 }
 
-/// When the grace period of the claim ends, if it has one.
+/// Returns the end of the claim's termination grace period, if it has one.
 fn deadline(seen: &Seen<'_>) -> Option<Timestamp> {
     seen.annotation(annotations::NODECLAIM_TERMINATION_TIMESTAMP)?.parse().ok()
 }
@@ -70,18 +71,18 @@ fn is_deleted(seen: &Seen<'_>) -> bool {
     seen.claim.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether the Node is being deleted, and waits for us.
+/// Returns true if the Node is being deleted and has our finalizer.
 fn is_leaving(node: &Node) -> bool {
     node.metadata.deletion_timestamp.is_some() && has_finalizer(node)
 }
 
-/// Whether the Node has registered, so that there may be pods that want to leave it in good order. By the Node's own
-/// word: the claim's comes after it.
+/// Returns true if the Node has registered, so that it may have pods to drain. Uses the Node's own label, since the
+/// claim is updated after it.
 fn is_ours(node: &Node) -> bool {
     has_finalizer(node) || has_label(node, labels::REGISTERED) && node.metadata.deletion_timestamp.is_none()
 }
 
-/// The moment after which nothing is waited for, written down once: the claim cannot be changed, but deleted earlier.
+/// Writes the end of the termination grace period to the claim, once: its spec is immutable.
 fn set_deadline(seen: &Seen<'_>) -> Option<Step> {
     let grace = seen.claim.spec.termination_grace_period?;
     if deadline(seen).is_some() {
@@ -97,7 +98,7 @@ fn set_deadline(seen: &Seen<'_>) -> Option<Step> {
     ]))
 }
 
-/// Without our finalizer the Node would be gone at once, and its pods with it.
+/// Deletes the Node. Without our finalizer it would be gone at once, and its pods with it.
 fn delete_node(node: &Node) -> Step {
     let mut writes = Vec::new();
     if !has_finalizer(node) {
@@ -108,10 +109,10 @@ fn delete_node(node: &Node) -> Step {
     Step::act(writes)
 }
 
-/// The Node's way out.
+/// Terminates a Node that is being deleted.
 fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
     let finalizer = let_go(node);
-    // A dead kubelet may mean a dead instance: then there is nobody to drain.
+    // A Node that is not ready may have lost its instance: then there is nothing to drain.
     if !is_ready(node) {
         match instance::is_gone(seen) {
             instance::Look::Ask(question) => return Step::act([question]),
@@ -124,7 +125,7 @@ fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
         return Step::act([Write::Node { name: name(node), change }]);
     }
     let mut draft = Draft::of(seen, now);
-    // What has been judged stays so: a volume that comes back does not start the drain again.
+    // The result is final: a volume attached again does not restart the drain.
     if !is_true(seen.claim, nodeclaim::DRAINED) {
         if let Some(step) = drain::drain(seen, node, &mut draft, now) {
             return finish(step, draft);
@@ -141,13 +142,13 @@ fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
     instance::end(seen, now, vec![finalizer])
 }
 
-/// The step, with what the draft says of it.
+/// Adds the status update of the draft to the step.
 fn finish(mut step: Step, draft: Draft<'_>) -> Step {
     step.writes.extend(draft.write());
     step
 }
 
-/// Nothing new comes to the Node, from the scheduler or from load balancers.
+/// Returns the change that keeps new pods and load balancer traffic away from the Node.
 fn keep_away(node: &Node) -> NodeChange {
     let disrupted = taints::disrupted();
     let mut all: Vec<Taint> = taints_of(node).to_vec();
@@ -159,7 +160,7 @@ fn keep_away(node: &Node) -> NodeChange {
     NodeChange { meta, taints: Some(all) }
 }
 
-/// Takes our finalizer off the Node.
+/// Removes our finalizer from the Node.
 fn let_go(node: &Node) -> Write {
     let mut all = node.metadata.finalizers.clone().unwrap_or_default();
     all.retain(|one| one != annotations::TERMINATION_FINALIZER);
@@ -167,7 +168,8 @@ fn let_go(node: &Node) -> Write {
     Write::Node { name: name(node), change: NodeChange { meta, taints: None } }
 }
 
-/// The last writes for the claim: Nodes that never registered, then our finalizer.
+/// Returns the last writes for the claim: the deletion of Nodes that never registered, and the removal of our
+/// finalizer.
 fn release(seen: &Seen<'_>) -> Vec<Write> {
     let mut writes: Vec<Write> = seen
         .nodes

@@ -1,4 +1,4 @@
-//! Volumes leave before the instance does, so that a pod elsewhere need not wait for the cloud to give them up.
+//! Detachment of volumes before the instance is terminated, so that a pod elsewhere need not wait for the cloud.
 
 use jiff::Timestamp;
 use muster_api::conditions::{nodeclaim, reason};
@@ -11,13 +11,13 @@ use crate::lifecycle::seen::Seen;
 use crate::node::Node;
 use crate::step::Step;
 
-/// Rests while volumes are attached; nothing when they have left, or nobody waits any more.
+/// Waits while volumes are attached. Returns `None` when they are detached, or when the deadline has passed.
 pub(super) fn detach(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Timestamp) -> Option<Step> {
     if is_true(seen.claim, nodeclaim::VOLUMES_DETACHED) {
         return None;
     }
     let node_name = name(node);
-    // Those of pods that stay are detached when the instance is gone.
+    // Volumes of pods that stay are detached when the instance is gone.
     let stays = |volume: &str| {
         let mut residents = seen.residents.iter().filter(|one| one.node == node_name && !must_leave(one, now));
         residents.any(|one| !one.is_terminal && one.volumes.iter().any(|own| own == volume))

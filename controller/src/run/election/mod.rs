@@ -1,17 +1,18 @@
-//! Who writes: the replica that holds the Lease, by the rules of client-go, so that Karpenter and Muster take turns on the
-//! same one.
+//! Leader election: the holder of the Lease writes. The rules are those of client-go, so that Karpenter and Muster can
+//! compete for the same Lease.
 //!
 //! ```text
-//!   stand by ── lease free, or its holder silent for as long as it is valid ──► take ──► lead: renew every 2 s
-//!       ▲                                                                                  │
-//!       └──────────── somebody else has it, or no renewal for 10 s (the fence closes) ◄────┘    stop ──► release
+//!   stand by ── lease free, or not renewed for its duration ──► take ──► lead: renew every 2 s
+//!       ▲                                                                   │
+//!       └── another holder, or no renewal for 10 s (the fence closes) ◄─────┘    stop ──► release
 //! ```
 //!
-//! Every write of the Lease names the version that was seen, so of two that take it at once one does. How long a holder
-//! has been silent is measured by our own clock, from the moment at which we saw it renew: clocks of machines differ.
-//! The fence is open until ten seconds after the last renewal was *asked for*, and the lease is valid for fifteen: nobody
-//! else can have it while something of ours is on its way. (kube-lease-manager patches without a version, trusts the
-//! clocks of others, and does not say until when it holds the lease.)
+//! Every write of the Lease is conditional on the observed version, so that only one of two concurrent writers
+//! succeeds. The time since the last renewal is measured by the local clock, from the moment at which the renewal was
+//! observed, because clocks of machines differ. The fence is open until ten seconds after the last renewal was
+//! *requested*, and the lease is valid for fifteen: another replica cannot acquire it while a write of this one is in
+//! flight. (kube-lease-manager patches without a version, trusts the clocks of others, and does not report until when
+//! it holds the lease.)
 
 use std::time::Duration;
 
@@ -26,31 +27,32 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::edge::Gate;
 
-/// How long a lease is valid that is not renewed: Karpenter's figure.
+/// Duration for which a lease is valid without renewal: Karpenter's value.
 const VALID: Duration = Duration::from_secs(15);
-/// How long the holder writes without having renewed it: Karpenter's figure.
+/// Duration for which the holder writes without renewal: Karpenter's value.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// How often it is renewed: Karpenter's figure.
+/// Interval between renewals: Karpenter's value.
 const RENEW: Duration = Duration::from_secs(2);
-/// How often the others look. Less than Karpenter's two seconds, so that a lease that was given up is taken within two.
+/// Polling interval of the other candidates. Shorter than Karpenter's two seconds, so that a released lease is acquired
+/// within two.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long giving it up may take: whoever is told to stop is killed soon.
+/// Timeout of the release: a process that received SIGTERM is killed soon.
 const RELEASE: Duration = Duration::from_secs(1);
 
-/// A candidate.
+/// A candidate for leadership.
 pub(super) struct Candidate {
     leases: Api<Lease>,
     name: String,
     identity: String,
     seen: Option<Observed>,
-    /// What is on its way to the API server.
+    /// The write in flight, if any.
     writing: Option<JoinHandle<kube::Result<Lease>>>,
 }
 
-/// The Lease as it was last seen.
+/// The Lease as last observed.
 struct Observed {
     lease: Lease,
-    /// When it was first seen like this.
+    /// Time at which this state was first observed.
     since: Instant,
 }
 
@@ -62,7 +64,7 @@ impl Candidate {
         Self { leases, name: name.to_owned(), identity: identity.to_owned(), seen: None, writing: None }
     }
 
-    /// Stands for election again and again, and opens the gate while it leads; until `stop`, when it gives the lease up.
+    /// Stands for election repeatedly, and keeps the gate open while it leads; on `stop` it releases the lease.
     pub(super) async fn stand(mut self, gate: Gate, mut stop: watch::Receiver<bool>) {
         let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
         tokio::select! {
@@ -91,13 +93,13 @@ impl Candidate {
         }
     }
 
-    /// Renews the lease for as long as it can.
+    /// Renews the lease until it is lost.
     async fn lead(&mut self, gate: &Gate) {
         let mut until = Instant::now() + RENEW_DEADLINE;
         loop {
             gate.open_until(until);
             sleep(RENEW).await;
-            // As often as it takes, until it is too late.
+            // Retry until the deadline.
             loop {
                 let asked = Instant::now();
                 match timeout_at(until, self.renew()).await {
@@ -115,7 +117,7 @@ impl Candidate {
         }
     }
 
-    /// Takes the lease if it is to be had.
+    /// Acquires the lease if it is free. Returns true on success.
     async fn take(&mut self) -> kube::Result<bool> {
         let Some(lease) = self.leases.get_opt(&self.name).await? else {
             return self.write(self.ours(None)).await;
@@ -124,13 +126,13 @@ impl Candidate {
         if self.is_free(Instant::now()) { self.write(self.ours(Some(&lease))).await } else { Ok(false) }
     }
 
-    /// Renews it, unless somebody else has it.
+    /// Renews the lease. Returns false if another replica holds it.
     async fn renew(&mut self) -> kube::Result<bool> {
         let Some(seen) = &self.seen else { return Ok(false) };
         if self.write(self.ours(Some(&seen.lease))).await? {
             return Ok(true);
         }
-        // Somebody has written it, perhaps only its metadata.
+        // Another client has written it, perhaps only its metadata.
         let Some(lease) = self.leases.get_opt(&self.name).await? else { return Ok(false) };
         if !self.note(lease.clone()) {
             return Ok(false);
@@ -138,7 +140,8 @@ impl Candidate {
         self.write(self.ours(Some(&lease))).await
     }
 
-    /// Gives it up, also where we are about to get it: who looks next may take it at once.
+    /// Releases the lease, even if its acquisition is still in flight, so that another candidate can acquire it at
+    /// once.
     async fn give_up(&mut self) {
         if let Some(writing) = self.writing.take()
             && let Ok(Ok(written)) = writing.await
@@ -148,7 +151,7 @@ impl Candidate {
         while self.is_holder() {
             match self.release().await {
                 Ok(true) => return tracing::info!(lease = %self.name, "the lease was given up"),
-                // Somebody has written it, perhaps only its metadata: once more, on top of it.
+                // Another client has written it, perhaps only its metadata: retry with the new version.
                 Ok(false) => match self.leases.get_opt(&self.name).await {
                     Ok(Some(lease)) => _ = self.note(lease),
                     Ok(None) => return,
@@ -171,10 +174,10 @@ impl Candidate {
         self.write(lease).await
     }
 
-    /// Replaces the lease as it was seen, or makes the first; whether that was done.
+    /// Replaces the lease as observed, or creates it. Returns false on a conflict.
     async fn write(&mut self, lease: Lease) -> kube::Result<bool> {
         let (leases, name) = (self.leases.clone(), self.name.clone());
-        // A write that was sent is done whether its answer is waited for or not. Who stops has to know.
+        // A request that was sent is executed even if the answer is not awaited. On shutdown the result must be known.
         let writing = self.writing.insert(tokio::spawn(async move {
             match lease.metadata.resource_version {
                 Some(_) => leases.replace(&name, &PostParams::default(), &lease).await,
@@ -190,12 +193,12 @@ impl Candidate {
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 409 || status.code == 404 => Ok(false),
             Ok(Err(error)) => Err(error),
-            // The runtime ends.
+            // The runtime is shutting down.
             Err(_) => Ok(false),
         }
     }
 
-    /// The lease with us as its holder.
+    /// Returns the lease with this replica as its holder.
     fn ours(&self, there: Option<&Lease>) -> Lease {
         let mut lease = there.cloned().unwrap_or_else(|| Lease {
             metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
@@ -216,7 +219,7 @@ impl Candidate {
         lease
     }
 
-    /// Remembers the lease; whether we hold it.
+    /// Stores the observed lease. Returns true if this replica holds it.
     fn note(&mut self, lease: Lease) -> bool {
         let is_same = self.seen.as_ref().is_some_and(|seen| word(&seen.lease) == word(&lease));
         let since = self.seen.as_ref().filter(|_| is_same).map_or_else(Instant::now, |seen| seen.since);
@@ -228,7 +231,7 @@ impl Candidate {
         self.seen.as_ref().is_some_and(|seen| holder(&seen.lease) == self.identity)
     }
 
-    /// Whether nobody has the lease, or its holder has been silent for too long.
+    /// Returns true if the lease has no holder, is held by this replica, or has expired.
     fn is_free(&self, now: Instant) -> bool {
         let Some(seen) = &self.seen else { return true };
         let spec = seen.lease.spec.as_ref();
@@ -242,7 +245,7 @@ fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-/// What a holder says when it renews.
+/// Returns the part of the lease that changes on renewal.
 fn word(lease: &Lease) -> Option<&LeaseSpec> {
     lease.spec.as_ref()
 }

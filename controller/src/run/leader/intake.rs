@@ -1,4 +1,4 @@
-//! What the leader takes in: what has changed in the picture, and what is to be looked at for that.
+//! Event handling of the leader: maps changes in the watch cache to objects that must be reconciled.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use crate::run::provider::Provider;
 use crate::run::{disruption, look, now};
 use crate::state::{Changed, Cluster, Kind};
 
-/// A crowd of nodes and pods is told of together: so long is waited for others, and as much longer for every
-/// thousand pods that wait, since all of them are looked at again then.
+/// Delay before nominations, so that several nodes and pods are handled together. It grows by the same amount for every
+/// thousand pending pods, since all of them are examined again.
 const GATHER: Duration = Duration::from_millis(150);
-/// Pods come to a node one by one, and nothing about it is urgent: so long is waited for others, unless it is leaving.
+/// Delay before a claim is reconciled because of pod events, which are not urgent and come in series. Not used for
+/// claims that are being deleted.
 const CROWD: Duration = Duration::from_millis(500);
 
 impl<P: Provider> Leader<P> {
-    /// Who leads knows nothing of what changed before.
+    /// Schedules a reconciliation of every object, since a new leader does not know what changed before.
     pub(super) fn look_at_everything(&mut self) {
         let now = now();
         let cluster = self.desk.picture.glance();
@@ -65,7 +66,7 @@ impl<P: Provider> Leader<P> {
         }
         let is_of_class = Kind::named(P::CLASS).is_some_and(|kind| changed.kinds.contains(kind));
         for (item, moment) in of_pools_and_classes(changed, &cluster, P::CLASS, now) {
-            // A pool that has just been looked at is looked at again when its class turns out ready.
+            // When its class becomes ready, a pool is reconciled again even if it was just reconciled.
             if moment <= now && (changed.has_new_policy || is_of_class) {
                 self.agenda.insist(item, moment);
             } else {
@@ -85,14 +86,14 @@ impl<P: Provider> Leader<P> {
         look::remember_moves(&self.desk, &cluster, &changed.moved, now);
         for path in &changed.waiting {
             if let Some(pod) = cluster.pod(path) {
-                // A pod that has been marked since is news; one that has been told of its node is not.
+                // A pod newly marked unschedulable opens the window again; a pod newly nominated does not.
                 let word = if pod.is_marked { "marked" } else { "new" };
                 if self.waiting.insert(format!("{} {word}", pod.uid).into()) {
                     self.window.arrive(&pod.uid, now);
                 }
             }
         }
-        // Pods of a claim that ends, or that came to nothing, need another node.
+        // Pods planned on a claim that is being deleted, or whose launch failed, need another node.
         let stays = |claim: &&NodeClaim| claim.metadata.deletion_timestamp.is_none();
         let going = changed.claims.iter().filter(|name| !cluster.claim(name).as_ref().is_some_and(stays));
         let mut is_any_going = false;
@@ -105,7 +106,7 @@ impl<P: Provider> Leader<P> {
                 .provider
                 .keep_turns(cluster.claims().filter(stays).filter_map(|claim| claim.metadata.uid.as_deref()));
         }
-        // What pods may go to has changed.
+        // The supply of nodes for pending pods has changed.
         let supply = [Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass, Kind::NodeOverlay, Kind::CapacityBuffer];
         let is_of_use = cluster.count_unbound() > 0 || cluster.pools().any(|pool| pool.spec.replicas.is_some());
         if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
@@ -114,21 +115,22 @@ impl<P: Provider> Leader<P> {
         if changed.has_strayed && self.is_any_crowded(changed, &cluster) {
             self.decide_at = Some(now);
         }
-        // A place is another one's, who is about to be tried; or it is nobody's, while who was refused at its own looks for one.
+        // A pod was bound elsewhere than planned, so its place can go to a pod that is about to be tried; or a pod has
+        // lost its nomination, and its room is not reserved.
         if changed.has_strayed || changed.has_forgotten && self.desk.memory().plan.has_any_place() {
             self.nominate_at = Some(now);
         }
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
         if concerns_nodes || !changed.waiting.is_empty() {
-            // Unless nodes wait for their pods to know.
+            // Do not delay nominations while nodes are held for them.
             let is_held = self.desk.memory().gates.is_any_held();
             let soon = after(now, if is_of_pods && !is_held { CROWD } else { gather(cluster.count_unbound()) });
             self.nominate_at = Some(self.nominate_at.map_or(soon, |moment| moment.min(soon)));
         }
     }
 
-    /// Whether somebody took room, of what has changed, that is meant for others. They are about to be tried, and are refused unless
-    /// it is found out before who goes elsewhere.
+    /// Returns true if a pod among the changes occupies room planned for other pods. Those are about to be tried, and
+    /// are refused unless the new decision moves some of them first.
     fn is_any_crowded(&self, changed: &Changed, cluster: &Cluster) -> bool {
         let memory = self.desk.memory();
         let claims = changed.claims.iter().filter(|name| memory.plan.has_places(name));
@@ -136,7 +138,8 @@ impl<P: Provider> Leader<P> {
         claims.any(|(name, claim)| cluster.is_crowded(claim, memory.plan.placed_on(name)))
     }
 
-    /// Claims, and pods, may have waited for a class without anything of it having changed.
+    /// Reconciles the claims of classes that have become ready, which their status may not show, and provisions for
+    /// pods that waited for the class.
     pub(super) fn look_at_claims_of_ready_classes(&mut self) {
         let ready = std::mem::take(&mut self.desk.memory().ready_classes);
         if ready.is_empty() {
@@ -157,7 +160,7 @@ impl<P: Provider> Leader<P> {
         }
     }
 
-    /// Pods that have a node or are gone are not remembered.
+    /// Forgets pods that have been bound or deleted.
     pub(super) fn forget_gone(&mut self) {
         let cluster = self.desk.picture.glance();
         let there: BTreeSet<&str> = cluster.unbound().map(|pod| &*pod.uid).collect();
@@ -165,8 +168,8 @@ impl<P: Provider> Leader<P> {
     }
 }
 
-/// Which pools and classes are to be looked at, and when. Each look goes through all their claims: what has happened to one of ten
-/// thousand, or to its Node, changes what is counted, and is taken in once in a while.
+/// Returns the pools and classes to be reconciled, and when. Each reconciliation visits all their claims, so changes of
+/// single claims or Nodes, of which there may be ten thousand, are batched.
 fn of_pools_and_classes(
     changed: &Changed,
     cluster: &Cluster,
@@ -181,12 +184,12 @@ fn of_pools_and_classes(
     for (kind, name) in changed.classes.iter().filter(|(kind, _)| kind.name() == class_kind) {
         let is_its = |reference: &NodeClassReference| reference.kind == class_kind && reference.name == **name;
         let live = cluster.classes().find(|live| is_its(&live.reference));
-        // One that goes waits for its last claim.
+        // A class that is being deleted waits for the deletion of its last claim.
         let is_going = live.is_some_and(|live| live.meta.deletion_timestamp.is_some());
         let is_own_news = changed.kinds.contains(*kind);
         items.push((Item::Class(name.to_string()), if is_own_news || is_going { now } else { later }));
         if is_own_news {
-            // A pool is as ready as its class.
+            // The readiness of a pool depends on its class.
             let pools = cluster.pools().filter(|pool| is_its(&pool.spec.template.spec.node_class_ref));
             items.extend(pools.map(|pool| (Item::Pool(pool.metadata.name.clone().unwrap_or_default()), now)));
         }
@@ -194,7 +197,7 @@ fn of_pools_and_classes(
     items
 }
 
-/// How long to wait for others, of so many pods that have no node.
+/// Returns the delay before nominations for this number of unbound pods.
 fn gather(crowd: usize) -> Duration {
     GATHER * u32::try_from(1 + crowd / 1000).unwrap_or(u32::MAX)
 }

@@ -1,17 +1,17 @@
-//! What the leader does, for as long as it leads: one task that sees what changes, and hands out looks.
+//! The leader's event loop: one task that receives changes and starts reconciliations.
 //!
 //! ```text
-//!   Picture::changed ──┬─► agenda: claims, classes ──► looks, many at once, one for each object
+//!   Picture::changed ──┬─► agenda: claims, classes ──► reconciliations, concurrent, one for each object
 //!                      ├─► Window ── due ──► round: decide (on a thread of its own), create      one at a time
 //!   Orders ────────────┼─► one in turn with that: decide, write, answer
-//!                      ├─► a Node came, a pod was told ──► nominate                              beside it
+//!                      ├─► new Node, nomination written ──► nominate                             concurrent
 //!                      ├─► Rhythm ── due ──► deliberate (likewise), open                         one at a time
-//!                      └─► commands: what goes, and what was launched for it ──► looks, one for each command
+//!                      └─► commands: candidates and replacements ──► reconciliations, one for each command
 //!   every two minutes ───► tidy
 //! ```
 //!
-//! A slow launch is one look that takes long, and holds nobody up. Everything ends when this is dropped. What a change asks for is
-//! in `intake`.
+//! A slow launch is one long reconciliation and does not block others. Dropping the future aborts all tasks. `intake`
+//! maps changes to reconciliations.
 
 mod intake;
 mod turns;
@@ -38,15 +38,15 @@ use crate::lifecycle::Answers;
 use crate::provision::Window;
 use crate::step::Step;
 
-/// Looks that are open at the same time. Most of them wait for the API server, each on a connection of its own, or for the
-/// cloud.
+/// Maximum number of concurrent reconciliations. Most of them wait for the API server, each on a connection of its own,
+/// or for the cloud.
 const AT_ONCE: usize = 48;
-/// For as long as a pod has no node, whatever was decided about it is decided again: Karpenter's figure.
+/// Interval between rounds while a pod is unbound: Karpenter's value.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Longest wait without looking at the clock.
+/// Longest wait between two checks of the clock.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// An object that is looked at.
+/// An object to be reconciled.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Claim(String),
@@ -54,27 +54,27 @@ enum Item {
     Class(String),
 }
 
-/// What a task has come to.
+/// Result of a task.
 enum Done {
     Looked(Item, Verdict),
-    /// A look at what disruption concerns.
+    /// A reconciliation of a disruption command or stale taint.
     Advanced(disruption::Item, Verdict),
-    /// What is to go.
+    /// A decision about disruption.
     Deliberated(disruption::Deliberated),
-    /// It has been begun.
+    /// The commands have been begun.
     Opened,
-    /// What people are to be told, and when to decide again although nothing has changed.
+    /// A round has ended: events to publish, and the time of the next round if nothing changes.
     Decided(Step),
-    /// An order has been decided, written and answered.
+    /// An order has been decided, executed and answered.
     Ordered,
-    /// Which pods are to be told of their nodes.
+    /// Nominations to write.
     Nominated(Step),
-    /// People have been told; pods, if so it says.
+    /// Events or nominations have been written.
     Told(Audience),
     Tidied(Vec<String>, Timestamp),
 }
 
-/// Who is told something.
+/// Kind of writes: events for people, or nominations of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Audience {
     People,
@@ -87,42 +87,44 @@ struct Leader<P> {
     window: Window,
     tasks: JoinSet<Done>,
     open: usize,
-    /// What disruption concerns: commands under way, and taints that nothing explains.
+    /// Objects of disruption: commands in progress, and taints without a command.
     commands: Agenda<disruption::Item>,
     rhythm: Rhythm,
     deliberation: Deliberation,
     is_deliberating: bool,
-    /// Whether commands are being begun. They are left alone until that is done: who looks at half a command mends it.
+    /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
+    /// would be repaired.
     is_opening: bool,
-    /// Whether it is being decided what is launched, for pods or for an order: no two pass one limit.
+    /// True while launches are being decided, for pods or for an order: one at a time, so that concurrent decisions do
+    /// not exceed a limit together.
     is_planning: bool,
     /// The next order.
     order: Option<Ordered>,
-    /// Whether the last such decision was about an order: then pods come first.
+    /// True if the last such decision was about an order: then pods take precedence.
     was_order: bool,
-    /// Whether it is being found out who is to be told.
+    /// True while nominations are being computed.
     is_nominating: bool,
-    /// Whether pods are being told of their nodes: what is on its way is not said a second time.
+    /// True while nominations are being written, so that they are not written twice.
     is_telling: bool,
     decide_at: Option<Timestamp>,
     nominate_at: Option<Timestamp>,
-    /// None while it is under way.
+    /// `None` while garbage collection is running.
     tidy_at: Option<Timestamp>,
-    /// What the last decision looked at, so that waiting pods alone are no reason for another one.
+    /// Pods in the last round, so that they alone do not open the window again.
     waiting: BTreeSet<Arc<str>>,
 }
 
-/// Leads until it is dropped, or a task breaks.
+/// Leads until it is dropped, or until a task panics.
 pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>, orders: &mut mpsc::Receiver<Ordered>) -> JoinError {
     desk.picture.synced().await;
-    // Everything is looked at; what pods did before is nothing that happened on our watch.
+    // Everything is reconciled anyway; pod events before this time are not recorded.
     drop(desk.picture.take_changed());
     look::learn_from_all(&desk);
     let (begun, tempo) = (now(), desk.settings.tempo);
     let mut leader = Leader {
         desk,
         commands: Agenda::default(),
-        // Whoever has just begun has told no pod of its node: a node that waits for its pods would seem empty.
+        // A new leader has not computed nominations yet: a node that waits for its pods would seem empty.
         rhythm: Rhythm::from(after(begun, tempo.every)),
         deliberation: Deliberation::at(tempo),
         is_deliberating: false,
@@ -194,7 +196,7 @@ impl<P: Provider> Leader<P> {
             Done::Opened => self.is_opening = false,
             Done::Decided(step) => {
                 self.is_planning = false;
-                // The room of a pod may go to another one, of which nobody is told.
+                // The room of a pod may be given to another pod, which causes no change.
                 let waits = self.desk.picture.glance().count_unbound() > 0;
                 self.decide_at = [step.again, waits.then(|| after(now, AGAIN))].into_iter().flatten().min();
                 self.nominate_at = Some(now);
@@ -233,7 +235,7 @@ impl<P: Provider> Leader<P> {
         }
     }
 
-    /// Begins what was decided to go.
+    /// Begins the decided commands.
     fn begin(&mut self, openings: Vec<Opening>) {
         if openings.is_empty() {
             return;
@@ -246,20 +248,20 @@ impl<P: Provider> Leader<P> {
         });
     }
 
-    /// Thousands of pods, or their owners, may be told for seconds: nobody waits for that.
+    /// Executes writes in a task of its own, since thousands of pods or events may take seconds.
     fn tell(&mut self, step: Step, audience: Audience) {
         if step.writes.is_empty() {
             return;
         }
         let desk = Arc::clone(&self.desk);
         self.tasks.spawn(async move {
-            // What fails here is tried again by whoever decides next.
+            // The next decision retries failures.
             let _ = desk.edge.carry_out(&step, &mut Held::default(), &mut Answers::default()).await;
             Done::Told(audience)
         });
     }
 
-    /// Claims whose Node nothing holds back any more are looked at, each when its node opens.
+    /// Schedules the claims whose Nodes have been released, each at the time at which its node opens.
     fn open_gates(&mut self) {
         let desk = Arc::clone(&self.desk);
         for (claim, moment) in desk.memory().gates.openings() {
@@ -283,12 +285,13 @@ impl<P: Provider> Leader<P> {
         .min()
     }
 
-    /// Pods that wait come first, and what was decided is begun before the next decision. Whose turn it is `turns` says.
+    /// Returns true if disruption may be decided now: pending pods take precedence, and decided commands are begun
+    /// before the next decision. `turns` selects among the waiting decisions.
     const fn can_deliberate(&self) -> bool {
         !self.is_deliberating && !self.is_opening && !self.is_planning
     }
 
-    /// Starts whatever is due.
+    /// Starts all tasks that are due.
     fn hand_out(&mut self) {
         let now = now();
         while self.open < AT_ONCE {
@@ -331,8 +334,8 @@ impl<P: Provider> Leader<P> {
         }
     }
 
-    /// Who could begin to decide now. Of decisions about launches there is one at a time, and of what was decided to go the
-    /// replacements are there first.
+    /// Returns the decisions that could begin now. Decisions about launches run one at a time, and an order waits until
+    /// the replacements of decided commands have been created.
     fn waiting_for_a_turn(&self, now: Timestamp) -> Waiting {
         let is_due =
             self.window.is_due(&self.desk.settings.window, now) || self.decide_at.is_some_and(|moment| moment <= now);
@@ -343,7 +346,7 @@ impl<P: Provider> Leader<P> {
         }
     }
 
-    /// Decides about pods.
+    /// Starts a provisioning round.
     fn plan(&mut self) {
         self.window.close();
         self.decide_at = None;
@@ -354,7 +357,7 @@ impl<P: Provider> Leader<P> {
         self.tasks.spawn(async move { Done::Decided(round::provision(desk).await) });
     }
 
-    /// Carries the next order out.
+    /// Starts executing the next order.
     fn carry_out_order(&mut self) {
         let Some(order) = self.order.take() else { return };
         self.is_planning = true;
@@ -366,7 +369,7 @@ impl<P: Provider> Leader<P> {
         });
     }
 
-    /// Decides about what goes.
+    /// Starts a decision about disruption.
     fn deliberate(&mut self) {
         self.rhythm.ask(now());
         self.is_deliberating = true;
@@ -374,8 +377,8 @@ impl<P: Provider> Leader<P> {
         self.tasks.spawn(async move { Done::Deliberated(disruption::deliberate(desk, deliberation).await) });
     }
 
-    /// Finds out which pods are to be told of their nodes, if that is due. It does not wait for the next plan: a node that
-    /// comes up meanwhile is held back until its pods know.
+    /// Starts computing nominations, if that is due. It does not wait for the next round: a node that registers
+    /// meanwhile is held until its pods are nominated.
     fn nominate(&mut self, now: Timestamp) {
         if self.is_nominating || self.nominate_at.is_none_or(|moment| moment > now) {
             return;

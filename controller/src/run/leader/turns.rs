@@ -1,17 +1,17 @@
-//! Whose turn it is, of all that wants to decide. Pure.
+//! Order of pending decisions. Pure.
 
-/// A decision that is begun.
+/// Kind of decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// What is launched for pods.
+    /// Launches for pending pods.
     Pods,
-    /// What is launched for an order.
+    /// Launches for an order.
     Order,
-    /// What goes.
+    /// Disruption.
     Deliberation,
 }
 
-/// Who waits for a turn, and could begin at once.
+/// Decisions that wait for their turn and could begin at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Waiting {
     pub(super) pods: bool,
@@ -20,9 +20,9 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Who begins now. Pods that wait come first, after an order too: of a stream of pods and a stream of orders each has every second
-    /// turn. What goes is decided beside the others once it has begun, so before an order it costs nobody a turn, and after orders that
-    /// never end it would never have one.
+    /// Returns the decision to begin now. Pods take precedence, except that pods and orders alternate if both are
+    /// waiting. A decision about disruption, once begun, runs beside the others. So it comes before an order, which it
+    /// does not delay, and is not starved by a continuous stream of orders.
     pub(super) const fn next(self, was_order: bool) -> Option<Turn> {
         let Self { pods, order, deliberation } = self;
         if pods && (was_order || !order) {
@@ -41,12 +41,12 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Whose turns come when these want one whenever they can, and decisions about launches are made one at a time.
+    /// Returns the order of turns if these always wait for one, and decisions about launches are made one at a time.
     fn turns(pods: bool, orders: bool, count: usize) -> Vec<Turn> {
         let (mut was_order, mut is_deliberating) = (false, false);
         let mut all = Vec::new();
         while all.len() < count {
-            // The last launches have been decided. What goes is thought about for as long as that took.
+            // The last launches have been decided. A decision about disruption takes as long as that.
             let mut waiting = Waiting { pods, order: orders, deliberation: !is_deliberating };
             is_deliberating = false;
             while let Some(turn) = waiting.next(was_order) {

@@ -1,4 +1,4 @@
-//! What is looked up when somebody asks: the cluster, and the process.
+//! Metrics collected on scrape: the cluster and the process.
 
 use std::collections::BTreeMap;
 use std::fmt::Error;
@@ -14,21 +14,21 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::watch::Picture;
 
-/// The cluster.
+/// State of the cluster.
 #[derive(Debug)]
 pub(super) struct Scene(pub(super) Picture);
 
-/// This process, as the kernel sees it.
+/// This process, from `/proc/self`.
 #[derive(Debug)]
 pub(super) struct Process;
 
-/// Agents that were refused.
+/// Refused agent requests.
 #[derive(Debug)]
 pub(super) struct Refused(pub(super) Refusals);
 
-/// Clock ticks a second in `/proc`: fixed since Linux 2.6.
+/// Clock ticks per second in `/proc`: fixed since Linux 2.6.
 const TICKS: f64 = 100.0;
-/// Bytes of a page on all machines that this runs on.
+/// Page size in bytes on all supported machines.
 const PAGE: u64 = 4096;
 
 fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64) -> Result<(), Error> {
@@ -70,7 +70,7 @@ impl Collector for Scene {
     }
 }
 
-/// In the resource's own unit; of CPU, cores.
+/// Returns the amount in the unit of the resource; for CPU, in cores.
 fn number(resource: &str, text: &str) -> f64 {
     let resource = Resource::new(resource);
     let amount = quantity::parse(&resource, text).unwrap_or(0) as f64;
@@ -92,7 +92,7 @@ impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let stat = read("stat");
-        // The name of the program, in brackets, may have spaces.
+        // The program name, in parentheses, may contain spaces.
         let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let seconds = (field(14) + field(15)) as f64 / TICKS;

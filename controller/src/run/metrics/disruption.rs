@@ -1,4 +1,4 @@
-//! What is counted of disruption.
+//! Metrics of disruption.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use crate::step::{MetaChange, Step, Write};
 /// A gauge of USD per hour.
 type Amount = Gauge<f64, AtomicU64>;
 
-/// Clones count together.
+/// Metrics of disruption; clones share them.
 #[derive(Clone)]
 pub(super) struct Disruption {
     evaluations: Histogram,
@@ -31,7 +31,7 @@ pub(super) struct Disruption {
     pods: Family<Labels<2>, Counter>,
     promised: Family<Labels<1>, Amount>,
     delivered: Family<Labels<1>, Amount>,
-    /// The last command that was begun, and why: its replacements are created right after its marks.
+    /// Name and cause of the last command begun: its replacements are created right after its marks.
     last: Arc<Mutex<Option<(String, Cause)>>>,
 }
 
@@ -82,7 +82,7 @@ impl Disruption {
         Self { evaluations, decisions, failures, allowed, pods, promised, delivered, last: Arc::default() }
     }
 
-    /// A decision about what is to go, and what budgets left to it.
+    /// Records a decision about disruption, and the disruptions that budgets allow.
     pub(super) fn deliberated(&self, estate: &Estate, now: Timestamp, took: Duration) {
         self.evaluations.observe(took.as_secs_f64());
         self.allowed.clear();
@@ -101,7 +101,7 @@ impl Disruption {
         }
     }
 
-    /// A claim may have got the mark of a command.
+    /// Records the command if the change marks a claim with one.
     pub(super) fn marked(&self, change: &MetaChange) {
         let mark = change.annotations.get(annotations::DISRUPTION).and_then(Option::as_deref).and_then(Mark::read);
         if let Some(mark) = mark {
@@ -109,7 +109,7 @@ impl Disruption {
         }
     }
 
-    /// Why a claim was created, as Karpenter names it.
+    /// Returns the reason for creating a claim, in Karpenter's terms.
     pub(super) fn reason_of(&self, claim: &NodeClaim) -> String {
         let said = |key: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(key));
         if said(annotations::REQUEST).is_some() {
@@ -123,7 +123,7 @@ impl Disruption {
         }
     }
 
-    /// The first step of a command has been carried out.
+    /// Records that the first step of a command was executed.
     pub(super) fn opened(&self, step: &Step) {
         let marks: Vec<Mark> = step.writes.iter().filter_map(mark_in).collect();
         let Some(mark) = marks.first() else { return };
@@ -133,7 +133,7 @@ impl Disruption {
         self.pods.get_or_create(&labels).inc_by(u64::try_from(pods).unwrap_or(u64::MAX));
     }
 
-    /// A step of a command has been carried out, which may have taken it back.
+    /// Records that a later step of a command was executed, which may have rolled it back.
     pub(super) fn advanced(&self, step: &Step, homes: &[Home]) {
         let is_told =
             |write: &Write| matches!(write, Write::Event(event) if event.reason == events::DISRUPTION_TAKEN_BACK);
@@ -150,7 +150,7 @@ fn labels(mark: &Mark) -> Labels<3> {
     [("decision", decision.to_owned()), ("reason", reason(mark.cause)), ("consolidation_type", kind(mark).to_owned())]
 }
 
-/// Karpenter's names of the methods that consolidate; others have none.
+/// Returns Karpenter's name of the consolidation method; empty for other methods.
 fn kind(mark: &Mark) -> &'static str {
     match mark.method.as_str() {
         "emptiness" => "empty",
@@ -165,7 +165,7 @@ fn mark_in(write: &Write) -> Option<Mark> {
     Mark::read(change.annotations.get(annotations::DISRUPTION)?.as_deref()?)
 }
 
-/// The NodePool that the first claim's name begins with.
+/// Returns the NodePool of the first marked claim, the prefix of the claim's name.
 fn pool_of(step: &Step) -> String {
     let name = step.writes.iter().find_map(|write| match write {
         Write::ClaimMeta { name, .. } => Some(super::pool_of(name)),

@@ -1,10 +1,10 @@
-//! The text that Prometheus reads.
+//! Text exposition format of Prometheus.
 
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 
-/// All metrics in the classic format: every scraper reads it, and every library parses it. There a counter is declared
-/// under the name of its sample, `…_total`, and nothing marks the end.
+/// Returns all metrics in the classic format, which every scraper and library can parse. It declares a counter under
+/// the name of its sample, `…_total`, and has no end marker.
 pub(super) fn text(registry: &Registry) -> String {
     let mut modern = String::new();
     // Writing to a string does not fail.
