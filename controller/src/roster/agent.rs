@@ -33,7 +33,7 @@ pub struct Agent {
     pub since: Option<Timestamp>,
     /// Message of the condition: what the agent is waiting for.
     pub message: Option<Arc<str>>,
-    /// Time at which the agent last enrolled or connected, to within 15 minutes.
+    /// Time of the last recorded connection of the agent.
     pub heard: Option<Timestamp>,
 }
 
