@@ -25,7 +25,7 @@ pub struct Changed {
     pub left: BTreeSet<Arc<str>>,
     /// True if a pod was bound to another node than the one it was nominated for.
     pub has_strayed: bool,
-    /// True if a pod without a node has lost its nomination: capacity is no longer reserved for it.
+    /// True if a pod without a node has lost its nomination: nothing reserves capacity for it any more.
     pub has_forgotten: bool,
     /// True if a NodePool or NodeClass changed, apart from its status.
     pub has_new_policy: bool,

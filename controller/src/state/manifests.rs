@@ -42,7 +42,7 @@ impl Cluster {
             ..self.nodes_and_claims()
         };
         let readable = self.pods.values().filter(|pod| pod.is_readable);
-        // The sequence orders pods and workloads; there are no workloads here.
+        // The sequence orders pods relative to workloads, which are absent here.
         let numbered = readable.zip(1..).map(|(pod, sequence)| Pod { sequence, ..pod.pod.clone() });
         manifests.pods.extend(numbered);
         manifests
