@@ -34,7 +34,7 @@ pub(crate) struct Ledger {
     editions: Editions,
     /// Lower bounds with the current offerings, by set of pods.
     known: BTreeMap<Kinds, f64>,
-    /// Running pods, the time since when, and the problem of placing them anew.
+    /// Running pods, the time since when, and the problem of placing them on new nodes.
     running: Option<(Timestamp, Kinds, Problem)>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Rate {
 
 /// Pods on nodes that are paid for, at one moment.
 pub(crate) struct Running {
-    /// Problem of placing them anew, without nodes.
+    /// Problem of placing them on new nodes.
     pub(crate) problem: Problem,
     /// Creation time of the oldest NodeClaim: running instances may be of any offering launchable since then.
     pub(crate) oldest: Option<Timestamp>,

@@ -13,7 +13,7 @@ use crate::simulate::controller::Controller;
 use crate::simulate::world::{World, is_waiting};
 
 /// Interval between checks of whether waiting pods can be scheduled. A pod that could not be at one check, because a
-/// limit was reached or a pool did not exist, starts its wait anew.
+/// limit was reached or a pool did not exist, starts its wait again.
 const ASKED_EVERY: Duration = Duration::from_secs(5 * 60);
 
 /// Annotation of pods that no node can hold, which may wait.
