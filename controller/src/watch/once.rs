@@ -27,7 +27,7 @@ pub enum Scope {
     /// All kinds that decisions about pods and nodes depend on.
     #[default]
     All,
-    /// The same and Services, for the default topology spread of a scheduler configuration.
+    /// All kinds and Services, for the default topology spread of a scheduler configuration.
     AllWithServices,
     /// NodeClasses only.
     NodeClasses,

@@ -39,7 +39,7 @@ const SILENCE: Duration = Duration::from_secs(100);
 /// Delay after all available events are applied: thousands of objects that change one by one are then applied by the
 /// dozen with a fraction of the wake-ups, and no decision is made faster than that anyway.
 const GATHER: Duration = Duration::from_millis(20);
-/// The same delay for pods, which arrive in bursts and are decided about a second later.
+/// Corresponding delay for pods, which arrive in bursts and are decided about a second later.
 const GATHER_PODS: Duration = Duration::from_millis(50);
 /// Minimum interval between two such delays: the reading task hands over received data in pieces, and reading them must
 /// not be delayed.
