@@ -65,7 +65,7 @@ pub struct Member {
 enum Need {
     /// Its agent reports that it cannot become a node.
     Broken,
-    /// It has been Ready and is not anymore.
+    /// It was Ready before and is not now.
     NotReady,
     /// It is a node whose agent is silent.
     Silent,
