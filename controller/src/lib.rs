@@ -1,4 +1,4 @@
-//! The library behind the program `muster`: what is read, what it means together, and the commands that show it.
+//! Library of the program `muster`: inputs, the model built from them, and the commands that print results.
 //!
 //! ```text
 //!  files ────────────┐
@@ -10,33 +10,34 @@
 //!                                  muster_aws   instance types of each NodeClass
 //! ```
 //!
-//! What decides on a cluster that runs looks at another picture of it, and writes nothing itself:
+//! The controller works on a separate view of a running cluster. Its decision code does not write anything itself:
 //!
 //! ```text
 //!  cluster ─► watch ─► state ─┬─► manifest, snapshot ─► provision, disruption ─┐
 //!                             └─► lifecycle, pools, classes ───────────────────┴─► step ─► edge ─► cluster, cloud
 //! ```
 //!
-//! [`watch`] keeps [`state`] up, object by object. [`provision`] decides which NodeClaims are made for pods that wait,
-//! [`lifecycle`] what becomes of a NodeClaim from its launch to its end, [`disruption`] what becomes of a command that
-//! takes nodes away, [`pools`] and [`classes`] what NodePools and NodeClasses say of themselves. Each gives a [`step`].
-//! [`edge`] carries it out, [`ec2`] and [`kwok`] are clouds, and [`run`] is the controller that drives all of them.
+//! [`watch`] keeps [`state`] current, object by object. [`provision`] decides which NodeClaims are created for pending
+//! pods, [`lifecycle`] manages a NodeClaim from its launch to its deletion, [`disruption`] runs commands that remove
+//! nodes, [`pools`] and [`classes`] maintain the status of NodePools and NodeClasses. Each returns a [`step`]. [`edge`]
+//! applies it, [`ec2`] and [`kwok`] are clouds, and [`run`] is the controller that drives all of them.
 //!
-//! [`agents`] serves the agents of nodes, where it is asked to: what they say becomes conditions of their NodeClaims, which the
-//! stages look at like at everything else.
+//! [`agents`] serves the node agents if that is enabled: their reports become conditions of their NodeClaims, which the
+//! stages read like any other condition.
 //!
-//! `fleet` decides what is launched, and ended, because somebody orders it.
+//! `fleet` decides which instances are launched and terminated on an operator's request.
 //!
-//! [`roster`] says for people and programs who is there, how far each node has come, and what its agent says.
+//! [`roster`] lists the nodes for people and programs: the phase of each node and the report of its agent.
 //!
-//! [`archive`] says what is kept of nodes that could not become any.
+//! [`archive`] defines the records that are kept of nodes that failed to join the cluster.
 //!
-//! [`simulate`] plays a cluster in virtual time with all of these stages, and an edge in memory.
+//! [`simulate`] runs a cluster in virtual time with all of these stages and an in-memory edge.
 //!
-//! [`convert`] rewrites objects of earlier APIs, and is used by nothing else.
+//! [`convert`] rewrites objects of earlier APIs. No other module uses it.
 //!
-//! Only [`cli`] touches the process: arguments, environment, terminal, signals, exit codes. Only what goes through [`edge`],
-//! the Lease of [`run`], and what [`agents`] hears, is ever written to a cluster; every other command writes its output and nothing else.
+//! Only [`cli`] touches the process: arguments, environment, terminal, signals, exit codes. Only [`edge`], the Lease of
+//! [`run`] and the reports that [`agents`] receives cause writes to a cluster; every other command writes its output
+//! and nothing else.
 
 pub mod agents;
 pub mod archive;

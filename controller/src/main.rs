@@ -1,9 +1,9 @@
-//! The program `muster`: everything it does is in the library, so that tests can reach it.
+//! Program `muster`. All of its code is in the library, so that tests can call it.
 
 use std::process::ExitCode;
 
-/// A decision about a large cluster takes copies of it for a moment. glibc's allocator keeps what they took for good, half of
-/// what the controller has at rest with 2,000 nodes; this one gives it back.
+/// Decisions about a large cluster copy its state temporarily. glibc's allocator never returns that memory to the
+/// system, half of the controller's resident memory at rest with 2,000 nodes; jemalloc returns it.
 #[cfg(feature = "ec2")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -1,8 +1,8 @@
-//! What the controller may do in a cluster: the one table that the chart's roles are made from, and that is checked at
-//! start.
+//! Permissions of the controller in a cluster: the single table from which the chart's roles are generated, and which
+//! is checked at startup.
 //!
-//! Reading follows from [`crate::watch`], writing from [`crate::step::Write`]: a kind or a write that is new is in the table
-//! by itself, or does not compile. What operators may call follows from the rules of the gateway in the same way.
+//! Read permissions follow from [`crate::watch`], write permissions from [`crate::step::Write`]: a new kind or write is
+//! added to the table automatically or does not compile. The permissions of operators follow from the gateway's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,43 +15,43 @@ use crate::archive::{SLOTS, slot};
 use crate::step::Write;
 use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SERVICES};
 
-/// Where something is allowed.
+/// Scope of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Everywhere.
+    /// Cluster-wide.
     Cluster,
-    /// In the namespace of the lease, where the keys are that agents are served with, and what is kept of nodes.
+    /// The namespace of the Lease, which also holds the keys of the agent service and the records of failed nodes.
     LeaseNamespace,
-    /// In the namespace of the cluster's name server.
+    /// The namespace of the cluster's DNS service.
     KubeSystem,
 }
 
-/// Who needs it.
+/// Feature that needs a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum For {
-    /// Everybody.
+    /// Every configuration.
     Any,
-    /// Who launches on EC2.
+    /// Launching on EC2.
     Aws,
-    /// Who launches nodes that KWOK brings to life.
+    /// Launching nodes simulated by KWOK.
     Kwok,
-    /// Who serves agents, and operators beside them.
+    /// Serving agents, and operators along with them.
     Agents,
 }
 
-/// Which objects it is for.
+/// Objects that a permission covers, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Named {
-    /// Whatever their names are.
+    /// Objects of any name.
     Any,
-    /// The one of this name.
+    /// The object of this name.
     One(&'static str),
-    /// Those that records of nodes are kept in ([`crate::archive`]).
+    /// The ConfigMaps that hold records of nodes ([`crate::archive`]).
     Slots,
 }
 
 impl Named {
-    /// The names, as RBAC lists them; none if they do not matter.
+    /// Returns the RBAC `resourceNames`; none for objects of any name.
     fn names(self) -> Option<Vec<String>> {
         match self {
             Self::Any => None,
@@ -64,17 +64,17 @@ impl Named {
 /// One verb on one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Permission {
-    /// Where it is needed.
+    /// Scope in which it is needed.
     pub place: Place,
-    /// Who needs it.
+    /// Feature that needs it.
     pub by: For,
     /// API group; empty for the core group.
     pub group: &'static str,
-    /// Plural, with the subresource.
+    /// Plural name, with the subresource.
     pub resource: &'static str,
-    /// Which objects it is for.
+    /// Objects that it covers.
     pub named: Named,
-    /// As RBAC names it.
+    /// RBAC verb.
     pub verb: &'static str,
 }
 
@@ -83,7 +83,7 @@ const AWS: &str = "karpenter.k8s.aws";
 const KWOK: &str = "karpenter.kwok.sh";
 const COORDINATION: &str = "coordination.k8s.io";
 
-/// The lease that Karpenter stands for election with: with the same one, both never act at once.
+/// Lease for Karpenter's leader election. Sharing it ensures that Karpenter and Muster never act at the same time.
 pub const LEASE: &str = "karpenter-leader-election";
 
 const fn of(group: &'static str, resource: &'static str, verb: &'static str) -> Permission {
@@ -99,7 +99,7 @@ impl Permission {
         Self { place, named, ..self }
     }
 
-    /// Where it is needed, if the lease is in `namespace`; none: everywhere.
+    /// Returns the namespace in which it is needed, given the namespace of the Lease; none if it is cluster-wide.
     #[must_use]
     pub const fn namespace<'n>(&self, namespace: &'n str) -> Option<&'n str> {
         match self.place {
@@ -109,8 +109,8 @@ impl Permission {
         }
     }
 
-    /// What the API server is to be asked about it: once for each object that has a name. The lease may have another name than in the
-    /// chart.
+    /// Returns the access reviews to send to the API server, one for each object name. `lease` replaces the chart's
+    /// Lease name.
     #[must_use]
     pub fn questions(&self, namespace: &str, lease: Option<&str>) -> Vec<ResourceAttributes> {
         let (resource, subresource) =
@@ -132,35 +132,36 @@ impl Permission {
     }
 }
 
-/// What no watch and no [`Write`] stands for.
+/// Permissions that follow neither from a watch nor from a [`Write`].
 const OTHERS: [Permission; 17] = [
-    // A claim that blocks the deletion of its pool, and a Node that blocks that of its claim, say so in their owners.
+    // A claim that blocks the deletion of its pool sets `blockOwnerDeletion` in its owner reference, as does a Node of
+    // a claim.
     of(KARPENTER, "nodepools/finalizers", "update"),
     of(KARPENTER, "nodeclaims/finalizers", "update"),
-    // An instance of that cloud is a Node.
+    // An instance of the KWOK cloud is a Node.
     of("", "nodes", "create").on(For::Kwok),
     of("", "nodes/status", "patch").on(For::Kwok),
     of(COORDINATION, "leases", "create").at(Place::LeaseNamespace, Named::Any),
     of(COORDINATION, "leases", "get").at(Place::LeaseNamespace, Named::One(LEASE)),
     of(COORDINATION, "leases", "update").at(Place::LeaseNamespace, Named::One(LEASE)),
     of(COORDINATION, "leases", "patch").at(Place::LeaseNamespace, Named::One(LEASE)),
-    // Its address is what the kubelets of new nodes are told.
+    // Its cluster IP is passed to the kubelets of new nodes.
     of("", "services", "get").at(Place::KubeSystem, Named::One("kube-dns")),
-    // The keys that agents are served with. To make an object, RBAC knows no names.
+    // The keys of the agent service. RBAC cannot restrict `create` by name.
     of("", "secrets", "create").on(For::Agents).at(Place::LeaseNamespace, Named::Any),
     of("", "secrets", "get").on(For::Agents).at(Place::LeaseNamespace, Named::One(SECRET)),
     of("", "secrets", "update").on(For::Agents).at(Place::LeaseNamespace, Named::One(SECRET)),
-    // What is kept of nodes that could not become any.
+    // Records of nodes that failed to join the cluster.
     of("", "configmaps", "create").on(For::Agents).at(Place::LeaseNamespace, Named::Any),
     of("", "configmaps", "get").on(For::Agents).at(Place::LeaseNamespace, Named::Slots),
     of("", "configmaps", "update").on(For::Agents).at(Place::LeaseNamespace, Named::Slots),
-    // Whose token an operator has.
+    // Authenticates operators by their tokens.
     of("authentication.k8s.io", "tokenreviews", "create").on(For::Agents),
-    // And what they may do.
+    // Authorizes operators.
     of("authorization.k8s.io", "subjectaccessreviews", "create").on(For::Agents),
 ];
 
-/// What a write needs.
+/// Returns the permissions that a write needs.
 fn needed(write: &Kind) -> &'static [Permission] {
     match write {
         Kind::CreateClaim => const { &[of(KARPENTER, "nodeclaims", "create")] },
@@ -254,38 +255,38 @@ impl Kind {
     }
 }
 
-/// What `write` needs of the API server.
+/// Returns the API server permissions that `write` needs.
 #[must_use]
 pub fn of_write(write: &Write) -> &'static [Permission] {
     needed(&Kind::of(write))
 }
 
-/// All of them, sorted, each once.
+/// Returns all permissions, sorted and without duplicates.
 #[must_use]
 pub fn all() -> Vec<Permission> {
     let read = RESOURCES.iter().chain([&SERVICES, &RESOURCE_SLICES]);
     let read = read.flat_map(|one| ["list", "watch"].map(|verb| of(one.group().0, one.plural, verb)));
     let written = Kind::ALL.iter().flat_map(needed).copied();
-    // A Node, a claim or a class is looked at once more before it is written to, or to see whether it is there.
+    // A Node, claim or class is read again before it is written to, or to check that it exists.
     let looked_at = [of("", "nodes", "get"), of(KARPENTER, "nodeclaims", "get"), of(KWOK, "kwoknodeclasses", "get")];
     let all: BTreeSet<Permission> = read.chain(written).chain(looked_at).chain(OTHERS).collect();
     all.into_iter().collect()
 }
 
-/// What a controller of a cloud needs, by whether it stands for election and whether it serves agents.
+/// Returns the permissions that a controller of a cloud needs, with or without leader election and agents.
 #[must_use]
 pub fn needed_by(cloud: For, is_elected: bool, serves_agents: bool) -> Vec<Permission> {
     let is_needed = |one: &Permission| match (one.by, one.place) {
         (For::Agents, _) => serves_agents,
         (_, Place::LeaseNamespace) => is_elected,
-        // The address of the name server is what kubelets are told, and there are none.
+        // Only kubelets need the address of the DNS service, and KWOK nodes have none.
         (_, Place::KubeSystem) => cloud == For::Aws,
         (by, Place::Cluster) => by == For::Any || by == cloud,
     };
     all().into_iter().filter(is_needed).collect()
 }
 
-/// The rules of a role for what is needed at a place, by somebody or by everybody.
+/// Returns the rules of a role for a scope and a feature.
 #[must_use]
 pub fn rules(place: Place, by: For) -> Vec<PolicyRule> {
     let mut verbs: BTreeMap<(&str, &str, Named), Vec<String>> = BTreeMap::new();
@@ -307,11 +308,11 @@ pub fn rules(place: Place, by: For) -> Vec<PolicyRule> {
     rules.into_iter().map(rule).collect()
 }
 
-/// Group, verbs and names of what stands in one rule.
+/// Group, verbs and names that one rule shares.
 type Alike<'a> = (&'a str, Vec<String>, Named);
 
-/// The roles for operators who call the controller, by the service that they may call, as `diagnosis`: all its RPCs, and what tells how
-/// they are called.
+/// Returns the roles for operators, keyed by the gRPC service that they may call, such as `diagnosis`: all its RPCs,
+/// and the paths that describe how to call them.
 #[must_use]
 pub fn of_operators() -> BTreeMap<String, Vec<PolicyRule>> {
     let mut roles: BTreeMap<String, BTreeMap<&str, Vec<String>>> = BTreeMap::new();

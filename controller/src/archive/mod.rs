@@ -1,4 +1,5 @@
-//! What is kept of nodes that could not become any: the verdict and the last of their logs, after NodeClaim and instance are gone. Pure.
+//! Records of nodes that failed to join the cluster: the verdict and the end of their logs, kept after NodeClaim and
+//! instance are gone. Pure.
 //!
 //! ```text
 //!   verdict of a node's agent ─► Record ─► place: which of the slots ─┐
@@ -8,8 +9,9 @@
 //!                                            └─► muster verdicts
 //! ```
 //!
-//! The slots are all that there is: what is kept is bounded by construction, and whoever keeps it may read and change these objects
-//! and no other (to make one, RBAC knows no names). A NodeClaim has one of them, whatever its node says and however often: it cannot take those of others.
+//! The number of slots is fixed, which bounds storage, and the writer has access to these objects only (RBAC cannot
+//! restrict `create` by name). A NodeClaim occupies one slot, whatever its node reports and however often: it cannot
+//! take the slots of others.
 
 mod place;
 mod record;

@@ -1,29 +1,30 @@
-//! Which slot a record gets, so that neither a class that fails again and again nor a node that says ever other things takes the places
-//! of all others.
+//! Choice of a record's slot, such that neither a NodeClass that fails repeatedly nor a node that reports ever-changing
+//! verdicts evicts all other records.
 
 use std::collections::BTreeMap;
 
 use super::record::Record;
 
-/// Where a record goes.
+/// Slot for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// It stands there.
+    /// The record is already stored there.
     There {
         /// The slot.
         slot: usize,
-        /// Whether with its bundle.
+        /// True if it is stored with its bundle.
         has_bundle: bool,
     },
-    /// It is to be written there, in the place of nothing or of an older one.
+    /// The record is to be written there, into an empty slot or over an older record.
     At {
         /// The slot.
         slot: usize,
     },
 }
 
-/// The slot of `record`, by what the slots hold: the one that has it, else the one that has another of the same NodeClaim, else the
-/// first that is empty, else the oldest of the pool and code that have the most. None if there are no slots.
+/// Returns the slot for `record`: the one that already holds it, else the one with another record of the same
+/// NodeClaim, else the first empty one, else the oldest record of the most frequent combination of pool and code. None
+/// if `slots` is empty.
 #[must_use]
 pub fn place(slots: &[Option<Record>], record: &Record) -> Option<Place> {
     let held = || slots.iter().enumerate().filter_map(|(slot, held)| Some((slot, held.as_ref()?)));
@@ -41,12 +42,12 @@ pub fn place(slots: &[Option<Record>], record: &Record) -> Option<Place> {
         *sizes.entry(group(one)).or_default() += 1;
     }
     let crowd = |one: &Record| sizes.get(&group(one)).copied().unwrap_or_default();
-    // The first of the largest crowd by age; where none is larger, the oldest of all.
+    // The oldest record of the largest group; if all groups have the same size, the oldest of all.
     let slot = held().min_by_key(|(slot, one)| (std::cmp::Reverse(crowd(one)), one.at, *slot))?.0;
     Some(Place::At { slot })
 }
 
-/// What fails for one reason.
+/// Returns the key of records with a common cause.
 fn group(record: &Record) -> (Option<&str>, &str) {
     (record.pool.as_deref(), &record.code)
 }

@@ -1,4 +1,4 @@
-//! One node that could not become any, as it is kept.
+//! Stored record of a node that failed to join the cluster.
 
 use std::collections::BTreeMap;
 
@@ -9,38 +9,38 @@ use muster_api::{NodeClaim, annotations, labels};
 use muster_bootstrap::secrets::clean;
 use serde::{Deserialize, Serialize};
 
-/// How many are kept. With the longest bundles these are four MiB, of the gigabytes that an API server has room for.
+/// Number of slots. With bundles of the maximum size they take 4 MiB of the gigabytes that etcd can hold.
 pub const SLOTS: usize = 20;
 /// Key of the bundle in the ConfigMap.
 pub const BUNDLE: &str = "bundle.txt";
-/// Bytes of a bundle: what an agent may send. A ConfigMap takes a MiB.
+/// Maximum size of a bundle, in bytes, as agents may send it. A ConfigMap holds up to 1 MiB.
 pub const LONGEST_BUNDLE: usize = 192 * 1024;
-/// Longest text of a part of a record.
+/// Maximum length of a record's message, in bytes.
 const LONGEST: usize = 1024;
 
-/// By which label the slots are found.
+/// Label by which the slots are selected.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordLabel;
 
-/// What is kept of a node, beside its bundle.
+/// Data stored about a node, apart from its bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Record {
     /// Name of the NodeClaim.
     pub claim: String,
-    /// Its UID: names come again.
+    /// Its UID, because names are reused.
     pub uid: String,
-    /// Name of the Node, if there was one.
+    /// Name of the Node, if it existed.
     pub node: Option<String>,
     /// The NodePool.
     pub pool: Option<String>,
     /// The NodeClass.
     pub class: String,
-    /// As `m7g.large`.
+    /// Instance type, such as `m7g.large`.
     pub instance_type: Option<String>,
-    /// Its zone.
+    /// Availability zone.
     pub zone: Option<String>,
-    /// The cloud's name of the instance.
+    /// Provider ID of the instance.
     #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
     /// The machine image.
@@ -48,11 +48,11 @@ pub struct Record {
     pub image_id: Option<String>,
     /// A code of `docs/verdicts.md`, or of a newer agent.
     pub code: String,
-    /// What the condition NodeVerdict says.
+    /// Message of the condition NodeVerdict.
     pub message: String,
-    /// When it was said; none if that is not known.
+    /// Time of the verdict; none if unknown.
     pub at: Option<Timestamp>,
-    /// Bytes of the bundle; 0 if there is none.
+    /// Size of the bundle, in bytes; 0 without a bundle.
     pub bundle_bytes: usize,
 }
 
@@ -62,24 +62,24 @@ pub fn slot(index: usize) -> String {
     format!("muster-verdict-{index:02}")
 }
 
-/// Whether the ConfigMap of a slot has this name. Anybody may make others, and give them the label.
+/// Returns true if `name` is that of a slot's ConfigMap. Other ConfigMaps may also carry the label.
 #[must_use]
 pub fn is_slot(name: &str) -> bool {
     (0..SLOTS).any(|index| slot(index) == name)
 }
 
-/// A bundle as it may be kept and shown: text, no control characters but line ends, no secrets that can be told, no longer than
-/// [`LONGEST_BUNDLE`]. Its agent has cleaned it already; whoever keeps it does not rely on that.
+/// Returns a bundle that is safe to store and show: text without control characters other than line ends, without
+/// recognizable secrets, at most [`LONGEST_BUNDLE`] bytes. The agent has cleaned it already, but that is not relied on.
 #[must_use]
 pub fn cleaned(bundle: &[u8]) -> String {
     let mut text = String::with_capacity(bundle.len().min(LONGEST_BUNDLE));
     let mut is_private = false;
     for line in String::from_utf8_lossy(bundle).lines() {
-        // A key stands on lines of its own between these two.
+        // A private key spans the lines between these two markers.
         is_private |= line.contains("-----BEGIN") && line.contains("PRIVATE KEY");
         let shown = if is_private { "[hidden]".to_owned() } else { clean(line) };
         is_private &= !line.contains("-----END");
-        // The cleaner shortens what it cleans: a line is one of a log.
+        // `clean` also shortens long lines, which is fine for log lines.
         let shown: String = shown.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         if text.len() + shown.len() + 1 > LONGEST_BUNDLE {
             break;
@@ -106,7 +106,7 @@ impl RecordLabel {
 // === impl Record ===
 
 impl Record {
-    /// Of a claim whose node has said this at `now`.
+    /// Creates the record of a claim whose node reported this verdict at `now`.
     #[must_use]
     pub fn new(claim: &NodeClaim, code: &str, message: &str, now: Timestamp) -> Self {
         let (meta, status) = (&claim.metadata, claim.status.as_ref());
@@ -128,29 +128,31 @@ impl Record {
         }
     }
 
-    /// Whether both are about one thing: by the UID, because names come again.
+    /// Returns true if both records are the same verdict on the same NodeClaim, compared by UID because names are
+    /// reused.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, &self.code) == (&other.uid, &other.code)
     }
 
-    /// Whether its NodeClaim or its Node has this name.
+    /// Returns true if its NodeClaim or its Node has this name.
     #[must_use]
     pub fn is_on(&self, name: &str) -> bool {
         self.claim == name || self.node.as_deref() == Some(name)
     }
 
-    /// The record that an object holds; none if it is another's, or cannot be read.
+    /// Returns the record in an object's annotation; none if it is missing or cannot be parsed.
     #[must_use]
     pub fn read(meta: &ObjectMeta) -> Option<Self> {
         serde_json::from_str(meta.annotations.as_ref()?.get(annotations::VERDICT)?).ok()
     }
 
-    /// The object that holds it, with the bundle if there is one. `version` is that of what it takes the place of.
+    /// Returns the ConfigMap for the record, with the bundle if given. `version` is the resource version of the one
+    /// replaced.
     #[must_use]
     pub fn written(&self, index: usize, bundle: Option<String>, version: Option<String>) -> ConfigMap {
         let record = Self { bundle_bytes: bundle.as_ref().map_or(0, String::len), ..self.clone() };
-        // A map with keys of text never fails to be written.
+        // Serializing a map with string keys never fails.
         let text = serde_json::to_string(&record).unwrap_or_default();
         let labels = [("app.kubernetes.io/managed-by", "muster"), (RecordLabel::KEY, RecordLabel::VALUE)];
         ConfigMap {

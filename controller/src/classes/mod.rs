@@ -1,12 +1,12 @@
-//! What concerns a NodeClass of any cloud: its finalizer, the hash that its claims are compared with, its circuit breaker,
-//! and its end, which waits for its claims.
+//! Management of NodeClasses that is common to all clouds: the finalizer, the hash that claims are compared with, the
+//! circuit breaker, and deletion, which waits for the claims.
 //!
 //! ```text
-//!   wanted:   finalizer ─► hash: claims of another hash version ─► the class ─► breaker::judge
-//!   deleted:  claims that use it? ──yes──► event, look again      ──no──► what the cloud keeps for it? ──no──► finalizer goes
+//!   in use:   finalizer ─► hash: claims of another hash version ─► the class ─► breaker::judge
+//!   deleted:  claims left? ──yes──► event, look again    ──no──► cloud resources left? ──no──► finalizer removed
 //! ```
 //!
-//! What only its cloud can judge (subnets, images, Ready) is that cloud's.
+//! Anything that depends on the cloud (subnets, images, Ready) is left to the cloud's own module.
 
 #[cfg(test)]
 mod tests;
@@ -22,50 +22,50 @@ use crate::lifecycle::conditions::{Status, at};
 use crate::lifecycle::{Class, breaker, condition};
 use crate::step::{Event, EventType, MetaChange, Step, Subject, Write};
 
-/// How often people are reminded of a class that cannot go: Karpenter's figure.
+/// Interval between events about a class that cannot be deleted, as in Karpenter.
 const REMIND: Duration = Duration::from_secs(600);
-/// Claims that the reminder names.
+/// Maximum number of claims named in the event.
 const NAMED: usize = 5;
 
-/// What is the same in all classes of one kind.
+/// Properties that all classes of one kind share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
-    /// Kept while anything is there that was made with the class.
+    /// Finalizer, kept while anything created for the class exists.
     pub finalizer: &'static str,
-    /// Annotations with the hash and its version, and that version; none if nothing of the class can drift.
+    /// Annotation keys of the hash, and its version; none if classes of this kind cannot drift.
     pub hash: Option<HashKeys>,
-    /// Whether it is ready as soon as it is there.
+    /// True if a class is ready as soon as it exists.
     pub is_ready_at_once: bool,
 }
 
-/// Where hashes of a class are written.
+/// Annotations that hold the hash of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HashKeys {
-    /// The annotation with the hash.
+    /// Key of the annotation with the hash.
     pub hash: &'static str,
-    /// The annotation with its version.
+    /// Key of the annotation with its version.
     pub version: &'static str,
-    /// The version of [`Class::hash`].
+    /// Version of [`Class::hash`].
     pub current: &'static str,
 }
 
-/// Everything that is known about one class.
+/// Input of [`decide`] about one class.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
     /// The class.
     pub class: &'a Class,
-    /// What it is.
+    /// Properties of its kind.
     pub kind: Kind,
-    /// Claims that name it.
+    /// Claims that reference it.
     pub claims: &'a [&'a NodeClaim],
-    /// Whether its cloud still keeps anything that was made for it. Only asked once the last claim has gone.
+    /// True if the cloud still has resources that were created for it. Only evaluated after the last claim is gone.
     pub has_leftovers: bool,
 }
 
 // === impl Kind ===
 
 impl Kind {
-    /// EC2NodeClass, whose hash is of version `current`.
+    /// Returns the kind EC2NodeClass, with hash version `current`.
     #[must_use]
     pub const fn ec2(current: &'static str) -> Self {
         let hash =
@@ -77,7 +77,7 @@ impl Kind {
     pub const KWOK: Self = Self { finalizer: annotations::TERMINATION_FINALIZER, hash: None, is_ready_at_once: true };
 }
 
-/// What is to be written about the class. Writes about the class are of the one that is looked at.
+/// Returns the writes about the class. Class writes always refer to the class in `look`.
 #[must_use]
 pub fn decide(look: &Look<'_>, now: Timestamp) -> Step {
     if look.class.meta.deletion_timestamp.is_some() {
@@ -113,8 +113,8 @@ fn has_finalizer(look: &Look<'_>) -> bool {
     look.class.meta.finalizers.iter().flatten().any(|one| one == look.kind.finalizer)
 }
 
-/// A claim that was hashed in another way cannot be compared: unless it has drifted already, it is taken to be of the class
-/// as it is.
+/// Updates a claim with another hash version. Its hash cannot be compared: unless the claim has drifted already, it is
+/// assumed to match the current class.
 fn restamp(claim: &NodeClaim, keys: HashKeys, hash: &str) -> Option<Write> {
     let there = claim.metadata.annotations.as_ref();
     if there.and_then(|all| all.get(keys.version)).map(String::as_str) == Some(keys.current) {
@@ -127,7 +127,7 @@ fn restamp(claim: &NodeClaim, keys: HashKeys, hash: &str) -> Option<Write> {
     Some(Write::ClaimMeta { name: claim.metadata.name.clone().unwrap_or_default(), change })
 }
 
-/// Waits for the claims, then for the cloud, then lets go.
+/// Waits for the claims, then for the cloud's resources, then removes the finalizer.
 fn end(look: &Look<'_>, now: Timestamp) -> Step {
     if !has_finalizer(look) {
         return Step::rest();

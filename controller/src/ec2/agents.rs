@@ -1,4 +1,4 @@
-//! What EC2, IAM and STS say of whoever claims to be a node.
+//! Identity checks of nodes with EC2, IAM and STS.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -16,14 +16,14 @@ use super::provider::{Ec2, now};
 use crate::agents::{Asked, Home, Reachable, Vouch};
 use crate::state::LiveClass;
 
-/// How long the roles of an instance profile are believed: changing them is rare, and every enrolment asks.
+/// Cache duration for the roles of an instance profile: they rarely change, and every enrolment needs them.
 const BELIEVED: Duration = Duration::from_secs(5 * 60);
 
-/// Roles of instance profiles, by name, and when IAM said so. Held for moments.
+/// Roles of instance profiles by name, and the time at which IAM returned them. Locked briefly.
 #[derive(Default)]
 pub(super) struct Roles {
     known: Mutex<BTreeMap<String, (BTreeSet<String>, Timestamp)>>,
-    /// Held by whoever asks IAM: of a fleet that boots, one does.
+    /// Held during a call of IAM, so that a booting fleet makes one call per profile.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -42,7 +42,7 @@ impl Ec2 {
     async fn roles_of(&self, class: &LiveClass) -> Result<BTreeSet<String>, Unavailable> {
         let Ok(class) = class.typed::<Ec2NodeClass>() else { return Ok(BTreeSet::new()) };
         let Some(profile) = &class.spec.instance_profile else {
-            // STS says a role without its path.
+            // STS reports a role without its path.
             let role = class.spec.role.as_deref().and_then(|role| role.rsplit('/').next());
             return Ok(role.into_iter().map(ToOwned::to_owned).collect());
         };
@@ -60,7 +60,7 @@ impl Ec2 {
                 self.roles().note(profile, &roles);
                 Ok(roles)
             }
-            // What was true five minutes ago is better than that no node can speak.
+            // An expired entry is better than rejecting all nodes.
             (Err(_), Some((roles, _))) => Ok(roles),
             (Err(error), None) => Err(unavailable(&error)),
         }

@@ -1,4 +1,4 @@
-//! Every call of AWS is counted, and a right that is missing is named, once.
+//! Metrics of AWS calls, and a log line for each missing permission.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,16 +15,16 @@ use prometheus_client::registry::Registry;
 /// Labels: operation and result.
 type Labels = [(&'static str, String); 2];
 
-/// Counts calls; passes them on to another witness, if there is one.
+/// Counts calls, and forwards them to another witness if there is one.
 #[derive(Clone, Default)]
 pub(super) struct Calls {
     counted: Family<Labels, Counter>,
-    /// Operations that were refused for want of a right. Held for a few instructions.
+    /// Operations that were denied for lack of permission. Locked briefly.
     refused: Arc<Mutex<BTreeSet<&'static str>>>,
     other: Option<Arc<dyn Witness>>,
 }
 
-/// The launches that wait for their turn, counted when somebody asks.
+/// Metric of the queued launches, computed on each scrape.
 #[derive(Debug)]
 pub(super) struct Line(pub(super) Ec2Cloud);
 
@@ -59,12 +59,12 @@ impl Calls {
         self.counted.get_or_create(&[("operation", operation.to_owned()), ("result", result.to_owned())]).inc();
     }
 
-    /// Whether the right to do it is missing, and nobody has been told.
+    /// Returns true if permission for the operation is missing and that has not been logged yet.
     fn is_news(&self, operation: &'static str, ended: Ended<'_>) -> bool {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match ended {
             Ended::Refused { .. } if ended.is_unauthorized() => refused.insert(operation),
-            // Once it was granted, it may be taken away again.
+            // A permission that was granted may be revoked again.
             Ended::Answered => {
                 refused.remove(operation);
                 false

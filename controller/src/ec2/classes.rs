@@ -1,11 +1,11 @@
-//! An EC2NodeClass: looked up, judged, tried out.
+//! Status of an EC2NodeClass: lookup, validation and trial launch.
 //!
 //! ```text
-//!   class ──► look up (once for each edition, then at intervals) ──► judge ─┬─ not in order ──────────────► status
-//!                                                                          └─ in order ─► try out ─► judge ─► status
+//!   class ──► look up (once per generation, then at intervals) ──► judge ─┬─ invalid ──────────────────► status
+//!                                                                         └─ valid ─► try out ─► judge ─► status
 //! ```
 //!
-//! What was found is kept between two looks, so a look that a crowd of claims asks for costs no call.
+//! Results are cached until the next lookup, so reconciling a class because many of its claims change makes no call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,27 +24,27 @@ use crate::lifecycle::whole_seconds;
 use crate::run::Resolved;
 use crate::state::LiveClass;
 
-/// After a trial that came to nothing: EC2 was away, or too busy.
+/// Retry delay after a trial without a result, e.g. because EC2 was unavailable or throttled.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// What our own annotations begin with.
+/// Prefixes of Muster's and Karpenter's own annotations.
 const OWN: [&str; 2] = ["karpenter.k8s.aws/", "muster.dev/"];
 
-/// What is known of a class.
+/// Cached results for a class.
 pub(super) struct Known {
     uid: String,
     generation: Option<i64>,
     found: Found,
     found_at: Timestamp,
     trial: Option<Tried>,
-    /// Counts what was learned of it.
+    /// Number of times that its results were updated.
     pub(super) edition: u64,
 }
 
-/// A launch that was tried out.
+/// Trial launch (dry run).
 #[derive(Clone)]
 struct Tried {
-    /// What it was tried with.
+    /// Inputs of the trial.
     with: Value,
     at: Timestamp,
     came_to: Result<(), Trial>,
@@ -53,7 +53,7 @@ struct Tried {
 // === impl Known ===
 
 impl Known {
-    /// Whether it is of the class as it is now.
+    /// Returns true if the results are those of the current class.
     pub(super) fn is_of(&self, live: &LiveClass) -> bool {
         Some(self.uid.as_str()) == live.meta.uid.as_deref() && self.generation == live.meta.generation
     }
@@ -101,7 +101,8 @@ impl Ec2 {
         Resolved { status: (before != status).then_some((before, status)), is_news, again: Some(again) }
     }
 
-    /// What the selectors of the class have found, asked again if that is old or of another edition.
+    /// Returns the results of the class's selectors; looks them up if the cached ones are expired or of another
+    /// generation.
     async fn found(&self, live: &LiveClass, class: &Ec2NodeClass) -> (Found, Timestamp) {
         let known = {
             let classes = self.classes();
@@ -117,7 +118,7 @@ impl Ec2 {
         }
     }
 
-    /// From here on launches know the class with this status.
+    /// Registers the class with this status for subsequent launches.
     fn learn(
         &self,
         live: &LiveClass,
@@ -141,7 +142,7 @@ impl Ec2 {
         classes.insert(name.clone(), known);
     }
 
-    /// Tries a launch out, unless it was tried with the same a while ago.
+    /// Runs a trial launch unless the cached one has the same inputs and has not expired.
     async fn try_out(&self, class: &Ec2NodeClass, status: &Ec2NodeClassStatus) -> Tried {
         let name = class.metadata.name.as_deref().unwrap_or_default();
         let with = tried_with(class, status);
@@ -156,7 +157,8 @@ impl Ec2 {
         tried
     }
 
-    /// Removes what was made for a class that goes: its launch templates, and the instance profiles of its role.
+    /// Removes what was created for a class that is being deleted: its launch templates, and the instance profiles of
+    /// its role.
     pub(super) async fn clear_class(&self, live: &LiveClass) -> Result<(), CloudError> {
         let name = &live.reference.name;
         self.cloud().remove_templates(name).await?;
@@ -171,19 +173,21 @@ impl Ec2 {
     }
 }
 
-/// Whether nothing stands against a launch but what only a trial shows. With user data that makes no node nothing is
-/// launched, so there is nothing to try out.
+/// Returns true if only a trial can still find an error. A class with invalid user data launches nothing and needs no
+/// trial.
 fn is_in_order(status: &Ec2NodeClassStatus) -> bool {
     let is_true = |kind: &str| status.conditions.iter().any(|one| one.type_ == kind && one.status == "True");
     is_true(VALIDATION_SUCCEEDED) && is_true(BOOTSTRAP_VALID)
 }
 
-/// What a trial depends on. Subnets stand in the order of their free addresses, which changes all the time.
+/// Returns the inputs of a trial. Subnets are sorted by ID: in the status they are sorted by free addresses, which
+/// vary.
 fn tried_with(class: &Ec2NodeClass, status: &Ec2NodeClassStatus) -> Value {
     let subnets: BTreeSet<&str> = status.subnets.iter().map(|one| one.id.as_str()).collect();
     let groups: BTreeSet<&str> = status.security_groups.iter().map(|one| one.id.as_str()).collect();
     let images: BTreeSet<&str> = status.amis.iter().map(|one| one.id.as_str()).collect();
-    // Whoever has mended a policy has it tried again at once by any annotation, as with Karpenter; but not by ours.
+    // As with Karpenter, an operator who fixed a policy can trigger a new trial with any annotation, but Muster's own
+    // do not.
     let is_theirs = |key: &str| !OWN.iter().any(|prefix| key.starts_with(prefix));
     let annotations = class.metadata.annotations.iter().flatten().filter(|(key, _)| is_theirs(key));
     json!({

@@ -1,4 +1,4 @@
-//! What nodes have to know of their cluster, from the options, EKS, and the API server.
+//! Cluster configuration that nodes need, from the options, EKS and the API server.
 
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client};
@@ -7,12 +7,12 @@ use muster_aws::live::{Clock, Connection};
 
 use super::options::{Options, StartError};
 
-/// Where the cluster's name server is known.
+/// Namespace and name of the cluster's DNS service.
 const DNS: (&str, &str) = ("kube-system", "kube-dns");
-/// Minor version of an API server that says more, such as `34+`.
+/// Major version if the API server does not report it.
 const MAJOR: &str = "1";
 
-/// Asks whoever knows. What the options say counts more than what EKS says.
+/// Collects the configuration. Options take precedence over EKS.
 pub(super) async fn ask(
     aws: &Connection,
     client: &Client,
@@ -62,7 +62,7 @@ pub(super) async fn ask(
     })
 }
 
-/// `1.35`
+/// Returns the minor version, such as `1.35`.
 async fn version(client: &Client) -> kube::Result<String> {
     let said = client.apiserver_version().await?;
     Ok(minor_version(&said.major, &said.minor))
@@ -74,7 +74,7 @@ fn minor_version(major: &str, minor: &str) -> String {
     format!("{major}.{digits}")
 }
 
-/// Address of the cluster's name server. Without one, nodes take what their image says.
+/// Returns the address of the cluster's DNS service. Without it, nodes use the default of their image.
 async fn dns(client: &Client) -> Option<String> {
     let services: Api<Service> = Api::namespaced(client.clone(), DNS.0);
     match services.get_opt(DNS.1).await {

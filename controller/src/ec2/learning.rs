@@ -1,6 +1,6 @@
-//! What Nodes say of their machines goes into the instance types, as far as it is believed; what is not is told once.
+//! Capacity reported by Nodes updates the instance types if it is plausible; implausible values are logged once.
 //!
-//! Which figures are believed, and what they change, is [`muster_aws::learned`]; here is whose they are.
+//! [`muster_aws::learned`] decides what is plausible and applies it; this module determines the origin of the values.
 
 use muster_api::{NodeClaim, Quantities, annotations, labels};
 use muster_aws::discovery::HASH_VERSION;
@@ -19,7 +19,7 @@ use crate::run::Grown;
 /// Labels: resource and reason.
 type Labels = [(&'static str, String); 2];
 
-/// What is counted of it; clones count together.
+/// Metrics of learned values; clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Learning {
     types: Gauge,
@@ -46,7 +46,7 @@ impl Learning {
 // === impl Ec2 ===
 
 impl Ec2 {
-    /// Takes in what a Node says, if it is certain what it was made of.
+    /// Applies the values of a Node if its instance type and build are certain.
     pub(super) fn learn_figures(&self, grown: &Grown<'_>) {
         let Some((instance_type, instance, build)) = made_of(grown) else { return };
         let (said, edition) = (said(grown.node), self.cloud().learned_edition());
@@ -72,11 +72,11 @@ impl Ec2 {
     }
 }
 
-/// Type, instance and build of a node that was launched with its class as it is now, whoever launched it. They are what the claim says,
-/// which the node does not write.
+/// Returns instance type, provider ID and build of a node that was launched with the current version of its class, by
+/// any controller. They are read from the claim, which the node cannot write.
 ///
-/// Whether prefixes are handed out is in no hash: a node from before that was changed counts as one of today, and its pods if they are
-/// half as many as today's or more, and no more than those.
+/// Prefix delegation is not part of any hash: a node launched before it was changed counts as a current one. Its number
+/// of pods is then accepted if it is between half of the current value and that value.
 fn made_of<'a>(grown: &Grown<'a>) -> Option<(&'a str, &'a str, Build)> {
     let Grown { claim, class, class_hash, node: _ } = grown;
     let NodeClaim { metadata, status, .. } = claim;
@@ -91,7 +91,7 @@ fn made_of<'a>(grown: &Grown<'a>) -> Option<(&'a str, &'a str, Build)> {
     is_current.then_some((instance_type.as_str(), instance, build))
 }
 
-/// Amounts that cannot be read are not there.
+/// Reads the resources of a Node. Amounts that cannot be parsed are omitted.
 fn said(node: &Node) -> Said {
     let status = node.status.as_ref();
     let read = |of: Option<&Quantities>| {

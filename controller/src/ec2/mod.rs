@@ -1,18 +1,18 @@
-//! EC2 as the cloud of the controller.
+//! EC2 as a cloud provider of the controller.
 //!
 //! ```text
-//!   Options ──► cluster: what nodes have to know of it          EKS, API server
+//!   Options ──► cluster: what nodes need to know about it      EKS, API server
 //!                  │
 //!                  ▼
-//!   EC2NodeClass ──► classes: look up ─► judge ─► try out ──► status          ┐
-//!   upkeep: types, prices, templates, cluster ─► what is known of EC2         ├─ provider ──► run
-//!   learning: what Nodes say of their machines ─► the types of the next ones  │
-//!   agents: which instance a node is, which roles it may have                 │
-//!   calls: counted; each right that is missing, named once                    ┘
+//!   EC2NodeClass ──► classes: look up ─► judge ─► try out ──► status         ┐
+//!   upkeep: types, prices, templates, cluster ─► state of EC2                ├─ provider ──► run
+//!   learning: capacity reported by Nodes ─► instance types of later launches │
+//!   agents: instance and permitted roles of a node                           │
+//!   calls: metrics; each missing permission, logged once                     ┘
 //! ```
 //!
-//! Everything that is asked of AWS, and what its answers mean, is `muster_aws`. It is built with the feature `ec2` only;
-//! without it there are the options, and [`StartError::NotBuilt`].
+//! `muster_aws` has all calls of AWS and interprets the responses. It is built with the feature `ec2` only; without it,
+//! this module has the options and [`StartError::NotBuilt`].
 
 #[cfg(feature = "ec2")]
 mod agents;

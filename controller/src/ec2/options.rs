@@ -1,55 +1,55 @@
-//! The operator's choices, and why there is nothing to start with.
+//! Options of the EC2 provider, and errors at startup.
 
 use std::time::Duration;
 
-/// What the controller is told of EC2.
+/// Configuration of the EC2 provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Name of the EKS cluster.
     pub cluster: String,
-    /// URL of its API server as nodes see it; none asks EKS.
+    /// URL of its API server as nodes reach it; none reads it from EKS.
     pub endpoint: Option<String>,
-    /// Certificate authority of its API server, base64 of PEM; none asks EKS.
+    /// Certificate authority of its API server, base64 of PEM; none reads it from EKS.
     pub certificate_authority: Option<String>,
-    /// Whether the VPC has no way out: prices are not asked for, and instance profiles are not removed.
+    /// True if the VPC has no internet access: prices are not updated, and instance profiles are not removed.
     pub is_isolated: bool,
-    /// Whether the version of Kubernetes is asked of EKS, and not of the API server.
+    /// True if the Kubernetes version is read from EKS instead of the API server.
     pub asks_eks_for_version: bool,
-    /// Part of the memory that the hypervisor keeps.
+    /// Fraction of memory that the hypervisor reserves.
     pub vm_memory_overhead: f64,
-    /// Network interfaces of each instance that pods do not get.
+    /// Number of network interfaces per instance that are not available to pods.
     pub reserved_enis: u32,
-    /// Whether a launch with each class is tried out before the first one.
+    /// True if a trial launch validates each class before its first launch.
     pub tries_launches: bool,
-    /// How long what the selectors of a class have found is good for.
+    /// Interval between lookups of the selectors of a class.
     pub look_up_every: Duration,
 }
 
-/// Why there is no EC2 to launch in. `Display` is the whole message, hint included.
+/// Error that prevents the EC2 provider from starting. `Display` has the whole message, including a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The program was built without it.
+    /// The program was built without the feature `ec2`.
     #[error(
         "`--cloud aws` is not part of this build of the program\n\nhint: take the container image, or build with \
          `cargo build --release --package muster-controller --features ec2`"
     )]
     NotBuilt,
-    /// Nobody says where.
+    /// The AWS region is not configured.
     #[error("{0}")]
     NoRegion(String),
-    /// What nodes have to know of their cluster is not to be had.
+    /// Configuration of the cluster that nodes need is not available.
     #[error("{what} of the cluster `{cluster}` is not known: {reason}\n\nhint: {hint}")]
     Cluster {
-        /// What is missing.
+        /// The missing value.
         what: &'static str,
         /// Name of the cluster.
         cluster: String,
-        /// Why.
+        /// The cause.
         reason: String,
-        /// What to do.
+        /// Suggested fix.
         hint: &'static str,
     },
-    /// The instance types are not to be had.
+    /// The instance types cannot be read.
     #[error(
         "the instance types of `{region}` are not known: {reason}\n\nhint: allow ec2:DescribeInstanceTypes and \
          ec2:DescribeInstanceTypeOfferings (`muster iam-policy`), and check AWS_REGION"
@@ -57,10 +57,10 @@ pub enum StartError {
     Types {
         /// The region.
         region: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// What a class of EC2 refers to cannot be looked up without making some of it.
+    /// Dry runs are not supported, because a class of EC2 cannot be resolved without creating some AWS resources.
     #[error(
         "`--dry-run` is for `--cloud kwok` only\n\nhint: ask `muster plan --cluster` what would be launched, and \
          `muster disrupt -f` what would be taken away: neither writes anything"
@@ -71,7 +71,7 @@ pub enum StartError {
 // === impl Options ===
 
 impl Options {
-    /// For the cluster of that name, with Karpenter's defaults.
+    /// Returns the options for the cluster of that name, with Karpenter's defaults.
     #[must_use]
     pub fn of(cluster: impl Into<String>) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Options {
 // === impl StartError ===
 
 impl StartError {
-    /// Whether it is the operator who has to say something else.
+    /// Returns true if the operator must change the command or configuration.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::NotBuilt | Self::NoRegion(_) | Self::WritesNothing)

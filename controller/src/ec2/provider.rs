@@ -1,4 +1,4 @@
-//! EC2 as the controller asks it.
+//! EC2 implementation of the controller's cloud provider.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ use crate::permissions::For;
 use crate::run::{Grown, Provider, Resolved, readiness};
 use crate::state::LiveClass;
 
-/// EC2, for one cluster; clones are the same.
+/// EC2 for one cluster; clones share their state.
 #[derive(Clone)]
 pub struct Ec2(Arc<Inner>);
 
@@ -42,19 +42,19 @@ struct Inner {
     options: Options,
     calls: Calls,
     cluster: RwLock<Arc<Cluster>>,
-    /// By name. Held for the length of a look.
+    /// Cached results of classes, by name. Locked for the duration of a lookup.
     classes: Mutex<BTreeMap<String, Known>>,
-    /// Instance types of classes, by name, until anything about them changes. Held for the length of a look.
+    /// Cached instance types of classes, by name. Locked while they are read or computed.
     types: Mutex<BTreeMap<String, Typed>>,
     roles: Roles,
     learning: Learning,
 }
 
-/// The instance types of a class, and what they were made of.
+/// Instance types of a class, and the versions of their inputs.
 struct Typed {
     inventory: Arc<Inventory>,
     edition: u64,
-    /// Of what Nodes have said.
+    /// Version of the learned capacities.
     learned: u64,
     types: Catalogue,
 }
@@ -62,20 +62,20 @@ struct Typed {
 // === impl Ec2 ===
 
 impl Ec2 {
-    /// EC2 as the environment says where it is and who we are to it.
+    /// Connects with the region and credentials of the environment.
     ///
     /// # Errors
-    /// What keeps it from starting.
+    /// Fails without a region, or if the cluster's configuration or the instance types cannot be read.
     pub async fn connect(client: Client, options: Options) -> Result<Self, StartError> {
         let aws = Connection::from_environment(None).await;
         let aws = aws.map_err(|error| StartError::NoRegion(error.to_string()))?;
         Self::connect_through(aws, client, options, None).await
     }
 
-    /// The same through a connection of one's own, with every call seen by `witness`.
+    /// Connects through an existing connection; `witness` observes every call.
     ///
     /// # Errors
-    /// What keeps it from starting.
+    /// Fails if the cluster's configuration or the instance types cannot be read.
     pub async fn connect_through(
         aws: Connection,
         client: Client,
@@ -148,7 +148,8 @@ impl Ec2 {
         &self.0.roles
     }
 
-    /// What a class that has not been looked up yet may launch, or any class, as far as it can be told.
+    /// Returns the instance types, as far as they are known, of a class that has not been looked up yet, or of any
+    /// class.
     fn types_before(&self, class: Option<&NodeClass>) -> Catalogue {
         let typed = class.and_then(|class| Ec2NodeClass::deserialize(&class.object).ok()).unwrap_or_default();
         let default = ClassSettings::default();
@@ -167,7 +168,7 @@ impl Provider for Ec2 {
         let Some((name, edition)) = name.as_ref().zip(edition) else {
             return self.types_before(class);
         };
-        // Before what they are made of: what is learned meanwhile is made of the next time.
+        // Read before the types are computed, so that values learned meanwhile cause them to be computed again.
         let (inventory, learned) = (self.cloud().inventory(), self.cloud().learned_edition());
         let mut all = lock(&self.0.types);
         if let Some(typed) = all.get(name)
@@ -177,7 +178,7 @@ impl Provider for Ec2 {
         {
             return typed.types.clone();
         }
-        // A setting that cannot be used is said by the status of the class.
+        // The class's status reports settings that cannot be used.
         let types: Catalogue = self.cloud().instance_types(name).unwrap_or_default().into();
         all.insert(name.clone(), Typed { inventory, edition, learned, types: types.clone() });
         types
@@ -259,7 +260,7 @@ impl Cloud for Ec2 {
     }
 }
 
-/// The clock of whatever asks AWS.
+/// Returns the clock for AWS calls.
 pub(super) fn clock() -> Clock {
     Arc::new(now)
 }

@@ -1,4 +1,4 @@
-//! What is asked of AWS at intervals, while this replica leads: instance types, prices, launch templates, the cluster.
+//! Periodic updates from AWS while this replica leads: instance types, prices, launch templates and the cluster.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -12,19 +12,20 @@ use tokio::time::sleep;
 use super::cluster;
 use super::provider::{Ec2, clock};
 
-/// After something that was not to be had.
+/// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(30);
-/// How often the cluster is asked what nodes have to know of it: Karpenter's figure.
+/// Interval between reads of the cluster's configuration, as in Karpenter.
 const CLUSTER: Duration = Duration::from_secs(5 * 60);
 
 impl Ec2 {
-    /// Asks for as long as it is not dropped.
+    /// Runs the updates until it is dropped.
     pub(super) async fn keep_all_up(&self) -> Infallible {
         let Intervals { instance_types, on_demand_prices, spot_prices, templates, .. } = Intervals::default();
         let cloud = self.cloud();
         let types = every(instance_types, "instance types", || cloud.refresh_inventory());
         let templates = async {
-            // Whoever leads makes none that is there, and removes none that it does not know of.
+            // A new leader first lists the existing launch templates, so that it neither creates duplicates nor misses
+            // one to remove.
             until_done("launch templates", || cloud.learn_templates()).await;
             every(templates, "launch templates", || cloud.collect_templates()).await
         };
@@ -59,7 +60,7 @@ impl Ec2 {
     }
 }
 
-/// Asks now, and again at that interval; sooner after a failure.
+/// Runs an update immediately and then at that interval; retries sooner after a failure.
 async fn every<T, E: Display, F: Future<Output = Result<T, E>>>(
     interval: Duration,
     what: &'static str,
@@ -74,7 +75,7 @@ async fn every<T, E: Display, F: Future<Output = Result<T, E>>>(
 async fn until_done<T, E: Display, F: Future<Output = Result<T, E>>>(what: &'static str, ask: impl Fn() -> F) {
     let mut was_told = false;
     while let Err(error) = ask().await {
-        // What is known stays good: one line says so, however long it lasts.
+        // The last known values stay in use; a failure is logged once, however long it lasts.
         if !std::mem::replace(&mut was_told, true) {
             tracing::warn!(what, %error, "not up to date: asked again until it is");
         }

@@ -1,7 +1,8 @@
-//! An order as demand: so many pods that are alike, one on a node each, in a cluster that has no nodes.
+//! An order as scheduling demand: identical pods, one per node, in a cluster without nodes.
 //!
-//! So whatever decides about nodes for pods decides about ordered ones: types and prices, what overhead and daemons take, minValues,
-//! limits, reservations. Taints of the pool keep pods off that are not meant for it, and the order names it: all are tolerated.
+//! So the scheduler for pods also decides about ordered nodes: types and prices, overhead and daemons, minValues,
+//! limits, reservations. Taints of the pool repel pods that are not meant for it; since the order names the pool, its
+//! pods tolerate all taints.
 
 use std::collections::BTreeSet;
 
@@ -13,18 +14,19 @@ use muster_scheduling::model::{
 
 use super::Order;
 
-/// A namespace that no cluster has: names of real ones have no dots.
+/// Namespace that cannot exist in a cluster: valid names do not contain dots.
 const NAMESPACE: &str = "muster.dev";
-/// Tells the pods of the order from daemons.
+/// Label that distinguishes the pods of the order from daemons.
 const LABEL: &str = "muster.dev/order";
 
-/// The problem of `count` nodes of the order, with pools and prices of `problem`; `pool` is the index of the one that is ordered of.
+/// Returns the problem of `count` nodes of the order, with pools and prices of `problem`; `pool` is the index of the
+/// ordered pool.
 pub(super) fn demand(problem: &Problem, pool: usize, order: &Order, count: usize) -> Problem {
     let mut alone = problem.clone();
     alone.pods.clear();
     alone.nodes.clear();
     for (number, other) in alone.pools.iter_mut().enumerate() {
-        // What static pools lack is decided in rounds.
+        // Missing replicas of static pools are launched by provisioning rounds.
         other.missing_replicas = other.missing_replicas.map(|_| 0);
         if number != pool {
             other.state = PoolState::NotReady("another one was ordered of".to_owned());

@@ -1,4 +1,4 @@
-//! What is launched for an order, if it may be.
+//! NodeClaims to launch for an order.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use super::{Bought, Decision, Kind, Order, OrderedNode, Planned, Refusal, Ticket
 use crate::lifecycle::Readiness;
 use crate::provision::{Admissions, Claimed, Closed, Denied, Round, claim, closed, name};
 
-/// Offerings that are told of a node.
+/// Maximum number of offerings reported for a node.
 const TOLD: usize = 10;
 
-/// What an order comes to in `round`, whose pods do not matter; `class` is how it stands with the class of its pool. With a ticket, what
-/// was carried out of it before is left as it is.
+/// Returns the decision for an order in `round`, whose pods are ignored; `class` is the readiness of the pool's class.
+/// With a ticket, nodes that already exist for it are kept.
 ///
 /// # Errors
-/// Why nothing is launched.
+/// Returns a refusal if the order cannot be fulfilled completely.
 pub(crate) fn launch(
     round: &Round<'_>,
     class: &Readiness,
@@ -52,7 +52,7 @@ pub(crate) fn launch(
     Ok(Decision { nodes, claims, hourly_price })
 }
 
-/// The nodes of the order by the names of their NodeClaims, and which of these are there.
+/// Returns the nodes of the order with the names of their NodeClaims, and the UIDs of those that exist.
 fn known(claims: &[Claimed<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<OrderedNode>, Refusal> {
     let said = |one: &Claimed<'_>, key: &str| one.claim.metadata.annotations.as_ref()?.get(key).cloned();
     let Ticket { by, id } = ticket;
@@ -78,7 +78,7 @@ fn known(claims: &[Claimed<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<O
     let is_ending = |name: &&String| {
         by_name.get(name.as_str()).is_some_and(|there| there.claim.metadata.deletion_timestamp.is_some())
     };
-    // Whoever repeats an order wants nodes, and its name is not free yet for another one.
+    // A repeated order requires nodes, but the name of a terminating one cannot be reused yet.
     if let Some(ending) = names.iter().find(is_ending) {
         return Err(Refusal::new(
             Kind::NotNow,
@@ -96,7 +96,7 @@ fn known(claims: &[Claimed<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<O
     Ok(names.into_iter().map(node).collect())
 }
 
-/// The pool of the order, and its index, if anything may be launched with it.
+/// Returns the pool of the order and its index, if the pool may launch.
 fn pool_of<'r>(round: &Round<'r>, class: &Readiness, order: &Order) -> Result<(&'r NodePool, usize), Refusal> {
     let name = order.pool.as_str();
     let Some(pool) = round.pools.get(name) else {
@@ -144,7 +144,7 @@ fn pool_of<'r>(round: &Round<'r>, class: &Readiness, order: &Order) -> Result<(&
     }
 }
 
-/// A plan that has all nodes, and in which every promise is kept.
+/// Returns a validated solution with all nodes.
 fn solved(round: &Round<'_>, problem: &Problem, order: &Order) -> Result<Solution, Refusal> {
     let packing = &round.settings.packing;
     let solution = solve(problem, packing);
@@ -176,7 +176,7 @@ fn solved(round: &Round<'_>, problem: &Problem, order: &Order) -> Result<Solutio
     Err(Refusal::new(kind, format!("NodePool `{name}` has nothing for this order: {so_far}{message}{near}{hint}")))
 }
 
-/// Whether all of them may be launched: a part of an order is none.
+/// Checks that all nodes may be launched; partial orders are not accepted.
 fn admitted(
     round: &Round<'_>,
     problem: &Problem,
@@ -224,7 +224,7 @@ fn planned(problem: &Problem, node: &NewNode) -> Planned {
         })
     });
     let mut offerings: Vec<Bought> = offerings.collect();
-    // Those of equal price stay in the order in which they are tried.
+    // The sort is stable: offerings of equal price keep the order in which they are tried.
     offerings.sort_by(|one, other| one.price.total_cmp(&other.price));
     offerings.truncate(TOLD);
     let requests = node.requests.iter().filter(|(_, amount)| *amount > 0);
@@ -232,7 +232,7 @@ fn planned(problem: &Problem, node: &NewNode) -> Planned {
     Planned { requests: requests.collect(), offerings, types: node.alternatives.len(), price: node.price }
 }
 
-/// The claim with what it says of its order.
+/// Adds the annotations of the order to the claim.
 fn signed(mut claim: NodeClaim, order: &Order, ticket: &Ticket) -> NodeClaim {
     let said = [
         (annotations::REQUESTED_BY, ticket.by.clone()),

@@ -1,20 +1,20 @@
-//! Nodes that somebody orders, and ends: what is launched for an order, and why it is not. Pure.
+//! Nodes that operators order and terminate: what to launch for an order, or the reason for a refusal. Pure.
 //!
 //! ```text
 //!   muster.v1.Order ──► read ──► Order ─┐
 //!   Round: problem, pools, pause, stops, caps, claims ─┐
 //!                                       ▼              ▼
-//!   who asks, and its ID: Ticket ──► launch: is it there already? may the pool launch? ──► demand: so many pods, one on a node,
-//!                                       │                                                         and nothing that is there
-//!                                       │   ┌── solve, validate, explain: those of provisioning ◄────┘
+//!   user and ID: Ticket ──────────► launch: does it exist? may the pool launch? ──► demand: one pod per node,
+//!                                       │                                             in an empty cluster
+//!                                       │   ┌── solve, validate, explain of provisioning ◄────┘
 //!                                       ▼   ▼
-//!                                    Decision: nodes, and the NodeClaims to write      or Refusal: what to do about it
+//!                                    Decision: nodes, and NodeClaims to create      or Refusal, with a hint
 //!
-//!   TerminateRequest ──► terminate: which NodeClaim, is it this one, is it ours ──► Ending, or Refusal
+//!   TerminateRequest ──► terminate: find the NodeClaim, compare UID and kind of class ──► Ending, or Refusal
 //! ```
 //!
-//! An order is carried out as a whole or not at all. The names of its NodeClaims follow from who gave it and its ID, so an order that is
-//! given again after a crash finds those that were made, and makes the others.
+//! An order is fulfilled completely or not at all. The names of its NodeClaims are derived from its user and ID, so
+//! that an order that is repeated after a crash finds the existing ones and creates the others.
 
 mod demand;
 mod launch;
@@ -35,41 +35,41 @@ pub(crate) use self::launch::launch;
 pub(crate) use self::read::read;
 pub(crate) use self::terminate::{Ending, Termination, terminate};
 
-/// Why a NodeClaim is deleted, as metrics name it.
+/// Cause of the deletion of a NodeClaim in metrics.
 pub(crate) const CAUSE: &str = "ordered";
-/// Names that are offered when one is not found.
+/// Maximum number of suggestions for an unknown name.
 const SIMILAR: usize = 3;
 
-/// Nodes of one NodePool that are alike.
+/// Order of identical nodes of one NodePool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
     /// The NodePool.
     pub(crate) pool: String,
-    /// How many.
+    /// Number of nodes.
     pub(crate) count: usize,
-    /// What each must have room for.
+    /// Resource requests that each node must fit.
     pub(crate) requests: Resources,
-    /// What is required of their labels beyond what the pool requires.
+    /// Requirements on node labels, in addition to those of the pool.
     pub(crate) requirements: Requirements,
 }
 
-/// Who gives an order, and what they call it.
+/// User and ID of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The user, as the API server knows them.
+    /// Name of the user, as authenticated by the API server.
     pub(crate) by: String,
-    /// The ID that they have chosen.
+    /// ID chosen by the user.
     pub(crate) id: String,
 }
 
-/// What an order comes to.
+/// Result of an order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Decision {
     /// All nodes of the order.
     pub(crate) nodes: Vec<OrderedNode>,
-    /// NodeClaims to create: of those nodes that are not there. None for an order without a ticket.
+    /// NodeClaims to create, for the nodes that do not exist yet. Empty for an order without a ticket.
     pub(crate) claims: Vec<NodeClaim>,
-    /// USD per hour of the nodes that are not there.
+    /// Price of the nodes that do not exist yet, in USD per hour.
     pub(crate) hourly_price: f64,
 }
 
@@ -78,86 +78,86 @@ pub(crate) struct Decision {
 pub(crate) struct OrderedNode {
     /// Name of its NodeClaim; none for an order without a ticket.
     pub(crate) claim: Option<String>,
-    /// UID of that, if it is there.
+    /// UID of the NodeClaim, if it exists.
     pub(crate) uid: Option<String>,
-    /// What it is to be; none if it is there.
+    /// Plan of the node; none if it exists.
     pub(crate) planned: Option<Planned>,
 }
 
-/// What a node is to be.
+/// Plan of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Planned {
-    /// What was ordered, and daemons, as Kubernetes writes it.
+    /// Requests of the order and of daemons, as Kubernetes quantities.
     pub(crate) requests: BTreeMap<String, String>,
-    /// What it may be bought as, cheapest first.
+    /// Offerings that it may be launched as, cheapest first.
     pub(crate) offerings: Vec<Bought>,
-    /// How many types it may be launched as.
+    /// Number of instance types that it may be launched as.
     pub(crate) types: usize,
-    /// USD per hour.
+    /// Price in USD per hour.
     pub(crate) price: f64,
 }
 
-/// One way to buy a node.
+/// Offering of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bought {
     pub(crate) instance_type: String,
     pub(crate) zone: String,
     pub(crate) capacity_type: String,
-    /// USD per hour.
+    /// Price in USD per hour.
     pub(crate) price: f64,
 }
 
-/// Why something is not done.
+/// Refusal of an order or termination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) kind: Kind,
-    /// For people: what, and after a blank line a hint.
+    /// Message for the user, with a hint after a blank line.
     pub(crate) message: String,
 }
 
-/// Sorts of refusals: what whoever asks can do about it.
+/// Kind of a refusal, by what the caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A field is wrong.
+    /// A field is invalid.
     Invalid,
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
-    /// The ID is another order's.
+    /// The ID belongs to another order.
     Taken,
     /// A limit or cap is reached.
     Exhausted,
-    /// Something has to change first.
+    /// Something else has to change first.
     Precondition,
-    /// Not here, or not now.
+    /// Another replica or a later call may succeed.
     NotNow,
-    /// A mistake of ours.
+    /// Internal error.
     Defect,
 }
 
-/// Where orders are taken: by every replica, and carried out by the one that leads.
+/// Service for orders. Every replica accepts them; the leader carries them out.
 pub(crate) trait Counter: Send + Sync {
-    /// What an order would come to now. It takes as long as a plan does, on the thread of whoever asks.
+    /// Plans an order without launching it. It takes as long as a plan and runs on the caller's thread.
     fn plan(&self, order: &Order, ticket: Option<&Ticket>) -> Result<Decision, Refusal>;
 
-    /// Has an order carried out.
+    /// Carries out an order.
     fn launch(&self, order: Order, ticket: Ticket) -> BoxFuture<'_, Result<Decision, Refusal>>;
 
-    /// Has a node ended.
+    /// Terminates a node.
     fn terminate(&self, termination: Termination) -> BoxFuture<'_, Result<Ended, Refusal>>;
 }
 
-/// A NodeClaim that goes.
+/// NodeClaim that is being deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) uid: String,
-    /// Whether it went before.
+    /// True if it was already being deleted.
     pub(crate) was_ending: bool,
 }
 
 // === impl Order ===
 
 impl Order {
-    /// What tells orders with one ID apart: the same for what means the same, however it was written.
+    /// Returns a hash that distinguishes orders with one ID, independent of how their requirements were written.
     pub(crate) fn fingerprint(&self) -> String {
         let Self { pool, count, requests, requirements } = self;
         let mut text = format!("{pool}\n{count}\n");
@@ -181,7 +181,7 @@ impl Refusal {
         Self { kind, message: message.into() }
     }
 
-    /// There is no object of that name; `others` are those that there are.
+    /// Returns the refusal for an unknown name; `others` are the existing names.
     fn not_found<'n>(what: &str, name: &str, others: impl Iterator<Item = &'n str> + Clone) -> Self {
         let similar = likeness::similar(others.clone(), name).into_iter().take(SIMILAR);
         let similar: Vec<String> = similar.map(|other| format!("`{other}`")).collect();
@@ -201,7 +201,7 @@ impl Refusal {
 // === impl Kind ===
 
 impl Kind {
-    /// The code of gRPC.
+    /// Returns the gRPC status code.
     pub(crate) const fn code(self) -> &'static str {
         match self {
             Self::Invalid => "INVALID_ARGUMENT",

@@ -1,4 +1,4 @@
-//! An order as it comes, and what it means.
+//! Conversion of an order from its wire format.
 
 use muster_api::validation::check;
 use muster_aws::quantity;
@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::{Kind, Order, Refusal};
 
-/// Where the requirements of an order stand in the NodeClaim that they are checked as.
+/// Path of the requirements in the NodeClaim that is used for validation.
 const CHECKED_AT: &str = "spec.requirements";
 
-/// Reads an order by the rules that the CRD of NodeClaims has for what becomes of it.
+/// Parses an order. Its requirements are validated with the rules of the NodeClaim CRD.
 pub(crate) fn read(order: wire::Order) -> Result<Order, Refusal> {
     let wire::Order { node_pool: pool, count, requests, requirements } = order;
     let mut amounts = Resources::new();
@@ -40,7 +40,7 @@ fn required(all: &[wire::Requirement]) -> Result<Requirements, Refusal> {
     }
     let mut requirements = Requirements::new();
     for (number, one) in all.iter().enumerate() {
-        // What the check takes is known here, too.
+        // Every operator that passes validation is known here.
         let Some(operator) = operator(&one.operator) else {
             return Err(invalid(&format!("order.requirements[{number}].operator"), "this is no operator"));
         };

@@ -1,32 +1,33 @@
-//! Which NodeClaim is ended, if it may be.
+//! Termination of a NodeClaim on an operator's request.
 
 use muster_api::NodeClaim;
 
 use super::{CAUSE, Ended, Kind, Refusal};
 use crate::step::Write;
 
-/// What is to be ended, and who says so.
+/// Termination request and its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Termination {
     pub(crate) by: String,
     /// Name of the NodeClaim.
     pub(crate) claim: String,
-    /// Its UID, if no other of that name is meant.
+    /// Its UID, if only that object is meant.
     pub(crate) uid: Option<String>,
 }
 
-/// How it ends.
+/// Result of a termination request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ending {
     pub(crate) ended: Ended,
-    /// What has to be written; nothing if it has been.
+    /// Write that deletes the NodeClaim; none if it is already being deleted.
     pub(crate) write: Option<Write>,
 }
 
-/// What ends the NodeClaim that is meant, of all `claims`; `kind` is that of the classes that this controller launches with.
+/// Returns the deletion of the requested NodeClaim, out of `claims`; `kind` is the kind of NodeClass that this
+/// controller launches with.
 ///
 /// # Errors
-/// Why it is not ended.
+/// Returns a refusal if the NodeClaim does not exist, has another UID, or belongs to another controller.
 pub(crate) fn terminate(claims: &[&NodeClaim], kind: &str, wanted: &Termination) -> Result<Ending, Refusal> {
     let Termination { by: _, claim: name, uid: meant } = wanted;
     let names = claims.iter().filter_map(|one| one.metadata.name.as_deref());

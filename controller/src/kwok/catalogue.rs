@@ -1,4 +1,4 @@
-//! Instance types by rule: those of Karpenter's provider, whose prices and sizes its suites expect.
+//! Generated instance types: those of Karpenter's KWOK provider, whose prices and sizes its test suites expect.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use muster_scheduling::model::{InstanceType, Offering, Operator, Requirement, Re
 const GIB: i64 = 1 << 30;
 const MIB: i64 = 1 << 20;
 
-/// Virtual CPUs of the types.
+/// Numbers of virtual CPUs.
 const CPUS: [i64; 12] = [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256];
-/// Families: name, and GiB of memory for each CPU.
+/// Families: name, and GiB of memory per CPU.
 const FAMILIES: [(&str, i64); 3] = [("c", 2), ("s", 4), ("m", 8)];
 const ZONES: [&str; 4] = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"];
 
-/// USD per hour: of a CPU, and of 10⁹ bytes of memory.
+/// On-demand price in USD per hour: per CPU, and per 10⁹ bytes of memory.
 const PRICE: (f64, f64) = (0.025, 0.001);
-/// What spot costs of it.
+/// Spot price relative to the on-demand price.
 const SPOT_SHARE: f64 = 0.7;
 
-/// What the kubelet keeps of a node: millicores, and MiB.
+/// Overhead reserved for the kubelet: CPU in millicores, and memory in MiB.
 const RESERVED: (i64, i64) = (100, 10);
 
-/// The 144 types, sorted by name.
+/// Returns the 144 types, sorted by name.
 #[must_use]
 pub fn instance_types() -> Vec<InstanceType> {
     let mut all = Vec::with_capacity(144);
@@ -66,7 +66,7 @@ fn by_rule(cpus: i64, family: &str, factor: i64, os: &str, arch: &str) -> Instan
     complete(Facts { name: &name, arch, systems: &[os.to_owned()], capacity, offerings })
 }
 
-/// What is known of a type before its labels are.
+/// Properties of a type from which its labels are derived.
 pub(super) struct Facts<'a> {
     pub(super) name: &'a str,
     pub(super) arch: &'a str,
@@ -75,7 +75,7 @@ pub(super) struct Facts<'a> {
     pub(super) offerings: Vec<Offering>,
 }
 
-/// The type with the labels that follow.
+/// Creates the type with its derived labels.
 pub(super) fn complete(facts: Facts<'_>) -> InstanceType {
     let Facts { name, arch, systems, capacity, offerings } = facts;
     let (family, size) = name.split_once('.').map_or_else(
@@ -94,7 +94,7 @@ pub(super) fn complete(facts: Facts<'_>) -> InstanceType {
         label(KWOK_INSTANCE_CPU, &cpus),
         label(KWOK_INSTANCE_MEMORY, &memory),
     ]);
-    // What an offering says is a label of the type, with all the values of its offerings.
+    // A label of offerings is a label of the type, with the values of all its offerings.
     let mut keys: Vec<Arc<str>> =
         offerings.iter().flat_map(|one| one.requirements.iter().map(|(key, _)| Arc::clone(key))).collect();
     keys.sort();

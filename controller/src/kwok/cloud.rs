@@ -1,4 +1,4 @@
-//! The cloud itself: Nodes that are made, looked at and deleted.
+//! KWOK cloud: creates, reads and deletes Nodes.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,36 +16,36 @@ use tokio::time::{Instant, sleep};
 
 use super::{SCHEME, node};
 
-/// How often a Node is offered to an API server that refuses it: Karpenter's provider gives up too, and the claim ends
-/// because its Node never registers.
+/// Maximum number of attempts to create a Node that the API server rejects. Karpenter's provider gives up, too; the
+/// claim then ends because its Node never registers.
 const MOST_TRIES: u32 = 4;
-/// Between two of these.
+/// Delay between attempts.
 const BETWEEN: Duration = Duration::from_secs(2);
-/// How long a class is not asked again.
+/// Cache duration for the registration delay of a class.
 const CURRENT: Duration = Duration::from_secs(2);
 
-/// Nodes as instances.
+/// Cloud whose instances are Nodes.
 #[derive(Clone)]
 pub struct Kwok {
     client: Client,
     catalogue: Catalogue,
-    /// Nodes that were launched and are not there yet, by provider ID. Lost with the process: their claims end, because
-    /// their instances are gone. Held for the length of a look.
+    /// Launched Nodes that do not exist yet, by provider ID. Lost when the process ends: their claims are then deleted,
+    /// because their instances are not found. Locked briefly.
     coming: Arc<Mutex<BTreeMap<String, Instance>>>,
-    /// What classes said of delays, and when they were asked. Held for the length of a look.
+    /// Registration delays of classes, and when they were read. Locked briefly.
     delays: Arc<Mutex<BTreeMap<String, (Duration, Instant)>>>,
 }
 
 // === impl Kwok ===
 
 impl Kwok {
-    /// Makes Nodes of these types through `client`.
+    /// Creates the cloud, which creates Nodes of these types with `client`.
     #[must_use]
     pub fn new(client: Client, catalogue: Catalogue) -> Self {
         Self { client, catalogue, coming: Arc::default(), delays: Arc::default() }
     }
 
-    /// The types that every NodePool may launch.
+    /// Returns the instance types that every NodePool may launch.
     #[must_use]
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
@@ -55,7 +55,7 @@ impl Kwok {
         let planned = self.plan(request)?;
         let not_made = |error: &kube::Error| LaunchError::of_request(transient(error));
         let expected = node::instance(&planned).ok_or_else(foreign)?;
-        // Whatever is asked for now: what came of the first time counts.
+        // A repeated launch returns the result of the first one, even if the request differs.
         if let Some(coming) = self.coming().get(&expected.provider_id) {
             return Ok(launched(coming.clone()));
         }
@@ -72,7 +72,8 @@ impl Kwok {
                     let there = self.nodes().get(&name(&planned)).await.map_err(|error| not_made(&error))?;
                     return node::instance(&there).map(launched).ok_or_else(foreign);
                 }
-                // An admission policy may let it in later; if not, the Node never registers, and the claim says so.
+                // An admission policy may accept the Node later; otherwise it never registers, and the claim reports
+                // that.
                 Err(kube::Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {}
                 Err(error) => return Err(not_made(&error)),
             }
@@ -95,7 +96,7 @@ impl Kwok {
         bought.ok_or_else(|| LaunchError::outcome(CloudError::NoCapacity { refused: Vec::new() }))
     }
 
-    /// Makes the Node when its time has come, unless it has been ended by then.
+    /// Creates the Node after `delay`, unless the instance has been terminated meanwhile.
     async fn make_later(&self, id: &str, planned: &Node, delay: Duration) {
         sleep(delay).await;
         for _ in 0..MOST_TRIES {
@@ -172,7 +173,7 @@ impl Kwok {
     }
 }
 
-/// A Node that is being deleted is an instance that has ended.
+/// Returns false for a Node that is being deleted: it counts as terminated.
 fn is_alive(node: &Node) -> bool {
     node.metadata.deletion_timestamp.is_none()
 }
@@ -218,7 +219,7 @@ impl Cloud for Kwok {
         self.look_at_all()
     }
 
-    /// Nodes that are objects only have no console.
+    /// Returns none: these Nodes have no console.
     fn console(&self, _: &str) -> impl Future<Output = Result<Option<String>, CloudError>> + Send {
         std::future::ready(Ok(None))
     }
@@ -227,7 +228,7 @@ impl Cloud for Kwok {
         self.end(provider_id)
     }
 
-    /// Nor tags: nothing asks for them, because their classes say that there are none (`Class::tags_instances`).
+    /// Does nothing: `Class::tags_instances` is false for these classes, so tags are never requested.
     fn tag(&self, _: &str, _: &BTreeMap<String, String>) -> impl Future<Output = Result<(), CloudError>> + Send {
         std::future::ready(Ok(()))
     }

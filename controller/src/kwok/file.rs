@@ -1,4 +1,4 @@
-//! Karpenter's file of instance types for its KWOK provider: `--instance-types-file-path`.
+//! Parser for the instance types file of Karpenter's KWOK provider: `--instance-types-file-path`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,30 +11,30 @@ use serde_json::Value;
 
 use super::catalogue::{Facts, complete};
 
-/// Pods that a node of a type takes that does not say.
+/// Number of pods per node of a type that does not specify it.
 const PODS: i64 = 110;
 
-/// Why the file cannot be used. `Display` is the whole message, hint included.
+/// Error in the file. `Display` has the whole message, including a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(
         "cannot read `{path}`: {reason}\n\nhint: `--instance-types-file-path` and `INSTANCE_TYPES_FILE_PATH` name a file of JSON"
     )]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Cause.
         reason: String,
     },
-    /// It is not what it should be.
+    /// The file has an invalid format.
     #[error(
         "`{path}`: {reason}\n\nhint: it is a list of {{name, offerings, architecture, operatingSystems, resources}}, as Karpenter's KWOK provider reads it"
     )]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What is wrong, and where.
+        /// Problem and its location.
         reason: String,
     },
 }
@@ -49,7 +49,7 @@ struct Type {
     resources: BTreeMap<String, Value>,
 }
 
-/// With capitals, as Go writes fields that nobody has named.
+/// Keys are capitalized, because Karpenter's Go struct has no JSON tags.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Offered {
@@ -67,10 +67,10 @@ struct Required {
     values: Vec<String>,
 }
 
-/// The types of the file, sorted by name.
+/// Reads the types of the file, sorted by name.
 ///
 /// # Errors
-/// A file that cannot be read, or is of another form.
+/// Fails if the file cannot be read or has an invalid format.
 pub fn read(path: &Path) -> Result<Vec<InstanceType>, FileError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path)
@@ -109,7 +109,7 @@ fn model(one: Type) -> Result<InstanceType, String> {
         .map(|offered| Offering {
             requirements: offered.requirements.into_iter().map(requirement).collect::<Requirements>(),
             price: Some(offered.price),
-            // Whatever the file says: Karpenter's provider has everything.
+            // The file's value is ignored: all offerings of Karpenter's provider are available.
             available: true,
             reservation_capacity: offered.reservation_capacity,
         })

@@ -1,15 +1,15 @@
-//! A cloud whose instances are Node objects that KWOK brings to life: for trials, for tests of scale, and for suites that
-//! were written for Karpenter's provider of that name, whose rules these are.
+//! Cloud whose instances are Node objects simulated by KWOK: for trials, for scale tests, and for test suites of
+//! Karpenter's KWOK provider, whose behavior it follows.
 //!
 //! ```text
-//!   catalogue   instance types: by rule, or from Karpenter's file          LaunchRequest ──► node ──► Node object
-//!                        │                                                                    │          │ KWOK: Ready,
-//!                        ▼                                                                    │          │ pods run
-//!             types of every NodePool                                Instance ◄───────────────┴── cloud ◄┘
+//!   catalogue   instance types: generated, or from Karpenter's file      LaunchRequest ──► node ──► Node object
+//!                        │                                                                  │          │ KWOK: Ready,
+//!                        ▼                                                                  │          │ pods run
+//!             types of every NodePool                                  Instance ◄───────────┴── cloud ◄┘
 //! ```
 //!
-//! The Node is the instance: who deletes it ends it, and one that is being deleted counts as gone. Its name follows from
-//! the token of the launch, so a launch that is repeated finds the Node that it made.
+//! The Node is the instance: deleting it terminates the instance, and a Node that is being deleted counts as gone. Its
+//! name is derived from the launch token, so that a repeated launch finds the Node that it created.
 
 mod catalogue;
 mod cloud;
@@ -20,5 +20,5 @@ pub use self::catalogue::instance_types;
 pub use self::cloud::Kwok;
 pub use self::file::{FileError, read};
 
-/// Begin of every provider ID.
+/// Prefix of every provider ID.
 const SCHEME: &str = "kwok://";

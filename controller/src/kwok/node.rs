@@ -1,4 +1,4 @@
-//! From a launch to the Node that it makes, and back to the instance that a Node is: pure.
+//! Conversion of a launch request to a Node, and of a Node to an instance. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use muster_scheduling::model::{InstanceType, Requirements};
 
 use super::SCHEME;
 
-/// What KWOK looks after, as a label and as an annotation.
+/// Label and annotation of Nodes that KWOK manages.
 pub(super) const FAKE: (&str, &str) = ("kwok.x-k8s.io/node", "fake");
-/// What `eks-node-viewer` shows.
+/// Label that `eks-node-viewer` displays.
 const PRICE: &str = "eks-node-viewer/instance-price";
-/// Karpenter's provider writes it for whoever runs several KWOKs.
+/// Label set as by Karpenter's provider, for clusters with several KWOK controllers.
 const PARTITION: (&str, &str) = ("kwok-partition", "a");
 
-/// Name of the Node that a launch makes: the claim's, and eight digits that follow from the token.
+/// Returns the name of the Node for a launch: the claim's name, and eight hex digits of a hash of the token.
 pub(super) fn name(request: &LaunchRequest) -> String {
     let hash = request
         .token
@@ -32,7 +32,7 @@ pub(super) fn name(request: &LaunchRequest) -> String {
     format!("kwok-{claim}-{hash:08x}")
 }
 
-/// The Node of a launch as `chosen`, which is a way to buy `kind`.
+/// Returns the Node for a launch of `kind` with the offering `chosen`.
 pub(super) fn node(request: &LaunchRequest, kind: &InstanceType, chosen: &Alternative) -> Node {
     let name = name(request);
     let mut all = request.labels.clone();
@@ -71,7 +71,7 @@ pub(super) fn node(request: &LaunchRequest, kind: &InstanceType, chosen: &Altern
     }
 }
 
-/// Labels that follow from what is bought.
+/// Returns the labels of an instance type and offering.
 fn of_kind(kind: &InstanceType, offering: &Offering) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut take = |requirements: &Requirements| {
@@ -90,7 +90,7 @@ fn of_kind(kind: &InstanceType, offering: &Offering) -> BTreeMap<String, String>
     all
 }
 
-/// The instance that a Node is; nothing if it is not one of this cloud's.
+/// Returns the instance of a Node; none if the Node belongs to another cloud.
 pub(super) fn instance(node: &Node) -> Option<Instance> {
     let provider_id = node.spec.as_ref()?.provider_id.clone().filter(|id| id.starts_with(SCHEME))?;
     let meta = &node.metadata;
@@ -124,7 +124,7 @@ pub(super) fn instance(node: &Node) -> Option<Instance> {
     })
 }
 
-/// Whether a label of a Node says what the instance is, and so belongs to its claim too.
+/// Returns true if a Node's label describes the instance, and so belongs to its claim as well.
 fn is_of_kind(key: &str) -> bool {
     let is_price = key == PRICE;
     let is_kwoks = key == PARTITION.0 || key == FAKE.0 || key == labels::HOSTNAME;

@@ -1,4 +1,4 @@
-//! What the nodes of a pool have together.
+//! Total resources of the nodes of a pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use muster_scheduling::model::{Resource, Resources};
 use super::Look;
 use crate::node::Node;
 
-/// Shown even where there is none.
+/// Resources that are reported even if their amount is zero.
 const ALWAYS: [&str; 5] =
     [resources::CPU, resources::MEMORY, resources::PODS, resources::EPHEMERAL_STORAGE, resources::NODES];
 
-/// Capacity by resource, and the number of nodes, both as `status.resources` and alone.
+/// Returns the capacity by resource, including the number of nodes, as in `status.resources`, and that number itself.
 pub(super) fn count(look: &Look<'_>) -> (BTreeMap<String, Quantity>, i64) {
     let mut all: Resources = ALWAYS.iter().map(|name| (Resource::new(name), 0)).collect();
     let claimed = look.claims.iter().map(|one| capacity(Some(one.claim), one.node));
@@ -29,7 +29,8 @@ pub(super) fn count(look: &Look<'_>) -> (BTreeMap<String, Quantity>, i64) {
     (written.collect(), nodes)
 }
 
-/// What the Node has; what its device plugins have not announced yet, as the claim promises it.
+/// Returns the Node's capacity; for resources that the Node does not report (yet), such as devices, the capacity in the
+/// claim's status.
 fn capacity(claim: Option<&NodeClaim>, node: Option<&Node>) -> Resources {
     let promised = claim.and_then(|claim| claim.status.as_ref()).map(|status| amounts(&status.capacity));
     let there = node.and_then(|node| node.status.as_ref()?.capacity.as_ref()).map(amounts);
@@ -43,7 +44,7 @@ fn capacity(claim: Option<&NodeClaim>, node: Option<&Node>) -> Resources {
     there
 }
 
-/// What a Node reports and cannot be read counts for nothing.
+/// Parses quantities. Those that cannot be parsed are ignored.
 pub(crate) fn amounts(all: &Quantities) -> Resources {
     let one = |(name, amount): (&str, &Quantity)| {
         let resource = Resource::new(name);

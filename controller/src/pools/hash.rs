@@ -1,4 +1,4 @@
-//! Annotations that tell whether claims are of the template that their pool has now.
+//! Annotations that tell whether claims match their pool's current template.
 
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, hash};
@@ -7,8 +7,8 @@ use super::Look;
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, Write};
 
-/// Brings claims and then the pool to this hash and its version. Claims that were hashed in another way cannot be compared:
-/// unless they have drifted already, they are taken to be of the template as it is.
+/// Updates the claims and then the pool to the current hash and hash version. Claims with another hash version cannot
+/// be compared: unless they have drifted already, they are assumed to match the current template.
 pub(super) fn stamp(look: &Look<'_>) -> Vec<Write> {
     let own = look.pool.metadata.annotations.as_ref();
     let version = own.and_then(|all| all.get(annotations::NODEPOOL_HASH_VERSION)).map(String::as_str);

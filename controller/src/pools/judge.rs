@@ -1,4 +1,4 @@
-//! The conditions of a pool.
+//! Conditions of a pool.
 
 use jiff::Timestamp;
 use muster_api::conditions::{READY, nodepool, reason};
@@ -11,10 +11,10 @@ use crate::disruption::Rest;
 use crate::lifecycle::conditions::{Status, at, set};
 use crate::step::{Event, EventType, Subject, Write};
 
-/// What a pool needs to be ready.
+/// Conditions that must be true for a pool to be ready.
 const DEPENDENTS: [&str; 2] = [nodepool::VALIDATION_SUCCEEDED, nodepool::NODE_CLASS_READY];
 
-/// The status as it should be.
+/// Returns the desired status.
 pub(super) fn judge(look: &Look<'_>, now: Timestamp) -> NodePoolStatus {
     let mut status = look.pool.status.clone().unwrap_or_default();
     let (resources, nodes) = count::count(look);
@@ -45,7 +45,7 @@ pub(super) fn judge(look: &Look<'_>, now: Timestamp) -> NodePoolStatus {
         .collect();
     let ready = match open.is_empty() {
         true => at(READY, Status::True, READY, "", generation, now),
-        // None of the two is ever unknown.
+        // Neither of the two is ever Unknown.
         false => at(READY, Status::False, reason::UNHEALTHY_DEPENDENTS, &open.join(", "), generation, now),
     };
     set(&mut status.conditions, ready);
@@ -53,10 +53,10 @@ pub(super) fn judge(look: &Look<'_>, now: Timestamp) -> NodePoolStatus {
     status
 }
 
-/// What the API server could not see and makes the pool useless.
+/// Returns the first validation error that the API server does not detect.
 fn invalid(look: &Look<'_>) -> Option<String> {
     let mut object = serde_json::to_value(look.pool).ok()?;
-    // Another version may have written a status that this one does not know; it is not what is judged.
+    // Another version may have written a status with unknown fields; the status is not validated.
     object.as_object_mut()?.remove("status");
     validation::check(&object).errors.into_iter().next().map(|error| error.to_string())
 }
@@ -78,7 +78,7 @@ fn class_ready(look: &Look<'_>) -> (Status, String, String) {
     }
 }
 
-/// Whether what is launched becomes Nodes. It is for people: nothing is held back for it.
+/// Returns the condition NodeRegistrationHealthy. It is informational: it does not block launches.
 fn registering(look: &Look<'_>) -> (Status, &'static str, &'static str) {
     match look.outcomes.health(Edition::of(look.pool, look.class)) {
         Health::Healthy => (Status::True, nodepool::NODE_REGISTRATION_HEALTHY, ""),

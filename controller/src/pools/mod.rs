@@ -1,4 +1,4 @@
-//! What a NodePool says of itself: how much it has, whether it may launch, and of which template its claims are.
+//! Status of NodePools: total resources, readiness, and the template hash of their claims.
 //!
 //! ```text
 //!   Look: pool, class, claims, Nodes, Outcomes
@@ -8,9 +8,9 @@
 //!                       ConsolidationDelivers
 //! ```
 //!
-//! As in [`crate::lifecycle`], a look at what a step has left gives the next one, and in the end none. Counts change with
-//! every Node: whoever drives this looks at a pool no more often than every five seconds, or as soon as its spec or class
-//! changes.
+//! As in [`crate::lifecycle`], applying a step and deciding again gives the next step, until none is left. Counts
+//! change with every Node: the caller calls [`decide`] for a pool at most every five seconds, or as soon as its spec or
+//! class changes.
 
 mod count;
 mod hash;
@@ -31,27 +31,27 @@ use crate::node::Node;
 use crate::provision::Claimed;
 use crate::step::{Step, Write};
 
-/// How often counts are written at most: Karpenter's figure.
+/// Minimum interval between status updates of the counts, as in Karpenter.
 pub const EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Everything that is known about one NodePool.
+/// Input of [`decide`] about one NodePool.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
     /// The pool.
     pub pool: &'a NodePool,
-    /// Its NodeClass; none if there is none of its name.
+    /// Its NodeClass; none if it does not exist.
     pub class: Option<&'a Class>,
     /// Its claims, with their Nodes.
     pub claims: &'a [Claimed<'a>],
-    /// Nodes with its label that have no claim.
+    /// Nodes with the pool's label but without a claim.
     pub unclaimed: &'a [&'a Node],
-    /// How its last launches ended.
+    /// Results of its last launches.
     pub outcomes: &'a Outcomes,
     /// The last rest of its consolidation, which may be over.
     pub rest: Option<Rest>,
 }
 
-/// What is to be written about the pool.
+/// Returns the writes about the pool.
 #[must_use]
 pub fn decide(look: &Look<'_>, now: Timestamp) -> Step {
     if look.pool.metadata.deletion_timestamp.is_some() {

@@ -1,4 +1,4 @@
-//! How the last launches of a pool ended: memory, of which the condition `NodeRegistrationHealthy` keeps the gist.
+//! Results of a pool's last launches, in memory; the condition `NodeRegistrationHealthy` persists their summary.
 
 use std::collections::VecDeque;
 
@@ -7,39 +7,39 @@ use muster_api::conditions::nodepool;
 
 use crate::lifecycle::Class;
 
-/// Launches that are looked at, and how many of them may fail; Karpenter's figures.
+/// Number of launches considered, and number of failures that make a pool unhealthy; both as in Karpenter.
 const LOOKED_AT: usize = 4;
 const TOO_MANY: usize = 2;
 
-/// The generations of a pool and its class: what was launched with others says nothing of these.
+/// Generations of a pool and its class. Results of other generations are discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Edition {
     pool: Option<i64>,
     class: Option<i64>,
 }
 
-/// The last launches of a pool: whether each became a Node.
+/// Results of a pool's last launches: true for each that became a Node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcomes {
     edition: Edition,
     last: VecDeque<bool>,
 }
 
-/// What launches of late say.
+/// Health of recent launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// Nothing yet.
+    /// No launch yet.
     Unknown,
-    /// Enough of them have become Nodes.
+    /// Fewer than two of the last four failed.
     Healthy,
-    /// Half of them or more have not.
+    /// At least two of the last four failed.
     Unhealthy,
 }
 
 // === impl Edition ===
 
 impl Edition {
-    /// As they are now.
+    /// Returns the current generations.
     #[must_use]
     pub fn of(pool: &NodePool, class: Option<&Class>) -> Self {
         Self { pool: pool.metadata.generation, class: class.and_then(|class| class.meta.generation) }
@@ -49,7 +49,8 @@ impl Edition {
 // === impl Outcomes ===
 
 impl Outcomes {
-    /// After a restart: as good or bad as the condition of the pool says, if it says it of the pool as it is.
+    /// Restores the results after a restart from the pool's condition, if that was observed for the current
+    /// generations.
     #[must_use]
     pub fn of(pool: &NodePool, class: Option<&Class>) -> Self {
         let edition = Edition::of(pool, class);
@@ -68,7 +69,7 @@ impl Outcomes {
         Self { edition, last }
     }
 
-    /// A claim of this edition has become a Node, or was given up before it did.
+    /// Records that a claim of this edition became a Node, or was given up before it did.
     pub fn note(&mut self, edition: Edition, became_a_node: bool) {
         if self.edition != edition {
             *self = Self { edition, last: VecDeque::new() };
@@ -79,7 +80,7 @@ impl Outcomes {
         }
     }
 
-    /// What they say of this edition.
+    /// Returns the health for this edition.
     #[must_use]
     pub fn health(&self, edition: Edition) -> Health {
         if self.edition != edition || self.last.is_empty() {

@@ -1,4 +1,4 @@
-//! What a node's agent says of its way into the cluster, as the condition AgentReady of its NodeClaim has it.
+//! State of a node's agent, from the condition AgentReady of its NodeClaim.
 
 use std::sync::Arc;
 
@@ -9,38 +9,38 @@ use muster_api::conditions::{nodeclaim, reason};
 use super::{condition, moment, some};
 use crate::manifest::NodeClaim;
 
-/// How a node's agent is.
+/// State of a node's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentState {
-    /// It is waited for, and has not said anything yet.
+    /// The controller expects an agent that has not reported yet.
     Expected,
-    /// It says at which stage the node is.
+    /// The agent reports the stage at which the node is.
     Starting,
-    /// It says that the node is there.
+    /// The agent reports that the node has joined.
     Ready,
-    /// It said something once, and does not any more.
+    /// The agent has reported before, but no longer does.
     Silent,
 }
 
 /// A node's agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// How it is.
+    /// Its state.
     pub state: AgentState,
-    /// The stage that is not done: `Preflight`, `Bootstrap`, `Kubelet`, `Registered`, `Devices` or `Initialized`.
+    /// Unfinished stage: `Preflight`, `Bootstrap`, `Kubelet`, `Registered`, `Devices` or `Initialized`.
     pub stage: Option<Arc<str>>,
-    /// Since when it is so.
+    /// Time of the last change of state.
     pub since: Option<Timestamp>,
-    /// What it waits for.
+    /// Message of the condition: what the agent is waiting for.
     pub message: Option<Arc<str>>,
-    /// When it was heard of, as of some connection of its last hour.
+    /// Time of the last recorded connection of the agent.
     pub heard: Option<Timestamp>,
 }
 
 // === impl AgentState ===
 
 impl AgentState {
-    /// As it is written.
+    /// Returns the name as printed.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl Agent {
         })
     }
 
-    /// In a word: the stage, where it is at one.
+    /// Returns a one-word summary: the stage if there is one, else the state.
     #[must_use]
     pub fn word(&self) -> &str {
         self.stage.as_deref().unwrap_or(self.state.name())

@@ -1,4 +1,4 @@
-//! What a node's agent says is wrong, as the condition NodeVerdict of its NodeClaim has it.
+//! Verdict of a node's agent, from the condition NodeVerdict of its NodeClaim.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use muster_bootstrap::verdicts;
 use super::{condition, moment, some};
 use crate::manifest::NodeClaim;
 
-/// What stands between what is wrong and what to do about it, in the message of the condition.
+/// Separator between the problem and its fix in the condition's message.
 pub(crate) const FIX: &str = "; fix: ";
 
 /// A verdict on a node.
@@ -17,28 +17,28 @@ pub(crate) const FIX: &str = "; fix: ";
 pub struct Fault {
     /// A code of `docs/verdicts.md`, or of a newer agent.
     pub code: Arc<str>,
-    /// Since when.
+    /// Time since which it holds.
     pub since: Option<Timestamp>,
-    /// What is wrong with this node, and where it was seen.
+    /// Problem on this node, and where it was detected.
     pub message: Option<Arc<str>>,
-    /// What the code means in a few words; none if it is not known here.
+    /// Short title of the code; none if this version does not know it.
     pub title: Option<&'static str>,
-    /// Why it happens and what comes of it.
+    /// Cause of the problem and its consequences.
     pub cause: Option<&'static str>,
-    /// What to do.
+    /// Instructions to fix it.
     pub fix: Option<Arc<str>>,
 }
 
 // === impl Fault ===
 
 impl Fault {
-    /// The verdict that stands; one that was taken back is none.
+    /// Returns the current verdict; none if it was withdrawn.
     pub(super) fn of(claim: &NodeClaim) -> Option<Self> {
         let stands = condition(&claim.conditions, nodeclaim::NODE_VERDICT).filter(|one| &*one.status == "False")?;
         Some(Self::new(&stands.reason, &stands.message, moment(stands.since.as_deref())))
     }
 
-    /// Of a code and of what the condition said.
+    /// Creates a fault from a code and the condition's message.
     pub(crate) fn new(code: &str, told: &str, since: Option<Timestamp>) -> Self {
         let (message, advice) = told.split_once(FIX).unwrap_or((told, ""));
         let known = verdicts::find(code);
@@ -48,7 +48,7 @@ impl Fault {
             message: some(message),
             title: known.map(|verdict| verdict.title),
             cause: known.map(|verdict| verdict.cause),
-            // What was said may be cut off; what is known is not.
+            // The fix in the message may be truncated; the known one is complete.
             fix: known.map(|verdict| verdict.fix.into()).or_else(|| some(advice)),
         }
     }

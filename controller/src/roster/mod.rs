@@ -1,13 +1,13 @@
-//! Who is there: each NodeClaim and each Node, how far it has come, and what its agent says of it. Pure.
+//! List of NodeClaims and Nodes, with the phase of each and the report of its agent. Pure.
 //!
 //! ```text
 //!   NodeClaim: conditions, deletion ──┐
-//!   Node: Ready, deletion ────────────┼─► phase: Launching … Ready … Terminating, since when, what it waits for ─┐
-//!   NodeClaim: AgentReady ────────────┼─► agent: the stage at which the node's agent is, or that it is silent ──┼─► Member
-//!   NodeClaim: NodeVerdict ───────────┴─► fault: the code, and what muster_bootstrap knows of it ───────────────┘
+//!   Node: Ready, deletion ────────────┼─► phase: Launching … Ready … Terminating, with time and reason ─┐
+//!   NodeClaim: AgentReady ────────────┼─► agent: its stage, or that it is silent ───────────────────────┼─► Member
+//!   NodeClaim: NodeVerdict ───────────┴─► fault: the code, with its title, cause and fix ───────────────┘
 //! ```
 //!
-//! Members stand in the order in which they need somebody: what is broken first.
+//! Members are sorted by urgency, broken ones first.
 
 mod agent;
 mod fault;
@@ -27,59 +27,59 @@ pub use self::fault::Fault;
 pub use self::phase::{Phase, Stand};
 use crate::manifest::{Condition, Manifests, Node, NodeClaim};
 
-/// A NodeClaim with its Node, if it has one by now; or a Node that no NodeClaim stands for.
+/// A NodeClaim with its Node, if it has one; or a Node without a NodeClaim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
-    /// The Node's name; as long as there is none, the NodeClaim's.
+    /// Name of the Node, or of the NodeClaim while there is no Node.
     pub name: Arc<str>,
     /// Its NodeClaim.
     pub claim: Option<Arc<str>>,
-    /// The UID of that, if the input says it.
+    /// UID of the NodeClaim, if the input has it.
     pub uid: Option<Arc<str>>,
-    /// Its Node, if that is in the input or the claim names it.
+    /// Its Node, if that is in the input or named by the claim.
     pub node: Option<Arc<str>>,
     /// Its NodePool.
     pub pool: Option<Arc<str>>,
     /// Its NodeClass.
     pub class: Option<Arc<str>>,
-    /// As `m7g.large`.
+    /// Instance type, such as `m7g.large`.
     pub instance_type: Option<Arc<str>>,
     /// Its zone.
     pub zone: Option<Arc<str>>,
-    /// As `spot`.
+    /// Capacity type, such as `spot`.
     pub capacity_type: Option<Arc<str>>,
-    /// The cloud's name of the instance.
+    /// Provider ID of the instance.
     pub provider_id: Option<Arc<str>>,
-    /// When it began to be wanted.
+    /// Creation time of the NodeClaim, or of a Node without one.
     pub created: Option<Timestamp>,
-    /// How far it has come.
+    /// Phase, with time and reason.
     pub stand: Stand,
-    /// What its agent says; none if it has none that is known.
+    /// State of its agent; none if no agent is known.
     pub agent: Option<Agent>,
-    /// What its agent says is wrong.
+    /// Verdict of its agent.
     pub fault: Option<Fault>,
 }
 
-/// How urgently somebody is needed.
+/// Urgency of a member: operators see it in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Need {
-    /// Its agent says that it cannot become a node.
+    /// Its agent reports that it cannot become a node.
     Broken,
-    /// It was a node, and is none.
+    /// It was Ready before and is not now.
     NotReady,
-    /// It is a node, and nobody hears of its agent.
+    /// It is a node whose agent is silent.
     Silent,
-    /// It is on its way into the cluster.
+    /// It is joining the cluster.
     Coming,
-    /// It is on its way out.
+    /// It is leaving the cluster.
     Going,
-    /// It is as it should be.
+    /// It is as intended.
     None,
-    /// It is not Muster's.
+    /// Muster does not manage it.
     Foreign,
 }
 
-/// All members, what needs somebody first; among equals who has been so for longest, and then by name.
+/// Returns all members by urgency, then by time in their phase (longest first), then by name.
 #[must_use]
 pub fn members(manifests: &Manifests) -> Vec<Member> {
     let mut by_name: FxHashMap<&str, &Node> = FxHashMap::default();
@@ -111,17 +111,17 @@ pub fn members(manifests: &Manifests) -> Vec<Member> {
     all
 }
 
-/// A condition, if somebody has judged it.
+/// Returns the condition of this type, if it is set.
 fn condition<'c>(all: &'c [Condition], kind: &str) -> Option<&'c Condition> {
     all.iter().find(|one| &*one.kind == kind)
 }
 
-/// A moment as objects have it.
+/// Parses a timestamp of an object's field.
 fn moment(text: Option<&str>) -> Option<Timestamp> {
     text?.parse().ok()
 }
 
-/// Text that is not empty.
+/// Returns the trimmed text; none if it is empty.
 fn some(text: &str) -> Option<Arc<str>> {
     Some(text.trim()).filter(|text| !text.is_empty()).map(Arc::from)
 }
@@ -134,7 +134,7 @@ impl Member {
         let node_name = node.map(|node| Arc::clone(&node.meta.name)).or(named);
         let label = |key: &str| {
             let of_claim = claim.meta.labels.get(key).or_else(|| node?.meta.labels.get(key));
-            // Before the launch a requirement may leave no choice.
+            // Before the launch, a requirement may allow only one value.
             of_claim.cloned().or_else(|| claim.requirements.single(key).map(Arc::from))
         };
         Self {
@@ -175,7 +175,7 @@ impl Member {
         }
     }
 
-    /// Whether its agent says that it cannot become a node.
+    /// Returns true if its agent reports that it cannot become a node.
     #[must_use]
     pub const fn is_broken(&self) -> bool {
         self.fault.is_some()

@@ -1,4 +1,4 @@
-//! How far a node has come, by the conditions of its NodeClaim and Node.
+//! Phase of a node, from the conditions of its NodeClaim and Node.
 
 use std::sync::Arc;
 
@@ -8,44 +8,44 @@ use muster_api::conditions::{READY, nodeclaim};
 use super::{condition, moment, some};
 use crate::manifest::{Condition, Node, NodeClaim};
 
-/// A part of a node's life.
+/// Phase in a node's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// There is no instance yet.
+    /// The instance does not exist yet.
     Launching,
-    /// There is an instance, and no Node that has registered.
+    /// The instance exists, but its Node has not registered.
     Launched,
-    /// There is a Node, which does not take its pods yet.
+    /// The Node has registered, but is not initialized.
     Registered,
-    /// It takes pods, as its claim says; there is no Node of it in the input that could be asked.
+    /// The claim is initialized; its Node is not in the input.
     Initialized,
-    /// It takes pods, and its kubelet says that it is well.
+    /// The Node is initialized and Ready.
     Ready,
-    /// It took pods, and its kubelet does not say any more that it is well.
+    /// The Node was initialized and is not Ready.
     NotReady,
-    /// It has been decided that it goes; its pods still run.
+    /// The node is selected for disruption or interrupted; its pods still run.
     Disrupting,
-    /// It is being drained and ended.
+    /// The node is being drained and terminated.
     Terminating,
 }
 
-/// Where a node stands.
+/// Phase of a node, with its time and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stand {
-    /// How far it has come.
+    /// The phase.
     pub phase: Phase,
-    /// Since when.
+    /// Time of the transition to this phase.
     pub since: Option<Timestamp>,
-    /// Why it has come no further, or why it goes: a word.
+    /// Reason (one word) why it has not proceeded, or why it is being removed.
     pub reason: Option<Arc<str>>,
-    /// The same in a line.
+    /// Message that belongs to the reason.
     pub message: Option<Arc<str>>,
 }
 
 // === impl Phase ===
 
 impl Phase {
-    /// All of them, in the order of a life.
+    /// All phases, in lifecycle order.
     pub const ALL: [Self; 8] = [
         Self::Launching,
         Self::Launched,
@@ -57,7 +57,7 @@ impl Phase {
         Self::Terminating,
     ];
 
-    /// As it is written.
+    /// Returns the name as printed.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -81,16 +81,16 @@ impl Stand {
         let open = |kind| condition(&claim.conditions, kind).filter(|one| &*one.status != "True");
         let deleted = claim.meta.deleted.as_ref().or_else(|| node?.meta.deleted.as_ref());
         if let Some(deleted) = deleted {
-            // What has been done last, or is waited for.
+            // The last completed step of the termination, or the one being waited for.
             let way = [nodeclaim::INSTANCE_TERMINATING, nodeclaim::VOLUMES_DETACHED, nodeclaim::DRAINED];
             let told = way.into_iter().find_map(|kind| condition(&claim.conditions, kind));
             return Self::new(Phase::Terminating, moment(Some(deleted)), told);
         }
-        // The decision is the news, whatever the node was before it.
+        // A decision to remove the node takes precedence over its previous phase.
         if let Some(going) = held(nodeclaim::DISRUPTION_REASON).or_else(|| held(nodeclaim::INTERRUPTED)) {
             return Self::new(Phase::Disrupting, since(going), Some(going));
         }
-        // The last of them is the word: objects that were written by hand often have no other.
+        // Initialized alone decides: hand-written objects often have no other condition.
         let Some(initialized) = held(nodeclaim::INITIALIZED) else {
             return match (held(nodeclaim::REGISTERED), held(nodeclaim::LAUNCHED)) {
                 (Some(registered), _) => Self::new(Phase::Registered, since(registered), open(nodeclaim::INITIALIZED)),
@@ -119,7 +119,7 @@ impl Stand {
         }
     }
 
-    /// What the Node's condition Ready says. A Node that has none is not Ready.
+    /// Returns the phase from the Node's condition Ready. A Node without the condition is not Ready.
     fn by_kubelet(node: &Node) -> Self {
         match condition(&node.conditions, READY) {
             Some(ready) if &*ready.status == "True" => Self::new(Phase::Ready, since(ready), None),

@@ -1,10 +1,10 @@
-//! Virtual time: what happens next, and when.
+//! Virtual clock and event queue.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-/// What is to happen, in the order in which it happens: by moment, then in the order in which it was noted.
+/// Queued events, ordered by time, then by the order in which they were added.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock<H> {
     now: Timestamp,
@@ -15,28 +15,28 @@ pub(crate) struct Clock<H> {
 // === impl Clock ===
 
 impl<H> Clock<H> {
-    /// A clock that shows `start`.
+    /// Creates a clock that starts at `start`.
     pub(crate) const fn new(start: Timestamp) -> Self {
         Self { now: start, noted: 0, ahead: BTreeMap::new() }
     }
 
-    /// The moment that it shows.
+    /// Returns the current time.
     pub(crate) const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Lets something happen at that moment; at once, if it is over.
+    /// Queues an event for `moment`, or for the current time if that has passed.
     pub(crate) fn at(&mut self, moment: Timestamp, happening: H) {
         self.noted += 1;
         self.ahead.insert((moment.max(self.now), self.noted), happening);
     }
 
-    /// The next moment at which anything happens.
+    /// Returns the time of the next event.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.ahead.first_key_value().map(|((moment, _), _)| *moment)
     }
 
-    /// Goes on to `moment`, which is not beyond the next happening, and hands out what happens then.
+    /// Advances to `moment`, which is not after the next event, and returns the events that are due.
     pub(crate) fn advance(&mut self, moment: Timestamp) -> Vec<H> {
         self.now = self.now.max(moment);
         let mut due = Vec::new();

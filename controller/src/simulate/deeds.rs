@@ -1,4 +1,4 @@
-//! What a script does to the objects of the cluster, and to the cloud.
+//! Execution of a script's events on the objects of the cluster and on the cloud.
 //!
 //! ```text
 //!   Deed ──► Simulation::act ──┬──► Author: apply, edit, delete ──► Api
@@ -28,32 +28,31 @@ use super::trace::Event;
 use super::world::WORKLOADS;
 use crate::manifest::{InputError, Place};
 
-/// What has come of changing an object.
+/// Result of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edit {
-    /// It is another one now.
+    /// The object was changed.
     Changed,
-    /// It was like that before.
+    /// The object already was as wanted.
     Same,
-    /// There is no such object.
+    /// The object does not exist.
     Missing,
 }
 
-/// Whoever writes the manifests: makes, changes and deletes objects as people do it with kubectl.
+/// Author of the manifests: creates, changes and deletes objects like `kubectl`.
 #[derive(Debug, Default)]
 pub(super) struct Author {
-    /// What was applied last, which tells what the author has taken back from what others have added.
+    /// Last applied manifests, which determine the fields that the author removes and others have not set.
     applied: BTreeMap<Key, Value>,
 }
 
 // === impl Simulation ===
 
 impl Simulation<'_> {
-    /// Does what the script says.
+    /// Executes an event of the script.
     ///
     /// # Errors
-    /// An object would make no sense afterwards. Whoever reads a script sees to it that this does not happen
-    /// ([`super::script::rehearse`]).
+    /// Fails if an object would become invalid. The reader of a script prevents that ([`super::script::rehearse`]).
     pub(super) fn act(&mut self, deed: Deed) -> Result<(), InputError> {
         let now = self.world.clock.now();
         let mut what = deed.to_string();
@@ -61,7 +60,7 @@ impl Simulation<'_> {
         match deed {
             Deed::Scale(reference, replicas) => match edit(api, &reference, &mut |data| scale(data, replicas))? {
                 Edit::Changed => {}
-                // Scaling to what it has is nothing to tell of.
+                // Scaling to the current size is not recorded.
                 Edit::Same => return Ok(()),
                 Edit::Missing => what = format!("{reference} cannot be scaled: there is none"),
             },
@@ -105,10 +104,10 @@ impl Simulation<'_> {
 // === impl Author ===
 
 impl Author {
-    /// Makes an object; one that is there becomes what its new manifest says, and keeps what others have written on it.
+    /// Creates an object, or updates an existing one to the new manifest, keeping fields that others have set.
     ///
     /// # Errors
-    /// It makes no sense.
+    /// Fails if the object is invalid.
     pub(super) fn apply(&mut self, api: &mut Api, object: Value, now: Timestamp) -> Result<(), InputError> {
         if is_left_out(&object) {
             return Ok(());
@@ -128,8 +127,8 @@ impl Author {
     }
 }
 
-/// The merge patch that makes of an object what `new` says, once `last` was applied: what `new` no longer has goes, what
-/// neither speaks of stays. Its status is not the author's.
+/// Returns the merge patch from the object applied as `last` to `new`: fields that `new` lacks are removed, fields in
+/// neither stay. The status is excluded.
 pub(super) fn applied(last: &Value, new: &Value) -> Value {
     let mut change = difference(last, new);
     if let Some(fields) = change.as_object_mut() {
@@ -148,12 +147,12 @@ fn difference(last: &Value, new: &Value) -> Value {
     Value::Object(gone.chain(kept).collect())
 }
 
-/// Sets the number of pods of a workload.
+/// Sets the number of replicas of a workload.
 pub(super) fn scale(data: &mut Value, replicas: u32) {
     json_patch::merge(data, &serde_json::json!({"spec": {"replicas": replicas}}));
 }
 
-/// Changes an object. What belongs to the server stays as it is: who the object is, and what holds it.
+/// Changes an object. Server-managed metadata, such as UID and finalizers, stays.
 fn edit(api: &mut Api, reference: &Reference, change: &mut dyn FnMut(&mut Value)) -> Result<Edit, InputError> {
     use k8s_openapi::api::{core::v1 as core, policy::v1 as policy, storage::v1 as storage};
     let Key { kind, path } = key_of(reference);
@@ -215,13 +214,13 @@ fn create(api: &mut Api, kind: &Kind, object: Value, now: Timestamp) -> Result<(
         Kind::Budget => create_as::<PodDisruptionBudget>(api, object, now),
         Kind::VolumeClaim => create_as::<PersistentVolumeClaim>(api, object, now),
         Kind::Volume => create_as::<PersistentVolume>(api, object, now),
-        // The day makes its own.
+        // Created by the simulation itself.
         Kind::Node | Kind::NodeClaim | Kind::Attachment => Ok(()),
         Kind::Other(_) => create_as::<DynamicObject>(api, object, now),
     }
 }
 
-/// Deletes an object, and with a Namespace all that is in it. Whether it was there.
+/// Deletes an object, for a Namespace including its contents. Returns true if it existed.
 fn delete(api: &mut Api, reference: &Reference, now: Timestamp) -> bool {
     if reference.kind == "Namespace" {
         let inside: Vec<Key> = api.keys().into_iter().filter(|key| key.path.namespace == reference.path.name).collect();
@@ -265,7 +264,7 @@ fn delete_all(api: &mut Api, now: Timestamp) {
     }
 }
 
-/// Kinds, beside Pods, PodDisruptionBudgets and NodePools, of which nothing is left when everything is deleted.
+/// Kinds, other than Pods, PodDisruptionBudgets and NodePools, of which all objects are deleted.
 pub(super) fn emptied() -> impl Iterator<Item = &'static str> {
     WORKLOADS.iter().copied().chain(["DaemonSet", "EC2NodeClass", "KWOKNodeClass"])
 }
@@ -283,7 +282,7 @@ fn unfit(reference: &Reference, cause: &serde_json::Error) -> InputError {
     }
 }
 
-/// What the controller of the cloud makes of a NodeClass: here all that it selects exists.
+/// Sets the status of a NodeClass as its cloud's controller would: here, everything that it selects exists.
 fn judge_class(api: &mut Api, Key { kind, path }: &Key, now: Timestamp) {
     let _gone_already = api.update(kind, path, None, |class: &mut DynamicObject| {
         let ready = Condition {

@@ -1,14 +1,14 @@
-//! The only place with randomness, and it is of a fixed algorithm: the same seed gives the same day on every machine.
+//! The only source of randomness. Its algorithm is fixed: a seed gives the same day on every machine.
 //!
-//! A draw is named: it depends on the seed and its name, not on what was drawn before. So one change of a script does not
-//! throw everything else about, and two policies that play the same day meet the same world.
+//! A draw has a name, and depends on the seed and the name only, not on earlier draws. So a change of a script does not
+//! affect unrelated events, and two policies are compared in the same world.
 
 use std::time::Duration;
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
-/// Draws by name.
+/// Random numbers by name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dice {
     seed: u64,
@@ -21,20 +21,20 @@ impl Dice {
         Self { seed }
     }
 
-    /// A number below `sides`; zero if it has none.
+    /// Returns a number below `sides`; zero if `sides` is zero.
     pub(crate) fn below(self, name: &str, sides: u64) -> u64 {
-        // The bias of a remainder is 2⁻⁴⁰ for a million sides.
+        // The modulo bias is 2⁻⁴⁰ for a million sides.
         if sides == 0 { 0 } else { self.draw(name) % sides }
     }
 
-    /// About `middle`: from 70 to 130 hundredths of it, in whole milliseconds.
+    /// Returns a duration from 70 % to 130 % of `middle`, in whole milliseconds.
     pub(crate) fn about(self, name: &str, middle: Duration) -> Duration {
         let middle = u64::try_from(middle.as_millis()).unwrap_or(u64::MAX / 200);
         Duration::from_millis(middle.saturating_mul(70 + self.below(name, 61)) / 100)
     }
 
     fn draw(self, name: &str) -> u64 {
-        // FNV-1a: short, and the same for ever.
+        // FNV-1a: short, and its results never change.
         let hash = name
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

@@ -1,7 +1,7 @@
-//! What could be bought at some time of the day, for as long as something that was bought then may run.
+//! Offerings that could be launched at some time of the day, for as long as instances launched then may run.
 //!
-//! What runs now need not be what could be bought now: a NodePool was changed or deleted, and its nodes are still there. So
-//! the least for what runs is the least over all that could be bought since the oldest claim was made.
+//! Running nodes need not be launchable now: their NodePool may have been changed or deleted. So the lower bound of
+//! their cost is the minimum over all offerings that could be launched since the oldest claim was created.
 
 use jiff::Timestamp;
 use muster_scheduling::model::{Catalogue, NodePool, PodSpec, PoolState, Problem, Resources};
@@ -9,15 +9,15 @@ use muster_scheduling::model::{Catalogue, NodePool, PodSpec, PoolState, Problem,
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Editions {
-    /// In the order of time; the last one is current.
+    /// Ordered by time; the last one is current.
     all: Vec<Edition>,
 }
 
-/// What could be bought until then.
+/// Offerings that could be launched until `replaced_at`.
 #[derive(Debug, PartialEq)]
 struct Edition {
     pools: Vec<(NodePool, Catalogue)>,
-    /// What every node would carry beside its pods.
+    /// Daemons that would run on every node.
     daemons: Vec<PodSpec>,
     replaced_at: Option<Timestamp>,
 }
@@ -25,7 +25,8 @@ struct Edition {
 // === impl Editions ===
 
 impl Editions {
-    /// Widens what `problem` can be placed on to all that its pods may run on. Whether that is another supply than the last.
+    /// Extends the pools of `problem` to all that its pods may run on. Returns true if these differ from the last
+    /// call's.
     pub(crate) fn turn(&mut self, problem: &mut Problem, oldest: Option<Timestamp>, now: Timestamp) -> bool {
         let before = self.all.len();
         let current = Edition::of(problem);
@@ -64,7 +65,7 @@ impl Editions {
             });
             problem.pools.push(NodePool { catalogue, ..pool.clone() });
         }
-        // A daemon that came later need not be on a node that was there before.
+        // A daemon created later need not run on older nodes.
         let specs = &problem.specs;
         problem.daemons.retain(|daemon| self.all.iter().all(|edition| edition.daemons.contains(&specs[daemon.spec])));
     }
@@ -73,7 +74,7 @@ impl Editions {
 // === impl Edition ===
 
 impl Edition {
-    /// What can be bought of `problem`, were there no limits, and were every pool open.
+    /// Collects the offerings of `problem` without limits and with all pools ready.
     fn of(problem: &Problem) -> Self {
         let open = |pool: &NodePool| {
             let free = NodePool {

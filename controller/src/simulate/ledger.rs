@@ -1,4 +1,4 @@
-//! What the day costs: the bill, and what nobody could have paid less than.
+//! Cost of the day, and its lower bound.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -11,59 +11,59 @@ use rustc_hash::FxBuildHasher;
 
 use super::editions::Editions;
 
-/// States that last shorter than this count as if they needed nothing: a burst of pods passes through a hundred of them,
-/// and the bound stays a bound.
+/// States shorter than this count as free, which keeps the bound valid: a burst of pods passes through a hundred of
+/// them.
 const SHORTEST: Duration = Duration::from_secs(30);
 
-/// What has been spent, and what had to be, in USD.
+/// Actual cost and its lower bound, in USD.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// What instances cost from their launch until they were told to end.
+    /// Cost of instances from launch until the request to terminate them.
     pub(crate) paid: f64,
-    /// Seconds times instances.
+    /// Instance seconds.
     pub(crate) node_seconds: f64,
-    /// No assignment of the pods that ran to nodes can cost less.
+    /// Lower bound of the cost of any assignment of the pods that ran to nodes.
     pub(crate) bound: f64,
-    /// The most that ran at once.
+    /// Maximum number of instances at one time.
     pub(crate) most_nodes: usize,
-    /// USD per hour of that moment at which most was paid.
+    /// Maximum hourly price, in USD.
     pub(crate) dearest_hour: f64,
-    /// Seconds that pods waited for a node, all together.
+    /// Total time that pods waited for a node, in seconds.
     pub(crate) waited: f64,
-    /// What could be bought, and what may run yet of what was bought before.
+    /// Offerings that are launchable, and earlier ones that may still run.
     editions: Editions,
-    /// Bounds of this edition by the pods that they are of.
+    /// Lower bounds with the current offerings, by set of pods.
     known: BTreeMap<Kinds, f64>,
-    /// What has run since when, and the problem that it would be to place it anew.
+    /// Running pods, the time since when, and the problem of placing them on new nodes.
     running: Option<(Timestamp, Kinds, Problem)>,
 }
 
-/// How many pods there are of each make.
+/// Number of pods by hash of their spec.
 type Kinds = BTreeMap<u64, usize>;
 
-/// What there is to pay for between two moments.
+/// Quantities that are constant between two moments.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rate {
-    /// USD per hour.
+    /// Price in USD per hour.
     pub(crate) price: f64,
-    /// Instances.
+    /// Number of instances.
     pub(crate) nodes: usize,
-    /// Pods without a node.
+    /// Number of pods without a node.
     pub(crate) waiting: usize,
 }
 
-/// Pods that run on nodes that are paid for, at one moment.
+/// Pods on nodes that are paid for, at one moment.
 pub(crate) struct Running {
-    /// They, as if they were to be placed anew; there are no nodes.
+    /// Problem of placing them on new nodes.
     pub(crate) problem: Problem,
-    /// When the oldest NodeClaim was made: what runs may be what could be bought since then.
+    /// Creation time of the oldest NodeClaim: running instances may be of any offering launchable since then.
     pub(crate) oldest: Option<Timestamp>,
 }
 
 // === impl Ledger ===
 
 impl Ledger {
-    /// Pays for the time between two moments.
+    /// Adds the cost of the time between two moments.
     pub(crate) fn pay(&mut self, rate: Rate, from: Timestamp, to: Timestamp) {
         let seconds = to.duration_since(from).as_secs_f64();
         self.paid += rate.price * seconds / 3600.0;
@@ -73,7 +73,7 @@ impl Ledger {
         self.dearest_hour = self.dearest_hour.max(rate.price);
     }
 
-    /// Takes note of what runs from now on.
+    /// Sets the pods that run from now on.
     pub(crate) fn run(&mut self, running: Running, now: Timestamp) {
         let Running { mut problem, oldest } = running;
         let is_another = self.editions.turn(&mut problem, oldest, now);
@@ -91,7 +91,7 @@ impl Ledger {
         self.running = Some((now, kinds, problem));
     }
 
-    /// Settles what has run until now.
+    /// Adds the lower bound for the pods that have run until now.
     pub(crate) fn close(&mut self, now: Timestamp) {
         let Some((since, kinds, problem)) = self.running.take() else { return };
         let lasted = now.duration_since(since).as_secs_f64();

@@ -1,19 +1,20 @@
-//! A cluster played in virtual time: what the live controller would do with it, what it would cost, and whether everything
-//! holds that must.
+//! Simulation of a cluster in virtual time: the decisions of the live controller, their cost, and checks of all
+//! invariants.
 //!
 //! ```text
-//!   manifests ──► World: Api, scheduler, workload controllers, kubelets, cloud ◄── script (deeds), Dice (seed)
+//!   manifests ──► World: Api, scheduler, workload controllers, kubelets, cloud ◄── script (events), Dice (seed)
 //!                   │  ▲
-//!            changes│  │writes (one edge; may be stopped at any)
+//!            changes│  │writes (one edge; can be stopped at any write)
 //!                   ▼  │
-//!                 Controller: state, provision, lifecycle, disruption, pools, classes: the functions of the live one
+//!                 Controller: state, provision, lifecycle, disruption, pools, classes: the live controller's functions
 //!                   │
-//!                   ├──► Trace     what happened
-//!                   ├──► Ledger    what it cost, and what it had to cost
-//!                   └──► Checks    what must hold at every moment
+//!                   ├──► Trace     events
+//!                   ├──► Ledger    cost, and its lower bound
+//!                   └──► Checks    invariants
 //! ```
 //!
-//! Nothing waits: time goes from one happening to the next. The same objects, script and seed give the same bytes.
+//! Nothing waits in real time: the clock advances from event to event. The same objects, script and seed give the same
+//! bytes.
 
 mod api;
 mod checks;
@@ -58,65 +59,65 @@ use self::world::{Happening, World, is_waiting};
 use crate::manifest::{InputError, NodeClass};
 use crate::snapshot::Settings;
 
-/// Everything that a day is made of.
+/// Input of a simulation.
 pub(crate) struct Setting<'a> {
-    /// The objects that there are at its beginning, as they stand in manifests.
+    /// Initial objects, as in manifests.
     pub(crate) objects: Vec<Value>,
-    /// Instance types by class.
+    /// Function that returns the instance types of a class.
     pub(crate) types: &'a dyn Fn(Option<&NodeClass>) -> Catalogue,
-    /// NodeClasses, as they were read.
+    /// Parsed NodeClasses.
     pub(crate) classes: &'a [NodeClass],
-    /// What shapes a snapshot.
+    /// Options that affect a snapshot.
     pub(crate) snapshot: Settings,
-    /// How pods are packed.
+    /// Options of provisioning.
     pub(crate) provision: crate::provision::Settings,
-    /// How nodes are disrupted.
+    /// Options of disruption.
     pub(crate) disruption: muster_scheduling::disrupt::Settings,
-    /// What decides.
+    /// Policy that decides.
     pub(crate) policy: Policy,
-    /// What happens.
+    /// Script of events.
     pub(crate) script: Script,
-    /// What is not said by the script.
+    /// Seed for everything that the script does not specify.
     pub(crate) seed: u64,
 }
 
-/// Where the controller runs.
+/// Namespace of the controller.
 const NAMESPACE: &str = "karpenter";
 
-/// A day being played.
+/// A running simulation.
 struct Simulation<'w> {
     world: World,
-    /// None while the controller is away.
+    /// None while the controller is down.
     controller: Option<Controller>,
     choices: Choices,
     back_at: Timestamp,
     deeds: Vec<Deed>,
     author: Author,
     ledger: Ledger,
-    /// Machines that were paid for at the last look, by provider ID.
+    /// Provider IDs of the instances that were paid for at the last step.
     paid: BTreeSet<String>,
     checks: Checks,
     told: usize,
     watch: &'w mut dyn FnMut(&Entry, &Glance),
 }
 
-/// How things stand at a moment, in figures.
+/// Figures of the cluster at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Glance {
-    /// Instances that run.
+    /// Number of running instances.
     pub(crate) nodes: usize,
-    /// Pods that run or are about to, daemons aside.
+    /// Number of pods with a node, except daemons.
     pub(crate) placed: usize,
-    /// Pods without a node.
+    /// Number of pods without a node.
     pub(crate) waiting: usize,
-    /// USD per hour.
+    /// Price in USD per hour.
     pub(crate) price: f64,
 }
 
-/// Plays a day, and shows `watch` what happens while it does.
+/// Runs a simulation, and passes each trace entry to `watch`.
 ///
 /// # Errors
-/// An object that makes no sense.
+/// Fails if an object is invalid.
 pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance)) -> Result<Outcome, InputError> {
     let Setting { objects, types, classes, snapshot, provision, disruption, policy, script, seed } = setting;
     let start = script.start;
@@ -161,7 +162,7 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
     simulation.outcome(&script)
 }
 
-/// When everything is deleted for good: nothing is made any more.
+/// Returns the time at which everything is deleted and nothing is applied afterwards.
 fn emptied_at(script: &Script) -> Option<Duration> {
     let last = script.deeds.iter().rposition(|(_, deed)| *deed == Deed::DeleteAll)?;
     let makes = |(_, deed): &(Duration, Deed)| matches!(deed, Deed::Apply(_));
@@ -172,7 +173,7 @@ fn emptied_at(script: &Script) -> Option<Duration> {
 
 impl Simulation<'_> {
     fn run(&mut self, end: Timestamp) -> Result<(), InputError> {
-        // What is at the very beginning is there before anybody looks.
+        // Events at the start are executed before the controller starts.
         for happening in self.world.clock.advance(self.world.clock.now()) {
             self.happen(happening)?;
         }
@@ -201,7 +202,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Lets everything happen that follows at once.
+    /// Executes everything that follows without delay.
     fn settle(&mut self) -> Result<(), InputError> {
         let now = self.world.clock.now();
         if self.controller.is_none() && now >= self.back_at {
@@ -228,11 +229,11 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    /// Notes, for the bound, what runs on nodes of ours.
+    /// Records the pods on managed nodes, for the lower bound.
     fn note_running(&mut self) -> Result<(), InputError> {
         let now = self.world.clock.now();
         let Some(controller) = &mut self.controller else {
-            // Nobody knows what runs: for so long nothing had to be paid.
+            // Without a controller it is not known what runs: the bound counts this time as free.
             self.ledger.close(now);
             self.paid.clear();
             return Ok(());

@@ -1,8 +1,8 @@
-//! Which objects a day is played with, and what each must be to be played.
+//! Objects of a simulation, and their validation.
 //!
-//! The reader of files looks at what decides about nodes. The cluster of a day also makes pods of templates, binds claims
-//! and evicts by budgets: what it needs for that must be there in the shape that the API server would insist on, or an object
-//! would be left out without a word.
+//! The manifest reader only looks at fields that affect nodes. A simulation also creates pods from templates, binds
+//! claims and evicts by budgets: the fields needed for that must be valid, as the API server would require. Otherwise
+//! an object would be left out silently.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ use super::api::Path;
 use super::script::{Deed, Reference, Script};
 use crate::manifest::{Decoded, Fault, Object, Scope, kind_named, shorten};
 
-/// Kinds that a day begins without: it makes its own.
+/// Kinds that the simulation creates itself; initial objects of them are left out.
 pub(crate) const OWN: [&str; 4] = ["Node", "NodeClaim", "CSINode", "VolumeAttachment"];
 
-/// Pods and static nodes that there may be at once. Ten times what Kubernetes was built for comes to a tenth of it; beyond
-/// it a day does not end while anybody waits.
+/// Maximum number of pods and static nodes at one time. Ten times the size that Kubernetes was designed for is a tenth
+/// of it; larger simulations take too long.
 pub(crate) const MOST: u64 = 100_000;
 
-/// The words of an object of that kind and name, as [`Reference`] shows them.
+/// Returns the kind and path of an object.
 pub(crate) fn reference_of(object: &Value) -> Reference {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let kind = text("/kind").to_owned();
@@ -31,7 +31,7 @@ pub(crate) fn reference_of(object: &Value) -> Reference {
     Reference { kind, path }
 }
 
-/// The path of an object: without a namespace where its kind has none, in `default` if it does not say.
+/// Returns the path of an object: without namespace if its kind is cluster-scoped, in `default` if it has none.
 pub(crate) fn path_for(kind: &str, namespace: Option<&str>, name: &str) -> Path {
     if has_namespace(kind) {
         Path::new(namespace.filter(|text| !text.is_empty()).unwrap_or("default"), name)
@@ -40,24 +40,24 @@ pub(crate) fn path_for(kind: &str, namespace: Option<&str>, name: &str) -> Path 
     }
 }
 
-/// Whether objects of the kind are in namespaces; those of unknown kinds are.
+/// Returns true if the kind is namespaced; unknown kinds are.
 pub(crate) fn has_namespace(kind: &str) -> bool {
     kind_named(kind).is_none_or(|known| known.scope == Scope::Namespaced)
 }
 
-/// Whether a day leaves the object out: it makes its own of the kind, or the object's owner does.
+/// Returns true if the simulation leaves the object out, because it or the object's owner creates it.
 pub(crate) fn is_left_out(object: &Value) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     OWN.contains(&kind) || is_owned_set(object)
 }
 
-/// Whether the object is the ReplicaSet of a Deployment, whose pods are the Deployment's here.
+/// Returns true for the ReplicaSet of a Deployment; the simulated Deployment owns its pods directly.
 pub(crate) fn is_owned_set(object: &Value) -> bool {
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     object["kind"] == "ReplicaSet" && owners.is_some_and(|owners| !owners.is_empty())
 }
 
-/// The object as the API server would keep it: in its namespace, and with quantities as text.
+/// Returns the object as the API server stores it: with its namespace, and with quantities as text.
 pub(crate) fn settled(mut object: Value) -> Value {
     quantities_as_text(&mut object);
     let path = reference_of(&object).path;
@@ -71,9 +71,9 @@ pub(crate) fn settled(mut object: Value) -> Value {
     object
 }
 
-/// Manifests may write a quantity as a number; whoever reads it from the API sees text.
+/// Converts numeric quantities to text: manifests may contain numbers, but the API always returns text.
 fn quantities_as_text(value: &mut Value) {
-    /// Maps of quantities, in pods, claims, RuntimeClasses and LimitRanges.
+    /// Fields with maps of quantities, in pods, claims, RuntimeClasses and LimitRanges.
     const AMOUNTS: [&str; 7] = ["requests", "limits", "overhead", "podFixed", "capacity", "default", "defaultRequest"];
     match value {
         Value::Object(fields) => {
@@ -92,7 +92,7 @@ fn quantities_as_text(value: &mut Value) {
     }
 }
 
-/// Pods that the object comes to at once, or nodes of a static pool.
+/// Returns the number of pods, or of nodes of a static pool, that the object results in.
 pub(crate) fn crowd(object: &Object) -> u64 {
     match object {
         Object::Pod(..) => 1,
@@ -103,8 +103,8 @@ pub(crate) fn crowd(object: &Object) -> u64 {
     }
 }
 
-/// An EC2NodeClass for each that a NodePool names and that is neither among `objects` nor brought by `script`: as `muster plan`
-/// takes such a pool, with every zone of the catalogue, and AL2023.
+/// Returns an EC2NodeClass for each one that a NodePool references but neither `objects` nor `script` contain. As in
+/// `muster plan`, it selects all zones of the catalogue, and AL2023.
 pub(crate) fn default_classes(objects: &[Value], script: &Script) -> Vec<Value> {
     let text = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let applied = script.deeds.iter().filter_map(|(_, deed)| match deed {
@@ -132,10 +132,10 @@ pub(crate) fn default_classes(objects: &[Value], script: &Script) -> Vec<Value> 
     wanted.into_iter().map(class).collect()
 }
 
-/// Checks that the cluster of a day can work with the object, which the reader of files accepts.
+/// Checks that the simulation can use an object that the manifest reader accepts.
 ///
 /// # Errors
-/// The first field that is not what the API takes.
+/// Returns the first invalid field.
 pub(crate) fn check(object: &Value) -> Decoded<()> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     if kind_named(kind).is_none() || is_left_out(object) {
@@ -143,7 +143,7 @@ pub(crate) fn check(object: &Value) -> Decoded<()> {
     }
     for key in ["name", "namespace"] {
         let text = object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default();
-        // What Kubernetes takes as a part of a path, at the least.
+        // Minimal rules for a path segment in Kubernetes.
         if text.contains(['/', '%']) || matches!(text, "." | "..") {
             return Err(fault(&format!("metadata.{key}"), "is no name that the API takes", "leave out `/` and `%`"));
         }
@@ -172,7 +172,7 @@ fn fault(path: &str, problem: impl Into<String>, hint: impl Into<String>) -> Box
     Box::new(Fault { path: path.to_owned(), problem: problem.into(), hint: hint.into() })
 }
 
-/// Checks that what stands at `at`, if anything does, has the shape of a `T`.
+/// Checks that the field at `at`, if present, deserializes to a `T`.
 fn typed<T: DeserializeOwned>(object: &Value, kind: &str, at: &str) -> Decoded<()> {
     let part = at.split('.').filter(|key| !key.is_empty()).try_fold(object, |part, key| part.get(key));
     let Some(part) = part.filter(|part| !part.is_null()) else { return Ok(()) };
@@ -192,7 +192,7 @@ fn typed<T: DeserializeOwned>(object: &Value, kind: &str, at: &str) -> Decoded<(
     })
 }
 
-/// A CronJob whose schedule nobody can read would never run.
+/// Checks the schedule of a CronJob, which would never run with an invalid one.
 fn schedule(object: &Value) -> Decoded<()> {
     const AT: &str = "spec.schedule";
     const HINT: &str =
@@ -200,7 +200,7 @@ fn schedule(object: &Value) -> Decoded<()> {
     let Some(text) = object.pointer("/spec/schedule").and_then(Value::as_str) else {
         return Err(fault(AT, "is missing, or is no text", HINT));
     };
-    // croner would take a sixth field for seconds, which Kubernetes does not know.
+    // croner accepts a sixth field for seconds, which Kubernetes rejects.
     let is_plain = text.starts_with('@') || text.split_whitespace().count() == 5;
     match text.parse::<croner::Cron>() {
         Ok(_) if is_plain => Ok(()),

@@ -1,4 +1,4 @@
-//! What has come of a day.
+//! Result of a simulation.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,58 +9,58 @@ use super::trace::{Entry, Event};
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
-    /// When it began.
+    /// Start time.
     pub(crate) start: Timestamp,
-    /// When it was over.
+    /// End time.
     pub(crate) end: Timestamp,
-    /// What happened.
+    /// Events.
     pub(crate) trace: Vec<Entry>,
-    /// What is left.
+    /// Nodes that are left at the end.
     pub(crate) nodes: Vec<NodeAtEnd>,
-    /// The same in figures.
+    /// Figures at the end.
     pub(crate) glance: Glance,
-    /// How often the controller wrote.
+    /// Number of writes by the controller.
     pub(crate) writes: u64,
-    /// How often it asked the cloud.
+    /// Number of calls to the cloud.
     pub(crate) calls: usize,
-    /// USD that instances cost.
+    /// Cost of the instances, in USD.
     pub(crate) paid: f64,
-    /// USD that the pods that ran could not have been run for less.
+    /// Lower bound of the cost of the pods that ran, in USD.
     pub(crate) bound: f64,
-    /// Hours of all instances together.
+    /// Total instance hours.
     pub(crate) node_hours: f64,
-    /// The most instances at once.
+    /// Maximum number of instances at one time.
     pub(crate) most_nodes: usize,
-    /// The most USD per hour.
+    /// Maximum price in USD per hour.
     pub(crate) dearest_hour: f64,
-    /// Seconds that pods were without a node, all together.
+    /// Total time that pods were without a node, in seconds.
     pub(crate) waited_seconds: f64,
 }
 
-/// A node at the end of the day.
+/// A node at the end of a simulation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeAtEnd {
-    /// Its NodeClaim.
+    /// Name of its NodeClaim.
     pub(crate) claim: String,
-    /// Its Node, if it has become one.
+    /// Name of its Node, if it has joined.
     pub(crate) node: Option<String>,
-    /// What was bought.
+    /// Instance type.
     pub(crate) instance_type: String,
-    /// Where.
+    /// Zone.
     pub(crate) zone: String,
-    /// How.
+    /// Capacity type.
     pub(crate) capacity_type: String,
-    /// USD per hour.
+    /// Price in USD per hour.
     pub(crate) price: f64,
-    /// Pods on it, daemons included.
+    /// Number of pods on it, including daemons.
     pub(crate) pods: usize,
 }
 
 // === impl Outcome ===
 
 impl Outcome {
-    /// Rules that were broken.
+    /// Returns the violated invariants.
     pub(crate) fn broken(&self) -> impl Iterator<Item = &str> {
         self.trace.iter().filter_map(|entry| match &entry.event {
             Event::Broken { what } => Some(what.as_str()),

@@ -1,4 +1,4 @@
-//! What can be launched: the instance types of each NodeClass, and what their machines are.
+//! Instance types of each NodeClass, and the properties of their machines.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use muster_cloud::Memory;
 use muster_scheduling::model::{Catalogue, InstanceType, Resources};
 use serde_json::Value;
 
-/// Instance types by the name of their NodeClass.
+/// Instance types by name of NodeClass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Supply {
     of_class: BTreeMap<String, Catalogue>,
-    /// Those of classes that were not there at the beginning.
+    /// Types of classes that did not exist at the start.
     default: Option<Catalogue>,
 }
 
@@ -23,17 +23,17 @@ impl Supply {
         self.of_class.insert(class.to_owned(), types);
     }
 
-    /// Sets the types of all other classes; only asked for if there may be any.
+    /// Sets the types of all other classes.
     pub(crate) fn set_default(&mut self, types: Catalogue) {
         self.default = Some(types);
     }
 
-    /// The types of a class.
+    /// Returns the types of a class.
     pub(crate) fn of(&self, class: &str) -> Option<&Catalogue> {
         self.of_class.get(class).or(self.default.as_ref())
     }
 
-    /// Lets the cloud know what machines of a type are.
+    /// Registers the properties of a type's machines with the cloud.
     pub(crate) fn describe(&self, cloud: &mut Memory, class: &str, name: &str) {
         let Some(one) = self.of(class).and_then(|types| types.types().iter().find(|one| &*one.name == name)) else {
             return;
@@ -47,11 +47,11 @@ impl Supply {
 /// Version of [`hash_of`].
 pub(crate) const HASH_VERSION: &str = "simulated";
 
-/// Fields of a NodeClass whose change drifts nodes only by what they select.
+/// Selector fields of a NodeClass, of which only the selected objects cause drift.
 const SELECTORS: [&str; 4] =
     ["amiSelectorTerms", "subnetSelectorTerms", "securityGroupSelectorTerms", "capacityReservationSelectorTerms"];
 
-/// A hash of what instances are launched with, as the cloud of the simulation takes it.
+/// Returns a hash of the launch settings, for the simulated cloud.
 pub(crate) fn hash_of(class: &Value) -> String {
     let mut spec = class.get("spec").cloned().unwrap_or_default();
     if let Some(fields) = spec.as_object_mut() {
@@ -68,7 +68,7 @@ fn written(amounts: &Resources) -> BTreeMap<String, String> {
     amounts.iter().map(|(resource, amount)| (resource.name().to_owned(), format(resource, amount))).collect()
 }
 
-/// The labels that every machine of the type has.
+/// Returns the labels that all machines of the type have.
 fn labels_of(one: &InstanceType) -> BTreeMap<String, String> {
     let label = |(key, requirement): (&std::sync::Arc<str>, &muster_scheduling::model::Requirement)| {
         Some((key.to_string(), requirement.single()?.to_string()))

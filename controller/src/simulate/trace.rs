@@ -1,37 +1,37 @@
-//! What happened, for people and for programs.
+//! Trace of events, for people and programs.
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// One thing that happened.
+/// Trace entry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Entry {
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened.
+/// Event of a simulation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Event {
-    /// The script did something.
+    /// The script executed an event.
     Script {
-        /// What, in words.
+        /// Description of the event.
         what: String,
     },
-    /// New pods are there.
+    /// Pods were created.
     PodsCame {
         /// Their workload, as `namespace/name`.
         workload: String,
-        /// How many.
+        /// Number of pods.
         pods: usize,
     },
-    /// The controller made a NodeClaim.
+    /// The controller created a NodeClaim.
     Claimed {
-        /// Its name.
+        /// Name of the NodeClaim.
         claim: String,
         /// Its NodePool.
         node_pool: String,
@@ -42,94 +42,94 @@ pub enum Event {
         claim: String,
         /// Its NodePool.
         node_pool: String,
-        /// What was bought.
+        /// Instance type.
         instance_type: String,
-        /// Where.
+        /// Zone.
         zone: String,
-        /// How.
+        /// Capacity type.
         capacity_type: String,
-        /// USD per hour.
+        /// Price in USD per hour.
         price: f64,
     },
-    /// A launch was refused some of what it would have taken.
+    /// A launch was refused some of its preferred offerings.
     Refused {
         /// Its NodeClaim.
         claim: String,
-        /// What could not be had, as `type/zone/capacity type`.
+        /// Unavailable offerings, as `type/zone/capacity type`.
         offerings: Vec<String>,
     },
-    /// An instance has become a Node.
+    /// An instance joined the cluster as a Node.
     Joined {
         /// Its NodeClaim.
         claim: String,
         /// The Node.
         node: String,
     },
-    /// The pods of a node may run.
+    /// A node was initialized.
     Initialized {
         /// Its NodeClaim.
         claim: String,
         /// The Node.
         node: String,
-        /// Since the claim was made.
+        /// Time since the creation of the claim, in seconds.
         seconds: i64,
     },
-    /// Pods got their nodes.
+    /// Pods were bound to nodes.
     Bound {
-        /// How many.
+        /// Number of pods.
         pods: usize,
     },
-    /// The cloud announces that it takes an instance back.
+    /// The cloud announced the interruption of an instance.
     Interrupted {
         /// Its NodeClaim.
         claim: String,
         /// Its Node.
         node: String,
     },
-    /// The controller takes nodes away.
+    /// The controller disrupts nodes.
     Disrupting {
-        /// Why.
+        /// Reason of the disruption.
         reason: String,
-        /// The NodeClaims.
+        /// NodeClaims of the disrupted nodes.
         claims: Vec<String>,
-        /// The NodeClaims that are to replace them.
+        /// NodeClaims of the replacements.
         replacements: Vec<String>,
-        /// USD per hour that it saves.
+        /// Savings in USD per hour.
         savings: f64,
     },
     /// A NodeClaim is being deleted.
     Ending {
-        /// Its name.
+        /// Name of the NodeClaim.
         claim: String,
-        /// Why.
+        /// Reason of the deletion.
         reason: String,
     },
-    /// Nothing is left of a NodeClaim.
+    /// A NodeClaim was removed.
     Gone {
-        /// Its name.
+        /// Name of the NodeClaim.
         claim: String,
     },
-    /// The controller warned somebody.
+    /// The controller recorded a warning event.
     Warned {
-        /// What about, as `kind/name`.
+        /// Object of the event, as `kind name`.
         about: String,
-        /// In one word.
+        /// Reason of the event, in one word.
         reason: String,
-        /// In words.
+        /// Message of the event.
         message: String,
     },
     /// The controller stopped between two writes.
     Stopped,
-    /// The controller is back.
+    /// The controller restarted.
     Back,
-    /// A rule was broken that must always hold.
+    /// An invariant was violated.
     Broken {
-        /// Which, and how.
+        /// Description of the violation.
         what: String,
     },
 }
 
-/// All that happened so far.
+/// All events so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trace {
     entries: Vec<Entry>,
@@ -138,12 +138,12 @@ pub(crate) struct Trace {
 // === impl Trace ===
 
 impl Trace {
-    /// Notes what happened.
+    /// Adds an event.
     pub(crate) fn add(&mut self, at: Timestamp, event: Event) {
         self.entries.push(Entry { at, event });
     }
 
-    /// All of it, in order.
+    /// Returns all entries, in order.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }

@@ -1,4 +1,4 @@
-//! CapacityBuffers: pods that do not exist, to keep room for pods to come.
+//! CapacityBuffers: virtual pods that reserve room for future pods.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use muster_scheduling::model::{Pod, Resource, Resources};
 use super::resolve::{PodIdentity, Resolver};
 use crate::manifest::{BufferSource, CapacityBuffer, Manifests, PodTemplate};
 
-/// What a buffer multiplies.
+/// Pod template of a buffer.
 struct Model<'m> {
     template: &'m Arc<PodTemplate>,
-    /// Replicas of the workload, if it is one.
+    /// Replicas of the workload, if the buffer references one.
     replicas: Option<u32>,
 }
 
-/// No buffer keeps more pods than this, whatever it says.
+/// Maximum number of pods of a buffer.
 const MOST_PODS: u32 = 100_000;
 
-/// Puts the pods of the buffers behind `pending`: what is real comes first.
+/// Appends the pods of the buffers to `pending`: real pods are placed first.
 pub(super) fn append(
     manifests: &Manifests,
     mut pending: Vec<Pod>,
@@ -75,8 +75,8 @@ fn model<'m>(manifests: &'m Manifests, buffer: &CapacityBuffer) -> Result<Model<
     }
 }
 
-/// As Karpenter does it: the larger of `replicas` and the percentage, no more than the limits allow; the limits alone
-/// if there is nothing else.
+/// Returns the number of pods, as in Karpenter: the larger of `replicas` and the percentage, bounded by the limits;
+/// without both, as many as the limits allow.
 fn count(buffer: &CapacityBuffer, model: &Model<'_>, requests: &Resources) -> u32 {
     let share = buffer.percentage.zip(model.replicas).map(|(percentage, replicas)| {
         let hundredths = u64::from(percentage) * u64::from(replicas);
@@ -92,7 +92,7 @@ fn count(buffer: &CapacityBuffer, model: &Model<'_>, requests: &Resources) -> u3
     count.min(MOST_PODS)
 }
 
-/// How many pods of these requests the limits hold; `None` if they limit nothing that is requested.
+/// Returns the number of pods with these requests that fit the limits; `None` if no requested resource is limited.
 fn room(limits: &Resources, requests: &Resources) -> Option<u32> {
     let of = |(resource, limit): (&Resource, i64)| {
         let request = requests.get(resource);

@@ -1,4 +1,4 @@
-//! The cluster's default spread, for pods that ask for none.
+//! Default topology spread constraints of the cluster, for pods without their own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use muster_scheduling::model::{LabelSelector, SelectorTerm, SpreadConstraint};
 use super::resolve::PodIdentity;
 use crate::manifest::{DefaultSpread, Manifests, PodTemplate};
 
-/// What kube-scheduler knows of the pods that belong together: the selectors of Services and of owners.
+/// Data from which kube-scheduler selects the pods to spread: the selectors of Services and of owners.
 pub(super) struct DefaultSpreads<'m> {
     constraints: &'m [SpreadConstraint],
     manifests: &'m Manifests,
@@ -21,7 +21,7 @@ impl<'m> DefaultSpreads<'m> {
         let mut selectors = BTreeMap::new();
         if !spread.constraints.is_empty() {
             for workload in &manifests.workloads {
-                // A Job's pods are no replicas of one another to kube-scheduler.
+                // kube-scheduler does not spread the pods of a Job by default.
                 let counts = matches!(workload.kind, "Deployment" | "ReplicaSet" | "StatefulSet");
                 if let Some(selector) = workload.selector.as_ref().filter(|_| counts) {
                     selectors.insert((workload.kind, workload.meta.path()), selector);
@@ -31,12 +31,12 @@ impl<'m> DefaultSpreads<'m> {
         Self { constraints: &spread.constraints, manifests, selectors }
     }
 
-    /// Whether pods of this template may get the default spread.
+    /// Returns true if the default constraints may apply to pods of this template.
     pub(super) fn apply_to(&self, template: &PodTemplate) -> bool {
         template.spread.is_empty() && !self.constraints.is_empty()
     }
 
-    /// The spread of a pod: its own, else the default one if anything says which pods belong together.
+    /// Returns the spread constraints of a pod: its own, else the default ones if a Service or owner selects it.
     pub(super) fn spread_of(&self, pod: &PodIdentity<'_>) -> Vec<SpreadConstraint> {
         if !self.apply_to(pod.template) {
             return pod.template.spread.clone();

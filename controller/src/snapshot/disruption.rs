@@ -1,4 +1,4 @@
-//! What nodes, pods, pools and budgets say about being disrupted, every text parsed.
+//! Disruption constraints of nodes, pods, pools and budgets, parsed from their objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,38 +23,38 @@ use super::repair;
 use super::sort::{Bound, belongs_to_node, is_reschedulable};
 use crate::manifest::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, Pod};
 
-/// Reasons of the condition Drifted that are found out here: Karpenter's.
+/// Reasons of the condition Drifted that are determined here, with Karpenter's names.
 const NODE_POOL_DRIFTED: &str = "NodePoolDrifted";
 const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
 const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Age at which nodes are replaced if their claim does not say, as the CRD has it.
+/// Default maximum age of a node, as in the CRD.
 const DEFAULT_EXPIRY: SignedDuration = SignedDuration::from_hours(720);
 
-/// Taints with which other programs announce that the cloud takes a node back.
+/// Taints with which other programs announce an interruption by the cloud.
 const NOTICES: [&str; 2] =
     ["aws-node-termination-handler/spot-itn", "aws-node-termination-handler/scheduled-maintenance"];
 
-/// What is known about disrupting the nodes of a snapshot.
+/// Disruption constraints of the nodes of a snapshot.
 #[derive(Debug, Clone, Default)]
 pub struct Custody {
-    /// By node of the problem.
+    /// Members of pools, by node index of the problem.
     pub members: Vec<Option<Member>>,
-    /// By pool of the problem.
+    /// Disruption policies, by pool index of the problem.
     pub policies: Vec<Policy>,
     /// PodDisruptionBudgets.
     pub pod_budgets: Vec<PodBudget>,
 }
 
 impl Custody {
-    /// With the problem that it is about, what disruption is decided from.
+    /// Combines it with its problem to the input of disruption decisions.
     pub fn estate(&self, problem: &Problem) -> Estate {
         self.clone().into_estate(problem.clone())
     }
 
-    /// The same, of a problem that nobody else needs.
+    /// Combines it with its problem without copying them.
     pub fn into_estate(self, problem: Problem) -> Estate {
         let Self { members, policies, pod_budgets } = self;
         Estate { problem, members, policies, pod_budgets }
@@ -63,7 +63,7 @@ impl Custody {
 
 // === pods ===
 
-/// PodDisruptionBudgets, and what pods themselves say.
+/// PodDisruptionBudgets, and constraints of the pods themselves.
 pub(super) struct Guards<'m> {
     by_namespace: FxHashMap<&'m str, Vec<(usize, &'m DisruptionBudget)>>,
     budgets: Vec<PodBudget>,
@@ -83,7 +83,7 @@ impl<'m> Guards<'m> {
         Self { by_namespace, budgets: budgets.collect(), unreadable: BTreeSet::new() }
     }
 
-    /// What moving a pod of this priority would mean.
+    /// Returns the constraints on evicting a pod of this priority.
     pub(super) fn occupant(&mut self, pod: &Pod, priority: i32) -> Occupant {
         let mirror = pod.annotations.get("kubernetes.io/config.mirror").is_some()
             || pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "Node");
@@ -96,7 +96,7 @@ impl<'m> Guards<'m> {
         let started = moment(pod.started.as_deref());
         let hold = self.hold(pod, started);
         let deletion_cost = pod.annotations.get(DELETION_COST).and_then(|cost| cost.parse::<f64>().ok()).unwrap_or(0.0);
-        // Karpenter's weights: the ranges of both annotations come to about ±16 and ±64.
+        // Karpenter's weights: the ranges of the annotation and the priority map to about ±16 and ±64.
         let cost = 1.0 + deletion_cost / f64::from(1_u32 << 27) + f64::from(priority) / f64::from(1_u32 << 25);
         Occupant {
             reschedulable: is_reschedulable(pod),
@@ -117,7 +117,7 @@ impl<'m> Guards<'m> {
             text => match text.parse::<Span>() {
                 Ok(Span(span)) => {
                     let end = started.zip(SignedDuration::try_from(span).ok());
-                    // As long as it has not started, its time has not begun.
+                    // Before the pod has started, its period has not begun.
                     Some(end.and_then(|(start, span)| start.checked_add(span).ok()).map_or(Hold::Always, Hold::Until))
                 }
                 Err(error) => {
@@ -133,7 +133,7 @@ impl<'m> Guards<'m> {
 
 // === nodes and pools ===
 
-/// Puts together what is known of the nodes of `problem`.
+/// Collects the disruption constraints of the nodes of `problem`.
 pub(super) fn custody(
     manifests: &Manifests,
     problem: &Problem,
@@ -190,21 +190,21 @@ pub(super) fn custody(
             occupants: pods.into_iter().map(|pod| pod.occupant).collect(),
         }));
     }
-    // Claims whose nodes are still to come.
+    // Claims whose Nodes do not exist yet.
     members.resize(problem.nodes.len(), None);
     let policy = |pool: &str| manifest_of.get(pool).map(|manifest| policy(manifest, warnings)).unwrap_or_default();
     let policies = problem.pools.iter().map(|pool| &*pool.name).map(policy).collect();
     Custody { members, policies, pod_budgets: guards.budgets }
 }
 
-/// The share of the node that the pods and daemons request for which it was launched.
+/// Returns the share of the node that the pods and daemons it was launched for request.
 fn launched_for(claim: &NodeClaim, node: &Node) -> f64 {
     let share =
         |resource: &Resource| claim.requests.get(resource) as f64 / node.allocatable.get(resource).max(1) as f64;
     share(&Resource::Cpu).max(share(&Resource::Memory))
 }
 
-/// Whether the condition says so; one that was written before a pod came or left says nothing any more.
+/// Returns true if the condition Consolidatable is true and newer than the last arrival or departure of a pod.
 fn is_consolidatable(claim: &NodeClaim) -> bool {
     let since = true_since(&claim.conditions, "Consolidatable");
     let is_stale = since.zip(moment(claim.last_pod_event.as_deref())).is_some_and(|(since, event)| since < event);
@@ -241,7 +241,7 @@ fn interruption(node: &Node, claim: &NodeClaim) -> Option<Interruption> {
 
 // === drift ===
 
-/// What the claim's own condition says.
+/// Returns the drift in the claim's own condition.
 fn drift(claim: &NodeClaim) -> Option<Drift> {
     let drifted = condition(&claim.conditions, "Drifted").filter(|drifted| &*drifted.status == "True")?;
     Some(Drift {
@@ -251,13 +251,13 @@ fn drift(claim: &NodeClaim) -> Option<Drift> {
     })
 }
 
-/// Since when the claim's condition says the same.
+/// Returns the time since which the claim's condition reports the same reason.
 fn since_said(claim: &NodeClaim, found: &Drift) -> Option<Timestamp> {
     drift(claim).filter(|said| said.reason == found.reason)?.since
 }
 
-/// Whether what the condition says is found out here, so that it no longer holds if it was not found. Hashes of another
-/// version are not: a claim that had drifted before the version changed has drifted for good.
+/// Returns true if the reason in the condition is determined here, so that it is obsolete if it was not found. Hashes
+/// of another version are not compared: a claim that drifted before the version changed stays drifted.
 fn can_be_told(manifests: &Manifests, claim: &NodeClaim, hash: Option<&PoolHash>, said: &Drift) -> bool {
     let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
     match &*said.reason {
@@ -271,21 +271,21 @@ fn can_be_told(manifests: &Manifests, claim: &NodeClaim, hash: Option<&PoolHash>
     }
 }
 
-/// An annotation of the claim's class.
+/// Returns an annotation of the claim's class.
 fn class_annotation(manifests: &Manifests, claim: &NodeClaim, key: &str) -> Option<String> {
     let is_its = |it: &&crate::manifest::NodeClass| *it.kind == *claim.class.kind && it.name == claim.class.name;
     let class = manifests.node_classes.iter().find(is_its)?;
     Some(class.object.pointer("/metadata/annotations")?.get(key)?.as_str()?.to_owned())
 }
 
-/// The hash of a pool's template, and how it was made.
+/// Hash of a pool's template, and the version of the hash.
 struct PoolHash {
     hash: String,
     version: String,
 }
 
 impl PoolHash {
-    /// What the pool's annotations say; of a manifest that has none, such as one that was never applied, what they would say.
+    /// Reads the pool's annotations; without them, as in a manifest that was never applied, computes the hash.
     fn of(pool: &NodePool) -> Option<Self> {
         let said = |key: &str| pool.meta.annotations.get(key).map(ToString::to_string);
         if let (Some(hash), Some(version)) = (said(NODEPOOL_HASH), said(NODEPOOL_HASH_VERSION)) {
@@ -296,8 +296,8 @@ impl PoolHash {
     }
 }
 
-/// Whether the template of the pool, or the class, has another hash than when the claim was made. Hashes of different
-/// versions cannot be compared.
+/// Returns the drift if the pool's template or the class has another hash than when the claim was created. Hashes of
+/// different versions are not compared.
 fn hash_drift(manifests: &Manifests, claim: &NodeClaim, pool: &NodePool, hash: Option<&PoolHash>) -> Option<Drift> {
     let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
     let drifted = |reason: &str, detail: String| Drift { since: None, reason: reason.into(), detail: detail.into() };
@@ -316,7 +316,7 @@ fn hash_drift(manifests: &Manifests, claim: &NodeClaim, pool: &NodePool, hash: O
         .then(|| drifted(NODE_CLASS_DRIFT, format!("{} `{}` has changed", class.kind, class.name)))
 }
 
-/// Whether the labels of a node no longer are what its pool requires.
+/// Returns the drift if the labels of a node no longer meet its pool's requirements.
 fn requirement_drift(
     problem: &Problem,
     number: usize,
@@ -330,7 +330,7 @@ fn requirement_drift(
         labels.set(Arc::clone(key), Arc::clone(value));
     }
     let mut have = Requirements::from_labels(&labels);
-    // Manifests written by hand leave out what follows from the type.
+    // Hand-written manifests lack labels that follow from the instance type.
     let missing = |have: &Requirements| manifest.requirements.iter().any(|(key, _)| have.get(key).is_none());
     if missing(&have) {
         let types = &problem.catalogues[problem.pools[pool].catalogue];
@@ -361,7 +361,7 @@ fn requirement_drift(
 
 fn policy(pool: &NodePool, warnings: &mut Vec<String>) -> Policy {
     let disruption = pool.object.pointer("/spec/disruption").map(nodepool::Disruption::deserialize);
-    // The CRD has judged it; what it does not say has its defaults.
+    // The CRD has validated it; missing fields have their defaults.
     let nodepool::Disruption { consolidate_after, consolidation_policy, budgets } =
         disruption.and_then(Result::ok).unwrap_or_default();
     let consolidation = match consolidation_policy {

@@ -1,28 +1,28 @@
-//! Workloads to pods.
+//! Expansion of workloads to pods.
 //!
-//! A workload stands for as many pods as it has replicas less those that are in the input already, which their owner
-//! references tell. A ReplicaSet or Job whose controller is in the input too is left to that controller.
+//! A workload results in as many pods as it has replicas, minus those in the input, which are found by their owner
+//! references. A ReplicaSet or Job whose controller is in the input as well is left to that controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::manifest::{LimitRange, Manifests, Owner, Pod, PodTemplate, Workload, fill};
 
-/// A workload by kind, namespace and name.
+/// Workload by kind, namespace and name.
 type Key<'m> = (&'m str, &'m str, &'m str);
 
-/// Who makes which pods.
+/// Workloads and their pods.
 pub(super) struct Roots<'m> {
     workloads: BTreeMap<Key<'m>, &'m Workload>,
-    /// Pods of the input that count as replicas, by the workload at the top of their owners.
+    /// Number of pods of the input that count as replicas, by top-level owner.
     present: BTreeMap<Key<'m>, u32>,
     names: BTreeSet<&'m str>,
     limit_ranges: &'m [LimitRange],
 }
 
-/// A pod that a workload is about to make.
+/// Pod that a workload will create.
 pub(super) struct NewPod {
-    /// Its name.
+    /// Name of the pod.
     pub(super) name: String,
     /// `namespace/name`.
     pub(super) path: Arc<str>,
@@ -50,9 +50,9 @@ impl<'m> Roots<'m> {
         roots
     }
 
-    /// The workload in the input that is at the top of the owners from `owner` on.
+    /// Returns the top-level owner in the input, following owner references from `owner`.
     fn root(&self, namespace: &'m str, owner: &'m Owner) -> Option<Key<'m>> {
-        // A pod, a Job or ReplicaSet, a CronJob or Deployment: there is no longer chain, and no loop is followed for long.
+        // The longest chain is Pod, Job or ReplicaSet, CronJob or Deployment. The limit also ends loops.
         const LONGEST_CHAIN: usize = 4;
         let mut key = (&*owner.kind, namespace, &*owner.name);
         let mut workload: &'m Workload = self.workloads.get(&key).copied()?;
@@ -65,7 +65,7 @@ impl<'m> Roots<'m> {
         Some(key)
     }
 
-    /// The pods that `workload` has still to make.
+    /// Returns the pods that `workload` has not created yet.
     pub(super) fn new_pods(&self, workload: &'m Workload) -> Vec<NewPod> {
         let meta = &workload.meta;
         let owned = meta.owner.as_ref().is_some_and(|owner| self.root(&meta.namespace, owner).is_some());
@@ -83,13 +83,13 @@ impl<'m> Roots<'m> {
         free.take(usize::try_from(missing).unwrap_or(usize::MAX)).collect()
     }
 
-    /// The template of the pods that `workload` makes, with the defaults of the LimitRanges of its namespace.
+    /// Returns the template of the pods of `workload`, with the defaults of its namespace's LimitRanges.
     pub(super) fn admitted_template(&self, workload: &Workload) -> Arc<PodTemplate> {
         admitted(&workload.template, &workload.meta.namespace, self.limit_ranges)
     }
 }
 
-/// `template` with the defaults that admission gives pods in `namespace`.
+/// Returns `template` with the defaults that admission sets on pods in `namespace`.
 pub(super) fn admitted(template: &Arc<PodTemplate>, namespace: &str, ranges: &[LimitRange]) -> Arc<PodTemplate> {
     let mut template = Arc::clone(template);
     for range in ranges.iter().filter(|range| *range.meta.namespace == *namespace) {
@@ -101,7 +101,7 @@ pub(super) fn admitted(template: &Arc<PodTemplate>, namespace: &str, ranges: &[L
     template
 }
 
-/// Whether the workload that owns the pod counts it as one of its replicas.
+/// Returns true if the pod counts as a replica of the workload that owns it.
 fn is_replica(pod: &Pod) -> bool {
     !pod.terminal && !pod.deleting
 }

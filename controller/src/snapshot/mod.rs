@@ -1,14 +1,14 @@
-//! From the objects of a cluster to the problem that the engine solves.
+//! Conversion of a cluster's objects to the problem that the engine solves.
 //!
 //! ```text
-//!  Manifests ──► expand   workloads to pods        ──► sort      pending, bound, or nowhere ──┐
-//!                buffers  virtual pods                                                        ├──► sort::release ──► Problem
-//!                resolve  template to PodSpec  (volumes, default_spread)  ──► nodes, pools ───┘     (nominations for which no
-//!                                                                                                    room is left are pending)
-//!                disruption  what nodes, pods and pools say about being disrupted ──────────────► Custody
+//!  Manifests ─► expand   workloads to pods     ─► sort   pending, bound, or ignored ───┐
+//!               buffers  virtual pods                                                  ├─► sort::release ─► Problem
+//!               resolve  template to PodSpec (volumes, default_spread) ─► nodes, pools ┘   (nominated pods that
+//!                                                                                         do not fit are pending)
+//!               disruption  constraints on disrupting nodes, pods and pools ──────────────────────► Custody
 //! ```
 //!
-//! Whatever refers to another object (a claim, a class, a namespace) is resolved here, once per distinct template.
+//! References to other objects (claims, classes, namespaces) are resolved here, once per distinct template.
 
 use muster_scheduling::model::{Catalogue, Problem};
 
@@ -36,11 +36,11 @@ pub use gates::FeatureGates;
 pub use nodes::runs_on;
 pub use remarks::{Remark, Remarks};
 
-/// The instance types of a NodeClass, or of the default class if it is not in the input (`None`). With `--catalog` the
-/// answer does not depend on the class.
+/// Function that returns the instance types of a NodeClass, or of the default class if it is not in the input (`None`).
+/// With `--catalog` the result does not depend on the class.
 pub type Types<'a> = dyn Fn(Option<&NodeClass>) -> Catalogue + 'a;
 
-/// The operator's choices that shape a snapshot.
+/// Options that affect a snapshot.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// `--feature-gates`.
@@ -49,26 +49,26 @@ pub struct Settings {
     pub default_spread: DefaultSpread,
 }
 
-/// A cluster as the engine sees it.
+/// A cluster as input of the engine.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// What is to be solved.
+    /// The scheduling problem.
     pub problem: Problem,
-    /// What is known about disrupting its nodes.
+    /// Disruption constraints of its nodes.
     pub custody: Custody,
-    /// What will surprise the authors of pending pods.
+    /// Likely mistakes in the manifests of pending pods.
     pub remarks: Remarks,
-    /// One line each: for stderr.
+    /// Warnings for stderr, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Puts the objects of the input together.
+/// Builds a snapshot from the objects of the input.
 ///
 /// # Errors
-/// What only shows when the objects are put together. Whatever concerns single pods, pools or claims is no error: it
-/// becomes a reason in the plan, or a warning.
+/// Fails on errors that only appear when objects are combined. Errors of single pods, pools or claims are not returned:
+/// they become reasons in the plan, or warnings.
 pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -> Result<Snapshot, InputError> {
-    // The gates are for the engine and for disruption: overlays, buffers and static pools act when they are in the input.
+    // The gates affect the engine and disruption only: overlays, buffers and static pools in the input always apply.
     let Settings { gates: _, default_spread } = settings;
     let mut problem = Problem::default();
     let mut warnings = Vec::new();

@@ -1,4 +1,4 @@
-//! Nodes and NodeClaims to the nodes of the model, and the daemons that run on them.
+//! Conversion of Nodes and NodeClaims to nodes of the model, and of the daemons that run on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::manifest::{Condition, CsiNode, Manifests, Node, NodeClaim, Pod};
 const REGISTERED: &str = "karpenter.sh/registered";
 const INITIALIZED: &str = "karpenter.sh/initialized";
 
-/// Taints that go by themselves while a node comes up, by key or by the prefix of the key.
+/// Taints that are removed automatically during node startup, by key or key prefix.
 const EPHEMERAL_TAINTS: [&str; 4] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
@@ -29,16 +29,17 @@ const EPHEMERAL_TAINTS: [&str; 4] = [
 ];
 const EPHEMERAL_TAINT_PREFIX: &str = "readiness.k8s.io/";
 
-/// A daemon of every node that it fits on.
+/// A daemon, which runs on every node that it fits.
 pub(super) struct Daemon {
     pub(super) model: model::DaemonSet,
     spec: PodSpec,
 }
 
-/// The DaemonSets of the input. Their pods tolerate taints that only ask, and go wherever one of their terms allows.
+/// Returns the DaemonSets of the input. Their pods tolerate `PreferNoSchedule` taints, and run on nodes that match any
+/// of their node affinity terms.
 ///
-/// A pod of a DaemonSet requests what admission makes of the template: the newest one that is there says what that is, as for
-/// Karpenter; where there is none, the defaults of LimitRanges count.
+/// Requests are those of the newest pod of the DaemonSet, which include changes by admission, as in Karpenter; without
+/// pods, those of the template with the defaults of LimitRanges.
 pub(super) fn daemons(manifests: &Manifests, resolver: &mut Resolver<'_>) -> Vec<Daemon> {
     let newest = newest_daemon_pods(manifests);
     let mut daemons = Vec::new();
@@ -63,7 +64,7 @@ pub(super) fn daemons(manifests: &Manifests, resolver: &mut Resolver<'_>) -> Vec
             });
             spec.requests = resolver.spec(id).requests.clone();
         }
-        // The controller pins each pod to its node by name; that says nothing of nodes to come.
+        // The DaemonSet controller pins each pod to its node by name; that does not restrict future nodes.
         spec.node_terms.iter_mut().for_each(|term| term.remove(HOSTNAME));
         if spec.node_terms.iter().any(Requirements::is_empty) {
             spec.node_terms.clear();
@@ -82,8 +83,8 @@ pub(super) fn daemons(manifests: &Manifests, resolver: &mut Resolver<'_>) -> Vec
     daemons
 }
 
-/// The pod of each DaemonSet, by its namespace and name, that was started last; one that has not been started yet is newer than
-/// all others.
+/// Returns the most recently started pod of each DaemonSet, by its namespace and name; a pod that has not started is
+/// newer than all others.
 fn newest_daemon_pods(manifests: &Manifests) -> BTreeMap<(&str, &str), &Pod> {
     let started = |pod: &Pod| {
         let started = pod.started.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
@@ -100,7 +101,7 @@ fn newest_daemon_pods(manifests: &Manifests) -> BTreeMap<(&str, &str), &Pod> {
     newest
 }
 
-/// The claim of each node, and for each claim whether a node has it.
+/// Claim of each node, and for each claim whether it has a node.
 pub(super) struct Pairs<'m> {
     pub(super) claim_of_node: Vec<Option<&'m NodeClaim>>,
     claim_has_node: Vec<bool>,
@@ -126,7 +127,7 @@ impl<'m> Pairs<'m> {
     }
 }
 
-/// Which of the nodes of the input are being deleted, in their order.
+/// Returns for each node of the input whether it is being deleted.
 pub(super) fn deleting_nodes(manifests: &Manifests) -> Vec<bool> {
     let pairs = Pairs::new(manifests);
     manifests.nodes.iter().zip(&pairs.claim_of_node).map(|(node, claim)| is_deleting(node, *claim)).collect()
@@ -136,7 +137,7 @@ fn is_deleting(node: &Node, claim: Option<&NodeClaim>) -> bool {
     node.meta.deleting || claim.is_some_and(is_ending)
 }
 
-/// Whether the claim's node is on its way out, or a command that has begun will take it away.
+/// Returns true if the claim's node is being removed, or a running disruption command will remove it.
 fn is_ending(claim: &NodeClaim) -> bool {
     let is_marked = claim.meta.annotations.get(annotations::DISRUPTION).is_some_and(|mark| Mark::read(mark).is_some());
     claim.meta.deleting || is_marked || has_condition(&claim.conditions, "InstanceTerminating")
@@ -152,16 +153,16 @@ pub(super) fn has_condition(conditions: &[Condition], kind: &str) -> bool {
     conditions.iter().any(|condition| &*condition.kind == kind && &*condition.status == "True")
 }
 
-/// A node or a claim as the budget of its pool sees it.
+/// Resources of a node or claim that count against the limits of its pool.
 pub(super) struct Footprint<'m> {
     pub(super) pool: Arc<str>,
     pub(super) capacity: Resources,
-    /// What it may be launched as, if it has not been.
+    /// Requirements of a claim that has not been launched.
     pub(super) choice: Option<&'m Requirements>,
     pub(super) deleting: bool,
 }
 
-/// What the nodes and claims of the input take from the limits of their pools.
+/// Returns the resources of the nodes and claims of the input that count against the limits of their pools.
 pub(super) fn footprints(manifests: &Manifests) -> Vec<Footprint<'_>> {
     let pairs = Pairs::new(manifests);
     let mut footprints = Vec::new();
@@ -190,7 +191,7 @@ fn in_flight<'m>(manifests: &'m Manifests, pairs: &Pairs<'_>) -> impl Iterator<I
     manifests.node_claims.iter().zip(pairs.claim_has_node.clone()).filter(|(_, has_node)| !has_node)
 }
 
-/// Nodes in the order of the input, then the claims whose nodes are still to come.
+/// Returns the Nodes in input order, then the claims whose Nodes do not exist yet.
 pub(super) fn nodes(
     manifests: &Manifests,
     bound: &BTreeMap<Arc<str>, Vec<Bound>>,
@@ -229,7 +230,7 @@ pub(super) fn nodes(
 
 fn existing(node: &Node, claim: Option<&NodeClaim>) -> model::Node {
     let is_set = |key: &str| node.meta.labels.get(key).is_some_and(|value| &**value == "true");
-    // Whoever has no claim was not launched by us, and is taken as it is.
+    // A node without a claim is not managed by Muster and is used as it is.
     let registered = claim.is_none() || is_set(REGISTERED);
     let initialized = claim.is_none() || is_set(INITIALIZED);
     let mut labels = node.meta.labels.clone();
@@ -276,7 +277,7 @@ fn coming(claim: &NodeClaim) -> model::Node {
         name: Arc::clone(&claim.meta.name),
         labels,
         taints: claim.taints.iter().filter(|taint| !is_passing(taint, claim)).cloned().collect(),
-        // Before the launch it is not known what the node will hold, but that it holds what it is launched for.
+        // Before the launch the resources of the node are unknown, but it will fit what it is launched for.
         allocatable: if claim.allocatable.is_empty() { claim.requests.clone() } else { claim.allocatable.clone() },
         daemon_requests: Resources::new(),
         initialized: false,
@@ -286,7 +287,7 @@ fn coming(claim: &NodeClaim) -> model::Node {
     }
 }
 
-/// The labels of a claim, and those that its requirements leave no choice about.
+/// Returns the labels of a claim, including those of requirements that allow only one value.
 fn claim_labels(claim: &NodeClaim) -> Labels {
     let mut labels = claim.meta.labels.clone();
     for (key, requirement) in claim.requirements.iter() {
@@ -297,7 +298,7 @@ fn claim_labels(claim: &NodeClaim) -> Labels {
     labels
 }
 
-/// Whether the taint goes before the node is initialized.
+/// Returns true if the taint is removed before the node is initialized.
 fn is_passing(taint: &Taint, claim: &NodeClaim) -> bool {
     let alike = |other: &Taint| other.key == taint.key && other.effect == taint.effect;
     EPHEMERAL_TAINTS.contains(&&*taint.key)
@@ -305,7 +306,7 @@ fn is_passing(taint: &Taint, claim: &NodeClaim) -> bool {
         || claim.startup_taints.iter().any(alike)
 }
 
-/// A kubelet reports zero of what its device plugins have not announced yet.
+/// Replaces zeros: kubelets report zero for devices whose plugins have not registered yet.
 fn replace_zeros(amounts: &mut Resources, promised: &Resources) {
     for (resource, amount) in promised.iter() {
         if amounts.get(resource) == 0 {
@@ -314,14 +315,14 @@ fn replace_zeros(amounts: &mut Resources, promised: &Resources) {
     }
 }
 
-/// Requests of the daemons that fit on the node and are not there yet.
+/// Returns the requests of the daemons that fit the node but do not run on it yet.
 fn daemon_requests(daemons: &[Daemon], node: &model::Node, present: &BTreeSet<&str>) -> Resources {
     let mut requests = Resources::new();
     if daemons.is_empty() {
         return requests;
     }
     let mut labels = node.labels.clone();
-    // Daemons that wait for these labels will come once the node is ready.
+    // Daemons that select these labels will be created once the node is ready.
     labels.set(REGISTERED, "true");
     labels.set(INITIALIZED, "true");
     let labels = Requirements::from_labels(&labels);
@@ -333,7 +334,7 @@ fn daemon_requests(daemons: &[Daemon], node: &model::Node, present: &BTreeSet<&s
     requests
 }
 
-/// Whether a daemon runs on the node as it is: by its node selector, its affinity and the taints that it tolerates.
+/// Returns true if a daemon fits the current node: by its node selector, affinity and tolerations.
 #[must_use]
 pub fn runs_on(daemon: &PodSpec, node: &model::Node) -> bool {
     fits(daemon, &Requirements::from_labels(&node.labels), &node.taints)
@@ -347,8 +348,8 @@ fn fits(spec: &PodSpec, labels: &Requirements, taints: &[Taint]) -> bool {
         && taints.iter().all(|taint| !taint.repels() || tolerated(taint))
 }
 
-/// What a node can still attach: the limits of its drivers less the volumes of its pods and those that are attached
-/// for pods that have gone.
+/// Returns the number of volumes that a node can still attach, by driver: the limits minus the volumes of its pods and
+/// those still attached for deleted pods.
 fn attach_limits(node: &CsiNode, pods: &[Bound], manifests: &Manifests, problem: &Problem) -> Vec<(Arc<str>, u32)> {
     let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
     for pod in pods {
@@ -369,7 +370,7 @@ fn attach_limits(node: &CsiNode, pods: &[Bound], manifests: &Manifests, problem:
     limits
 }
 
-/// The name under which nodes are counted in limits.
+/// Returns the resource under which limits count nodes.
 pub(super) fn node_count() -> Resource {
     Resource::new("nodes")
 }

@@ -1,4 +1,4 @@
-//! NodeOverlays onto the catalogues.
+//! Application of NodeOverlays to the instance type catalogues.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use muster_scheduling::overlay::{self, Overlay, OverlayOutcome, PriceChange};
 
 use crate::manifest::{Manifests, NodeOverlay};
 
-/// Applies the overlays of the input; what comes to nothing is a warning.
+/// Applies the overlays of the input; those without effect result in warnings.
 pub(super) fn apply(manifests: &Manifests, problem: &mut Problem, warnings: &mut Vec<String>) {
     if manifests.node_overlays.is_empty() {
         return;
@@ -36,7 +36,7 @@ fn overlay_of(overlay: &NodeOverlay) -> Overlay {
     }
 }
 
-/// `+5%`, `-0.2`.
+/// Parses a price adjustment such as `+5%` or `-0.2`.
 fn price_change(text: &str) -> PriceChange {
     match text.strip_suffix('%') {
         Some(percent) => PriceChange::Percent(number(percent)),
@@ -44,7 +44,7 @@ fn price_change(text: &str) -> PriceChange {
     }
 }
 
-/// A number; what is none makes the overlay invalid, which it then says itself.
+/// Parses a number; an invalid one becomes NaN, which makes the overlay report itself as invalid.
 fn number(text: &str) -> f64 {
     text.parse().unwrap_or(f64::NAN)
 }

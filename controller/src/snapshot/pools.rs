@@ -1,4 +1,4 @@
-//! NodePools, their classes, and what their nodes have used up.
+//! NodePools, their classes, and the resources in use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ pub(super) fn append(manifests: &Manifests, types: &Types<'_>, problem: &mut Pro
     }
 }
 
-/// What the nodes of one pool amount to.
+/// Total resources of the nodes of a pool.
 #[derive(Default)]
 struct Usage<'m> {
     capacity: Resources,
     nodes: i64,
     staying: u32,
-    /// Of claims that have not been launched.
+    /// Requirements of claims that have not been launched.
     choices: Vec<&'m Requirements>,
 }
 
@@ -60,7 +60,8 @@ impl<'m> Usage<'m> {
 }
 
 impl Usage<'_> {
-    /// Counts what has not been launched as the largest that it may become: a limit holds whatever the cloud chooses.
+    /// Counts claims that have not been launched as the largest type that they allow: limits hold whichever type is
+    /// chosen.
     fn settle(&mut self, types: &Catalogue) {
         if self.choices.is_empty() {
             return;
@@ -115,7 +116,7 @@ fn model_of(pool: &NodePool, catalogue: usize, state: PoolState, used: Usage<'_>
     }
 }
 
-/// How many nodes a static pool lacks, as far as its limit of nodes goes.
+/// Returns the number of nodes that a static pool lacks, bounded by its limit of nodes.
 fn missing_replicas(pool: &NodePool, used: &Usage<'_>) -> Option<u32> {
     let missing = pool.replicas?.saturating_sub(used.staying);
     let limit = pool.limits.as_ref().filter(|limits| limits.contains(&node_count()));
@@ -138,7 +139,7 @@ fn state(pool: &NodePool, class: Option<&NodeClass>) -> PoolState {
     }
 }
 
-/// What the condition Ready says, if it is False.
+/// Returns reason and message of the condition Ready, if it is False.
 fn not_ready(conditions: &[Condition]) -> Option<String> {
     let ready = conditions.iter().find(|condition| &*condition.kind == "Ready" && &*condition.status == "False")?;
     let words: Vec<&str> = [&*ready.reason, &*ready.message].into_iter().filter(|word| !word.is_empty()).collect();

@@ -1,5 +1,5 @@
-//! What a pod's manifest says that will surprise its author wherever the pod goes: no requests, an image for machines that
-//! it does not select. None of it forbids a node, so none of it is a reason of the engine.
+//! Likely mistakes in pod manifests that are independent of the node: missing requests, or an image for machines that
+//! the pod does not select. None of them prevents scheduling, so none is a reason of the engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use muster_scheduling::model::{PodSpec, Problem, Requirement, Requirements, Reso
 
 use crate::manifest::{PodTemplate, TellingImage};
 
-/// A remark on a pod.
+/// Remark on a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Remark {
-    /// A stable name: `MissingRequests`, `WindowsImage`, `ImageArchitecture`, `SpreadSelector`.
+    /// Stable name: `MissingRequests`, `WindowsImage`, `ImageArchitecture`, `SpreadSelector`.
     pub reason: &'static str,
-    /// What is odd, in one line.
+    /// Problem, in one line.
     pub message: String,
-    /// What to do about it.
+    /// Suggested fix.
     pub hint: String,
 }
 
 /// The remarks on the pending pods of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remarks {
-    /// By pending pod: what its images make one say.
+    /// Remarks on images, by pending pod.
     on_images: BTreeMap<usize, Vec<Remark>>,
 }
 
-/// Remarks that are told one by one before anything is planned.
+/// Maximum number of remarks that are printed before planning.
 const TOLD: usize = 10;
 
 impl Remarks {
-    /// Of pending pods and their templates.
+    /// Creates the remarks on pending pods and their templates.
     pub(super) fn new(problem: &Problem, templates: &[(usize, Arc<PodTemplate>)]) -> Self {
         let on_images = templates.iter().filter_map(|(pod, template)| {
             let spec = problem.spec_of(*pod);
@@ -44,14 +44,14 @@ impl Remarks {
         Self { on_images: on_images.collect() }
     }
 
-    /// All remarks on a pending pod.
+    /// Returns all remarks on a pending pod.
     pub fn on(&self, problem: &Problem, pod: usize) -> Vec<Remark> {
         let own = self.on_images.get(&pod).into_iter().flatten().cloned();
         let spec = problem.spec_of(pod);
         own.chain(on_requests(spec)).chain(on_spreads(spec)).collect()
     }
 
-    /// One line for each remark on images, with the pods that it is about: whoever plans them should know.
+    /// Returns one warning for each remark on images, with the affected pods.
     pub(super) fn warnings(&self, problem: &Problem) -> Vec<String> {
         let mut pods_by_remark: BTreeMap<&Remark, Vec<usize>> = BTreeMap::new();
         for (pod, remarks) in &self.on_images {
@@ -72,7 +72,7 @@ impl Remarks {
     }
 }
 
-/// A pod that asks for nothing is counted as nothing, which shows once it runs.
+/// Pods without requests take no room in a plan, which becomes a problem once they run.
 fn on_requests(spec: &PodSpec) -> Option<Remark> {
     let lacks = |resource| spec.requests.get(&resource) <= 0;
     let missing = match (lacks(Resource::Cpu), lacks(Resource::Memory)) {
@@ -90,7 +90,7 @@ fn on_requests(spec: &PodSpec) -> Option<Remark> {
     })
 }
 
-/// A spread that does not count its own pod spreads nothing: mostly a selector that was copied.
+/// A spread that does not select its own pod has no effect: usually its selector was copied.
 fn on_spreads(spec: &PodSpec) -> Option<Remark> {
     let spread = spec.spread.iter().find(|spread| !spread.selector.matches(&spec.labels))?;
     let key = &spread.topology_key;
@@ -103,7 +103,7 @@ fn on_spreads(spec: &PodSpec) -> Option<Remark> {
     })
 }
 
-/// What the pod requires of the label `key`, one entry for each of its node affinity terms.
+/// Returns the pod's requirement on the label `key`, once for each of its node affinity terms.
 fn required<'s>(spec: &'s PodSpec, key: &'s str) -> impl Iterator<Item = Option<&'s Requirement>> {
     let terms: &[Requirements] = &spec.node_terms;
     let alone = terms.is_empty().then(|| spec.node_selector.get(key));
@@ -154,7 +154,7 @@ fn on_architecture(problem: &Problem, spec: &PodSpec, image: &str, architecture:
     Some(Remark { reason: "ImageArchitecture", message, hint })
 }
 
-/// Whether some pool may launch a node of another architecture.
+/// Returns true if a pool may launch a node of another architecture.
 fn launches_other(problem: &Problem, architecture: &str) -> bool {
     problem.pools.iter().any(|pool| {
         let wanted = pool.requirements.get(ARCH);

@@ -1,4 +1,4 @@
-//! When a node counts as broken: the conditions that the AWS provider of Karpenter has nodes replaced for.
+//! Unhealthy nodes: the conditions for which Karpenter's AWS provider replaces nodes.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,8 @@ use muster_scheduling::disrupt::Ailment;
 use super::disruption::moment;
 use crate::manifest::Condition;
 
-/// Condition, its status, and for how many minutes that is tolerated. Those beside Ready are of the node monitoring agent.
+/// Condition, status, and tolerated duration in minutes. Those other than Ready are set by the EKS node monitoring
+/// agent.
 const POLICIES: [(&str, &str, i64); 7] = [
     ("Ready", "False", 30),
     ("Ready", "Unknown", 30),
@@ -19,7 +20,7 @@ const POLICIES: [(&str, &str, i64); 7] = [
     ("ContainerRuntimeReady", "False", 30),
 ];
 
-/// The condition that has a node replaced first.
+/// Returns the condition whose tolerated duration ends first.
 pub(super) fn ailment(conditions: &[Condition]) -> Option<Ailment> {
     let ailments = POLICIES.iter().filter_map(|&(kind, status, minutes)| {
         let condition = conditions.iter().find(|one| &*one.kind == kind && &*one.status == status)?;

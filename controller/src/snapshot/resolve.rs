@@ -1,4 +1,4 @@
-//! From a pod's template to its constraints: whatever it names is looked up.
+//! Resolution of a pod's template to its constraints: looks up all objects that it references.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::default_spread::DefaultSpreads;
 use super::volumes::{Volumes, Wanted};
 use crate::manifest::{Affinity, DefaultSpread, Manifests, Owner, PodTemplate, PodTerm, effective_requests};
 
-/// A pod, be it of the input or of a workload or buffer.
+/// A pod of the input, of a workload or of a buffer.
 pub(super) struct PodIdentity<'i> {
     pub(super) namespace: &'i Arc<str>,
     pub(super) name: &'i str,
     pub(super) template: &'i Arc<PodTemplate>,
     pub(super) owner: Option<&'i Owner>,
-    /// Claims that a StatefulSet makes for it: the name of their template and their storage class.
+    /// Claims that a StatefulSet creates for it: names of their templates and their storage classes.
     pub(super) claim_templates: &'i [(Arc<str>, Option<Arc<str>>)],
-    /// What the kubelet has granted it, if that may be more than it asks for.
+    /// Resources allocated by the kubelet, if they may exceed the requests.
     pub(super) granted: Option<&'i Resources>,
 }
 
-/// What decides the constraints that pods share. The address stands for the template, which is shared and
-/// outlives the resolver's use of it.
+/// Key of constraints that pods share. The address identifies the template, which is shared and outlives its use by the
+/// resolver.
 type CacheKey = (usize, Arc<str>, Option<Owner>);
 
 /// Resolves templates, each once per namespace.
@@ -35,14 +35,14 @@ pub(super) struct Resolver<'m> {
     problem: &'m mut Problem,
     volumes: Volumes<'m>,
     default_spreads: DefaultSpreads<'m>,
-    /// Labels of every namespace that is known of.
+    /// Labels of all known namespaces.
     namespaces: BTreeMap<Arc<str>, Labels>,
     default_priority: i32,
-    /// Constraints of pods that are wholly those of their template.
+    /// Constraints of pods that depend on their template only.
     shared: FxHashMap<CacheKey, SpecId>,
-    /// What individual pods of a template have in common.
+    /// Common constraints of pods that have individual ones.
     bases: FxHashMap<CacheKey, PodSpec>,
-    /// Templates that were made while resolving, kept so that no address is used twice.
+    /// Templates used as cache keys, kept alive so that no address is reused.
     kept: Vec<Arc<PodTemplate>>,
     missing: BTreeSet<String>,
 }
@@ -76,12 +76,12 @@ impl<'m> Resolver<'m> {
         }
     }
 
-    /// One line for each object that pods name and the input lacks.
+    /// Returns a warning for each object that pods reference and the input lacks.
     pub(super) fn warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.missing).into_iter().collect()
     }
 
-    /// The number of the constraints of a pod.
+    /// Returns the ID of the constraints of a pod.
     pub(super) fn spec_id(&mut self, pod: &PodIdentity<'_>) -> SpecId {
         let plain = pod.template.volumes.is_empty() && pod.claim_templates.is_empty() && pod.granted.is_none();
         let owner = pod.owner.filter(|_| self.default_spreads.apply_to(pod.template)).cloned();
@@ -108,7 +108,7 @@ impl<'m> Resolver<'m> {
         self.individual(base, pod)
     }
 
-    /// The constraints of a pod with number `id`.
+    /// Returns the constraints with this ID.
     pub(super) fn spec(&self, id: SpecId) -> &PodSpec {
         &self.problem.specs[id]
     }
@@ -118,7 +118,7 @@ impl<'m> Resolver<'m> {
         self.problem.intern(spec)
     }
 
-    /// Adds what is a matter of this one pod: its volumes and what it was granted.
+    /// Adds the constraints of an individual pod: its volumes and allocated resources.
     fn individual(&mut self, mut spec: PodSpec, pod: &PodIdentity<'_>) -> SpecId {
         if let Some(granted) = pod.granted {
             spec.requests.raise_to(granted);
@@ -135,7 +135,7 @@ impl<'m> Resolver<'m> {
         self.problem.intern(spec)
     }
 
-    /// What all pods of this template in this namespace share.
+    /// Returns the constraints that all pods of this template in this namespace share.
     fn base(&mut self, pod: &PodIdentity<'_>) -> PodSpec {
         let template = &**pod.template;
         let mut node_selector = template.node_selector.clone();
@@ -144,7 +144,7 @@ impl<'m> Resolver<'m> {
         if let Some(name) = &template.runtime_class {
             match self.manifests.runtime_classes.get(name) {
                 Some(class) => {
-                    // Admission merges all three into the pod; merging twice changes nothing.
+                    // Admission has merged all three into the pod already; merging them again has no effect.
                     overhead = overhead.or(Some(&class.overhead));
                     node_selector.add_all(&Requirements::from_labels(&class.node_selector));
                     tolerations.extend(class.tolerations.iter().cloned());
@@ -190,7 +190,7 @@ impl<'m> Resolver<'m> {
 
     fn priority(&self, template: &PodTemplate) -> i32 {
         template.priority.unwrap_or_else(|| match template.priority_class.as_deref() {
-            // The two classes that every cluster has.
+            // Built-in classes.
             Some("system-node-critical") => 2_000_001_000,
             Some("system-cluster-critical") => 2_000_000_000,
             Some(name) => self.manifests.priority_classes.get(name).map_or(0, |class| class.value),
@@ -206,7 +206,7 @@ impl<'m> Resolver<'m> {
         }
     }
 
-    /// The pod's own namespace if the term names none, else those that it names and those that it selects.
+    /// Returns the term's listed and selected namespaces; the pod's own one if the term has neither.
     fn scope(&self, term: &PodTerm, own: &Arc<str>) -> NamespaceScope {
         let mut names = term.namespaces.clone();
         match &term.namespace_selector {

@@ -1,4 +1,4 @@
-//! Which pods are to be placed, which hold their place, and which do not matter.
+//! Classification of pods: pending, bound, or irrelevant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use crate::manifest::{Manifests, Owner, Pod, PodTemplate};
 /// A pod on its node.
 pub(super) struct Bound {
     pub(super) pod: BoundPod,
-    /// The DaemonSet that it belongs to, as `namespace/name`.
+    /// Its DaemonSet, as `namespace/name`.
     pub(super) daemon_set: Option<Arc<str>>,
-    /// What moving it would mean.
+    /// Constraints on its eviction.
     pub(super) occupant: Occupant,
-    /// It is not there yet, and its room is kept.
+    /// True if it is only nominated: it is not bound yet, and its room is reserved.
     pub(super) nominated: bool,
 }
 
-/// The pods of the input by what is to be done with them.
+/// Pods of the input by classification.
 pub(super) struct Sorted {
-    /// To be placed, in the order of the input.
+    /// Pods to place, in input order.
     pub(super) pending: Vec<model::Pod>,
-    /// Those among them, by index, whose images tell for which machines they are.
+    /// Pending pods, by index, whose images imply a platform.
     pub(super) telling: Vec<(usize, Arc<PodTemplate>)>,
-    /// On nodes of the input, by the name of the node.
+    /// Pods on nodes of the input, by node name.
     pub(super) bound: BTreeMap<Arc<str>, Vec<Bound>>,
 }
 
-/// What is to be done with a pod.
+/// Classification of a pod.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate<'p> {
     Pending,
@@ -51,7 +51,7 @@ impl Sorted {
         resolver: &mut Resolver<'_>,
         guards: &mut Guards<'_>,
     ) -> Self {
-        // Whether the node of that name is being deleted.
+        // Node names, with true for nodes that are being deleted.
         let deleting = deleting_nodes(manifests);
         let nodes: FxHashMap<&str, bool> =
             manifests.nodes.iter().zip(deleting).map(|(node, deleting)| (&*node.meta.name, deleting)).collect();
@@ -112,7 +112,7 @@ impl Sorted {
                 let daemon_set = owner.map(|owner| format!("{}/{}", pod.namespace, owner.name).into());
                 let occupant = guards.occupant(pod, resolver.spec(spec).priority);
                 let nominated = pod.node.is_none();
-                // The kubelet makes static pods, and has their Node own them.
+                // Static pods are created by the kubelet and owned by their Node.
                 let daemon = pod.owner.as_ref().is_some_and(|owner| matches!(&*owner.kind, "DaemonSet" | "Node"));
                 let pod = BoundPod { name, spec, counts: !pod.deleting, planned: false, daemon };
                 let bound = Bound { pod, daemon_set, occupant, nominated };
@@ -123,13 +123,13 @@ impl Sorted {
     }
 }
 
-/// Has pods that hold room by a nomination alone have it as far as they can still be bound there. Where others were bound first, those
-/// for whom no room is left, or whom a spread or an anti-affinity keeps away now, are to be placed anew: kube-scheduler will put them
-/// elsewhere, into room that would seem free until it has done so. Daemons that are still to come have their room first: they can go
-/// nowhere else.
+/// Keeps nominated pods on their nodes as far as they can still be bound there. If other pods were bound first,
+/// nominated ones without room, or excluded by a spread or anti-affinity, become pending: kube-scheduler will bind them
+/// elsewhere, to room that would otherwise seem free until then. Daemons that have not been created yet take
+/// precedence, because they have no alternative.
 ///
-/// Where a pod is ending it may end for them, as in a preemption, and a node that is starting may not say yet what it has: there all
-/// keep their room.
+/// All keep their room on a node with a pod that is being deleted, possibly by a preemption in their favor, and on a
+/// node that is starting, which may not report all its resources yet.
 pub(super) fn release(bound: &mut BTreeMap<Arc<str>, Vec<Bound>>, problem: &mut Problem) {
     let mut nominated = Vec::new();
     for (number, node) in problem.nodes.iter_mut().enumerate().filter(|(_, node)| node.initialized) {
@@ -164,7 +164,7 @@ fn fate<'p>(pod: &'p Pod, nodes: &FxHashMap<&str, bool>) -> Fate<'p> {
     }
     if let Some(node) = &pod.node {
         return match nodes.get(&**node) {
-            // Its node goes away, so it needs another one.
+            // Its node is being removed, so it needs another one.
             Some(true) if is_reschedulable(pod) => Fate::Pending,
             Some(_) => Fate::Bound(node),
             None => Fate::Nowhere,
@@ -179,14 +179,14 @@ fn fate<'p>(pod: &'p Pod, nodes: &FxHashMap<&str, bool>) -> Fate<'p> {
     }
 }
 
-/// Whether the pod comes and goes with its node: a daemon or a mirror pod.
+/// Returns true if the pod's life is bound to its node: a daemon or a mirror pod.
 pub(super) fn belongs_to_node(pod: &Pod) -> bool {
     let owner = pod.owner.as_ref().is_some_and(|owner| matches!(&*owner.kind, "DaemonSet" | "Node"));
     owner || pod.annotations.get("kubernetes.io/config.mirror").is_some()
 }
 
-/// Whether a pod on a node that goes away will want another one. A StatefulSet waits for the old pod to be gone, so the
-/// one that is being deleted stands for the one that follows it.
+/// Returns true if a pod on a node that is removed will need another node. StatefulSets recreate a pod only after it is
+/// gone, so a pod that is being deleted represents its successor.
 pub(super) fn is_reschedulable(pod: &Pod) -> bool {
     let follows = pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "StatefulSet");
     !belongs_to_node(pod) && (!pod.deleting || follows)

@@ -1,4 +1,4 @@
-//! Why a volume of a pod can never be attached, and what its author can do: one sentence each.
+//! Reasons why a pod's volume can never be attached, with a suggested fix each.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use muster_api::likeness::nearest_of;
 use muster_scheduling::labels::ZONE;
 use muster_scheduling::model::{Refusal, Requirements};
 
-/// A volume that keeps its pod from every node.
+/// Volume that prevents its pod from running on any node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unusable {
     why: String,
@@ -19,7 +19,7 @@ impl From<Unusable> for Refusal {
     }
 }
 
-/// A driver for EC2, where another one is of no use.
+/// Suggestion to use the EBS driver, for volumes whose driver does not work on EC2.
 const USE_EBS: &str = "use a storage class with provisioner `ebs.csi.aws.com`, whose volumes EC2 instances can attach";
 
 fn unusable(why: String, fix: impl Into<String>) -> Unusable {

@@ -1,4 +1,4 @@
-//! What the volumes of a pod ask of its node: where they can be attached, and by which driver.
+//! Constraints that a pod's volumes impose on its node: topology and attachments per driver.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::resolve::PodIdentity;
 use super::unusable::{self, Unusable};
 use crate::manifest::{Claim, Manifests, PersistentVolume, StorageClass, Volume, driver_of, is_foreign};
 
-/// What the volumes of one pod ask for.
+/// Constraints of the volumes of a pod.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Wanted {
-    /// One of these must hold; empty is anywhere.
+    /// Alternatives, of which one must hold; empty without constraints.
     pub(super) terms: Vec<Requirements>,
-    /// What is attached.
+    /// Volumes to attach.
     pub(super) attachments: Vec<Attachment>,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Volumes<'m> {
     default_class: Option<&'m StorageClass>,
 }
 
-/// Which class a claim asks for.
+/// Storage class that a claim requests.
 enum ClassChoice<'c> {
     /// The default class.
     Default,
-    /// None at all: only a volume without a class will do.
+    /// No class: only a volume without a class can be bound.
     Absent,
-    /// This one.
+    /// The class of this name.
     Named(&'c str),
 }
 
@@ -37,11 +37,11 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-/// The provisioner and the topology key of EKS Auto Mode: its volumes can only be attached to its own nodes.
+/// Provisioner and topology key of EKS Auto Mode: its volumes can be attached to its own nodes only.
 const AUTO_MODE_PROVISIONER: &str = "ebs.csi.eks.amazonaws.com";
 const AUTO_MODE_KEY: &str = "eks.amazonaws.com/compute-type";
 
-/// More alternatives than zones can make; what lies beyond is cut off rather than multiplied.
+/// Maximum number of alternatives, more than zones can cause; excess ones are dropped to bound the product.
 const MOST_ALTERNATIVES: usize = 256;
 
 impl<'m> Volumes<'m> {
@@ -49,22 +49,22 @@ impl<'m> Volumes<'m> {
         let is_default = |class: &&StorageClass| {
             DEFAULT_CLASS.iter().any(|key| class.meta.annotations.get(key).is_some_and(|value| &**value == "true"))
         };
-        // Where several are the default, the newest one is; times are written so that text compares as they do.
+        // The newest of several default classes is used; creation times compare correctly as text.
         let newest =
             |class: &&StorageClass| (class.meta.created.clone(), std::cmp::Reverse(Arc::clone(&class.meta.name)));
         let default_class = manifests.storage_classes.values().filter(is_default).max_by_key(newest);
         Self { manifests, default_class }
     }
 
-    /// What the volumes of `pod` ask for.
+    /// Returns the constraints of the volumes of `pod`.
     ///
     /// # Errors
-    /// Why one of them can never be attached.
+    /// Returns the reason if one of them can never be attached.
     pub(super) fn wanted(&self, pod: &PodIdentity<'_>) -> Result<Wanted, Unusable> {
         let mut wanted = Wanted::default();
         for volume in &pod.template.volumes {
             match volume {
-                // The claims of a StatefulSet win over volumes of the same name.
+                // Claim templates of a StatefulSet override volumes of the same name.
                 Volume::Claim { volume, .. } | Volume::Ephemeral { volume, .. }
                     if pod.claim_templates.iter().any(|(template, _)| template == volume) => {}
                 Volume::Claim { claim, .. } => self.add_claim(pod.namespace, claim, None, &mut wanted)?,
@@ -87,7 +87,7 @@ impl<'m> Volumes<'m> {
         Ok(wanted)
     }
 
-    /// Adds a claim; `template` is the class of the template that makes it if it is not there yet.
+    /// Adds a claim; `template` is the class in the claim template from which a missing claim will be created.
     fn add_claim(
         &self,
         namespace: &str,
@@ -124,7 +124,7 @@ impl<'m> Volumes<'m> {
         }
     }
 
-    /// A claim that is not bound yet: its class says where a volume can be made.
+    /// Returns the constraints of an unbound claim: its class determines where the volume can be created.
     fn of_class(
         &self,
         path: &str,
@@ -190,8 +190,7 @@ fn of_volume<'v>(
     Ok((&volume.terms, volume.driver.clone()))
 }
 
-/// Both must hold: each alternative of one with each of the other, those that contradict each other left out. `None` if
-/// all do.
+/// Returns all combinations of an alternative of each, without contradictory ones. `None` if all contradict.
 fn combine(one: &[Requirements], other: &[Requirements]) -> Option<Vec<Requirements>> {
     if one.is_empty() || other.is_empty() {
         return Some(if one.is_empty() { other.to_vec() } else { one.to_vec() });

@@ -1,4 +1,4 @@
-//! Everything around one NodeClaim.
+//! Objects related to one NodeClaim.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, Attachment, Class, Listing, Resident, Seen, Subject};
 use crate::node::Node;
 
-/// What the picture shows of one NodeClaim, found by index.
+/// A NodeClaim and its related objects, found with indexes.
 #[derive(Debug, Clone)]
 pub struct Surroundings<'c> {
     cluster: &'c Cluster,
@@ -22,38 +22,38 @@ pub struct Surroundings<'c> {
     pub claim: &'c NodeClaim,
     /// Its NodePool, if it has one that exists.
     pub pool: Option<&'c NodePool>,
-    /// Every Node with its provider ID, by name.
+    /// All Nodes with its provider ID, by name.
     pub nodes: Vec<&'c Node>,
-    /// Volumes that are attached to these Nodes.
+    /// Volumes attached to these Nodes.
     pub attachments: Vec<Attachment>,
-    /// Drivers that have published their devices of these Nodes.
+    /// Drivers that have published all their devices of these Nodes.
     pub device_drivers: BTreeSet<String>,
     names: Vec<&'c Arc<str>>,
-    /// Found once somebody asks.
+    /// Computed on first use.
     residents: OnceCell<Vec<Resident>>,
 }
 
-/// What the picture does not show of it, and whoever looks at it holds.
+/// Inputs about a NodeClaim that the cluster state does not contain.
 #[derive(Debug, Clone)]
 pub struct Held<'a> {
-    /// Its NodeClass, as the controller of the cloud judges it.
+    /// Its NodeClass, as judged by the cloud provider.
     pub class: &'a Class,
-    /// What is paused in the whole cluster ([`Cluster::pause`]).
+    /// Cluster-wide pause ([`Cluster::pause`]).
     pub pause: Pause,
-    /// What holds the registration of its Node back.
+    /// Reason to delay the registration of its Node.
     pub registration_hold: Option<&'a str>,
-    /// Pods that wait for its Node.
+    /// Pods nominated for its Node.
     pub expected: &'a [Subject],
-    /// What it may be launched as.
+    /// Offerings that it may be launched as.
     pub alternatives: &'a [Alternative],
-    /// What the last list of instances says about its instance.
+    /// State of its instance in the last list of instances.
     pub listing: Option<Listing>,
-    /// What came of the questions of the steps before.
+    /// Results of the calls that earlier steps requested.
     pub answers: Answers,
 }
 
 impl Cluster {
-    /// What is around a NodeClaim; nothing if there is no claim of that name.
+    /// Returns a NodeClaim with its related objects; none if the claim does not exist.
     #[must_use]
     pub fn around(&self, claim: &str) -> Option<Surroundings<'_>> {
         let live = self.claims.get(claim)?;
@@ -79,7 +79,7 @@ impl Cluster {
         })
     }
 
-    /// PersistentVolumes that the claims of `pod` are bound to.
+    /// Returns the names of the PersistentVolumes that the volume claims of `pod` are bound to.
     fn volumes_of(&self, pod: &LivePod) -> Vec<String> {
         let bound = |claim: String| Some(self.volume_claims.get(&*claim)?.volume.as_ref()?.to_string());
         pod.volume_claims().filter_map(bound).collect()
@@ -89,7 +89,7 @@ impl Cluster {
 // === impl Surroundings ===
 
 impl Surroundings<'_> {
-    /// Pods that are bound to its Nodes, by path.
+    /// Returns the pods bound to its Nodes, by path.
     #[must_use]
     pub fn residents(&self) -> &[Resident] {
         self.residents.get_or_init(|| {
@@ -103,17 +103,17 @@ impl Surroundings<'_> {
         })
     }
 
-    /// Whether the claim, or a Node of it, is being deleted.
+    /// Returns true if the claim or one of its Nodes is being deleted.
     fn is_ending(&self) -> bool {
         let nodes = self.nodes.iter().map(|node| &node.metadata);
         [&self.claim.metadata].into_iter().chain(nodes).any(|meta| meta.deletion_timestamp.is_some())
     }
 
-    /// With what is held, what the stages look at.
+    /// Returns the input of the lifecycle stages.
     #[must_use]
     pub fn seen<'a>(&'a self, held: Held<'a>) -> Seen<'a> {
         let Held { class, pause, registration_hold, expected, alternatives, listing, answers } = held;
-        // Only the instance knows which name its Node would have chosen.
+        // Only the cloud knows the host name of the instance, under which its Node registers by default.
         let host_name = answers.instance.as_ref().and_then(|answer| answer.as_ref().ok()?.host_name.clone());
         let namesake = host_name.and_then(|name| self.cluster.node(&name));
         let is_own = |node: &Node| self.nodes.iter().any(|own| std::ptr::eq(*own, node));
@@ -127,7 +127,7 @@ impl Surroundings<'_> {
             registration_hold,
             expected,
             device_drivers: &self.device_drivers,
-            // Nobody asks for those of a node that stays, and pods come and go there all the time.
+            // Residents matter only for nodes that are being removed; on others, they change all the time.
             residents: if self.is_ending() { self.residents() } else { &[] },
             attachments: &self.attachments,
             alternatives,

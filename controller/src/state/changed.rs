@@ -1,51 +1,52 @@
-//! What is to be looked at again.
+//! Set of changed and affected objects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::kind::Kind;
 
-/// What a change of the picture touches. Changes that nobody can see, such as a heartbeat, touch nothing.
+/// Objects affected by a change. Irrelevant changes, such as heartbeats, affect nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// NodeClaims that changed or went, and those around which something did: their Node, a pod or a volume of it, their
-    /// NodePool, their class.
+    /// NodeClaims that were changed or removed, or a related object of which was: a Node, a pod or a volume on it, the
+    /// NodePool, the class.
     pub claims: BTreeSet<Arc<str>>,
-    /// NodePools that changed or went, and those of which a NodeClaim or a Node did.
+    /// NodePools that were changed or removed, or a NodeClaim or Node of which was.
     pub pools: BTreeSet<Arc<str>>,
-    /// NodeClasses that changed or went, and those of which a NodeClaim came or went.
+    /// NodeClasses that were changed or removed, or that a changed or removed NodeClaim references.
     pub classes: BTreeSet<(Kind, Arc<str>)>,
     /// Pods (`namespace/name`) that wait for a node, and are new or changed.
     pub waiting: BTreeSet<Arc<str>>,
-    /// Nodes that a pod came to, ended on, or began to leave: what Karpenter counts. Daemons and mirror pods come and go
-    /// with their node. The first look at a pod is among it, so whoever begins to look forgets what is in here.
+    /// Nodes on which a pod arrived, terminated, or started to be deleted, as in Karpenter. Daemons and mirror pods do
+    /// not count, because they come and go with their node. The initial list of pods counts, so new readers should
+    /// discard it.
     pub moved: BTreeSet<Arc<str>>,
-    /// Nodes of these that a pod has left, or begins to leave.
+    /// Nodes among these that a pod has left or is leaving.
     pub left: BTreeSet<Arc<str>>,
-    /// Whether a pod was bound elsewhere than where it had been told to go.
+    /// True if a pod was bound to another node than the one it was nominated for.
     pub has_strayed: bool,
-    /// Whether a pod without a node has lost what it had been told: nobody keeps its room.
+    /// True if a pod without a node has lost its nomination: nothing reserves capacity for it any more.
     pub has_forgotten: bool,
-    /// Tells if a NodePool or a NodeClass says something else, beside what we write into its status.
+    /// True if a NodePool or NodeClass changed, apart from its status.
     pub has_new_policy: bool,
-    /// Kinds of which an object came, changed or went.
+    /// Kinds of the objects that were added, changed or removed.
     pub kinds: Kinds,
 }
 
-/// A set of kinds.
+/// Set of kinds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kinds(u32);
 
 // === impl Changed ===
 
 impl Changed {
-    /// Whether nothing has changed.
+    /// Returns true if nothing has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
 
-    /// Adds what `other` touches.
+    /// Adds the objects that `other` affects.
     pub fn merge(&mut self, other: Self) {
         let Self {
             mut claims,
@@ -75,19 +76,19 @@ impl Changed {
 // === impl Kinds ===
 
 impl Kinds {
-    /// Whether there are none.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether `kind` is among them.
+    /// Returns true if the set contains `kind`.
     #[must_use]
     pub const fn contains(self, kind: Kind) -> bool {
         self.0 & (1 << kind as u32) != 0
     }
 
-    /// Whether there is nothing but `kind` among them.
+    /// Returns true if the set contains `kind` only.
     #[must_use]
     pub const fn is_only(self, kind: Kind) -> bool {
         self.0 == 1 << kind as u32
@@ -98,7 +99,7 @@ impl Kinds {
         self.0 |= 1 << kind as u32;
     }
 
-    /// All of them.
+    /// Returns the kinds in the set.
     pub fn iter(self) -> impl Iterator<Item = Kind> {
         Kind::ALL.into_iter().filter(move |kind| self.contains(*kind))
     }

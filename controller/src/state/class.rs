@@ -10,31 +10,31 @@ use crate::manifest::NodeClass;
 /// A NodeClass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveClass {
-    /// How NodePools and NodeClaims name it.
+    /// Reference, as in NodePools and NodeClaims.
     pub reference: NodeClassReference,
     /// Its metadata, without `managedFields`.
     pub meta: ObjectMeta,
     /// `status.conditions`.
     pub conditions: Vec<Condition>,
-    /// The whole of it, completed by the defaults of its CRD.
+    /// The complete object, with the defaults of its CRD.
     pub object: Value,
-    /// What the engine sees of it; none if its CRD refuses it.
+    /// Input of the engine; none if the object violates its CRD.
     pub(super) manifest: Option<NodeClass>,
-    /// Why its CRD refuses it, which the API server would have said too if it had the same CRD.
+    /// Error of the CRD's validation. An API server with the same CRD would have rejected the object.
     pub refusal: Option<String>,
 }
 
 impl LiveClass {
-    /// What the engine sees of it; none if its CRD refuses it.
+    /// Returns the input of the engine; none if the object violates its CRD.
     #[must_use]
     pub const fn manifest(&self) -> Option<&NodeClass> {
         self.manifest.as_ref()
     }
 
-    /// Its typed form.
+    /// Deserializes the object into its typed form.
     ///
     /// # Errors
-    /// It is of another kind, or a field is not what the kind says.
+    /// Fails if it is of another kind or has an invalid field.
     pub fn typed<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         T::deserialize(&self.object)
     }

@@ -1,4 +1,4 @@
-//! The picture, and how it changes.
+//! Cluster state and its updates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,30 +22,31 @@ use crate::manifest::{
 use crate::node::Node;
 use crate::provision::{Applicant, Queue};
 
-/// Everything that is known of a cluster.
+/// State of the cluster.
 #[derive(Debug, Default)]
 pub struct Cluster {
     pub(super) names: Names,
     pub(super) revision: u64,
-    /// What could not be read of an object.
+    /// Errors of objects that could not be read completely.
     pub(super) notes: BTreeMap<(Kind, Arc<str>), String>,
 
     pub(super) pods: BTreeMap<Arc<str>, Box<LivePod>>,
     pub(super) pods_by_node: Index,
-    /// Pods that wait for a node, as provisioning looks at them: several times a second while a crowd does.
+    /// Pods that wait for a node, as input of provisioning: read several times a second while many are pending.
     pub(super) unbound: BTreeMap<Arc<str>, Arc<Applicant>>,
-    /// How many were seen to join a scheduler's queue, again or for the first time.
+    /// Number of times that a pod was seen to enter a scheduler's queue, for the first time or again.
     pub(super) queued: u64,
-    /// How far the default scheduler has come in its queue.
+    /// Progress of the default scheduler in its queue.
     pub(super) queue: Queue,
 
-    /// Boxed, as are pods and claims: a leaf of the map, which is half empty after a list, has room for eleven of two kilobytes.
+    /// Boxed, as are pods and claims: leaves of the map have room for eleven entries of 2 kB and are half empty after a
+    /// list.
     pub(super) nodes: BTreeMap<Arc<str>, Box<LiveNode>>,
     pub(super) nodes_by_provider: Index,
 
     pub(super) claims: BTreeMap<Arc<str>, Box<LiveClaim>>,
     pub(super) claims_by_provider: Index,
-    /// By the last part of the provider ID: what an instance calls itself.
+    /// By the last part of the provider ID, which is the instance ID.
     pub(super) claims_by_instance: Index,
     pub(super) claims_by_pool: Index,
     /// By `kind/name` of the class.
@@ -74,7 +75,7 @@ pub struct Cluster {
     pub(super) services: BTreeMap<Arc<str>, Service>,
 }
 
-/// A Node, typed without what nobody reads, and as the engine sees it unless it makes no sense to it.
+/// A Node in typed form without unused fields, and as input of the engine unless it is invalid.
 #[derive(Debug)]
 pub(super) struct LiveNode {
     pub(super) typed: Node,
@@ -82,7 +83,7 @@ pub(super) struct LiveNode {
     pub(super) compact: Option<manifest::Node>,
 }
 
-/// A NodeClaim, likewise.
+/// A NodeClaim in both forms.
 #[derive(Debug)]
 pub(super) struct LiveClaim {
     pub(super) typed: NodeClaim,
@@ -93,7 +94,7 @@ pub(super) struct LiveClaim {
     pub(super) compact: Option<manifest::NodeClaim>,
 }
 
-/// A NodePool, likewise.
+/// A NodePool in both forms.
 #[derive(Debug)]
 pub(super) struct LivePool {
     pub(super) typed: NodePool,
@@ -103,20 +104,19 @@ pub(super) struct LivePool {
 // === changing it ===
 
 impl Cluster {
-    /// Takes in an object of `kind` as the API server writes it: new, or changed. What makes no sense becomes a note
-    /// ([`Cluster::notes`]).
+    /// Adds or updates an object of `kind` from the API server's JSON text. Errors become a note ([`Cluster::notes`]).
     pub fn apply(&mut self, kind: Kind, text: &str) -> Changed {
         self.take_in(kind, read::read(kind, text)).0
     }
 
-    /// The same, and the object's `metadata.resourceVersion`.
+    /// Applies an object, and also returns its `metadata.resourceVersion`.
     pub(crate) fn apply_at(&mut self, kind: Kind, text: &str) -> (Changed, Option<String>) {
         let mut reading = read::read(kind, text);
         let version = reading.version.take();
         (self.take_in(kind, reading).0, version)
     }
 
-    /// The same, and the object's path; empty if it does not say.
+    /// Applies an object, and also returns its path; empty if it has no name.
     pub(crate) fn apply_listed(&mut self, kind: Kind, text: &str) -> (Changed, Arc<str>) {
         self.take_in(kind, read::read(kind, text))
     }
@@ -132,7 +132,7 @@ impl Cluster {
         let mut changed = Changed::default();
         match word {
             Some(word) => self.keep(kind, Arc::clone(&path), word, &mut changed),
-            // What was there before is out of date, but a Node or a NodeClaim that seems gone would be acted on.
+            // The previous version is outdated, but the controller would act on the absence of a Node or NodeClaim.
             None if matches!(kind, Kind::Node | Kind::NodeClaim) => {}
             None => self.forget(kind, &path, &mut changed),
         }
@@ -142,13 +142,13 @@ impl Cluster {
         (self.count(changed), path)
     }
 
-    /// Takes in a typed object of `kind`.
+    /// Adds or updates a typed object of `kind`.
     pub fn apply_object(&mut self, kind: Kind, object: &impl Serialize) -> Changed {
-        // A map with keys of text never fails to be written; if it did, there would be a note.
+        // Serializing a map with string keys never fails; if it did, the object would get a note.
         self.apply(kind, &serde_json::to_string(object).unwrap_or_default())
     }
 
-    /// The object of `kind` at `path` (`namespace/name`, or the name of a kind without namespaces) is gone.
+    /// Removes the object of `kind` at `path` (`namespace/name`, or the name if the kind is cluster-scoped).
     pub fn remove(&mut self, kind: Kind, path: &str) -> Changed {
         let mut changed = Changed::default();
         if self.notes.remove(&(kind, path.into())).is_some() {
@@ -158,13 +158,13 @@ impl Cluster {
         self.count(changed)
     }
 
-    /// The object of `kind` that `text` was the last word on is gone. Returns the version of that word too.
+    /// Removes the object of `kind` whose last version is `text`. Also returns that resource version.
     pub(crate) fn remove_at(&mut self, kind: Kind, text: &str) -> (Changed, Option<String>) {
         let (path, version) = read::read_name(kind, text);
         (self.remove(kind, &path), version)
     }
 
-    /// Every object of `kind` that is not at one of `paths` is gone: those are all that a new list has.
+    /// Removes all objects of `kind` that are not at one of `paths`, which are the paths of a new list.
     pub fn retain(&mut self, kind: Kind, paths: &BTreeSet<Arc<str>>) -> Changed {
         let mut gone: Vec<Arc<str>> = self.paths(kind).into_iter().filter(|path| !paths.contains(path)).collect();
         let noted = self.notes.keys().filter(|(of, path)| *of == kind && !paths.contains(path));
@@ -185,19 +185,19 @@ impl Cluster {
 // === asking it ===
 
 impl Cluster {
-    /// How often it has changed so that anybody could see it.
+    /// Returns the number of effective changes so far.
     #[must_use]
     pub const fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What could not be read, by kind and path: one line each, for people.
+    /// Returns the read errors by kind and path, each a line of text.
     pub fn notes(&self) -> impl Iterator<Item = (Kind, &str, &str)> {
         self.notes.iter().map(|((kind, path), note)| (*kind, &**path, &**note))
     }
 
-    /// Whether there is an object of `kind` that could not be read at all. As long as that holds for NodeClaims, nobody
-    /// can say which instances have none.
+    /// Returns true if an object of `kind` could not be read at all. If so for NodeClaims, instances without a claim
+    /// cannot be determined.
     #[must_use]
     pub fn has_unreadable(&self, kind: Kind) -> bool {
         let is_kept = |path: &Arc<str>| match kind {
@@ -208,117 +208,117 @@ impl Cluster {
         self.notes.keys().any(|(of, path)| *of == kind && !is_kept(path))
     }
 
-    /// A pod, by `namespace/name`.
+    /// Returns a pod by `namespace/name`.
     #[must_use]
     pub fn pod(&self, path: &str) -> Option<&LivePod> {
         self.pods.get(path).map(|pod| &**pod)
     }
 
-    /// Every pod, by path.
+    /// Returns all pods, by path.
     pub fn pods(&self) -> impl ExactSizeIterator<Item = &LivePod> {
         self.pods.values().map(|pod| &**pod)
     }
 
-    /// Pods that have no node and want one, by path; gated ones too.
+    /// Returns pods without a node that want one, including gated ones, by path.
     pub fn unbound(&self) -> impl Iterator<Item = &LivePod> {
         self.unbound.keys().filter_map(|path| self.pod(path))
     }
 
-    /// How far the default scheduler has come with these.
+    /// Returns the progress of the default scheduler with these.
     #[must_use]
     pub const fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// How many these are.
+    /// Returns the number of these.
     #[must_use]
     pub fn count_unbound(&self) -> usize {
         self.unbound.len()
     }
 
-    /// Pods that are bound to `node`, by path.
+    /// Returns the pods that are bound to `node`, by path.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &LivePod> {
         self.pods_by_node.get(node).filter_map(|path| self.pod(path))
     }
 
-    /// A Node.
+    /// Returns a Node.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.get(name).map(|node| &node.typed)
     }
 
-    /// Every Node, by name.
+    /// Returns all Nodes, by name.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Node> {
         self.nodes.values().map(|node| &node.typed)
     }
 
-    /// The Nodes with a provider ID, by name.
+    /// Returns the Nodes with a provider ID, by name.
     pub fn nodes_of(&self, provider_id: &str) -> impl Iterator<Item = &Node> {
         self.nodes_by_provider.get(provider_id).filter_map(|name| self.node(name))
     }
 
-    /// A NodeClaim.
+    /// Returns a NodeClaim.
     #[must_use]
     pub fn claim(&self, name: &str) -> Option<&NodeClaim> {
         self.claims.get(name).map(|claim| &claim.typed)
     }
 
-    /// Every NodeClaim, by name.
+    /// Returns all NodeClaims, by name.
     pub fn claims(&self) -> impl ExactSizeIterator<Item = &NodeClaim> {
         self.claims.values().map(|claim| &claim.typed)
     }
 
-    /// The NodeClaims with a provider ID, by name.
+    /// Returns the NodeClaims with a provider ID, by name.
     pub fn claims_of(&self, provider_id: &str) -> impl Iterator<Item = &NodeClaim> {
         self.claims_by_provider.get(provider_id).filter_map(|name| self.claim(name))
     }
 
-    /// The NodeClaims of an instance, as `i-0123456789abcdef0`, by name.
+    /// Returns the NodeClaims of an instance ID such as `i-0123456789abcdef0`, by name.
     pub fn claims_of_instance(&self, instance: &str) -> impl Iterator<Item = &NodeClaim> {
         self.claims_by_instance.get(instance).filter_map(|name| self.claim(name))
     }
 
-    /// The NodeClaims of a NodePool, by name.
+    /// Returns the NodeClaims of a NodePool, by name.
     pub fn claims_of_pool(&self, pool: &str) -> impl Iterator<Item = &NodeClaim> {
         self.claims_by_pool.get(pool).filter_map(|name| self.claim(name))
     }
 
-    /// The NodeClaims of a class, by name.
+    /// Returns the NodeClaims of a class, by name.
     pub fn claims_of_class(&self, class: &NodeClassReference) -> impl Iterator<Item = &NodeClaim> {
         self.claims_by_class.get(&class_key(&class.kind, &class.name)).filter_map(|name| self.claim(name))
     }
 
-    /// A NodePool.
+    /// Returns a NodePool.
     #[must_use]
     pub fn pool(&self, name: &str) -> Option<&NodePool> {
         self.pools.get(name).map(|pool| &pool.typed)
     }
 
-    /// Every NodePool, by name.
+    /// Returns all NodePools, by name.
     pub fn pools(&self) -> impl ExactSizeIterator<Item = &NodePool> {
         self.pools.values().map(|pool| &pool.typed)
     }
 
-    /// A NodeClass.
+    /// Returns a NodeClass.
     #[must_use]
     pub fn class(&self, reference: &NodeClassReference) -> Option<&LiveClass> {
         let kind = Kind::named(&reference.kind)?;
         self.classes.get(&(kind, reference.name.as_str().into()))
     }
 
-    /// Every NodeClass, by kind and name.
+    /// Returns all NodeClasses, by kind and name.
     pub fn classes(&self) -> impl ExactSizeIterator<Item = &LiveClass> {
         self.classes.values()
     }
 
-    /// What the annotation of `namespace`, the one that Muster runs in, pauses in the whole cluster.
+    /// Returns the cluster-wide pause, from the annotation of the namespace that Muster runs in.
     #[must_use]
     pub fn pause(&self, namespace: &str) -> Pause {
         let said = self.namespaces.get(namespace).and_then(|meta| meta.annotations.get(annotations::PAUSE));
         said.map_or(Pause::NOTHING, |text| Pause::read(text).0)
     }
 
-    /// The paths of all objects of a kind, in their order.
+    /// Returns the paths of all objects of a kind, sorted.
     #[must_use]
     pub fn paths(&self, kind: Kind) -> Vec<Arc<str>> {
         fn keys<T>(all: &BTreeMap<Arc<str>, T>) -> Vec<Arc<str>> {
@@ -351,13 +351,13 @@ impl Cluster {
     }
 }
 
-/// `i-0123456789abcdef0` of `aws:///eu-west-1a/i-0123456789abcdef0`.
+/// Returns the instance ID of a provider ID: `i-0123456789abcdef0` of `aws:///eu-west-1a/i-0123456789abcdef0`.
 pub(super) fn instance_of(provider_id: &str) -> Option<Arc<str>> {
     let (_, instance) = provider_id.strip_prefix("aws:///")?.rsplit_once('/')?;
     Some(instance.into())
 }
 
-/// How claims are found by their class.
+/// Returns the key of `claims_by_class`.
 pub(super) fn class_key(kind: &str, name: &str) -> Arc<str> {
     format!("{kind}/{name}").into()
 }

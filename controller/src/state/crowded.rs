@@ -1,4 +1,4 @@
-//! Whether a Node has room for those who are meant for it: a guess that costs little, for the question whether to decide anew.
+//! Cheap estimate of whether a Node has room for its pods, to decide whether to plan again.
 
 use muster_api::NodeClaim;
 use muster_scheduling::model::Resources;
@@ -8,8 +8,9 @@ use crate::manifest::{Pod, effective_requests};
 use crate::pools::amounts;
 
 impl Cluster {
-    /// Whether the pods on the Node of a claim, and those of `meant` (by `namespace/name`) that wait, need more than it has. What
-    /// RuntimeClasses add and daemons that are still to come is not known here.
+    /// Returns true if the requests of the pods on the Node of a claim, and of the waiting pods in `meant`
+    /// (`namespace/name`), exceed its allocatable resources. The overhead of RuntimeClasses and daemons that are not
+    /// running yet are not included.
     #[must_use]
     pub fn is_crowded<'m>(&self, claim: &NodeClaim, meant: impl Iterator<Item = &'m str>) -> bool {
         let Some(node) = self.claimed(claim).node else { return false };

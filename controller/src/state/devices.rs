@@ -1,24 +1,24 @@
-//! ResourceSlices: which drivers have published the devices of a node.
+//! ResourceSlices: the drivers that have published the devices of a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::manifest::Tree;
 
-/// A ResourceSlice, as far as it concerns one node.
+/// Relevant fields of a ResourceSlice of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slice {
-    /// `spec.nodeName`; slices for several nodes have none.
+    /// `spec.nodeName`; none for slices of several nodes.
     pub(super) node: Option<Arc<str>>,
     driver: Arc<str>,
     pool: Arc<str>,
     generation: i64,
-    /// Slices that the pool consists of.
+    /// Number of slices of the pool.
     count: i64,
 }
 
 impl Slice {
-    /// What `tree` says; a slice without a driver or a pool is none.
+    /// Reads a slice; none if the driver or the pool is missing.
     pub(super) fn read(tree: &Tree<'_>) -> Option<Self> {
         let spec = tree.get("spec")?;
         let text = |tree: &Tree<'_>, key: &str| tree.get(key).and_then(Tree::text).map(Arc::from);
@@ -34,7 +34,7 @@ impl Slice {
     }
 }
 
-/// Drivers of which every pool among `slices` is complete, in its newest generation.
+/// Returns the drivers whose pools in `slices` are all complete in their newest generation.
 pub(super) fn published<'s>(slices: impl Iterator<Item = &'s Slice>) -> BTreeSet<String> {
     let mut pools: BTreeMap<(&str, &str), (i64, i64, i64)> = BTreeMap::new();
     for slice in slices {

@@ -1,4 +1,4 @@
-//! Who has what: objects by a value that several of them may share.
+//! Index of objects by a key that several of them may share.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-/// Paths of objects by key. Only ever asked for one key, so that no hash-map order shows.
+/// Paths of objects by key. Only looked up by key, so the order of the hash map has no effect.
 #[derive(Debug, Default)]
 pub(super) struct Index(FxHashMap<Arc<str>, Paths>);
 
-/// A set is a node of a tree with room for eleven: of ten thousand providers' IDs each is that of one object.
+/// A `BTreeSet` allocates room for eleven entries, but most keys, such as 10,000 provider IDs, have one object.
 #[derive(Debug)]
 enum Paths {
     One(Arc<str>),
@@ -18,7 +18,7 @@ enum Paths {
 }
 
 impl Index {
-    /// The objects with `key`, in the order of their paths.
+    /// Returns the objects with `key`, sorted by path.
     pub(super) fn get<'i>(&'i self, key: &str) -> impl Iterator<Item = &'i Arc<str>> + use<'i> {
         let (one, many) = match self.0.get(key) {
             None => (None, None),
@@ -28,7 +28,7 @@ impl Index {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// The object at `path` had the key `old` and has `new`.
+    /// Moves the object at `path` from key `old` to key `new`.
     pub(super) fn shift(&mut self, old: Option<&Arc<str>>, new: Option<&Arc<str>>, path: &Arc<str>) {
         if old == new {
             return;
@@ -47,7 +47,7 @@ impl Index {
         }
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.len()
@@ -63,7 +63,7 @@ impl Paths {
         }
     }
 
-    /// Takes a path out. Whether any are left.
+    /// Removes a path. Returns true if any are left.
     fn remove(&mut self, path: &str) -> bool {
         match self {
             Self::One(only) => **only != *path,

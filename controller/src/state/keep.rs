@@ -1,4 +1,4 @@
-//! Each kind's own way of being kept, and what a change of it touches.
+//! Storage of each kind, and the objects affected by its changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::manifest::{self, Meta, Object, PodTemplate, VolumeAttachment};
 use crate::node::Node;
 
 impl Cluster {
-    /// Keeps what was read of the object at `path`.
+    /// Stores the object at `path`.
     pub(super) fn keep(&mut self, kind: Kind, path: Arc<str>, word: Word, changed: &mut Changed) {
         match word {
             Word::Pod(pod, template) => self.keep_pod(path, pod, *template, changed),
@@ -31,7 +31,7 @@ impl Cluster {
         }
     }
 
-    /// Forgets the object at `path`.
+    /// Removes the object at `path`.
     pub(super) fn forget(&mut self, kind: Kind, path: &str, changed: &mut Changed) {
         let gone = match kind {
             Kind::Pod => return self.forget_pod(path, changed),
@@ -241,7 +241,8 @@ impl Cluster {
         let is_news = old.is_none_or(|old| {
             !is_same(&old.metadata, &typed.metadata) || (&old.spec, &old.status) != (&typed.spec, &typed.status)
         });
-        // What a pool counts concerns no claim: of ten thousand that come, each would be looked at for every other one.
+        // Changes of a pool's counts do not affect its claims; otherwise each of 10,000 new claims would reconcile all
+        // others.
         let judged = |pool: &NodePool| {
             let status = pool.status.as_ref();
             status.map(|status| (status.node_class_observed_generation, status.conditions.clone()))
@@ -329,13 +330,13 @@ impl Cluster {
         self.touch_node(slice.node.as_deref(), changed);
     }
 
-    /// Something on the Node of that name has changed.
+    /// Adds the claims of the Node of that name.
     fn touch_node(&self, node: Option<&str>, changed: &mut Changed) {
         let provider = node.and_then(|node| self.nodes.get(node)).and_then(|node| node.provider.as_deref());
         self.touch_provider(provider, changed);
     }
 
-    /// Something about the instance with that provider ID has changed.
+    /// Adds the claims of the instance with that provider ID.
     fn touch_provider(&self, provider: Option<&str>, changed: &mut Changed) {
         if let Some(provider) = provider {
             changed.claims.extend(self.claims_by_provider.get(provider).cloned());
@@ -363,7 +364,7 @@ impl Cluster {
             Object::Service(service) => put(&mut self.services, path, *service),
             Object::NodeOverlay(overlay) => put(&mut self.overlays, path, *overlay),
             Object::CapacityBuffer(buffer) => put(&mut self.buffers, path, *buffer),
-            // Kept in their own ways, or of no kind of the picture.
+            // Stored separately, or not part of the cluster state.
             Object::Pod(..)
             | Object::Node(_)
             | Object::NodeClaim(_)
@@ -377,7 +378,7 @@ impl Cluster {
         }
     }
 
-    /// Every claim waits for an annotation of one of them.
+    /// Stores a namespace. A change of its pause annotation affects all claims.
     fn keep_namespace(&mut self, name: Arc<str>, meta: Meta, changed: &mut Changed) -> bool {
         let pause = |meta: &Meta| meta.annotations.get(muster_api::annotations::PAUSE).cloned();
         let before = self.namespaces.get(&name).and_then(pause);
@@ -388,7 +389,7 @@ impl Cluster {
     }
 }
 
-/// Whether it was not there in this form.
+/// Stores an object. Returns true if it is new or changed.
 fn put<T: PartialEq>(all: &mut BTreeMap<Arc<str>, T>, path: Arc<str>, object: T) -> bool {
     if all.get(&path) == Some(&object) {
         return false;
@@ -397,7 +398,7 @@ fn put<T: PartialEq>(all: &mut BTreeMap<Arc<str>, T>, path: Arc<str>, object: T)
     true
 }
 
-/// Whether the metadata say the same, in whatever version of the object.
+/// Returns true if both metadata are equal, apart from the resource version and other irrelevant fields.
 fn is_same(one: &ObjectMeta, other: &ObjectMeta) -> bool {
     let ObjectMeta {
         annotations,

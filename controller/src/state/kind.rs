@@ -1,4 +1,4 @@
-//! The kinds that the picture holds.
+//! Kinds in the cluster state.
 
 /// A kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 21] = [
         Self::Namespace,
         Self::Node,
@@ -53,7 +53,7 @@ impl Kind {
         Self::CapacityBuffer,
     ];
 
-    /// Its `kind`.
+    /// Returns its `kind`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -81,13 +81,13 @@ impl Kind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Its `apiVersion`.
+    /// Returns its `apiVersion`.
     #[must_use]
     pub const fn api_version(self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ impl Kind {
         }
     }
 
-    /// Whether its objects are in namespaces.
+    /// Returns true if the kind is namespaced.
     pub(super) const fn is_namespaced(self) -> bool {
         matches!(
             self,

@@ -1,10 +1,10 @@
-//! The picture as the engine's reader of files would give it.
+//! Cluster state in the format that the engine also reads from files.
 
 use super::cluster::Cluster;
 use crate::manifest::{Manifests, Pod};
 
 impl Cluster {
-    /// NodePools, NodeClaims and Nodes alone: all that [`crate::roster`] looks at.
+    /// Returns only NodePools, NodeClaims and Nodes, which is all that [`crate::roster`] needs.
     #[must_use]
     pub fn nodes_and_claims(&self) -> Manifests {
         Manifests {
@@ -15,11 +15,11 @@ impl Cluster {
         }
     }
 
-    /// All objects as [`crate::snapshot::assemble`] takes them: those of each kind in the order of their paths, which is
-    /// the order in which an API server lists them. Notes are not repeated as warnings.
+    /// Returns all objects as input of [`crate::snapshot::assemble`], each kind sorted by path, as an API server lists
+    /// them. Notes are not repeated as warnings.
     ///
-    /// This copies what is kept for each pod, node and claim but none of what they share: some milliseconds for 20,000
-    /// pods.
+    /// This copies the per-object data of pods, nodes and claims, but not the data that they share: some milliseconds
+    /// for 20,000 pods.
     #[must_use]
     pub fn manifests(&self) -> Manifests {
         let mut manifests = Manifests {
@@ -42,7 +42,7 @@ impl Cluster {
             ..self.nodes_and_claims()
         };
         let readable = self.pods.values().filter(|pod| pod.is_readable);
-        // The order of pods and workloads; here are no workloads.
+        // The sequence orders pods relative to workloads, which are absent here.
         let numbered = readable.zip(1..).map(|(pod, sequence)| Pod { sequence, ..pod.pod.clone() });
         manifests.pods.extend(numbered);
         manifests

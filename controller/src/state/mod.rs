@@ -1,20 +1,20 @@
-//! The one picture of the cluster, kept up object by object.
+//! In-memory state of the cluster, updated object by object.
 //!
 //! ```text
 //!  text of an object ──► read ──► cluster ──┬─► manifests() ──► snapshot::assemble ──► engine
 //!  (watch, simulate)     once     indexes   ├─► around(claim) ─► Seen ──► lifecycle::decide
 //!                                    │      ├─► moment() ──► Scene ──► provision
 //!                                    │      └─► claims(), pools(), unbound() … ──► pools, classes
-//!                                    └─► Changed: what is to be looked at again
+//!                                    └─► Changed: what to reconcile
 //! ```
 //!
-//! Nothing here does I/O or knows the time. The picture is a function of the last text of each object: in which order
-//! they came, and what they said before, shows nowhere. One object that makes no sense is a note about that object, and
-//! the cluster goes on without what could not be read of it; only a Node or a NodeClaim keeps what it said before, since
-//! one that seems gone would be acted on.
+//! This module does no I/O and does not depend on the time. The state is a function of the last text of each object:
+//! neither the order of events nor earlier versions have any effect. An invalid object results in a note, and the
+//! cluster is used without the parts that could not be read; only Nodes and NodeClaims keep their last valid version,
+//! because the controller would act on their absence.
 //!
-//! Pods are kept in compact form ([`LivePod`]): what is the same in all replicas is held once. Nodes, NodeClaims and
-//! NodePools are kept in their typed form besides, without what nobody reads.
+//! Pods are stored in compact form ([`LivePod`]): data that replicas share is stored once. Nodes, NodeClaims and
+//! NodePools are also stored in typed form, without unused fields.
 
 mod around;
 mod changed;

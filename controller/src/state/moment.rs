@@ -1,4 +1,4 @@
-//! What a round of provisioning looks at.
+//! Input of a provisioning round.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,23 +11,23 @@ use crate::lifecycle::has_label;
 use crate::manifest::Manifests;
 use crate::provision::{Applicant, Claimed, Homes, Scene};
 
-/// NodeClaims, pods that want a node, and Nodes: what placements are looked at against.
+/// NodeClaims, Nodes, and pods that need a node, as input of provisioning.
 #[derive(Debug)]
 pub struct Moment<'c> {
-    /// Every NodeClaim with its Node, by name.
+    /// All NodeClaims with their Nodes, by name.
     pub claims: Vec<Claimed<'c>>,
-    /// Pods without a node, and pods on nodes that go away, by path.
+    /// Pods without a node, and pods on nodes that are being removed, by path.
     pub applicants: Cow<'c, BTreeMap<Arc<str>, Arc<Applicant>>>,
     /// Names of all Nodes.
     pub nodes: BTreeSet<&'c str>,
-    /// Where pods are.
+    /// Nodes to which pods are bound.
     homes: &'c Cluster,
 }
 
 // === impl Moment ===
 
 impl Moment<'_> {
-    /// The same, for the stages of provisioning.
+    /// Returns the data as input of the provisioning stages.
     #[must_use]
     pub fn scene(&self) -> Scene<'_> {
         Scene { claims: &self.claims, applicants: &self.applicants, nodes: &self.nodes, homes: self.homes }
@@ -43,14 +43,14 @@ impl Homes for Cluster {
 }
 
 impl Cluster {
-    /// A NodeClaim of this picture with its Node.
+    /// Returns a NodeClaim with its Node.
     #[must_use]
     pub fn claimed<'c>(&'c self, claim: &'c NodeClaim) -> Claimed<'c> {
         let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         Claimed { claim, node: id.and_then(|id| self.nodes_of(id).next()) }
     }
 
-    /// What a round of provisioning looks at, beside the problem.
+    /// Returns the input of a provisioning round, apart from the problem.
     #[must_use]
     pub fn moment(&self) -> Moment<'_> {
         let claims: Vec<Claimed<'_>> = self.claims().map(|claim| self.claimed(claim)).collect();
@@ -61,7 +61,7 @@ impl Cluster {
             let applicant = Applicant { is_provided_for: !is_leaving, ..pod.applicant() };
             (Arc::clone(&pod.pod.path), Arc::new(applicant))
         });
-        // Several times a second while a crowd waits: it is not copied where nobody leaves.
+        // This runs several times a second while many pods wait: copy only if a node is being removed.
         let mut applicants = Cow::Borrowed(&self.unbound);
         for (path, applicant) in leaving {
             applicants.to_mut().insert(path, applicant);
@@ -70,9 +70,10 @@ impl Cluster {
         Moment { claims, applicants, nodes, homes: self }
     }
 
-    /// All objects, in which a pod holds no room on a node that it was told of and does not fit on: its scheduler has said
-    /// so, the node takes pods, and nobody leaves it, as somebody would for a preemption. Whoever told it so may have been
-    /// killed, and the room gone to another pod; it would wait forever.
+    /// Returns all objects, but without nominations that cannot succeed: kube-scheduler has marked the pod
+    /// unschedulable, the node is initialized, and none of its pods is being deleted (as after a preemption). The
+    /// scheduler that set the nomination may have ended and the capacity may be taken by another pod; the pod would
+    /// wait forever.
     #[must_use]
     pub fn without_void_nominations(&self) -> Manifests {
         let mut manifests = self.manifests();

@@ -1,23 +1,23 @@
-//! On which Nodes pods come and go.
+//! Tracks on which Nodes pods arrive and leave.
 
 use std::sync::Arc;
 
 use super::changed::Changed;
 use super::pod::LivePod;
 
-/// Takes note of the Nodes that a pod has come to, has ended on, or begins to leave.
+/// Records the Nodes on which a pod has arrived, has terminated, or starts to be deleted.
 pub(super) fn note_move(before: Option<&LivePod>, after: Option<&LivePod>, changed: &mut Changed) {
     let (before, after) = (before.and_then(stand), after.and_then(stand));
     if before == after {
         return;
     }
-    // Who has begun to leave before is no news when it is gone.
+    // The removal of a pod that was already leaving is not recorded again.
     let left = before.filter(|(_, _, stays)| *stays || after.is_some());
     changed.left.extend(left.filter(|(_, _, stays)| *stays).map(|(_, node, _)| Arc::clone(node)));
     changed.moved.extend(left.into_iter().chain(after).map(|(_, node, _)| Arc::clone(node)));
 }
 
-/// Who a pod is, where it is, and whether it is there to stay.
+/// Returns UID and node of a pod, and whether it stays there.
 fn stand(pod: &LivePod) -> Option<(&str, &Arc<str>, bool)> {
     if pod.is_daemon || pod.is_mirror {
         return None;

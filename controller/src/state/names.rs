@@ -1,4 +1,4 @@
-//! What many objects say is kept once.
+//! Deduplication of texts and templates that many objects share.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use rustc_hash::FxHashSet;
 
 use crate::manifest::{Condition, Meta, Owner, PodTemplate};
 
-/// Texts and templates that objects share.
+/// Shared texts and templates.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     texts: Shared<Arc<str>>,
     templates: Shared<Arc<PodTemplate>>,
 }
 
-/// Values that are held once. Those that nobody else holds go when the set has doubled.
+/// Deduplicated values. Unused ones are removed when the set has doubled in size.
 #[derive(Debug)]
 struct Shared<T> {
     all: FxHashSet<T>,
     sweep_at: usize,
 }
 
-/// Sets smaller than this are not worth a sweep.
+/// Minimum size for such a cleanup.
 const FEW: usize = 1024;
 
 impl Names {
@@ -63,7 +63,7 @@ impl Names {
         self.templates.share(&Arc::new(template), Arc::clone, |template| Arc::strong_count(template) > 1)
     }
 
-    /// How many texts and templates are held.
+    /// Returns the numbers of texts and templates.
     #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {
         (self.texts.all.len(), self.templates.all.len())

@@ -14,10 +14,10 @@ use crate::manifest::{self, Field, Object, Pod, PodTemplate, Tree, Unknown, Volu
 use crate::provision::{Applicant, set_named};
 use crate::step::Subject;
 
-/// A pod, without what no decision asks for.
+/// A pod without the fields that no decision needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LivePod {
-    /// What the engine sees of it.
+    /// Input of the engine.
     pub pod: Pod,
     /// Its UID.
     pub uid: Box<str>,
@@ -25,19 +25,19 @@ pub struct LivePod {
     pub version: Box<str>,
     /// `spec.schedulerName`.
     pub scheduler: Arc<str>,
-    /// When it was created.
+    /// Creation time.
     pub created: Option<Timestamp>,
-    /// When it was, or will be, killed, if it is being deleted.
+    /// Time at which its grace period ends, if it is being deleted (`metadata.deletionTimestamp`).
     pub deleted_at: Option<Timestamp>,
-    /// Seconds that it may take to end.
+    /// Termination grace period, in seconds.
     pub grace: u32,
-    /// Whether kube-scheduler has marked it `Unschedulable`.
+    /// True if kube-scheduler has marked it `Unschedulable`.
     pub is_marked: bool,
-    /// Whether a DaemonSet owns it.
+    /// True if a DaemonSet owns it.
     pub is_daemon: bool,
-    /// Whether the kubelet made it from a file.
+    /// True if it is a mirror pod, which a kubelet created from a file.
     pub is_mirror: bool,
-    /// Whether it makes sense. What does not is never planned, but has its place on its node, and leaves it with all
+    /// True if it is valid. An invalid pod is never planned, but counts as a pod of its node and is evicted with the
     /// others.
     pub is_readable: bool,
 }
@@ -45,23 +45,23 @@ pub struct LivePod {
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
-/// What the API server fills in.
+/// Default of the API server, in seconds.
 const DEFAULT_GRACE: u32 = 30;
 
 impl LivePod {
-    /// Whether it has no node and wants one.
+    /// Returns true if it needs a node and has none.
     #[must_use]
     pub fn waits(&self) -> bool {
         self.pod.node.is_none() && !self.pod.terminal && !self.pod.deleting
     }
 
-    /// Whether kube-scheduler's default profile is to bind it.
+    /// Returns true if kube-scheduler's default profile is responsible for it.
     #[must_use]
     pub fn is_of_default_scheduler(&self) -> bool {
         matches!(&*self.scheduler, "" | DEFAULT_SCHEDULER)
     }
 
-    /// Whether both say the same, in whatever version of the object.
+    /// Returns true if both are equal apart from the resource version.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let Self {
             pod,
@@ -82,7 +82,7 @@ impl LivePod {
             && (is_mirror, is_readable) == (&other.is_mirror, &other.is_readable)
     }
 
-    /// Names it.
+    /// Returns a reference to the pod.
     #[must_use]
     pub fn subject(&self) -> Subject {
         Subject {
@@ -93,7 +93,7 @@ impl LivePod {
         }
     }
 
-    /// What it is to a round of provisioning.
+    /// Returns the pod as input of provisioning.
     pub(super) fn applicant(&self) -> Applicant {
         Applicant {
             pod: self.subject(),
@@ -113,7 +113,7 @@ impl LivePod {
         }
     }
 
-    /// The PersistentVolumeClaims that it uses, as `namespace/name`.
+    /// Returns the PersistentVolumeClaims that it uses, as `namespace/name`.
     pub(super) fn volume_claims(&self) -> impl Iterator<Item = String> {
         let Pod { namespace, name, template, .. } = &self.pod;
         template.volumes.iter().filter_map(move |volume| match volume {
@@ -123,7 +123,7 @@ impl LivePod {
         })
     }
 
-    /// What it is to its Node, if it has one; its claims are bound to `volumes`.
+    /// Returns the pod as resident of its Node; none without a Node. Its volume claims are bound to `volumes`.
     pub(super) fn resident(&self, volumes: Vec<String>) -> Option<Resident> {
         let node = self.pod.node.as_ref()?;
         let template = &self.pod.template;
@@ -151,7 +151,7 @@ impl LivePod {
     }
 }
 
-/// Reads a pod, its template, and what is wrong with it.
+/// Reads a pod and its template; also returns the error of an invalid pod.
 pub(super) fn read(tree: &Tree<'_>, path: &Arc<str>) -> (LivePod, PodTemplate, Option<String>) {
     let decoded = in_words(manifest::decode("Pod", &Field::root(tree, &Unknown::unasked())));
     let (pod, template, problem) = match decoded {
@@ -198,7 +198,7 @@ fn items<'t, 'a>(list: Option<&'t Tree<'a>>) -> &'t [Tree<'a>] {
     if let Some(Tree::List(items)) = list { items } else { &[] }
 }
 
-/// What can be said of a pod that makes no sense: who and where it is.
+/// Returns the name, node and state of an invalid pod.
 fn shell(tree: &Tree<'_>, path: &Arc<str>) -> Pod {
     let at = |part: &str, key: &str| -> Option<Arc<str>> {
         tree.get(part)?.get(key)?.text().filter(|text| !text.is_empty()).map(Arc::from)

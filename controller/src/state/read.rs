@@ -1,4 +1,4 @@
-//! The text of one object, read once.
+//! Parser for the JSON text of an object.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use super::pod::{self, LivePod};
 use crate::manifest::{self, Decoded, Field, Judgement, Object, PodTemplate, Skip, Tree, Trimmed, Unknown};
 use crate::node::Node;
 
-/// What a text says.
+/// Result of parsing a text.
 pub(super) struct Reading {
-    /// The object's `namespace/name`, or its name; empty if not even that could be read.
+    /// The object's path: `namespace/name`, or its name; empty if it has none.
     pub(super) path: Arc<str>,
-    /// The object, as far as it makes sense.
+    /// The object, as far as it is valid.
     pub(super) word: Option<Word>,
-    /// What of it does not, and why.
+    /// Error of the object.
     pub(super) note: Option<String>,
     /// `metadata.resourceVersion`.
     pub(super) version: Option<String>,
 }
 
-/// An object of the kinds that are kept in their own ways, or one of the others.
+/// An object, by form of storage.
 pub(super) enum Word {
     Pod(Box<LivePod>, Box<PodTemplate>),
     Node(Box<Node>, Option<Box<manifest::Node>>),
@@ -40,7 +40,7 @@ pub(super) enum Word {
 const META: Skip = Skip::below("metadata", &[Skip::all("managedFields")]);
 const OBJECT: &[Skip] = &[META];
 
-/// A node names every image that it has, and its kubelet much that decides nothing.
+/// Fields of Nodes that no decision needs, such as the list of images.
 const NODE: &[Skip] = &[
     META,
     Skip::below(
@@ -90,7 +90,7 @@ const CONDITION: &[Skip] = &[
 const VOLUME: &[Skip] =
     &[Skip::all("configMap"), Skip::all("downwardAPI"), Skip::all("projected"), Skip::all("secret")];
 
-/// Most of a pod says how it runs, not where.
+/// Fields of pods that concern running them and not scheduling.
 const POD: &[Skip] = &[
     META,
     Skip::below(
@@ -129,7 +129,7 @@ const POD: &[Skip] = &[
     ),
 ];
 
-/// Reads the text of an object of `kind`.
+/// Parses the text of an object of `kind`.
 pub(super) fn read(kind: Kind, text: &str) -> Reading {
     match tree(kind, text) {
         Ok(tree) => read_tree(kind, &tree, text),
@@ -140,8 +140,7 @@ pub(super) fn read(kind: Kind, text: &str) -> Reading {
     }
 }
 
-/// Reads who an object of `kind` is, and in which version: its path, empty if it does not say, and
-/// `metadata.resourceVersion`.
+/// Reads an object's path, empty if it has no name, and its `metadata.resourceVersion`.
 pub(super) fn read_name(kind: Kind, text: &str) -> (Arc<str>, Option<String>) {
     let Ok(tree) = tree(kind, text) else { return (Arc::default(), None) };
     (path_of(kind, &tree).unwrap_or_default(), version_of(&tree))
@@ -191,7 +190,7 @@ fn read_tree(kind: Kind, tree: &Tree<'_>, text: &str) -> Reading {
     Reading { path, word, note, version: version_of(tree) }
 }
 
-/// `namespace/name`, or the name of a kind without namespaces.
+/// Returns `namespace/name`, or the name if the kind is cluster-scoped.
 fn path_of(kind: Kind, tree: &Tree<'_>) -> Option<Arc<str>> {
     let meta = tree.get("metadata")?;
     let text = |key: &str| meta.get(key).and_then(Tree::text).filter(|text| !text.is_empty());
@@ -207,7 +206,7 @@ fn decoded(kind: Kind, tree: &Tree<'_>) -> Result<Object, String> {
     in_words(manifest::decode(kind.name(), &Field::root(tree, &Unknown::unasked())))
 }
 
-/// A fault in one line.
+/// Converts a fault to a one-line message.
 pub(super) fn in_words<T>(decoded: Decoded<T>) -> Result<T, String> {
     decoded.map_err(|fault| match fault.path.as_str() {
         "" => format!("{}; {}", fault.problem, fault.hint),
@@ -217,7 +216,7 @@ pub(super) fn in_words<T>(decoded: Decoded<T>) -> Result<T, String> {
 
 // === kinds that are typed ===
 
-/// Takes away what nobody reads, and builds the maps anew: leaves of one that was filled in order are half empty.
+/// Removes unused fields, and rebuilds the maps: leaves of a map that was filled in order are half empty.
 fn fit(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
     for all in [&mut meta.labels, &mut meta.annotations] {
@@ -231,7 +230,7 @@ fn node(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
         Err(error) => return (None, Some(error.to_string())),
     };
     fit(&mut node.metadata);
-    // Nobody asks when a condition was last said again, and every heartbeat would look like news.
+    // The heartbeat time is not used, and would make every heartbeat a change.
     let conditions = node.status.iter_mut().flat_map(|status| &mut status.conditions).flatten();
     conditions.for_each(|condition| condition.last_heartbeat_time = None);
     let (compact, problem) = match decoded(Kind::Node, tree) {
@@ -242,7 +241,8 @@ fn node(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
     (Some(Word::Node(Box::new(node), compact)), problem)
 }
 
-/// The API server has judged it, its spec can never change, and there are many: its CRD is not asked again.
+/// Reads a NodeClaim without validating it with its CRD: the API server has done so, the spec is immutable, and there
+/// are many claims.
 fn claim(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
     let mut claim: NodeClaim = match serde_json::from_str(text) {
         Ok(claim) => claim,
@@ -296,7 +296,7 @@ fn class(kind: Kind, tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
 
 fn judge(kind: Kind, tree: &Tree<'_>) -> Judgement {
     let mut json = tree.to_json();
-    // The items of a list leave them out.
+    // Items of a list lack these fields.
     if let Value::Object(fields) = &mut json {
         fields.entry("apiVersion").or_insert_with(|| kind.api_version().into());
         fields.entry("kind").or_insert_with(|| kind.name().into());
@@ -304,7 +304,7 @@ fn judge(kind: Kind, tree: &Tree<'_>) -> Judgement {
     manifest::judge(&json)
 }
 
-/// What the engine sees of an object that was judged, or why it is refused.
+/// Returns a validated object as input of the engine, or the error.
 fn judged(kind: Kind, judgement: &mut Judgement) -> (Option<Object>, Option<String>) {
     if let Some(fault) = judgement.refusal.take() {
         return (None, in_words::<()>(Err(Box::new(fault))).err());

@@ -1,4 +1,4 @@
-//! From a kubeconfig, or the service account of a pod, to a client.
+//! Kubernetes clients from a kubeconfig or from a pod's service account.
 
 use std::time::Duration;
 
@@ -7,12 +7,13 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::error::{ClusterError, root_cause};
 
-/// As long as `kubectl` waits for a connection, and then some for a credential plugin.
+/// `kubectl`'s connect timeout, plus time for a credential plugin.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// A page is five hundred objects: a server that is silent for so long will not answer.
+/// Read timeout: a server that is silent this long during a page of 500 objects is considered unresponsive.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A client for `context` of the kubeconfig, by default its current one. Without a kubeconfig, the pod's service account.
+/// Creates a client for `context` of the kubeconfig, by default its current context; without a kubeconfig, for the
+/// pod's service account.
 pub(super) async fn connect(context: Option<&str>) -> Result<Client, ClusterError> {
     let mut config = config(context).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -20,16 +21,16 @@ pub(super) async fn connect(context: Option<&str>) -> Result<Client, ClusterErro
     client(config)
 }
 
-/// A client for [`super::follow`]: the same, but a connection may be silent. Each request of `follow` has a deadline of its
-/// own; others that use the client must have theirs.
+/// Creates a client for [`super::follow`], without read timeout: [`super::follow`] sets a deadline on each request, and
+/// other users of the client must do so too.
 ///
 /// # Errors
-/// A kubeconfig that cannot be used.
+/// Fails if the kubeconfig cannot be used.
 pub async fn connect_to_follow(context: Option<&str>) -> Result<Client, ClusterError> {
     let mut config = config(context).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = None;
-    // Whoever follows, or writes, has waits of its own; and an eviction that a budget refuses (429) is an answer.
+    // Callers have their own retry delays, and an eviction rejected by a budget (429) is a result.
     config.default_retry = false;
     client(config)
 }
@@ -44,7 +45,7 @@ fn client(config: Config) -> Result<Client, ClusterError> {
 async fn config(context: Option<&str>) -> Result<Config, ClusterError> {
     let Some(name) = context else {
         let of_file = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
-        // In a pod there is a service account instead of a kubeconfig.
+        // A pod has a service account instead of a kubeconfig.
         return of_file.or_else(|error| Config::incluster().map_err(|_| unusable(&error)));
     };
     let kubeconfig = Kubeconfig::read().map_err(|error| unusable(&error))?;

@@ -1,32 +1,32 @@
-//! Why a cluster cannot be read.
+//! Errors of reading a cluster.
 
 use crate::manifest::InputError;
 
-/// Why a cluster cannot be read. `Display` is the whole message, hint included.
+/// Error of reading a cluster. `Display` has the whole message, including a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// The kubeconfig, or what it says of the context, is wrong.
+    /// The kubeconfig or the selected context is invalid.
     #[error("{reason}\n\nhint: {hint}")]
     Kubeconfig {
-        /// What is wrong.
+        /// Problem.
         reason: String,
-        /// What to do.
+        /// Suggested fix.
         hint: String,
     },
-    /// The API server did not answer, or not as it was asked to.
+    /// The API server did not respond, or responded with an error.
     #[error("{reason}\n\nhint: {hint}")]
     Server {
-        /// What happened.
+        /// Problem.
         reason: String,
-        /// What to do.
+        /// Suggested fix.
         hint: String,
     },
-    /// An object of the cluster is not what its kind says.
+    /// An object of the cluster does not match the schema of its kind.
     #[error(transparent)]
     Object(#[from] InputError),
 }
 
-/// The innermost cause of `error`: the outer ones only say which library was used.
+/// Returns the innermost source of `error`: the outer ones only name the library.
 pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

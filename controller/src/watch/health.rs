@@ -1,4 +1,4 @@
-//! How well each kind is known at the moment.
+//! Freshness of the watched kinds.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use tokio::time::Instant;
 
 use crate::state::Kind;
 
-/// How well a kind is known.
+/// Freshness of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     /// The kind.
     pub kind: Kind,
-    /// Where it stands.
+    /// State of its watch.
     pub standing: Standing,
-    /// How long ago the API server last said anything about it; while all is well it does at least every minute or so.
-    /// None before its first word.
+    /// Time since the API server last sent data or a bookmark about it; in normal operation at most about a minute.
+    /// None before the first response.
     pub silence: Option<Duration>,
-    /// What has gone wrong since the last word, for people.
+    /// Message of the last error, if nothing was received since.
     pub trouble: Option<String>,
 }
 
-/// Where a kind stands.
+/// State of the watch of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Its objects have not all been listed yet.
     Listing,
-    /// Whatever happens to its objects is seen.
+    /// Its objects are watched.
     Following,
-    /// The cluster does not know the kind. Objects of it that were seen before are still in the picture: whoever takes a
-    /// kind away takes its objects away first, and that is seen.
+    /// The cluster does not have the kind. Objects seen earlier stay in the picture: deleting a CRD deletes its objects
+    /// first, and the watch reports that.
     Unknown,
 }
 
-/// What is kept for [`Health`].
+/// Data from which [`Health`] is derived.
 #[derive(Debug, Default)]
 pub(super) struct Vitals {
     pub(super) standing: Option<Standing>,
@@ -41,7 +41,7 @@ pub(super) struct Vitals {
 }
 
 impl Vitals {
-    /// Where it stands at that moment.
+    /// Returns the health at `now`.
     pub(super) fn health(&self, kind: Kind, now: Instant) -> Health {
         Health {
             kind,

@@ -1,14 +1,14 @@
-//! Which kinds are read, and where the API server keeps them.
+//! Kinds that are read, and their API paths.
 
 use crate::state::Kind;
 
-/// A kind, in the version that is read.
+/// API resource of a kind, in the version that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
-    /// As in the API's paths.
+    /// Plural name, as in API paths.
     pub(crate) plural: &'static str,
-    /// Whether a cluster may do without it.
+    /// True if a cluster may lack it.
     pub(super) optional: bool,
 }
 
@@ -20,7 +20,7 @@ const fn where_known(kind: Kind, plural: &'static str) -> Resource {
     Resource { kind, plural, optional: true }
 }
 
-/// What decides on nodes and pods. Workloads are not among them: their pods are there already.
+/// Kinds that decisions about nodes and pods depend on. Workloads are not needed, because their pods already exist.
 pub(crate) const RESOURCES: &[Resource] = &[
     always(Kind::Namespace, "namespaces"),
     always(Kind::Node, "nodes"),
@@ -43,17 +43,17 @@ pub(crate) const RESOURCES: &[Resource] = &[
     where_known(Kind::CapacityBuffer, "capacitybuffers"),
 ];
 
-/// The kind that the default spread of a scheduler's configuration looks at besides.
+/// Kind that the default topology spread of a scheduler configuration also depends on.
 pub(crate) const SERVICES: Resource = always(Kind::Service, "services");
 
-/// The kind that tells what devices a node has, which only matters while it comes up. New in 1.34.
+/// Kind that lists the devices of a node. It matters only until the node is initialized. New in 1.34.
 pub(crate) const RESOURCE_SLICES: Resource = where_known(Kind::ResourceSlice, "resourceslices");
 
-/// Pods that have ended hold nothing, and there may be many.
+/// Field selector without terminated pods: they use no resources, and there may be many.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 impl Resource {
-    /// Group and version.
+    /// Returns group and version.
     pub(crate) fn group(&self) -> (&'static str, &'static str) {
         self.kind.api_version().split_once('/').unwrap_or(("", self.kind.api_version()))
     }
@@ -65,14 +65,14 @@ impl Resource {
         format!("{root}/{}?{query}", self.plural)
     }
 
-    /// The path of a page of all its objects; `after` is the token that the page before ended with.
+    /// Returns the path of a page of all its objects; `after` is the continue token of the previous page.
     pub(super) fn page(&self, limit: u32, after: &str) -> String {
         let limit = limit.to_string();
         let token = Some(("continue", after)).filter(|_| !after.is_empty());
         self.path(&[Some(("limit", limit.as_str())), token].into_iter().flatten().collect::<Vec<_>>())
     }
 
-    /// The path of a page of those that are followed.
+    /// Returns the path of a page of the objects that are watched.
     pub(super) fn live_page(&self, limit: u32, after: &str) -> String {
         let limit = limit.to_string();
         let token = Some(("continue", after)).filter(|_| !after.is_empty());
@@ -80,7 +80,7 @@ impl Resource {
         self.path(&all.into_iter().flatten().collect::<Vec<_>>())
     }
 
-    /// The path of all that happens to those that are followed from `version` on, for so many seconds.
+    /// Returns the path of a watch from `version` on that the server ends after this number of seconds.
     pub(super) fn watch(&self, version: &str, seconds: u64) -> String {
         let seconds = seconds.to_string();
         let all = [
@@ -97,12 +97,12 @@ impl Resource {
         (self.kind == Kind::Pod).then_some(("fieldSelector", NOT_ENDED))
     }
 
-    /// Whether its objects say how nodes are made.
+    /// Returns true for kinds of NodeClasses.
     pub(super) fn is_node_class(&self) -> bool {
         self.plural.ends_with("nodeclasses")
     }
 
-    /// The name that `kubectl` takes.
+    /// Returns the name as `kubectl` accepts it.
     pub(super) fn name(&self) -> String {
         let (group, _) = self.group();
         if group.is_empty() { self.plural.to_owned() } else { format!("{}.{group}", self.plural) }

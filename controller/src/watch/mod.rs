@@ -1,14 +1,15 @@
-//! What a live cluster holds.
+//! Reads and watches a live cluster.
 //!
 //! ```text
-//!  kubeconfig ──► connection ──┬─► once ──► manifest                         a command that answers a question
-//!  or service      a client    │     every kind, a page at a time
+//!  kubeconfig ──► connection ──┬─► once ──► manifest                         for commands that run once
+//!  or service      a client    │     every kind, page by page
 //!  account                     │
-//!                              └─► streams ──► picture (state::Cluster) ──► Changed: what is to be looked at again
-//!                                    a task for each kind: list, then what happens to it, and again
+//!                              └─► streams ──► picture (state::Cluster) ──► Changed: what to reconcile
+//!                                    a task per kind: list, then watch, and again
 //! ```
 //!
-//! `kinds` says which kinds. Their objects are taken in as the API server's own text. Nothing here writes to the cluster.
+//! `kinds` lists the kinds. Their objects are parsed from the API server's JSON text. This module never writes to a
+//! cluster.
 
 mod connection;
 mod error;

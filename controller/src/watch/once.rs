@@ -1,4 +1,4 @@
-//! A cluster read once, for a command that answers a question about it.
+//! Single read of a cluster, for commands that run once.
 
 use kube::Client;
 use serde::Deserialize;
@@ -9,29 +9,29 @@ use super::kinds::{RESOURCES, Resource, SERVICES};
 use crate::manifest::Intake;
 use crate::state::Kind;
 
-/// As many objects at a time as `kubectl` asks for.
+/// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;
 
-/// What is to be read.
+/// Parameters of a read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Question<'q> {
-    /// The context of the kubeconfig; none: the current one, or the pod's service account.
+    /// Context of the kubeconfig; none selects the current one, or the pod's service account.
     pub context: Option<&'q str>,
-    /// Which kinds.
+    /// Kinds to read.
     pub scope: Scope,
 }
 
-/// Which kinds of objects are read.
+/// Set of kinds to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
-    /// All that decides on pods and nodes.
+    /// All kinds that decisions about pods and nodes depend on.
     #[default]
     All,
-    /// And Services, for the default spread of a scheduler's configuration.
+    /// All kinds and Services, for the default topology spread of a scheduler configuration.
     AllWithServices,
-    /// NodeClasses alone.
+    /// NodeClasses only.
     NodeClasses,
-    /// Nodes, and what stands for them.
+    /// Nodes, NodeClaims, NodePools and NodeClasses.
     Nodes,
 }
 
@@ -46,10 +46,10 @@ impl Scope {
     }
 }
 
-/// Reads all of the cluster that decides on pods and nodes into `intake`, and says what it is at.
+/// Reads all objects in scope into `intake`, and reports progress.
 ///
 /// # Errors
-/// A kubeconfig that cannot be used, a server that does not answer or refuses, an object that makes no sense.
+/// Fails if the kubeconfig cannot be used, if the server does not respond or denies access, or if an object is invalid.
 pub async fn read_once(
     question: Question<'_>,
     intake: &mut Intake,
@@ -75,15 +75,15 @@ pub async fn read_once(
     Ok(())
 }
 
-/// The pages of one kind, one after another.
+/// Pages of one kind, read one after another.
 struct Pages {
     resource: Resource,
-    /// The token for the next page; none after the last.
+    /// Token for the next page; none after the last.
     after: Option<String>,
     is_unknown: bool,
 }
 
-/// What a list says of itself.
+/// Metadata of a list.
 #[derive(Deserialize)]
 struct List {
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! The cluster as it is followed: many look at it, the streams alone change it.
+//! State of the watched cluster: many readers, written by the streams only.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -10,28 +10,27 @@ use tokio::time::Instant;
 use super::health::{Health, Standing, Vitals};
 use crate::state::{Changed, Cluster, Kind};
 
-/// A handle on the picture; clones show the same one.
+/// Handle on the state of the watched cluster; clones share it.
 #[derive(Debug, Clone)]
 pub struct Picture {
     shared: Arc<Shared>,
 }
 
-/// The cluster at one moment. It stands still for as long as this lives, so it is to be dropped soon, and before anything
-/// is awaited.
+/// Read lock on the cluster. Writers block while it is held: drop it quickly, and before any await.
 #[derive(Debug)]
 pub struct Glance<'p>(RwLockReadGuard<'p, Cluster>);
 
-/// Locks are held for moments by code that does not wait, so they are those of the standard library. None of it leaves
-/// anything half done, so a panic of somebody who looked (there should be none) takes nothing with it.
+/// The locks are held briefly and not across awaits, so those of the standard library suffice. Critical sections leave
+/// no partial updates, so a poisoned lock (a panic of a reader, which would be a bug) stays usable.
 #[derive(Debug)]
 struct Shared {
-    /// Written by the streams, an object at a time.
+    /// Written by the streams, one object at a time.
     cluster: RwLock<Cluster>,
-    /// What [`Picture::changed`] has not handed out yet.
+    /// Changes that [`Picture::changed`] has not returned yet.
     changed: Mutex<Changed>,
     news: Notify,
     vitals: Mutex<BTreeMap<Kind, Vitals>>,
-    /// [`Cluster::revision`], for all who look again when it has moved on.
+    /// [`Cluster::revision`], for readers that wait for changes.
     revised: watch::Sender<u64>,
     synced: watch::Sender<bool>,
 }
@@ -39,7 +38,7 @@ struct Shared {
 // === impl Picture ===
 
 impl Picture {
-    /// Nothing yet of these kinds.
+    /// Creates an empty picture of these kinds.
     pub(crate) fn new(kinds: impl Iterator<Item = Kind>) -> Self {
         let shared = Shared {
             cluster: RwLock::default(),
@@ -52,16 +51,16 @@ impl Picture {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The cluster as it is known now.
+    /// Returns the current cluster.
     #[must_use]
     pub fn glance(&self) -> Glance<'_> {
         Glance(self.shared.cluster.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until something has changed, and hands out all that has since the last time. For one caller: what is handed
-    /// out to one is not seen by another. The beginning is a change of everything.
+    /// Waits for a change, and returns all changes since the last call. For a single caller: each change is returned
+    /// once. Initially everything counts as changed.
     ///
-    /// It may be dropped at any time without losing anything.
+    /// It is cancel safe: no change is lost if it is dropped.
     pub async fn changed(&self) -> Changed {
         loop {
             let news = self.shared.news.notified();
@@ -73,20 +72,20 @@ impl Picture {
         }
     }
 
-    /// What [`Picture::changed`] would hand out now, if anything.
+    /// Returns the changes that [`Picture::changed`] would return now, possibly none.
     #[must_use]
     pub fn take_changed(&self) -> Changed {
         std::mem::take(&mut *lock(&self.shared.changed))
     }
 
-    /// Tells when something has changed, and not what. For any number of callers.
+    /// Returns a receiver of the revision, which signals changes without their content. For any number of callers.
     #[must_use]
     pub fn revised(&self) -> watch::Receiver<u64> {
         self.shared.revised.subscribe()
     }
 
-    /// Whether every kind has been listed, or is known not to exist. From then on the picture is never less than whole,
-    /// however old it may be ([`Picture::health`]).
+    /// Returns true once every kind has been listed or is known not to exist. From then on the picture is complete, but
+    /// may be out of date ([`Picture::health`]).
     #[must_use]
     pub fn is_synced(&self) -> bool {
         *self.shared.synced.borrow()
@@ -98,14 +97,14 @@ impl Picture {
         let _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// How well each kind is known.
+    /// Returns the freshness of each kind.
     #[must_use]
     pub fn health(&self) -> Vec<Health> {
         let now = Instant::now();
         lock(&self.shared.vitals).iter().map(|(kind, vitals)| vitals.health(*kind, now)).collect()
     }
 
-    /// Changes the cluster.
+    /// Changes the cluster and notifies readers.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Cluster) -> (Changed, T)) -> T {
         let (changed, rest, revision) = {
             let mut cluster = self.shared.cluster.write().unwrap_or_else(PoisonError::into_inner);
@@ -115,13 +114,13 @@ impl Picture {
         if !changed.is_empty() {
             self.shared.revised.send_replace(revision);
             lock(&self.shared.changed).merge(changed);
-            // One permit is kept if nobody waits just now.
+            // The permit is stored if no caller is waiting.
             self.shared.news.notify_one();
         }
         rest
     }
 
-    /// The API server has said something about `kind`, if only that there is nothing to say.
+    /// Records a response of the API server about `kind`, possibly an empty one.
     pub(super) fn heard(&self, kind: Kind) {
         let mut vitals = lock(&self.shared.vitals);
         let vitals = vitals.entry(kind).or_default();
@@ -129,12 +128,12 @@ impl Picture {
         vitals.trouble = None;
     }
 
-    /// Something is wrong with `kind`.
+    /// Records an error with `kind`.
     pub(super) fn trouble(&self, kind: Kind, trouble: String) {
         lock(&self.shared.vitals).entry(kind).or_default().trouble = Some(trouble);
     }
 
-    /// All of `kind` is known, or that there is no such kind.
+    /// Records that all of `kind` is listed, or that the kind does not exist.
     pub(super) fn stands(&self, kind: Kind, standing: Standing) {
         let mut vitals = lock(&self.shared.vitals);
         vitals.entry(kind).or_default().standing = Some(standing);

@@ -1,4 +1,4 @@
-//! What the controller keeps in a cluster of nodes that could not become any.
+//! Reads the records of nodes that failed to join the cluster.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -8,14 +8,15 @@ use super::connection::connect;
 use super::error::{ClusterError, root_cause};
 use crate::archive::{RecordLabel, SLOTS};
 
-/// Objects that are read at most. Anybody may put the label on theirs, and a bundle may be as large as a ConfigMap.
+/// Maximum number of objects read. Any user may set the label, and a bundle may be as large as a ConfigMap.
 const MOST: usize = 5 * SLOTS;
 
-/// Reads all that looks like it, in the order of names; `context` is that of the kubeconfig, and no namespace is all of them. Whether it
-/// is the controller's is for the caller to judge.
+/// Reads all ConfigMaps with the label, sorted by name, from one namespace or from all; `context` is that of the
+/// kubeconfig. The caller must check whether they belong to the controller.
 ///
 /// # Errors
-/// A kubeconfig that cannot be used, a server that does not answer or refuses, far more objects than the controller keeps.
+/// Fails if the kubeconfig cannot be used, if the server does not respond or denies access, or if there are far more
+/// objects than the controller writes.
 pub async fn read_records(context: Option<&str>, namespace: Option<&str>) -> Result<Vec<ConfigMap>, ClusterError> {
     let client = connect(context).await?;
     let maps: Api<ConfigMap> = match namespace {

@@ -1,13 +1,13 @@
-//! Follows each kind: all of it once, then what happens to it.
+//! Watches of all kinds: list, then watch.
 //!
 //! ```text
 //!  list, page by page ──► watch from there on ──┬─► connection ends: watch from the last version on
 //!        ▲                                      └─► 410, version too old: list again
-//!        └── 404, no such kind: ask again later, in case it comes
+//!        └── 404, kind does not exist: retry later, in case it is installed
 //! ```
 //!
-//! An object that a new list does not have is gone, and only then: nothing leaves the picture because the API server
-//! cannot be reached.
+//! An object is removed only if a delete event reports it or a new list lacks it: nothing is removed because the API
+//! server is unreachable.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,37 +28,38 @@ use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SERVICES};
 use super::picture::Picture;
 use crate::state::{Changed, Cluster, Kind};
 
-/// As many objects at a time as `kubectl` asks for.
+/// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;
-/// Objects of a page that are taken in before others may look.
+/// Number of objects of a page that are applied before readers get the lock.
 const AT_A_TIME: usize = 32;
-/// A page is five hundred objects: a server that is silent for so long will not answer.
+/// Timeout of a page: a server that takes longer for 500 objects is considered unresponsive.
 const PAGE_DEADLINE: Duration = Duration::from_secs(60);
-/// The API server says every minute that there is nothing to say. Who misses that is cut off and does not know.
+/// Timeout of a silent watch: the API server sends a bookmark every minute, so the connection is lost without it.
 const SILENCE: Duration = Duration::from_secs(100);
-/// Whoever has taken in all that there is waits for so long at least: objects that change one by one, thousands of them, are
-/// taken in by dozens, for a fraction of the wake-ups, and nobody decides sooner than that.
+/// Delay after all available events are applied: thousands of objects that change one by one are then applied by the
+/// dozen with a fraction of the wake-ups, and no decision is made faster than that anyway.
 const GATHER: Duration = Duration::from_millis(20);
-/// The same of pods, which come in crowds and are decided about a second later.
+/// Corresponding delay for pods, which arrive in bursts and are decided about a second later.
 const GATHER_PODS: Duration = Duration::from_millis(50);
-/// Between two such waits: what has arrived is handed over piece by piece by a task that reads, and none of it is waited for.
+/// Minimum interval between two such delays: the reading task hands over received data in pieces, and reading them must
+/// not be delayed.
 const BETWEEN: Duration = Duration::from_millis(5);
-/// How long a watch may last, and by how much longer at most; as with client-go, so that not all end at once.
+/// Duration of a watch and maximum random addition, in seconds; as in client-go, so that not all watches end at once.
 const WATCH: (u64, u64) = (300, 300);
-/// How often to ask for a kind that the cluster does not know.
+/// Retry interval for a kind that the cluster does not have.
 const UNKNOWN: Duration = Duration::from_secs(15);
-/// The first and the longest wait after a failure. Short enough that an API server that was away for a minute is followed
-/// again within seconds.
+/// Minimum and maximum backoff after a failure. Short enough to resume within seconds after the API server was
+/// unavailable for a minute.
 const WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
 
-/// The tasks that keep a picture up, one for each kind. They end when this is dropped.
+/// Watch tasks that keep a picture current, one per kind. Dropping it ends them.
 #[derive(Debug)]
 pub struct Following {
     tasks: JoinSet<()>,
 }
 
-/// Follows everything that decides on pods and nodes, and Services if `services` are asked for (by the default spread of
-/// a scheduler's configuration). `client` must let a connection be silent ([`super::connect_to_follow`]).
+/// Watches all kinds that decisions about pods and nodes depend on, and Services if `services` is set (for the default
+/// topology spread of a scheduler configuration). `client` must not have a read timeout ([`super::connect_to_follow`]).
 #[must_use]
 pub fn follow(client: &Client, services: bool) -> (Picture, Following) {
     let resources = RESOURCES.iter().chain([&RESOURCE_SLICES]).chain(services.then_some(&SERVICES));
@@ -71,13 +72,13 @@ pub fn follow(client: &Client, services: bool) -> (Picture, Following) {
     (picture, Following { tasks })
 }
 
-/// What a request came to that brought nothing.
+/// Reason why a request returned no data.
 enum Failed {
-    /// The version, or the token of the next page, is too old.
+    /// The resource version, or the continue token, is too old.
     Expired,
-    /// The cluster does not know the kind.
+    /// The cluster does not have the kind.
     Unknown,
-    /// Something else, in words.
+    /// Another error, as a message.
     Other(String),
 }
 
@@ -114,7 +115,7 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// What a line of a watch says that is not about an object.
+/// Object of a line that is not an object of the watched kind: a bookmark or an error.
 #[derive(Deserialize)]
 struct Remark {
     #[serde(default)]
@@ -128,8 +129,7 @@ struct Remark {
 // === impl Following ===
 
 impl Following {
-    /// Waits for a task to end, which none ever does: only a defect of this program ends one, and then the picture is
-    /// whole no longer.
+    /// Waits for a task to end. Tasks never end normally; one that panicked leaves the picture incomplete.
     pub async fn ended(&mut self) -> Option<JoinError> {
         self.tasks.join_next().await.and_then(Result::err)
     }
@@ -146,7 +146,7 @@ impl Stream {
                     self.picture.stands(self.resource.kind, Standing::Following);
                     let listed = version.clone();
                     if self.watch(version).await == listed {
-                        // Too old already: a list is dear, so not again at once.
+                        // The version has expired already: lists are expensive, so back off first.
                         sleep(next(&mut waits)).await;
                     } else {
                         waits = self::waits();
@@ -157,7 +157,7 @@ impl Stream {
                     self.picture.stands(self.resource.kind, Standing::Unknown);
                     sleep(jittered(UNKNOWN)).await;
                 }
-                // The list has grown old while it was read: begin anew, but not in a hurry.
+                // The list expired while it was read: start again after a backoff.
                 Err(Failed::Expired) => sleep(next(&mut waits)).await,
                 Err(Failed::Other(trouble)) => {
                     self.picture.trouble(self.resource.kind, trouble);
@@ -167,7 +167,7 @@ impl Stream {
         }
     }
 
-    /// Takes in all objects, and forgets those that are no longer there. Returns the version from which to watch.
+    /// Lists all objects, and removes those that no longer exist. Returns the version from which to watch.
     async fn list(&self) -> Result<String, Failed> {
         let kind = self.resource.kind;
         let mut paths: BTreeSet<Arc<str>> = BTreeSet::new();
@@ -194,7 +194,7 @@ impl Stream {
         }
     }
 
-    /// Takes in what happens from `version` on, until that is no longer to be had. Returns the version that it came to.
+    /// Watches from `version` on until that version has expired. Returns the last version reached.
     async fn watch(&self, mut version: String) -> String {
         let mut waits = waits();
         loop {
@@ -204,7 +204,7 @@ impl Stream {
                 Err(Failed::Expired | Failed::Unknown) => return version,
                 Err(Failed::Other(trouble)) => self.picture.trouble(self.resource.kind, trouble),
             }
-            // A watch that brought nothing would else be asked for again and again.
+            // Without a delay, a watch that returns nothing would be reopened in a tight loop.
             if before == version {
                 sleep(next(&mut waits)).await;
             } else {
@@ -213,7 +213,7 @@ impl Stream {
         }
     }
 
-    /// Takes in what one connection brings, and how far it came.
+    /// Applies the events of one connection, and updates `version`.
     async fn watch_once(&self, version: &mut String) -> Result<(), Failed> {
         let seconds = WATCH.0 + fastrand::u64(0..WATCH.1);
         let request = request(self.resource.watch(version, seconds))?;
@@ -238,14 +238,14 @@ impl Stream {
                 }
             };
             if read.map_err(|error| Failed::Other(root_cause(&error)))? == 0 || !line.ends_with(b"\n") {
-                // The API server ends a watch when its time is over; a line without an end was cut off.
+                // The API server ends a watch at its timeout; an unterminated line was cut off.
                 return Ok(());
             }
             self.take(&line, version)?;
         }
     }
 
-    /// Takes in one line.
+    /// Applies one line.
     fn take(&self, line: &[u8], version: &mut String) -> Result<(), Failed> {
         let kind = self.resource.kind;
         let Line { event, object } = serde_json::from_slice(line).map_err(|error| nonsense(&error))?;
@@ -279,7 +279,7 @@ impl Stream {
     }
 }
 
-/// Takes in objects of a list, and adds their paths to `paths`.
+/// Applies objects of a list, and adds their paths to `paths`.
 fn apply_page(cluster: &mut Cluster, kind: Kind, items: &[&RawValue], paths: &mut BTreeSet<Arc<str>>) -> Changed {
     let mut changed = Changed::default();
     for item in items {
@@ -295,7 +295,7 @@ fn nonsense(error: &serde_json::Error) -> Failed {
 }
 
 fn request(path: String) -> Result<http::Request<Vec<u8>>, Failed> {
-    // Watches and pages are read as they come: no compression is asked for.
+    // No compression is requested, because watches and pages are parsed as they are received.
     http::Request::get(path).body(Vec::new()).map_err(|error| Failed::Other(error.to_string()))
 }
 
@@ -307,7 +307,7 @@ fn next(waits: &mut ExponentialBackoff) -> Duration {
     waits.next().unwrap_or(WAIT.1)
 }
 
-/// Up to a tenth more, so that replicas do not ask at the same time.
+/// Adds up to 10%, so that replicas do not send requests at the same time.
 fn jittered(duration: Duration) -> Duration {
     duration.mul_f64(1.0 + fastrand::f64() / 10.0)
 }

@@ -1,4 +1,4 @@
-//! Evictions, and the status of PodDisruptionBudgets that allows them.
+//! Evictions, and the status of the PodDisruptionBudgets that permit them.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::{Api, Kind, Path, Refused, grace_of, has_ended};
 use crate::lifecycle::Eviction;
 
-/// What a budget comes to now.
+/// Current state of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Pods that it selects and that ought to be there.
+    /// Number of pods that it selects and that should exist.
     pub(crate) expected: i32,
-    /// Those of them that are ready.
+    /// Number of these that are ready.
     pub(crate) healthy: i32,
-    /// Ready pods that there must be at least.
+    /// Minimum number of ready pods.
     pub(crate) desired: i32,
 }
 
 // === impl Standing ===
 
 impl Standing {
-    /// How many may be evicted now.
+    /// Returns the number of pods that may be evicted now.
     pub(crate) fn allowed(self) -> i32 {
         (self.healthy - self.desired).max(0)
     }
@@ -34,7 +34,7 @@ impl Standing {
 // === impl Api ===
 
 impl Api {
-    /// What the API server says to an eviction, after carrying it out.
+    /// Evicts a pod, and returns the API server's response.
     pub(crate) fn evict(&mut self, path: &Path, uid: &str, now: Timestamp) -> Eviction {
         let Some(pod) = self.pods.get(path) else { return Eviction::Done };
         if pod.metadata.uid.as_deref() != Some(uid) || pod.metadata.deletion_timestamp.is_some() {
@@ -47,7 +47,7 @@ impl Api {
             .filter(|(of, budget)| of.namespace == path.namespace && selects(budget, pod))
             .map(|(of, budget)| (of.clone(), self.standing(of, budget)))
             .collect();
-        // Pods that have ended, or that never became ready within the policy, are in nobody's budget.
+        // Budgets do not protect terminated pods, nor pods that are not ready.
         if !has_ended(pod) && is_ready(pod) {
             match guards.as_slice() {
                 [] => {}
@@ -73,7 +73,7 @@ impl Api {
         }
     }
 
-    /// How a budget stands, by the pods as they are.
+    /// Returns the state of a budget from the current pods.
     pub(crate) fn standing(&self, of: &Path, budget: &PodDisruptionBudget) -> Standing {
         let chosen = self.pods.iter().filter(|(path, _)| path.namespace == of.namespace).map(|(_, pod)| pod);
         let chosen: Vec<&Pod> = chosen.filter(|pod| selects(budget, pod) && !has_ended(pod)).collect();
@@ -85,7 +85,7 @@ impl Api {
             IntOrString::Int(count) => i64::from(*count),
             IntOrString::String(text) => {
                 let percent: i32 = text.trim_end_matches('%').parse().unwrap_or(0);
-                // Both are rounded up, as the controller of Kubernetes does it.
+                // Percentages are rounded up, as in Kubernetes' disruption controller.
                 (expected * i64::from(percent) + 99) / 100
             }
         };
@@ -96,7 +96,7 @@ impl Api {
         Standing { expected: figure(expected), healthy: figure(healthy), desired: figure(desired) }
     }
 
-    /// Writes the status of every budget that is not as it should be.
+    /// Updates the status of every budget.
     pub(crate) fn judge_budgets(&mut self) {
         let stands: Vec<(Path, Standing)> =
             self.budgets.iter().map(|(path, budget)| (path.clone(), self.standing(path, budget))).collect();
@@ -111,7 +111,7 @@ impl Api {
         }
     }
 
-    /// How many pods the owners of these want; those without an owner count for themselves.
+    /// Returns the number of replicas that the owners of these pods want; each pod without an owner counts as one.
     fn expected(&self, pods: &[&Pod]) -> i64 {
         let mut owners = std::collections::BTreeSet::new();
         let mut expected: i64 = 0;
@@ -135,7 +135,7 @@ impl Api {
     }
 }
 
-/// Whether the pod's condition Ready is True.
+/// Returns true if the pod's condition Ready is True.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True")

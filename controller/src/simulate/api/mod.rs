@@ -1,11 +1,11 @@
-//! An API server in memory: versions and conflicts, finalizers, deletion, owners, and a log of what has changed.
+//! In-memory API server with resource versions, conflicts, finalizers, deletion, owner references and a change log.
 //!
 //! ```text
 //!   create, update(version), delete(uid), end_pod(grace) ──► Shelf per kind ──► log ──► kubelets, controllers, Muster
 //! ```
 //!
-//! It keeps what a real one keeps: moments in whole seconds, no new finalizers on what is being deleted, no write to a
-//! version that is not the latest, and an object that is being deleted stays until its last finalizer goes.
+//! It behaves like a real one: timestamps in whole seconds, no new finalizers on objects that are being deleted, no
+//! update of an outdated version, and objects that are being deleted stay until their last finalizer is removed.
 
 mod eviction;
 mod shelf;
@@ -25,20 +25,20 @@ use serde::Serialize;
 pub(crate) use self::eviction::is_ready;
 pub(crate) use self::shelf::{Path, Shelf};
 
-/// What the server refuses.
+/// Error of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The object has changed since, or is another one by now.
+    /// The object has changed or was replaced.
     Conflict,
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
-    /// There is one of that name.
+    /// An object of that name exists.
     AlreadyExists,
-    /// It breaks a rule of the API.
+    /// The request violates a rule of the API.
     Invalid(&'static str),
 }
 
-/// A kind of objects.
+/// Kind of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     Pod,
@@ -49,14 +49,14 @@ pub(crate) enum Kind {
     VolumeClaim,
     Volume,
     Attachment,
-    /// Whatever only few look at: workloads, NodeClasses, StorageClasses.
+    /// Kinds that few components use: workloads, NodeClasses, StorageClasses.
     Other(String),
 }
 
 // === impl Kind ===
 
 impl Kind {
-    /// The kind with that `kind` in its objects.
+    /// Returns the kind with that `kind` field.
     pub(crate) fn named(kind: &str) -> Self {
         match kind {
             "Pod" => Self::Pod,
@@ -72,21 +72,21 @@ impl Kind {
     }
 }
 
-/// An object by name.
+/// Kind and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) kind: Kind,
     pub(crate) path: Path,
 }
 
-/// A kind that has a shelf.
+/// A kind with its own store.
 pub(crate) trait Kept: Resource + Clone + PartialEq + Serialize {
     fn key(&self) -> Key;
     fn shelf<'a>(api: &'a Api, kind: &Kind) -> Option<&'a Shelf<Self>>;
     fn shelf_mut<'a>(api: &'a mut Api, kind: &Kind) -> &'a mut Shelf<Self>;
 }
 
-/// The server.
+/// In-memory API server.
 #[derive(Debug, Default)]
 pub(crate) struct Api {
     pub(crate) pods: Shelf<Pod>,
@@ -101,7 +101,7 @@ pub(crate) struct Api {
     version: u64,
     uids: u64,
     log: Vec<Key>,
-    /// Whether anything has gone, so that what it owned may be nobody's.
+    /// True if an object was removed, so that its dependents may be orphans.
     has_lost: bool,
 }
 
@@ -148,12 +148,12 @@ impl Kept for DynamicObject {
     }
 }
 
-/// The name of an object.
+/// Returns the namespace and name of an object.
 pub(crate) fn path_of(meta: &ObjectMeta) -> Path {
     Path::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
-/// Seconds only, as the API keeps moments.
+/// Truncates to whole seconds, as in the API.
 pub(crate) fn seconds(moment: Timestamp) -> Time {
     Time(Timestamp::from_second(moment.as_second()).unwrap_or(moment))
 }
@@ -161,10 +161,10 @@ pub(crate) fn seconds(moment: Timestamp) -> Time {
 // === impl Api ===
 
 impl Api {
-    /// Puts a new object on its shelf.
+    /// Creates an object.
     ///
     /// # Errors
-    /// There is one of that name.
+    /// Fails if an object of that name exists.
     pub(crate) fn create<T: Kept>(&mut self, mut object: T, now: Timestamp) -> Result<(), Refused> {
         let Key { kind, path } = object.key();
         if T::shelf(self, &kind).is_some_and(|shelf| shelf.get(&path).is_some()) {
@@ -180,10 +180,10 @@ impl Api {
         Ok(())
     }
 
-    /// Changes an object; with a version, only if that is its latest. Gives the version that it has then.
+    /// Updates an object; with `version`, only if that is its latest. Returns the new version.
     ///
     /// # Errors
-    /// It is not there, has another version, or the change is not allowed.
+    /// Fails if the object does not exist, has another version, or must not be changed so.
     pub(crate) fn update<T: Kept>(
         &mut self,
         kind: &Kind,
@@ -210,10 +210,10 @@ impl Api {
         Ok(self.put(key, after))
     }
 
-    /// Deletes an object: at once, or when its last finalizer goes. With a UID, only the one that has it.
+    /// Deletes an object: immediately, or when its last finalizer is removed. With `uid`, only the object that has it.
     ///
     /// # Errors
-    /// It is not there, or is another one.
+    /// Fails if the object does not exist or has another UID.
     pub(crate) fn delete<T: Kept>(
         &mut self,
         kind: &Kind,
@@ -239,11 +239,11 @@ impl Api {
         Ok(())
     }
 
-    /// Deletes a pod: one that no kubelet has is gone at once, another when its kubelet has ended it. A second call may
-    /// only shorten its time.
+    /// Deletes a pod: immediately if no kubelet runs it, otherwise when its kubelet has terminated it. A second call
+    /// can only shorten the grace period.
     ///
     /// # Errors
-    /// It is not there, or is another one.
+    /// Fails if the pod does not exist or has another UID.
     pub(crate) fn end_pod(
         &mut self,
         path: &Path,
@@ -271,7 +271,7 @@ impl Api {
         Ok(())
     }
 
-    /// Takes an object off its shelf, whatever holds it: what its kubelet does with a pod that has ended.
+    /// Removes an object regardless of finalizers, as a kubelet does with a terminated pod.
     pub(crate) fn remove<T: Kept>(&mut self, key: &Key) {
         if T::shelf_mut(self, &key.kind).0.remove(&key.path).is_some() {
             self.version += 1;
@@ -280,7 +280,7 @@ impl Api {
         }
     }
 
-    /// What has changed since it was last asked, each object once, in the order of the last change.
+    /// Returns the objects changed since the last call, each once, in the order of their last changes.
     pub(crate) fn take_log(&mut self) -> Vec<Key> {
         let mut seen = BTreeSet::new();
         let mut log = std::mem::take(&mut self.log);
@@ -290,12 +290,12 @@ impl Api {
         log
     }
 
-    /// Whether anything has changed that nobody has asked about.
+    /// Returns true if there are changes that [`Api::take_log`] has not returned yet.
     pub(crate) fn has_news(&self) -> bool {
         !self.log.is_empty()
     }
 
-    /// Every object, as a list gives them.
+    /// Returns the keys of all objects.
     pub(crate) fn keys(&self) -> Vec<Key> {
         let mut keys = Vec::new();
         let mut add = |kind: Kind, paths: Vec<Path>| {
@@ -315,7 +315,7 @@ impl Api {
         keys
     }
 
-    /// An object as the API writes it.
+    /// Returns an object as JSON.
     pub(crate) fn json(&self, Key { kind, path }: &Key) -> Option<serde_json::Value> {
         fn written<T: Serialize>(shelf: &Shelf<T>, path: &Path) -> Option<serde_json::Value> {
             shelf.get(path).and_then(|object| serde_json::to_value(object).ok())
@@ -333,7 +333,7 @@ impl Api {
         }
     }
 
-    /// Kubernetes' garbage collector: deletes what has owners none of which is left.
+    /// Runs Kubernetes' garbage collector: deletes objects whose owners are all gone.
     pub(crate) fn collect_orphans(&mut self, now: Timestamp) {
         while std::mem::take(&mut self.has_lost) {
             let alive: BTreeSet<String> = self.uids();
@@ -393,24 +393,24 @@ impl Api {
     }
 }
 
-/// The node that the pod is bound to.
+/// Returns the node that the pod is bound to.
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
-/// Whether the pod has run to its end.
+/// Returns true if the pod has terminated.
 pub(crate) fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// Seconds that the pod may take to end.
+/// Returns the termination grace period, in seconds.
 pub(crate) fn grace_of(pod: &Pod) -> u64 {
     let said = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     said.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30)
 }
 
-/// Whether an object with this metadata goes now that it has no finalizer left. Pods end otherwise.
+/// Returns true if an object with this metadata is removed, since it has no finalizer left. Pods end differently.
 fn is_over(meta: &ObjectMeta) -> bool {
     let is_pod_with_time = meta.deletion_grace_period_seconds.is_some();
     meta.deletion_timestamp.is_some() && !is_pod_with_time && meta.finalizers.as_deref().unwrap_or_default().is_empty()

@@ -1,28 +1,28 @@
-//! The objects of one kind.
+//! Store of the objects of one kind.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Namespace and name; the namespace is empty for kinds without one.
+/// Namespace and name; the namespace is empty for cluster-scoped kinds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Path {
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-/// Objects of one kind by their names.
+/// Objects of one kind by namespace and name.
 #[derive(Debug, Clone)]
 pub(crate) struct Shelf<T>(pub(super) BTreeMap<Path, T>);
 
 // === impl Path ===
 
 impl Path {
-    /// Of a kind with namespaces.
+    /// Creates the path of a namespaced object.
     pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// Of a kind without namespaces.
+    /// Creates the path of a cluster-scoped object.
     pub(crate) fn bare(name: impl Into<String>) -> Self {
         Self { namespace: String::new(), name: name.into() }
     }

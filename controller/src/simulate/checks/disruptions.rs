@@ -1,5 +1,5 @@
-//! Budgets of NodePools, pauses, and nodes that are given back before they had the time to be of use: each when a disruption
-//! begins, by what its pool says then.
+//! Checks of disruption budgets, pauses and `consolidateAfter`, applied when a disruption begins, with the pool's
+//! settings at that time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,25 +19,25 @@ use crate::lifecycle::{condition, is_true};
 use crate::simulate::api::Path;
 use crate::simulate::world::World;
 
-/// Reasons for which nodes are taken away by our own choice.
+/// Reasons of voluntary disruptions.
 const VOLUNTARY: [DisruptionReason; 3] =
     [DisruptionReason::Empty, DisruptionReason::Underutilized, DisruptionReason::Drifted];
 
-/// What is remembered of claims from one moment to the next, by name.
+/// State kept between two checks: names of claims and commands.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
-    /// Those that a command was to take away.
+    /// Claims that a command had marked.
     marked: BTreeSet<String>,
-    /// Commands under way.
+    /// Running commands.
     commands: BTreeSet<String>,
-    /// Those that budgets count as away.
+    /// Claims that budgets count as disrupted.
     away: BTreeSet<String>,
 }
 
 // === impl Checks ===
 
 impl Checks {
-    /// Looks at disruptions that have begun since the last look.
+    /// Checks the disruptions that have begun since the last check.
     pub(super) fn disruptions(&mut self, world: &World, broken: &mut Vec<String>) {
         let mut begun: BTreeMap<&str, BTreeMap<DisruptionReason, Vec<&str>>> = BTreeMap::new();
         let (mut marked, mut away) = (BTreeSet::new(), BTreeSet::new());
@@ -51,7 +51,7 @@ impl Checks {
             let Some(mark) = mark else { continue };
             marked.insert(path.name.clone());
             let voluntary = VOLUNTARY.into_iter().find(|one| format!("{one:?}") == mark.cause.name());
-            // A command that was cut short by a crash goes on: it was chosen when its first claim was marked.
+            // A command interrupted by a crash continues: it was decided when its first claim was marked.
             let is_new = commands.insert(mark.command.clone()) && !self.leaving.commands.contains(&mark.command)
                 || begun_commands.contains(&mark.command);
             let Some(reason) = voluntary.filter(|_| is_new && !self.leaving.marked.contains(&path.name)) else {
@@ -67,14 +67,16 @@ impl Checks {
                 let claims: Vec<&str> = begun.values().flatten().copied().collect();
                 broken.push(format!("{} are disrupted though NodePool {pool} is paused", claims.join(", ")));
             }
-            // What was away before, and is yet: whatever was forced on us at this very moment may have come after the choice.
+            // Claims that were and still are disrupted: involuntary disruptions at this moment may have followed the
+            // decision.
             let mine =
                 |name: &&str| world.api.claims.get(&Path::bare(*name)).is_some_and(|claim| pool_of(claim) == pool);
             let before = self.leaving.away.intersection(&away).map(String::as_str).filter(mine);
             let mut gone: BTreeSet<&str> = before.collect();
             let total = world.api.claims.values().filter(|claim| pool_of(claim) == pool && counts(claim)).count();
-            // A budget is asked when a node is chosen for its reason, and does not bind those who choose for another one after
-            // it. Of what was chosen at one moment, the tightest budget was asked first, if they can all have been kept.
+            // A budget applies when a node is chosen for its reason, and does not limit later choices for other
+            // reasons. Among choices of one moment, checking the strictest budget first finds whether all may have been
+            // kept.
             let mut chosen: Vec<(usize, DisruptionReason, Vec<&str>)> = begun
                 .into_iter()
                 .map(|(reason, claims)| (allowed(there, reason, total, world.clock.now()), reason, claims))
@@ -95,7 +97,7 @@ impl Checks {
     }
 }
 
-/// What is wrong if a node is given back before its `consolidateAfter` has passed.
+/// Returns a message if a node is disrupted before its `consolidateAfter` has passed.
 fn early(claim: &NodeClaim, reason: DisruptionReason, world: &World) -> Option<String> {
     let there = world.api.pools.get(&Path::bare(pool_of(claim)));
     let wait = there.and_then(|pool| pool.spec.disruption.consolidate_after.duration()).unwrap_or_default();
@@ -107,8 +109,8 @@ fn early(claim: &NodeClaim, reason: DisruptionReason, world: &World) -> Option<S
     })
 }
 
-/// How many nodes may be away for a reason, as Karpenter counts: the least of the budgets that are about the reason and in
-/// force; of `total`, those that are initialized and not being terminated.
+/// Returns the number of nodes that may be disrupted for a reason, counted as in Karpenter: the minimum of the active
+/// budgets for that reason; `total` is the number of initialized nodes that are not being terminated.
 fn allowed(pool: &NodePool, reason: DisruptionReason, total: usize, now: Timestamp) -> usize {
     let budgets = pool.spec.disruption.budgets.iter();
     let concerned = budgets.filter(|one| one.reasons.is_empty() || one.reasons.contains(&reason));
@@ -120,7 +122,7 @@ fn allowed(pool: &NodePool, reason: DisruptionReason, total: usize, now: Timesta
     counts.min().unwrap_or(usize::MAX)
 }
 
-/// Whether the schedule has hit within the budget's duration.
+/// Returns true if the budget's schedule has fired within its duration.
 fn is_in_force(budget: &Budget, now: Timestamp) -> bool {
     let Some(schedule) = &budget.schedule else { return true };
     let Ok(schedule) = CronParser::builder().build().parse(schedule) else { return true };
@@ -144,7 +146,7 @@ fn is_ready(node: Option<&Node>) -> bool {
     conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-/// What is paused of the pool.
+/// Returns the pause of the pool, including the cluster-wide one.
 fn paused(pool: &NodePool, world: &World) -> Pause {
     let own = pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PAUSE));
     let namespace =

@@ -1,4 +1,4 @@
-//! What must hold at every moment of every day.
+//! Invariants that are checked at every moment of a simulation.
 
 mod disruptions;
 mod pods;
@@ -16,39 +16,39 @@ use super::trace::Event;
 use super::world::World;
 use crate::manifest::InputError;
 
-/// For how long an instance may run that no claim owns: two looks of the garbage collector, and a controller that is away.
+/// Maximum lifetime of an instance without a claim: two runs of the garbage collector, and downtime of the controller.
 const ORPHANED: Duration = Duration::from_secs(10 * 60);
-/// For how long a pod may wait that nothing keeps from a node: a batch, a launch that is refused everything first, a
-/// machine that never joins and is given up, and another one.
+/// Maximum wait of a pod that can be scheduled: a batch, a launch that is first refused all capacity, a machine that
+/// never joins and is given up, and its replacement.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
-/// After so long nothing may be left of what was deleted: pods end, volumes leave, instances end.
+/// Time after which nothing of deleted objects may be left: pods end, volumes are detached, instances end.
 pub(crate) const CLEARED: Duration = Duration::from_secs(30 * 60);
 
-/// What is remembered from one moment to the next.
+/// State kept between two checks.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
-    /// Instances without a claim, since when.
+    /// Instances without a claim, with the time since when.
     orphans: BTreeMap<String, Timestamp>,
     waits: Waits,
     leaving: Leaving,
-    /// What was said already.
+    /// Messages reported already.
     said: BTreeSet<String>,
-    /// When something last happened that keeps pods waiting and is nobody's fault.
+    /// Latest time at which pods waited for a reason outside the controller.
     excused_at: Option<Timestamp>,
 }
 
 // === impl Checks ===
 
 impl Checks {
-    /// Notes that something happened which keeps pods waiting through no fault of the controller.
+    /// Records that pods have to wait until then for a reason outside the controller.
     pub(crate) fn excuse(&mut self, until: Timestamp) {
         self.excused_at = self.excused_at.max(Some(until));
     }
 
-    /// Looks whether everything holds that must; `controller` is none while it is away.
+    /// Checks all invariants; `controller` is none while it is down.
     ///
     /// # Errors
-    /// An object that makes no sense.
+    /// Fails if an object is invalid.
     pub(crate) fn look(&mut self, world: &mut World, controller: Option<&mut Controller>) -> Result<(), InputError> {
         let mut broken = Vec::new();
         self.instances(world, &mut broken);
@@ -63,7 +63,7 @@ impl Checks {
         Ok(())
     }
 
-    /// What must hold when everything has been deleted.
+    /// Checks that nothing is left after everything was deleted.
     pub(crate) fn end(world: &mut World) {
         let now = world.clock.now();
         let mut left = Vec::new();
@@ -79,7 +79,7 @@ impl Checks {
         }
     }
 
-    /// One instance for a claim, and a claim for every instance.
+    /// Checks that each claim has at most one instance, and each instance has a claim.
     fn instances(&mut self, world: &World, broken: &mut Vec<String>) {
         let now = world.clock.now();
         let owners: BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! No pod waits for long that could have a node, under the NodePools, limits and pauses as they are.
+//! Checks that no pod waits for long that could be scheduled under the current NodePools, limits and pauses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::simulate::api::{Path, node_of};
 use crate::simulate::controller::Controller;
 use crate::simulate::world::{World, is_waiting};
 
-/// How often it is asked whether pods that wait could have a node. Whoever could not for one moment in between, because a
-/// limit was reached or a pool was gone, has not waited for longer than that in vain.
+/// Interval between checks of whether waiting pods can be scheduled. A pod that could not be at one check, because a
+/// limit was reached or a pool did not exist, starts its wait again.
 const ASKED_EVERY: Duration = Duration::from_secs(5 * 60);
 
-/// On pods that no node can hold: they may wait.
+/// Annotation of pods that no node can hold, which may wait.
 const MAY_WAIT: &str = "simulation.muster.dev/may-wait";
 
 /// A pod without a node.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     since: Timestamp,
-    /// Since when it could have had a node each time that was asked.
+    /// Time since which it could be scheduled at every check.
     could_since: Option<Timestamp>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Waits {
 // === impl Checks ===
 
 impl Checks {
-    /// Looks for pods that wait in vain; `controller` is none while it is away.
+    /// Checks for pods that wait too long; `controller` is none while it is down.
     pub(super) fn pods(
         &mut self,
         world: &World,
@@ -48,7 +48,7 @@ impl Checks {
         if let Some(until) = world.short_until() {
             self.excuse(until);
         }
-        // Until it is given up, its pods are promised to a machine that never joins.
+        // Until a machine that never joins is given up, pods are planned onto it.
         if world.has_misfits() {
             self.excuse(now);
         }

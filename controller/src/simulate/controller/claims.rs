@@ -1,4 +1,4 @@
-//! One NodeClaim after the other: from its launch to its end.
+//! Lifecycle of single NodeClaims.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::simulate::world::World;
 use crate::state::{Held, LiveClass};
 use crate::step::Write;
 
-/// Rounds of questions and writes after which one look at one claim must have come to rest.
+/// Maximum number of steps after which the reconciliation of a claim must have finished.
 const MOST_ROUNDS: usize = 60;
 
 // === impl Controller ===
 
 impl Controller {
-    /// Claims around which something has changed, or whose time has come.
+    /// Returns the claims that a change affects or whose requeue time has come.
     pub(super) fn due_claims(&mut self, now: Timestamp) -> Vec<Arc<str>> {
         let mut due = std::mem::take(&mut self.changed.claims);
         let due_by_time = self.again.iter().filter(|(_, moment)| **moment <= now);
@@ -40,7 +40,7 @@ impl Controller {
         due.into_iter().collect()
     }
 
-    /// Does what is to be done about one claim now.
+    /// Reconciles one claim.
     pub(super) fn look(&mut self, name: &str, world: &mut World) -> Result<(), Stop> {
         let mut carriage = Carriage::default();
         for _ in 0..MOST_ROUNDS {
@@ -69,7 +69,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Remembers what a look at the claim's instance has said.
+    /// Stores the result of the last call for the claim's instance.
     fn note_instance(&mut self, name: &str, carriage: &Carriage, now: Timestamp) {
         let claim = self.cluster.claim(name);
         let id = claim.and_then(|claim| claim.status.as_ref()?.provider_id.clone());
@@ -90,7 +90,7 @@ impl Controller {
             class: &class,
             pause: self.pause(),
             registration_hold: hold.as_deref(),
-            // Agents are no part of a played day.
+            // Simulations have no node agents.
             expected: &[],
             alternatives: &alternatives,
             listing: id.and_then(|id| self.listings.get(id).copied()),
@@ -107,7 +107,8 @@ impl Controller {
         Some(step)
     }
 
-    /// What keeps the Node of a claim from registering: pods that are meant for it and do not know.
+    /// Returns the reason to delay the registration of a claim's Node: pods that are planned for it but not nominated
+    /// yet.
     fn hold(&self, name: &str, now: Timestamp) -> Option<String> {
         let moment = self.cluster.moment();
         let claimed = moment.claims.iter().find(|one| one.name() == name)?;
@@ -115,7 +116,7 @@ impl Controller {
         self.plan.hold(claimed, &scene, &self.plan.late(&scene), now).map(|hold| hold.why)
     }
 
-    /// What the claim may be launched as; nothing for one that has been launched.
+    /// Returns the offerings that the claim may be launched as; none if it has been launched.
     fn alternatives(
         &self,
         claim: &NodeClaim,
@@ -132,14 +133,14 @@ impl Controller {
         all
     }
 
-    /// A NodeClass, as the stages look at it.
+    /// Returns a NodeClass as input of the stages.
     pub(super) fn class(&self, reference: &NodeClassReference) -> Class {
         let live = self.cluster.class(reference);
         live.map_or_else(|| missing(reference), class_of)
     }
 }
 
-/// What the stages see of a NodeClass of the simulated cloud.
+/// Converts a NodeClass of the simulated cloud to the input of the stages.
 pub(super) fn class_of(live: &LiveClass) -> Class {
     let ready = live.conditions.iter().find(|one| one.type_ == muster_api::conditions::READY);
     let readiness = match ready {
@@ -173,7 +174,7 @@ fn missing(reference: &NodeClassReference) -> Class {
     }
 }
 
-/// The requirements of a claim, as the engine has them.
+/// Returns the requirements of a claim in the engine's model.
 fn requirements_of(claim: &NodeClaim) -> Requirements {
     let mut all = Requirements::new();
     for one in &claim.spec.requirements {

@@ -1,4 +1,4 @@
-//! Nodes that are no longer worth their price, or no longer as they should be.
+//! Disruption: consolidation and drift.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::step::{Step, Write};
 // === impl Controller ===
 
 impl Controller {
-    /// Decides what goes, and begins it.
+    /// Decides which nodes to disrupt, and starts the commands.
     pub(super) fn deliberate(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
         self.rhythm.ask(now);
@@ -72,7 +72,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Brings commands that are under way to their next step, and takes off taints that nothing explains.
+    /// Advances running commands, and removes stale disruption taints.
     pub(super) fn advance_commands(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
         let commands: BTreeMap<String, (Vec<String>, Vec<String>)> = running(self.cluster.claims())

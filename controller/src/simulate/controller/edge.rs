@@ -1,5 +1,5 @@
-//! Carries out what the stages decide on the API in memory and on the cloud in memory, one write after the other, and may
-//! be stopped at any of them.
+//! In-memory edge: applies the stages' writes one by one to the simulated API and cloud, and can be stopped before each
+//! of them.
 
 use std::collections::BTreeMap;
 
@@ -18,29 +18,29 @@ use crate::simulate::trace::Event as Traced;
 use crate::simulate::world::World;
 use crate::step::{Call, EventType, Step, Subject, Write};
 
-/// What one step holds on to while it is carried out.
+/// State of a step while it is applied.
 #[derive(Debug, Default)]
 pub(super) struct Carriage {
-    /// Versions of the objects that it changes, as they were seen or as earlier writes of it have left them.
+    /// Resource versions of the objects that it changes, as read or as left by its earlier writes.
     versions: BTreeMap<(Kind, String), String>,
-    /// The class that it is about.
+    /// Kind and name of the class that it concerns.
     pub(super) class: Option<(String, String)>,
-    /// What came of its questions.
+    /// Results of the calls that it made.
     pub(super) answers: Answers,
 }
 
-/// What follows a write.
+/// Action after a write.
 enum Flow {
-    /// The next one.
+    /// Continue with the next write.
     On,
-    /// The rest of the step is dropped: what it was decided from has changed.
+    /// Discard the rest of the step: the objects it was decided from have changed.
     Drop,
 }
 
 // === impl Carriage ===
 
 impl Carriage {
-    /// Holds a step to the version of an object that was seen.
+    /// Makes writes of a step conditional on the version of an object that was read.
     pub(super) fn hold(&mut self, kind: Kind, name: &str, version: Option<&String>) {
         if let Some(version) = version {
             self.versions.insert((kind, name.to_owned()), version.clone());
@@ -55,7 +55,7 @@ impl Carriage {
 // === impl Controller ===
 
 impl Controller {
-    /// Carries out a step.
+    /// Applies a step.
     pub(super) fn carry_all(&mut self, step: &Step, carriage: &mut Carriage, world: &mut World) -> Result<(), Stop> {
         for write in &step.writes {
             if let Flow::Drop = self.carry(write, carriage, world)? {
@@ -65,7 +65,7 @@ impl Controller {
         self.refresh(world)
     }
 
-    /// One write, unless the controller stops there.
+    /// Applies one write, unless the controller is killed before it.
     fn carry(&mut self, write: &Write, carriage: &mut Carriage, world: &mut World) -> Result<Flow, Stop> {
         world.writes += 1;
         if let Some(left) = &mut world.fuse {
@@ -89,7 +89,7 @@ impl Controller {
                     let claim = meta.name.clone().unwrap_or_default();
                     world.trace.add(now, Traced::Claimed { claim, node_pool: pool.unwrap_or_default() });
                 }
-                // The same decision, carried out before.
+                // A claim of that name is the result of the same decision, applied before.
                 made.or_else(|refused| if refused == Refused::AlreadyExists { Ok(()) } else { Err(refused) })
             }
             Write::ClaimMeta { name, change } => {
@@ -188,7 +188,7 @@ impl Controller {
         };
         match result {
             Ok(()) | Err(Refused::NotFound) => Flow::On,
-            // Somebody else was faster: it is looked at again.
+            // A concurrent change was faster: the object is reconciled again.
             Err(Refused::Conflict) => Flow::Drop,
             Err(refused @ (Refused::Invalid(_) | Refused::AlreadyExists)) => {
                 world.trace.add(now, Traced::Broken { what: format!("the API server refuses a write: {refused:?}") });
@@ -280,7 +280,7 @@ fn tell_initialized(world: &mut World, name: &str, now: Timestamp) {
     world.trace.add(now, Traced::Initialized { claim: name.to_owned(), node, seconds });
 }
 
-/// Sets one condition in the status of an object of any kind.
+/// Sets a condition in the status of an object of any kind.
 fn set_condition(object: &mut Value, condition: &Condition) {
     let Some(object) = object.as_object_mut() else { return };
     let status = object.entry("status").or_insert_with(|| Value::Object(serde_json::Map::new()));

@@ -1,14 +1,15 @@
-//! The controller, as it is live: the same picture, the same stages. Only who carries out a write differs.
+//! Simulated controller: uses the same cluster state and stages as the live one. Only the application of writes
+//! differs.
 //!
 //! ```text
 //!   Api ──► refresh ──► Cluster ──► claims       lifecycle::decide            ─┐
 //!                          │    ──► rounds       provision::provision          ├──► edge: one write after the other
 //!                          │    ──► disruption   Deliberation, begin, advance  │
 //!                          │    ──► upkeep       pools, classes, garbage      ─┘
-//!                          └──► when to look again
+//!                          └──► requeue times
 //! ```
 //!
-//! All that is in here is memory: it is lost when the controller stops, and whoever comes back begins with a list.
+//! All state here is in memory: it is lost when the controller stops, and a restarted one begins with a list.
 
 mod claims;
 mod disruption;
@@ -34,16 +35,16 @@ use crate::pools::Outcomes;
 use crate::provision::{Lengths, Plan, Window};
 use crate::state::{self, Changed, Cluster};
 
-/// Why a look was cut short.
+/// Reason why a reconciliation was aborted.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The controller stopped between two writes.
+    /// The controller was killed between two writes.
     Killed,
-    /// The cluster makes no sense.
+    /// An object of the cluster is invalid.
     Failed(InputError),
 }
 
-/// What the operator has chosen.
+/// Options of the operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Choices {
     pub(crate) provision: crate::provision::Settings,
@@ -55,40 +56,40 @@ pub(crate) struct Choices {
 pub(crate) struct Controller {
     choices: Choices,
     cluster: Cluster,
-    /// What has changed and was not looked at.
+    /// Changes that have not been handled yet.
     changed: Changed,
     refusals: Refusals,
     offers: Offers,
     listings: BTreeMap<String, Listing>,
-    /// When a claim is looked at again though nothing has changed.
+    /// Requeue times of claims.
     again: BTreeMap<String, Timestamp>,
     window: Window,
     plan: Plan,
     round_again: Option<Timestamp>,
     nominate_again: Option<Timestamp>,
-    /// Claims whose Nodes wait for pods, or for others.
+    /// Claims whose Nodes wait for nominations of pods, or for other Nodes.
     held: BTreeSet<String>,
     deliberation: Deliberation,
-    /// Nodes that a pod has left since nodes were last decided about.
+    /// Nodes that a pod has left since the last disruption decision.
     left: BTreeSet<Arc<str>>,
-    /// When disruption is decided again.
+    /// Schedule of disruption decisions.
     rhythm: Rhythm,
-    /// When commands under way are looked at again.
+    /// Time at which running commands are checked again.
     advance_at: Option<Timestamp>,
     collect_at: Timestamp,
-    /// NodePools that are to be looked at, and when at the earliest.
+    /// NodePools to reconcile, and the earliest time to do so.
     pools_due: BTreeSet<Arc<str>>,
     pools_at: Timestamp,
-    /// How the last launches of each pool have ended.
+    /// Results of the last launches of each pool.
     outcomes: BTreeMap<String, Outcomes>,
-    /// Whether a pod has come or gone since it was last asked what runs.
+    /// True if a pod was added, changed or removed since [`Controller::running`] was last called.
     has_moved: bool,
 }
 
 // === impl Controller ===
 
 impl Controller {
-    /// A controller that has just started, and has listed everything.
+    /// Creates a controller that has just started and listed all objects.
     pub(crate) fn start(choices: Choices, api: &Api, now: Timestamp) -> Self {
         let mut controller = Self {
             choices,
@@ -114,12 +115,12 @@ impl Controller {
             has_moved: true,
         };
         controller.see(api, &api.keys(), now);
-        // What was there before is nothing that happened.
+        // Pods that existed before the start have not moved.
         controller.changed.moved.clear();
         controller
     }
 
-    /// Takes note of what has changed.
+    /// Applies changes of the API to the cluster state.
     pub(crate) fn see(&mut self, api: &Api, keys: &[Key], now: Timestamp) {
         for key in keys {
             let Some(kind) = kind_of(&key.kind) else { continue };
@@ -153,14 +154,14 @@ impl Controller {
         }
     }
 
-    /// Lets the world follow what was written, and sees what has come of it.
+    /// Lets the world react to the writes, and applies the changes.
     fn refresh(&mut self, world: &mut World) -> Result<(), Stop> {
         let keys = world.settle().map_err(Stop::Failed)?;
         self.see(&world.api, &keys, world.clock.now());
         Ok(())
     }
 
-    /// Looks at everything that there is a reason to look at.
+    /// Reconciles everything that is due.
     pub(crate) fn tick(&mut self, world: &mut World) -> Result<(), Stop> {
         self.refresh(world)?;
         let mut rounds = 0;
@@ -196,7 +197,7 @@ impl Controller {
         }
     }
 
-    /// When it looks again though nothing happens.
+    /// Returns the time of the next reconciliation if nothing changes.
     pub(crate) fn next_look(&self) -> Option<Timestamp> {
         let lengths = Lengths::default();
         let has_nodes = self.cluster.claims().len() > 0;
@@ -216,7 +217,7 @@ impl Controller {
     }
 }
 
-/// The kind as the picture of the cluster knows it; live, the controller does not watch the others.
+/// Returns the kind in the cluster state; none for kinds that the live controller does not watch.
 fn kind_of(kind: &Kind) -> Option<state::Kind> {
     Some(match kind {
         Kind::Pod => state::Kind::Pod,

@@ -1,4 +1,4 @@
-//! What the controller takes for launchable: what there is without what was refused lately.
+//! Offerings that the controller considers launchable: all except those refused recently.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use muster_scheduling::model::{Catalogue, Refused};
 
 use crate::simulate::supply::Supply;
 
-/// Catalogues by the name of their class, made once for as long as the same is refused.
+/// Catalogues by class name, cached while the set of refused offerings stays the same.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     refused: Vec<Refused>,
@@ -17,14 +17,14 @@ pub(super) struct Offers {
 // === impl Offers ===
 
 impl Offers {
-    /// Takes note of what is refused now.
+    /// Sets the currently refused offerings.
     pub(super) fn renew(&mut self, refused: Vec<Refused>) {
         if refused != self.refused {
             *self = Self { refused, made: RefCell::default() };
         }
     }
 
-    /// The types of a class.
+    /// Returns the types of a class.
     pub(super) fn of(&self, class: &str, supply: &Supply) -> Catalogue {
         let make = || {
             let mut types = supply.of(class).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Rounds of provisioning: pods that wait become NodeClaims, and learn where they are to go.
+//! Provisioning rounds: create NodeClaims for waiting pods, and nominate nodes for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use crate::step::{Event, EventType, Write};
 // === impl Controller ===
 
 impl Controller {
-    /// What an operator has paused in the whole cluster.
+    /// Returns the cluster-wide pause.
     pub(super) fn pause(&self) -> Pause {
         self.cluster.pause(NAMESPACE)
     }
 
-    /// What keeps launches for a pool back, by its name.
+    /// Returns the reasons to suspend launches, by pool name.
     pub(super) fn stops(&self, now: Timestamp) -> BTreeMap<String, provision::Stop> {
         let stop = |pool: &NodePool| {
             let reference = &pool.spec.template.spec.node_class_ref;
@@ -43,7 +43,7 @@ impl Controller {
         self.window.is_due(&Lengths::default(), now) || self.round_again.is_some_and(|again| again <= now)
     }
 
-    /// The problem of `manifests`, without what was refused lately: nothing is planned into that.
+    /// Returns the problem of `manifests`, without offerings refused recently.
     pub(super) fn snapshot(&mut self, manifests: &Manifests, world: &World) -> Result<Snapshot, InputError> {
         self.offers.renew(self.refusals.current(world.clock.now()));
         let offers = &self.offers;
@@ -51,7 +51,7 @@ impl Controller {
         snapshot::assemble(manifests, &world.settings, &types)
     }
 
-    /// The pods that run on machines that are `paid` for, by provider ID; nothing if none has moved since it was last asked.
+    /// Returns the pods on instances in `paid` (provider IDs); none if no pod has changed since the last call.
     pub(crate) fn running(&mut self, paid: &BTreeSet<String>, world: &World) -> Result<Option<Running>, InputError> {
         if !std::mem::take(&mut self.has_moved) {
             return Ok(None);
@@ -61,7 +61,7 @@ impl Controller {
             world.supply.of(name).cloned().unwrap_or_default()
         };
         let mut manifests = self.cluster.manifests();
-        // What a launch is paid is what the cloud asks.
+        // The bill uses the cloud's prices, not those of NodeOverlays.
         manifests.node_overlays.clear();
         let Snapshot { mut problem, custody, .. } = snapshot::assemble(&manifests, &world.settings, &types)?;
         let nodes = std::mem::take(&mut problem.nodes);
@@ -77,19 +77,19 @@ impl Controller {
             .filter(|(pod, occupant)| occupant.reschedulable && pod.counts)
             .map(|(pod, _)| Pod { name: Arc::clone(&pod.name), spec: pod.spec })
             .collect();
-        // A spread holds when a pod is placed, and is as it may be when others have gone.
+        // A spread only applies at placement; it may be violated after other pods have left.
         problem.specs.iter_mut().for_each(|spec| spec.spread.clear());
         let made_at = |claim: &NodeClaim| claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let oldest = self.cluster.claims().filter_map(made_at).min();
         Ok(Some(Running { problem, oldest }))
     }
 
-    /// Takes note that something has changed about what is paid for.
+    /// Records a change of the instances that are paid for.
     pub(crate) fn stir_running(&mut self) {
         self.has_moved = true;
     }
 
-    /// Decides what is launched for the pods that wait.
+    /// Decides what to launch for waiting pods.
     pub(super) fn round(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
         self.window.close();
@@ -104,11 +104,11 @@ impl Controller {
         self.carry_all(&outcome.step, &mut Carriage::default(), world)
     }
 
-    /// Pods, as `namespace/name`, that a controller which remembers nothing would place now.
+    /// Returns the pods (`namespace/name`) that a controller without earlier plans would place now.
     pub(crate) fn could_be_placed(&mut self, world: &World) -> Result<BTreeSet<String>, InputError> {
         let outcome = self.decide_round(&Plan::default(), world)?;
         let mut placed: BTreeSet<String> = self.cluster.unbound().map(|pod| pod.pod.path.to_string()).collect();
-        // Whoever has no plan tells every pod.
+        // Without an earlier plan, each pod that cannot be placed gets a warning event.
         for write in &outcome.step.writes {
             if let Write::Event(Event { about, kind: EventType::Warning, .. }) = write {
                 placed.remove(&format!("{}/{}", about.namespace.as_deref().unwrap_or_default(), about.name));
@@ -136,7 +136,7 @@ impl Controller {
         Ok(provision(&round, now))
     }
 
-    /// Tells pods where they are to go, and finds out which Nodes wait for that: those that no longer do are looked at.
+    /// Nominates nodes for pods, and determines which Nodes wait for that; those that no longer do are reconciled.
     pub(super) fn nominate(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
         let (step, holds) = {
@@ -162,7 +162,7 @@ impl Controller {
     }
 }
 
-/// The pool of a claim.
+/// Returns the pool of a claim.
 pub(super) fn pool_of(claim: &NodeClaim) -> Option<&str> {
     claim.metadata.labels.as_ref()?.get(labels::NODEPOOL).map(String::as_str)
 }

@@ -1,4 +1,4 @@
-//! What is to be done beside: notices of the cloud, pods that came and went, pools and classes, what nobody owns.
+//! Other duties: interruption notices, pod event times, pools and classes, garbage collection.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::step::Step;
 // === impl Controller ===
 
 impl Controller {
-    /// Takes note, on the claims, of what the cloud announces. A notice is in the queue until that is done.
+    /// Records the cloud's interruption notices on the claims. A notice stays queued until that is done.
     pub(super) fn heed_notices(&mut self, world: &mut World) -> Result<(), Stop> {
         while let Some((id, at)) = world.notices.front().cloned() {
             let claims: Vec<NodeClaim> = self.cluster.claims_of(&id).cloned().collect();
@@ -44,7 +44,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Writes down on the claims that pods came to their nodes, or left.
+    /// Records on the claims that pods arrived on or left their nodes.
     pub(super) fn touch_claims(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
         for node in std::mem::take(&mut self.changed.moved) {
@@ -60,7 +60,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Keeps NodeClasses and NodePools as they are to be: finalizers, hashes, circuit breakers, counts and conditions.
+    /// Reconciles NodeClasses and NodePools: finalizers, hashes, circuit breakers, counts and conditions.
     pub(super) fn keep_classes_and_pools(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
         for (kind, name) in std::mem::take(&mut self.changed.classes) {
@@ -106,7 +106,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Takes note, for the health of its pool, of how the launch of a claim has ended.
+    /// Records the result of a claim's launch for the health of its pool.
     pub(super) fn note_outcome(&mut self, claim: &NodeClaim, became_a_node: bool) {
         let Some(pool) = pool_of(claim).and_then(|pool| self.cluster.pool(pool)) else { return };
         let class = self.cluster.class(&pool.spec.template.spec.node_class_ref).map(claims::class_of);
@@ -132,7 +132,7 @@ impl Controller {
         self.carry_all(step, &mut carriage, world)
     }
 
-    /// Lists what the cloud has, and has ended what nobody owns.
+    /// Lists the cloud's instances, and terminates those without an owner.
     pub(super) fn collect(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
         self.collect_at = after(now, garbage::EVERY);
@@ -163,7 +163,7 @@ impl Controller {
             let meta = &node.metadata;
             carriage.hold(Kind::Node, meta.name.as_deref().unwrap_or_default(), meta.resource_version.as_ref());
         }
-        // Each stands for itself.
+        // The writes are independent of each other.
         for write in step.writes {
             self.carry_all(&Step::act([write]), &mut carriage, world)?;
         }

@@ -1,4 +1,4 @@
-//! The day that is played when no script is given: load rises and falls, and what may go wrong does, once each.
+//! Default script: load rises and falls, and each kind of failure happens once.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::super::api::Path;
 use super::super::world::Meant;
 use super::{Deed, Reference, Script};
 
-/// 2026-01-05T06:00:00Z: a Monday, so that schedules for working days are in force.
+/// 2026-01-05T06:00:00Z, a Monday, so that schedules for working days are active.
 const START: i64 = 1_767_592_800;
 
 const fn hours(count: u64) -> Duration {
@@ -21,7 +21,8 @@ const fn minutes(count: u64) -> Duration {
     Duration::from_secs(count * 60)
 }
 
-/// A day of whatever `objects` are: Deployments begin at half their size, double over noon, and go down in the evening.
+/// Returns the default day for `objects`: Deployments start at half their size, double at noon, and shrink in the
+/// evening.
 pub(crate) fn default_day(objects: &[Value]) -> Script {
     let start = Timestamp::from_second(START).unwrap_or_default();
     let mut script = Script::quiet(start, hours(24));

@@ -1,4 +1,4 @@
-//! What happens on a day, and when: the script of a simulation.
+//! Script of a simulation: its events and their times.
 
 mod day;
 mod read;
@@ -20,57 +20,57 @@ use super::world::{Habits, Meant};
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Script {
-    /// When the day begins.
+    /// Start time.
     pub(crate) start: Timestamp,
-    /// How long it is.
+    /// Length of the day.
     pub(crate) length: Duration,
-    /// How long things take.
+    /// Durations of simulated processes.
     pub(crate) habits: Habits,
-    /// How long instances take to run, and to end.
+    /// Times that instances take to start and to terminate.
     pub(crate) boot: Duration,
     pub(crate) end: Duration,
-    /// How long the pods of Jobs run, by their Job or CronJob.
+    /// Run times of the pods of Jobs, by Job or CronJob.
     pub(crate) runs: BTreeMap<Path, Duration>,
-    /// What happens, in the order of time; what is at one moment in the order of the script.
+    /// Events, ordered by time; those at the same time are in script order.
     pub(crate) deeds: Vec<(Duration, Deed)>,
 }
 
-/// An object that a deed is about.
+/// Reference to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) kind: String,
     pub(crate) path: Path,
 }
 
-/// Something that happens.
+/// Event of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Deed {
-    /// A workload is to have so many pods.
+    /// Scales a workload to this number of pods.
     Scale(Reference, u32),
-    /// An object is made, or replaced.
+    /// Creates or replaces an object.
     Apply(Value),
-    /// Fields of an object are set, as a merge patch does it.
+    /// Changes fields of an object with a merge patch.
     Patch(Reference, Value),
-    /// An object is deleted.
+    /// Deletes an object.
     Delete(Reference),
-    /// Every workload, PodDisruptionBudget, NodePool and NodeClass is deleted.
+    /// Deletes all workloads, PodDisruptionBudgets, NodePools and NodeClasses.
     DeleteAll,
-    /// There is none of what is meant for so long.
+    /// Makes offerings unavailable for this duration.
     RunOut(Meant, Duration),
-    /// The next launches are refused what they would have got; that is gone for so long.
+    /// Refuses the preferred offering of each of the next launches; it is unavailable for this duration.
     Refuse(u32, Duration),
-    /// The machines of the next launches never join, for the reason with this code.
+    /// Prevents the machines of the next launches from joining, with this verdict code.
     Misregister(u32, &'static str),
-    /// So many spot instances of those that are meant are taken back.
+    /// Interrupts this number of matching spot instances.
     Interrupt(Meant, u32),
-    /// The controller stops after so many more writes, and is back after so long.
+    /// Kills the controller after this number of further writes, and restarts it after this duration.
     Stop(u64, Duration),
 }
 
 // === impl Script ===
 
 impl Script {
-    /// A day from `start` on which nothing happens.
+    /// Returns a script without events.
     pub(crate) fn quiet(start: Timestamp, length: Duration) -> Self {
         let latencies = muster_cloud::memory::Latencies::default();
         Self {
@@ -84,12 +84,12 @@ impl Script {
         }
     }
 
-    /// When it begins.
+    /// Returns the start time.
     pub(crate) const fn start(&self) -> Timestamp {
         self.start
     }
 
-    /// When it is over.
+    /// Returns the end time.
     pub(crate) fn ends_at(&self) -> Timestamp {
         muster_cloud::after(self.start, self.length)
     }

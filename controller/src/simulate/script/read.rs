@@ -1,4 +1,4 @@
-//! Reads a script: YAML or JSON, and what is wrong with it is named with its field and line.
+//! Parser for scripts in YAML or JSON. Errors have field and line.
 
 use std::time::Duration;
 
@@ -15,30 +15,30 @@ use crate::manifest::{Decoded, Fault, Field, InputError, Source, kind_named, kin
 
 /// Kinds that can be scaled.
 const SCALED: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
-/// No day is longer, and nothing on it takes longer: a year.
+/// Maximum length of a day and of all durations in it: a year.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-/// Days begin in these years: whole seconds of all moments have room in what the API keeps, in both directions.
+/// Years in which a day may start, so that all its timestamps are valid in the API.
 const YEARS: std::ops::Range<i16> = 1970..2970;
-/// The kind of a script.
+/// `kind` of a script.
 const KIND: &str = "Simulation";
 
-/// What can happen, in the order of the documentation.
+/// Kinds of events, in the order of the documentation.
 const DEEDS: [&str; 10] =
     ["scale", "apply", "patch", "delete", "deleteAll", "runOut", "refuse", "misregister", "interrupt", "stop"];
 
-/// A script, and where its events stand in its file.
+/// A script with the positions of its events in the file.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) script: Script,
     source: Source,
-    /// For each deed, in the order of time, its number in the file.
+    /// Position in the file of each event, in time order.
     numbers: Vec<usize>,
 }
 
-/// Reads the script in `source`.
+/// Parses the script in `source`.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// Returns the first error of the script.
 pub(crate) fn read(source: Source) -> Result<Written, InputError> {
     let (script, numbers) = read_own(&source, KIND, script)?;
     Ok(Written { script, source, numbers })
@@ -47,24 +47,24 @@ pub(crate) fn read(source: Source) -> Result<Written, InputError> {
 // === impl Written ===
 
 impl Written {
-    /// The place of an event, as messages name it.
+    /// Returns the path of an event, for messages.
     pub(crate) fn event(&self, number: usize) -> String {
         format!("spec.events[{}]", self.numbers.get(number).unwrap_or(&number))
     }
 
-    /// The script's file, as it was named.
+    /// Returns the name of the script's file.
     pub(crate) fn file(&self) -> &str {
         &self.source.name
     }
 
-    /// Refuses the script for a fault of an event.
+    /// Returns an error of the script for a fault of an event.
     pub(crate) fn refuse(&self, number: usize, fault: Fault) -> InputError {
         let path = format!("{}.{}", self.event(number), fault.path);
         refuse_own(&self.source, KIND, Fault { path, ..fault })
     }
 }
 
-/// Nobody writes a key that is to do nothing.
+/// Rejects unknown keys, which would be without effect.
 fn only(field: &Field<'_>, known: &[&str]) -> Decoded<()> {
     let Some((key, _)) = field.entries()?.into_iter().find(|(key, _)| !known.contains(key)) else { return Ok(()) };
     let all = known.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
@@ -242,7 +242,7 @@ fn stop(field: Field<'_>) -> Decoded<Deed> {
     Ok(Deed::Stop(u64::from(writes), field.read("for", span)?.unwrap_or(Duration::from_secs(20))))
 }
 
-/// One at the least: none would be an event without effect.
+/// Parses a number of at least one: zero would make the event a no-op.
 fn some(field: Field<'_>) -> Decoded<u32> {
     match field.crowd()? {
         0 => Err(field.fault("is 0, so nothing would happen", "write 1 or more, or leave the event out")),
@@ -250,7 +250,7 @@ fn some(field: Field<'_>) -> Decoded<u32> {
     }
 }
 
-/// The kind of the object that is meant, which must be one that is read.
+/// Returns the `kind` of the referenced object; it must be known.
 fn known_kind(field: &Field<'_>) -> Decoded<String> {
     let kind = field.require("kind")?;
     let text = kind.text()?;
@@ -297,7 +297,7 @@ fn span(field: Field<'_>) -> Decoded<Duration> {
     }
 }
 
-/// A duration of something that must last for it to be anything.
+/// Parses a non-zero duration.
 fn lasting(field: Field<'_>) -> Decoded<Duration> {
     match span(field)? {
         Duration::ZERO => Err(field.fault("is no time at all", "write it as `90s`, `15m` or `1h30m`")),

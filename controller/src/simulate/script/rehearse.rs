@@ -1,13 +1,13 @@
-//! A script gone through in advance, on manifests alone: whatever would make no sense on the day is said before it begins.
+//! Dry run of a script on the manifests, which finds errors before the simulation starts.
 //!
 //! ```text
-//!   manifests ──► Rehearsal: objects by name, pods that they come to ◄── deeds, in their order
+//!   manifests ──► Rehearsal: objects by name, and their pods ◄── events, in order
 //!                      │
-//!                      └──► Misdeed: which event, which field, what is wrong, what to do
+//!                      └──► Misdeed: event, field, problem, hint
 //! ```
 //!
-//! What the day itself makes (pods of workloads, claims of volumes, nodes) is not there yet: for a pod its workload's
-//! template stands in, and of a node only the play can say whether there is one.
+//! Objects that the simulation creates (pods of workloads, claims of volumes, nodes) do not exist here: the template of
+//! its workload stands in for a pod, and only the simulation itself can tell whether a node exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,38 +23,38 @@ use super::super::world::WORKLOADS;
 use super::{Deed, Reference, Script};
 use crate::manifest::{Decoded, Fault, Inspected, UnknownField, inspect, shorten};
 
-/// What is wrong with a script, or with what it begins with.
+/// Error of a script, or of the initial objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Misdeed {
-    /// The manifests come to more pods and static nodes than a day is played with.
+    /// The manifests result in more pods and static nodes than allowed.
     Crowd(u64),
-    /// An event cannot be.
+    /// An event is invalid.
     Event {
-        /// Its number in the order of time, from 0.
+        /// Number of the event in time order, from 0.
         number: usize,
-        /// The field, seen from the event.
+        /// Fault, with a field path relative to the event.
         fault: Box<Fault>,
     },
 }
 
-/// Something that the author of a script may not have meant.
+/// Warning about an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remark {
-    /// The event's number in the order of time, from 0.
+    /// Number of the event in time order, from 0.
     pub(crate) number: usize,
-    /// About what, and what.
+    /// Object and problem.
     pub(crate) text: String,
 }
 
-/// An object as the script has made it so far.
+/// Current version of an object.
 #[derive(Debug)]
 struct Piece {
     object: Value,
-    /// The manifest that was applied last.
+    /// Last applied manifest.
     applied: Value,
-    /// Pods or static nodes that it comes to.
+    /// Number of pods or static nodes that it results in.
     crowd: u64,
-    /// Ways to fields that nobody reads.
+    /// Paths of unknown fields.
     unknown: BTreeSet<String>,
 }
 
@@ -62,15 +62,15 @@ struct Piece {
 #[derive(Debug, Default)]
 struct Rehearsal {
     pieces: BTreeMap<(String, Path), Piece>,
-    /// What was there once.
+    /// Objects that existed before.
     gone: BTreeSet<(String, Path)>,
     crowd: u64,
 }
 
-/// Goes through `script` in a cluster that begins with `objects`, which were read and are sound.
+/// Dry-runs `script` in a cluster with the initial objects `objects`, which are valid.
 ///
 /// # Errors
-/// The first event that cannot be.
+/// Returns the first invalid event.
 pub(crate) fn rehearse(script: &Script, objects: &[Value]) -> Result<Vec<Remark>, Misdeed> {
     let mut rehearsal = Rehearsal::default();
     for object in objects.iter().filter(|object| !is_left_out(object)) {
@@ -107,7 +107,7 @@ fn fault(path: &str, problem: String, hint: impl Into<String>) -> Box<Fault> {
     Box::new(Fault { path: path.to_owned(), problem, hint: hint.into() })
 }
 
-/// What the reader of files and the cluster of the day say of an object.
+/// Validates an object with the manifest reader and the simulation.
 fn judge(object: &Value) -> Decoded<Inspected> {
     let inspected = inspect(object)?;
     objects::check(object)?;
@@ -118,7 +118,7 @@ fn judge(object: &Value) -> Decoded<Inspected> {
 
 impl Rehearsal {
     fn begin(&mut self, object: Value) {
-        // What is of no kind that is read, nobody will ask about.
+        // Objects of unknown kinds are never referenced.
         let Ok(inspected) = inspect(&object) else { return };
         let Reference { kind, path } = reference_of(&object);
         self.put((kind, path), object.clone(), object, &inspected);
@@ -146,7 +146,7 @@ impl Rehearsal {
         }
     }
 
-    /// Does what the deed does to objects. Fields of an applied object that nobody reads.
+    /// Applies an event to the objects. Returns the unknown fields of an applied object.
     fn act(&mut self, deed: &Deed, at: Duration) -> Decoded<Vec<UnknownField>> {
         let moment = Span(at);
         match deed {
@@ -203,7 +203,7 @@ impl Rehearsal {
                 "apply the Deployment, or leave the owner out",
             ));
         }
-        // What stands in the manifest, and what comes of it where there is such an object.
+        // Validates the manifest alone, and below the object that results from merging it.
         let unknown = judge(&object).map_err(|found| within(*found, "apply", &reference, moment))?.unknown;
         let mut whole = object.clone();
         if let Some(piece) = self.pieces.get(&key_of(&reference)) {
@@ -214,7 +214,7 @@ impl Rehearsal {
         Ok(unknown)
     }
 
-    /// Puts an object in the place of what it was.
+    /// Replaces an object.
     fn replace(
         &mut self,
         reference: &Reference,
@@ -228,7 +228,7 @@ impl Rehearsal {
         let key = key_of(reference);
         let before = self.pieces.get(&key);
         let is_new = |field: &&UnknownField| before.is_some_and(|piece| !piece.unknown.contains(&field.path));
-        // A manifest may hold what nobody reads; a patch was meant to do something.
+        // A manifest may contain unknown fields, but a patch must have an effect.
         if let Some(field) = inspected.unknown.iter().filter(|_| applied.is_none()).find(is_new) {
             let hint = match &field.nearest {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
@@ -253,7 +253,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// There is no such object when the event comes.
+    /// Returns the fault for an object that does not exist at the time of the event.
     fn missing(&self, reference: &Reference, from: &str, moment: Span) -> Box<Fault> {
         let Reference { kind, path } = reference;
         let paths: Vec<String> =
@@ -283,7 +283,8 @@ impl Rehearsal {
         fault(&format!("{from}.name"), format!("names {}, which {what} (at {moment})", quoted(reference)), hint)
     }
 
-    /// For an object that only the day makes: something of its shape, if that is known. Nothing if no day could make it.
+    /// Returns a template for an object that only the simulation creates, if known; none if no simulation can create
+    /// it.
     fn stand_in(&self, Reference { kind, path }: &Reference) -> Option<Option<Value>> {
         let is_near = |(of, there): &(String, Path), kinds: &[&str]| {
             kinds.contains(&of.as_str()) && there.namespace == path.namespace && begins(&path.name, &there.name)
@@ -342,7 +343,7 @@ fn key_of(Reference { kind, path }: &Reference) -> (String, Path) {
     (kind.clone(), path.clone())
 }
 
-/// Whether `name` is that of something made by `maker`: its name, a dash and more.
+/// Returns true if `name` is that of an object created by `maker`: its name, a dash and a suffix.
 fn begins(name: &str, maker: &str) -> bool {
     name.strip_prefix(maker).is_some_and(|rest| rest.starts_with('-'))
 }
@@ -362,7 +363,7 @@ fn pod_of(template: &Value, path: &Path) -> Value {
     pod
 }
 
-/// A fault of an object, seen from the event that brings it about.
+/// Converts a fault of an object to one of the event that causes it.
 fn within(found: Fault, from: &str, reference: &Reference, moment: Span) -> Box<Fault> {
     let Fault { path, problem, hint } = found;
     let what = quoted(reference);

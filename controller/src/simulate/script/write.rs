@@ -1,4 +1,4 @@
-//! Writes a script as it is read, so that a failure can be played again.
+//! Serialization of a script, so that a failed simulation can be repeated.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Deed, Reference, Script};
 // === impl Script ===
 
 impl Script {
-    /// The document that [`super::read`] reads.
+    /// Returns the document that [`super::read`] parses.
     pub(crate) fn document(&self) -> Value {
         let events: Vec<Value> = self.deeds.iter().map(|(at, deed)| event(*at, deed)).collect();
         let mut spec = json!({

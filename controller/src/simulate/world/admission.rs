@@ -1,4 +1,4 @@
-//! What the API server adds to a pod when it is made: priority, defaults of LimitRanges, overhead, tolerations.
+//! Changes by the API server at pod creation: priority, defaults of LimitRanges, overhead, tolerations.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::super::api::{Api, Path};
 use super::workloads::tolerates;
 
-/// How long a pod stays on a node that is out of reach, unless it says otherwise.
+/// Default time that a pod stays on an unreachable node, in seconds.
 pub(crate) const PATIENCE: i64 = 300;
 
-/// Completes a pod.
+/// Applies admission to a pod.
 pub(crate) fn admit(api: &Api, pod: &mut Pod) {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     let Some(spec) = pod.spec.as_mut() else { return };

@@ -1,4 +1,4 @@
-//! The cloud's moods: capacity that runs out, spot instances that are taken back, machines that never join.
+//! Failures of the cloud: capacity shortages, spot interruptions, machines that never join.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use super::super::api::Path;
 use super::{Happening, World};
 use crate::simulate::trace::Event;
 
-/// How long before it goes a spot instance is told: EC2's two minutes.
+/// Time between a spot interruption notice and the interruption: two minutes, as in EC2.
 const NOTICE: Duration = Duration::from_secs(120);
-/// EC2's reason for it.
+/// EC2's state reason of an interrupted instance.
 const TAKEN_BACK: &str = "Server.SpotInstanceTermination: Spot instance termination";
 
-/// What a claim keeps of the class that it was launched with.
+/// Annotations that a claim copies from its class at launch.
 const HASHES: [&str; 2] = [annotations::EC2NODECLASS_HASH, annotations::EC2NODECLASS_HASH_VERSION];
 
-/// Which offerings are meant; what is not said is any. `*` stands for anything in a name.
+/// Selection of offerings; unset fields match all. `*` is a wildcard in instance types.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Meant {
     pub(crate) instance_type: Option<String>,
@@ -30,21 +30,21 @@ pub(crate) struct Meant {
     pub(crate) capacity_type: Option<CapacityType>,
 }
 
-/// Capacity that cannot be had.
+/// Unavailable offerings.
 #[derive(Debug, Clone)]
 pub(super) struct Shortage {
     meant: Vec<Meant>,
     until: Timestamp,
 }
 
-/// Something that is to befall so many of the next launches; those of the event that came first are first.
+/// Values for the next launches, each with a number of launches, in the order of the events that added them.
 #[derive(Debug, Clone)]
 pub(super) struct Queue<T>(VecDeque<(u32, T)>);
 
 // === impl Meant ===
 
 impl Meant {
-    /// Whether the offering is meant.
+    /// Returns true if the offering matches.
     pub(crate) fn is(&self, offering: &Offering) -> bool {
         self.instance_type.as_ref().is_none_or(|pattern| is_like(pattern, &offering.instance_type))
             && self.zone.as_ref().is_none_or(|zone| *zone == offering.zone)
@@ -84,12 +84,12 @@ impl<T: Copy> Queue<T> {
         }
     }
 
-    /// What befalls the next launch.
+    /// Returns the value for the next launch.
     fn first(&self) -> Option<T> {
         self.0.front().map(|(_, what)| *what)
     }
 
-    /// The same, and one launch less to come.
+    /// Returns the value for the next launch, and counts that launch.
     fn pop(&mut self) -> Option<T> {
         let (left, what) = self.0.front_mut()?;
         let what = *what;
@@ -104,29 +104,29 @@ impl<T: Copy> Queue<T> {
 // === impl World ===
 
 impl World {
-    /// Lets there be none of some offerings for a while.
+    /// Makes offerings unavailable for a duration.
     pub(crate) fn run_out(&mut self, meant: Meant, lasts: Duration) {
         let until = after(self.clock.now(), lasts);
         self.shortages.push(Shortage { meant: vec![meant], until });
     }
 
-    /// Lets the next launches be refused what they would have got, which is then gone for a while.
+    /// Refuses the preferred offering of the next launches, which is then unavailable for a duration.
     pub(crate) fn snub(&mut self, launches: u32, lasts: Duration) {
         self.snubs.push(launches, lasts);
     }
 
-    /// Lets the machines of the next launches never join, for the reason with that code.
+    /// Prevents the machines of the next launches from joining, with this verdict code.
     pub(crate) fn misregister(&mut self, launches: u32, code: &'static str) {
         self.misfits.push(launches, code);
     }
 
-    /// The moment until which something that is meant cannot be had, if there is any.
+    /// Returns the time until which any offering is unavailable.
     pub(crate) fn short_until(&self) -> Option<Timestamp> {
         let now = self.clock.now();
         self.shortages.iter().map(|one| one.until).filter(|until| now < *until).max()
     }
 
-    /// [`muster_cloud::Cloud::launch`], in this world.
+    /// Implements [`muster_cloud::Cloud::launch`] in this world.
     pub(crate) fn launch(&mut self, request: &LaunchRequest) -> Result<Launched, LaunchError> {
         let now = self.clock.now();
         self.shortages.retain(|one| now < one.until);
@@ -154,7 +154,7 @@ impl World {
         self.cloud.annotations = hashes.into_iter().filter(|(key, _)| HASHES.contains(&key.as_str())).collect();
         self.cloud.console_output = self.misfits.first().map(console);
         let answer = self.cloud.launch(request, now);
-        // Whatever the answer says: one that is lost may have made an instance.
+        // The answer does not matter: a launch without an answer may have created an instance.
         let fresh: Vec<Instance> = self
             .cloud
             .everything(now)
@@ -190,8 +190,8 @@ impl World {
         answer
     }
 
-    /// Tells some spot instances that they are about to be taken back, and takes them back two minutes later. How many
-    /// there were to tell.
+    /// Announces the interruption of matching spot instances, and interrupts them two minutes later. Returns their
+    /// number.
     pub(crate) fn interrupt(&mut self, meant: &Meant, count: u32) -> usize {
         let now = self.clock.now();
         let mut candidates: Vec<(u64, String, String)> = self
@@ -215,14 +215,14 @@ impl World {
         candidates.len()
     }
 
-    /// The cloud takes a spot instance back.
+    /// Interrupts a spot instance.
     pub(super) fn take_back(&mut self, id: &str) {
         if self.cloud.interrupt(id, TAKEN_BACK, self.clock.now()) {
             self.ending(id);
         }
     }
 
-    /// USD per hour of what runs now.
+    /// Returns the price of all running instances, in USD per hour.
     pub(crate) fn hourly_price(&self) -> f64 {
         let mut price = 0.0;
         self.cloud.each(self.clock.now(), |instance, state| {
@@ -234,7 +234,7 @@ impl World {
     }
 }
 
-/// What the agent of a machine that fails with this code writes to its console.
+/// Returns the console output of a machine whose agent fails with this code.
 fn console(code: &str) -> String {
     let (message, fix) = verdicts::find(code).map_or(("", ""), |verdict| (verdict.title, verdict.fix));
     format!(

@@ -1,4 +1,4 @@
-//! Pods start on their nodes, run, and end in the time that they are given.
+//! Kubelets: start pods on their nodes, run them, and terminate them within their grace period.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{Happening, World, volumes};
 // === impl World ===
 
 impl World {
-    /// What the kubelet of its node makes of a pod that is new to it, or has changed.
+    /// Handles a new or changed pod on its node.
     pub(super) fn notice(&mut self, path: &Path) {
         let Some(pod) = self.api.pods.get(path) else { return };
         let (Some(node), Some(uid)) = (node_of(pod).map(str::to_owned), pod.metadata.uid.clone()) else { return };
@@ -33,7 +33,7 @@ impl World {
         }
     }
 
-    /// The containers of a pod run.
+    /// Starts the containers of a pod.
     pub(super) fn start(&mut self, path: &Path, uid: &str) {
         let now = self.clock.now();
         let Some(pod) = self.living(path, uid) else { return };
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// A pod of a Job has done its work.
+    /// Completes a pod of a Job.
     pub(super) fn succeed(&mut self, path: &Path, uid: &str) {
         let now = self.clock.now();
         let Some(pod) = self.living(path, uid) else { return };
@@ -69,7 +69,7 @@ impl World {
         self.detach_later(now);
     }
 
-    /// A pod that was being deleted is gone. Without a kubelet nobody sees it end.
+    /// Removes a pod that was being deleted. Without a running kubelet, it stays.
     pub(super) fn end(&mut self, path: &Path, uid: &str, node: &str) {
         let is_it = self.api.pods.get(path).is_some_and(|pod| pod.metadata.uid.as_deref() == Some(uid));
         if !is_it || !self.has_kubelet(node) {
@@ -80,17 +80,17 @@ impl World {
         self.detach_later(self.clock.now());
     }
 
-    /// Detaches, in a while, what nobody uses any more.
+    /// Detaches unused volumes after a delay.
     pub(super) fn detach_later(&mut self, now: Timestamp) {
         if !self.api.attachments.is_empty() {
             self.clock.at(after(now, self.habits.detach), Happening::Detach);
         }
     }
 
-    /// How long the pods of a Job run.
+    /// Returns the run time of a Job's pods.
     fn run_of(&self, job: &Path) -> Duration {
         let listed = |path: &Path| self.runs.get(path).copied();
-        // A Job of a CronJob is known by the name of the CronJob.
+        // A Job of a CronJob is looked up by the name of the CronJob.
         let family = || job.name.rsplit_once('-').and_then(|(name, _)| listed(&Path::new(job.namespace.clone(), name)));
         listed(job).or_else(family).unwrap_or(self.habits.job)
     }

@@ -1,4 +1,4 @@
-//! Instances become nodes, nodes become ready, and go: what the cloud's machines and their kubelets do.
+//! Machines and their kubelets: instances become nodes, and nodes become ready and are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use super::admission::PATIENCE;
 use super::{Happening, World};
 use crate::simulate::trace::Event;
 
-/// How long after its last word a kubelet is given up: `--node-monitor-grace-period`.
+/// Time after which a silent kubelet's node becomes Unknown: `--node-monitor-grace-period`.
 const GIVEN_UP: Duration = Duration::from_secs(50);
-/// How long pods of a node that is gone are kept: the garbage collector's quarantine.
+/// Time for which pods of a removed node are kept: the quarantine of the pod garbage collector.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
-/// What an instance was launched with.
+/// Launch parameters of an instance.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
-    /// The claim that it was launched for.
+    /// Claim that it was launched for.
     pub(crate) claim: String,
-    /// USD per hour.
+    /// Price in USD per hour.
     pub(crate) price: f64,
-    /// Whether it will ever be a Node.
+    /// True if it will join as a Node.
     joins: bool,
     labels: BTreeMap<String, String>,
     taints: Vec<Taint>,
@@ -35,7 +35,7 @@ pub(crate) struct Machine {
 // === impl World ===
 
 impl World {
-    /// Takes note of an instance that was just launched for `claim`, and lets it become a node.
+    /// Registers an instance that was launched for `claim`, and schedules its joining.
     pub(crate) fn launched(&mut self, instance: &Instance, claim: &NodeClaim, price: f64, joins: bool) {
         let id = instance.provider_id.clone();
         if self.machines.contains_key(&id) {
@@ -60,7 +60,7 @@ impl World {
         self.machines.insert(id, machine);
     }
 
-    /// Whether a machine runs that never becomes a Node.
+    /// Returns true if a machine is running that never becomes a Node.
     pub(crate) fn has_misfits(&self) -> bool {
         let mut has_some = false;
         self.cloud.each(self.clock.now(), |instance, state| {
@@ -70,7 +70,7 @@ impl World {
         has_some
     }
 
-    /// The kubelet of an instance makes its Node.
+    /// Creates the Node of an instance, as its kubelet does.
     pub(super) fn join(&mut self, id: &str) {
         let now = self.clock.now();
         let (Ok(instance), Some(machine)) = (self.look_at(id), self.machines.get(id).cloned()) else { return };
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// The kubelet of a node reports that it is ready; whoever brings a startup taint down starts to.
+    /// Makes a node ready, as its kubelet does, and schedules the removal of startup taints.
     pub(super) fn become_ready(&mut self, name: &str) {
         let now = self.clock.now();
         let Some(id) = self.provider_id(name) else { return };
@@ -127,14 +127,14 @@ impl World {
         }
     }
 
-    /// Whoever put a startup taint there takes it off.
+    /// Removes a startup taint, as the component that it waits for does.
     pub(super) fn take_off(&mut self, name: &str, key: &str) {
         let _gone_already = self.api.update(&Kind::Node, &Path::bare(name), None, |node: &mut Node| {
             without(node, |taint| taint.key == key);
         });
     }
 
-    /// Lets the cluster learn that an instance has been told to end.
+    /// Schedules the effects of an instance's termination on the cluster.
     pub(crate) fn ending(&mut self, id: &str) {
         if let Some(node) = self.node_with(id) {
             let moment = after(self.clock.now(), self.cloud.latencies.end + GIVEN_UP);
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// The node controller gives a node up whose kubelet has said nothing for a while.
+    /// Marks a node with a silent kubelet as unreachable, as the node controller does.
     pub(super) fn give_up(&mut self, name: &str) {
         let now = self.clock.now();
         let Some(id) = self.provider_id(name) else { return };
@@ -163,7 +163,7 @@ impl World {
         self.clock.at(after(now, patience), Happening::PatienceEnds(name.to_owned()));
     }
 
-    /// The pods of a node that is out of reach are given up.
+    /// Evicts the pods of an unreachable node.
     pub(super) fn end_pods_of(&mut self, name: &str) {
         let now = self.clock.now();
         let is_unreachable = |node: &Node| {
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Notes that a Node has gone: what is left of its pods follows.
+    /// Schedules the removal of the pods of a removed Node.
     pub(super) fn node_has_gone(&mut self, name: &str) {
         let moment = after(self.clock.now(), QUARANTINE);
         self.clock.at(moment, Happening::PodsOfLostNode(name.to_owned()));
@@ -212,24 +212,24 @@ impl World {
         }
     }
 
-    /// The instance of a node, if its Node says which.
+    /// Returns the provider ID of a Node, if set.
     pub(crate) fn provider_id(&self, node: &str) -> Option<String> {
         self.api.nodes.get(&Path::bare(node))?.spec.as_ref()?.provider_id.clone()
     }
 
-    /// Name of the Node of an instance.
+    /// Returns the name of the Node of an instance.
     pub(crate) fn node_with(&self, id: &str) -> Option<String> {
         let has_id = |node: &&Node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id);
         self.api.nodes.values().find(has_id).and_then(|node| node.metadata.name.clone())
     }
 
-    /// Whether the kubelet of a node still runs.
+    /// Returns true if the kubelet of a node is running.
     pub(super) fn has_kubelet(&self, node: &str) -> bool {
         let id = self.provider_id(node);
         id.and_then(|id| self.look_at(&id).ok()).is_some_and(|one| one.state != InstanceState::Terminated)
     }
 
-    /// An instance, without asking the cloud for it: nobody counts this as a call.
+    /// Returns an instance without recording a call of the cloud.
     fn look_at(&self, id: &str) -> Result<Instance, ()> {
         self.cloud.peek(id, self.clock.now()).ok_or(())
     }
@@ -256,7 +256,7 @@ fn readiness(status: &str, reason: &str, message: &str, now: jiff::Timestamp) ->
     }
 }
 
-/// Amounts as a kubelet reports them: what device plugins bring only once they run.
+/// Returns quantities as a kubelet reports them: devices only once their plugins run.
 fn quantities(all: &BTreeMap<String, String>, with_devices: bool) -> BTreeMap<String, Quantity> {
     let is_device = |resource: &str| resource.contains('/');
     all.iter()

@@ -1,14 +1,15 @@
-//! Everything around the controller: API server, scheduler, workload controllers, kubelets, the cloud and its moods.
+//! World around the controller: API server, scheduler, workload controllers, kubelets, and the cloud with its failures.
 //!
 //! ```text
-//!   script ──► deeds ─┐                               ┌──► workloads: pods come and go
-//!   clock ──► happenings ──► Api (objects, log) ──► react ──► scheduler: pods get nodes, nodes get daemons
-//!   Memory (instances) ┘        ▲                     ├──► kubelet: pods start and end, volumes follow
-//!                               │                     └──► machines: instances become nodes, and go
+//!   script ──► deeds ─┐                               ┌──► workloads: create and delete pods
+//!   clock ──► happenings ──► Api (objects, log) ──► react ──► scheduler: bind pods, create daemons
+//!   Memory (instances) ┘        ▲                     ├──► kubelet: start and end pods, attach volumes
+//!                               │                     └──► machines: join and leave
 //!                          the controller
 //! ```
 //!
-//! Everything that takes time is a happening on the clock; everything else follows at once, until nothing changes any more.
+//! Everything that takes time is a queued event on the clock; everything else follows immediately, until nothing
+//! changes.
 
 mod admission;
 mod cloud;
@@ -38,62 +39,62 @@ use super::trace::{Event, Trace};
 use crate::manifest::InputError;
 use crate::snapshot::Settings;
 
-/// How long things take; each time, 70 to 130 hundredths of it.
+/// Durations of simulated processes; each is varied from 70 % to 130 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Habits {
-    /// From a running instance to its Node.
+    /// Time from a running instance to its Node.
     pub(crate) join: Duration,
-    /// From the Node to Ready.
+    /// Time from the Node to Ready.
     pub(crate) ready: Duration,
-    /// From Ready until a startup taint is taken off.
+    /// Time from Ready to the removal of a startup taint.
     pub(crate) startup_taint: Duration,
-    /// From bound to running: images and containers.
+    /// Time from binding to running, for images and containers.
     pub(crate) pod_start: Duration,
-    /// From the deletion of a pod until it has ended, if its grace period is not shorter.
+    /// Time from the deletion of a pod to its end, unless its grace period is shorter.
     pub(crate) pod_end: Duration,
-    /// From the end of its pod until a volume is detached.
+    /// Time from the end of a pod to the detachment of its volumes.
     pub(crate) detach: Duration,
-    /// How long a pod of a Job runs.
+    /// Run time of a Job's pod.
     pub(crate) job: Duration,
 }
 
-/// What happens at a moment.
+/// Queued event.
 #[derive(Debug, Clone)]
 pub(crate) enum Happening {
-    /// The next deed of the script.
+    /// An event of the script, by index.
     Deed(usize),
-    /// The machine with this provider ID becomes a Node.
+    /// The machine with this provider ID joins as a Node.
     Joins(String),
-    /// A Node is ready.
+    /// A Node becomes ready.
     Ready(String),
-    /// A startup taint is taken off a Node.
+    /// A startup taint is removed from a Node.
     StartupTaintGoes(String, String),
-    /// A pod runs, by its UID.
+    /// A pod, by path and UID, starts running.
     PodStarts(Path, String),
-    /// A pod of a Job has done its work.
+    /// A pod of a Job, by path and UID, completes.
     PodSucceeds(Path, String),
-    /// A pod that is being deleted has ended, on a Node.
+    /// A pod that is being deleted, by path, UID and Node, ends.
     PodEnds(Path, String, String),
-    /// Volumes that nobody uses leave.
+    /// Unused volumes are detached.
     Detach,
-    /// A spot instance is taken back.
+    /// A spot instance is interrupted.
     TakenBack(String),
-    /// The node controller gives up a Node.
+    /// The node controller marks a Node as unreachable.
     GivenUp(String),
-    /// Pods give up a Node that is out of reach.
+    /// The pods of an unreachable Node are evicted.
     PatienceEnds(String),
-    /// What is left of the pods of a Node that is gone is removed.
+    /// The remaining pods of a removed Node are removed.
     PodsOfLostNode(String),
     /// A CronJob runs.
     Cron(Path, u64),
 }
 
-/// The next run of a CronJob.
+/// Next run of a CronJob.
 #[derive(Debug, Clone, Copy, Default)]
 struct CronPlan {
-    /// Its number, of which there is never a second.
+    /// Number of the run, which is unique.
     number: u64,
-    /// Its moment; none if it is not noted.
+    /// Scheduled time; none if it is not queued.
     at: Option<Timestamp>,
 }
 
@@ -106,36 +107,36 @@ pub(crate) struct World {
     pub(crate) habits: Habits,
     pub(crate) supply: Supply,
     pub(crate) trace: Trace,
-    /// How long the pods of Jobs run, where somebody has said so.
+    /// Run times of Jobs that the script specifies.
     pub(crate) runs: BTreeMap<Path, Duration>,
     pub(crate) settings: Settings,
     pub(crate) machines: BTreeMap<String, Machine>,
-    /// What the cloud has announced and nobody has heeded: provider ID, and when.
+    /// Announced interruptions that the controller has not handled: provider ID and time.
     pub(crate) notices: VecDeque<(String, Timestamp)>,
-    /// Writes of the controller so far.
+    /// Number of writes by the controller so far.
     pub(crate) writes: u64,
-    /// After so many more writes the controller stops.
+    /// Number of further writes after which the controller is killed.
     pub(crate) fuse: Option<u64>,
-    /// How long it is away then.
+    /// Downtime of the controller after that.
     pub(crate) downtime: Duration,
-    /// When the world began.
+    /// Start time of the world.
     pub(crate) born_at: Timestamp,
     workloads: workloads::Workloads,
     scheduler: scheduler::Scheduler,
     shortages: Vec<cloud::Shortage>,
-    /// For how long the next launches are refused what they would have got.
+    /// Durations for which the preferred offerings of the next launches are refused.
     snubs: cloud::Queue<Duration>,
-    /// Why the machines of the next launches do not join.
+    /// Verdict codes for which the machines of the next launches do not join.
     misfits: cloud::Queue<&'static str>,
-    /// Tokens that were asked for.
+    /// Tokens of earlier launches.
     asked: BTreeSet<LaunchToken>,
-    /// Instances that were told that they are taken back.
+    /// Instances whose interruption was announced.
     noticed: BTreeSet<String>,
-    /// Pods, by UID, that their kubelets have begun to start.
+    /// Pods, by UID, that their kubelets have started to run.
     started: BTreeSet<String>,
-    /// Pods, by UID, that their kubelets end, and when they must have ended.
+    /// Pods, by UID, that their kubelets terminate, and their deadlines.
     ending: BTreeMap<String, Timestamp>,
-    /// Nodes that there were at the last look.
+    /// Nodes that existed at the last step.
     known_nodes: BTreeSet<String>,
     crons: BTreeMap<Path, CronPlan>,
 }
@@ -160,7 +161,7 @@ impl Default for Habits {
 // === impl World ===
 
 impl World {
-    /// An empty world at that moment.
+    /// Creates an empty world that starts at `start`.
     pub(crate) fn new(start: Timestamp, dice: Dice, habits: Habits, settings: Settings) -> Self {
         Self {
             api: Api::default(),
@@ -192,7 +193,7 @@ impl World {
         }
     }
 
-    /// Lets something happen, all but what the script and the controller do.
+    /// Executes a queued event, other than one of the script.
     pub(crate) fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Joins(id) => self.join(&id),
@@ -211,10 +212,10 @@ impl World {
         }
     }
 
-    /// Lets everything that follows at once follow, until nothing changes any more. What has changed, for the controller.
+    /// Lets all components react until nothing changes. Returns the changed objects.
     ///
     /// # Errors
-    /// An object that makes no sense.
+    /// Fails if an object is invalid.
     pub(crate) fn settle(&mut self) -> Result<Vec<Key>, InputError> {
         let now = self.clock.now();
         let mut changed = Vec::new();
@@ -230,7 +231,7 @@ impl World {
                     _ => {}
                 }
             }
-            // What happens to nodes and claims is nothing to those who look after pods.
+            // Changes of nodes and claims do not concern the workload controllers.
             let is_about_pods = news.iter().any(|key| matches!(key.kind, Kind::Pod | Kind::Budget | Kind::Other(_)));
             changed.extend(news);
             if is_about_pods {
@@ -262,14 +263,14 @@ impl World {
         }
     }
 
-    /// Notes when a CronJob runs next, if that is not noted yet.
+    /// Queues the next run of a CronJob, unless it is queued already.
     fn plan_cron(&mut self, path: &Path) {
         let next = self.next_run(path);
         let plan = self.crons.entry(path.clone()).or_default();
         if plan.at == next {
             return;
         }
-        // What was noted for the moment before is of another number, and does not come about.
+        // The number changes, so that the run queued for the previous time is ignored.
         plan.number += u64::from(plan.at.is_some());
         plan.at = next;
         if let Some(next) = next {
@@ -277,7 +278,7 @@ impl World {
         }
     }
 
-    /// When a CronJob runs next; nothing if it is gone, or suspended.
+    /// Returns the time of the next run of a CronJob; none if it is gone or suspended.
     fn next_run(&self, path: &Path) -> Option<Timestamp> {
         let spec = self.api.others.get("CronJob")?.get(path)?.data.get("spec")?;
         if spec.get("suspend").and_then(serde_json::Value::as_bool).unwrap_or(false) {

@@ -1,7 +1,7 @@
-//! kube-scheduler, and the controller that gives every node its daemons.
+//! kube-scheduler, and the DaemonSet controller.
 //!
-//! The rules are the engine's ([`muster_scheduling::schedule`]: filters and scores of the default profile); what they are
-//! applied to is the cluster as it is, not as the autoscaler hopes it will be.
+//! The rules are those of the engine ([`muster_scheduling::schedule`]: filters and scores of the default profile), but
+//! applied to the actual cluster, not to the autoscaler's planned one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,23 +21,23 @@ use crate::manifest::InputError;
 use crate::snapshot::{self, Settings, runs_on};
 use crate::state::{self, Cluster};
 
-/// What is read of a pod: not what only the autoscaler looks at.
+/// Name of the default scheduler.
 const NAME: &str = "default-scheduler";
 
-/// The scheduler's own picture of the cluster.
+/// State of the scheduler.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     cluster: Cluster,
-    /// Whether anything has changed since it last looked.
+    /// True if something has changed since its last run.
     is_due: bool,
-    /// Whether a node may have to get daemons.
+    /// True if a node may need daemons.
     has_new_ground: bool,
 }
 
 // === impl Scheduler ===
 
 impl Scheduler {
-    /// Takes note of a change.
+    /// Applies a change.
     pub(crate) fn see(&mut self, api: &Api, key: &Key) {
         let Some(kind) = kind_of(&key.kind) else { return };
         let path = key.path.to_string();
@@ -52,7 +52,8 @@ impl Scheduler {
         self.has_new_ground |= !changed.is_empty() && matches!(kind, state::Kind::Node | state::Kind::DaemonSet);
     }
 
-    /// Gives nodes their daemons, binds what can be bound, and marks what cannot. How many pods were bound.
+    /// Creates the daemons of nodes, binds pods, and marks those that cannot be bound. Returns the number of pods
+    /// bound.
     pub(crate) fn tick(&mut self, api: &mut Api, settings: &Settings, now: Timestamp) -> Result<usize, InputError> {
         if !std::mem::take(&mut self.is_due) {
             return Ok(0);
@@ -91,7 +92,7 @@ impl Scheduler {
                 order.push((path, Waiting { pod, hint }));
             }
         }
-        // Room that was promised is kept for those that it was promised to, as long as they are no less important.
+        // Nominated pods come first among those of equal priority, so that they get the room reserved for them.
         order.sort_by_key(|(path, waiting)| {
             let priority = api.pods.get(path).and_then(|pod| pod.spec.as_ref()?.priority).unwrap_or(0);
             (Reverse(priority), waiting.hint.is_none())
@@ -111,7 +112,7 @@ impl Scheduler {
     }
 }
 
-/// Whether the scheduler has to find a node for the pod.
+/// Returns true if the scheduler has to find a node for the pod.
 pub(crate) fn is_waiting(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     node_of(pod).is_none()
@@ -121,7 +122,7 @@ pub(crate) fn is_waiting(pod: &Pod) -> bool {
         && spec.scheduler_name.as_deref().is_none_or(|name| name.is_empty() || name == NAME)
 }
 
-/// What the scheduler watches.
+/// Returns the kind in the scheduler's state; none for kinds that it does not watch.
 fn kind_of(kind: &Kind) -> Option<state::Kind> {
     Some(match kind {
         Kind::Pod => state::Kind::Pod,
@@ -133,7 +134,7 @@ fn kind_of(kind: &Kind) -> Option<state::Kind> {
     })
 }
 
-/// Takes away what would make the engine look at the object as an autoscaler does.
+/// Removes fields that the engine interprets for autoscaling.
 fn strip(kind: &Kind, object: &mut Value) {
     match kind {
         Kind::Node => {
@@ -174,7 +175,7 @@ fn mark_unschedulable(api: &mut Api, path: &Path, nodes: usize, now: Timestamp) 
     });
 }
 
-/// Sets a condition of a pod; its moment changes with its status.
+/// Sets a condition of a pod; its transition time changes only with its status.
 pub(crate) fn set_condition(pod: &mut Pod, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
     let all = pod.status.get_or_insert_default().conditions.get_or_insert_default();
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -191,7 +192,7 @@ pub(crate) fn set_condition(pod: &mut Pod, kind: &str, status: &str, reason: &st
     });
 }
 
-/// The DaemonSet controller: one pod of each on every node that it may run on.
+/// Runs the DaemonSet controller: creates one pod of each DaemonSet on every node that it may run on.
 fn give_daemons(api: &mut Api, problem: &Problem, now: Timestamp) {
     let Some(sets) = api.others.get("DaemonSet") else { return };
     let mut there: BTreeSet<(String, String)> = BTreeSet::new();

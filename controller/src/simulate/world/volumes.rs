@@ -1,4 +1,4 @@
-//! Volumes: made in the zone of their first pod, attached while it runs, and detached a while after it has gone.
+//! Volumes: created in the zone of their first pod, attached while it runs, and detached some time after its end.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use muster_api::labels;
 
 use super::super::api::{Api, Kind, Path, node_of};
 
-/// What the controller of volumes writes on a claim that has its volume.
+/// Annotations that the volume controller sets on a bound claim.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
-/// Names of the PersistentVolumeClaims of a pod.
+/// Returns the names of the PersistentVolumeClaims of a pod.
 pub(crate) fn claims_of(pod: &Pod) -> Vec<String> {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(crate) fn claims_of(pod: &Pod) -> Vec<String> {
     volumes.iter().filter_map(claim).collect()
 }
 
-/// PersistentVolumes that a pod uses.
+/// Returns the PersistentVolumes that a pod uses.
 pub(crate) fn volumes_of(api: &Api, pod: &Pod) -> Vec<String> {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     let volume = |claim: String| {
@@ -39,7 +39,7 @@ pub(crate) fn volumes_of(api: &Api, pod: &Pod) -> Vec<String> {
     claims_of(pod).into_iter().filter_map(volume).collect()
 }
 
-/// Makes the claims of a pod's generic ephemeral volumes.
+/// Creates the claims of a pod's generic ephemeral volumes.
 pub(crate) fn make_ephemeral(api: &mut Api, pod: &Pod, now: Timestamp) {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.clone()).unwrap_or_default();
@@ -59,7 +59,7 @@ pub(crate) fn make_ephemeral(api: &mut Api, pod: &Pod, now: Timestamp) {
     }
 }
 
-/// Provisions what the pod's claims wait for, in the zone of the node that it has got.
+/// Provisions volumes for the pod's unbound claims, in the zone of its node.
 pub(crate) fn provision(api: &mut Api, pod: &Pod, node: &str, now: Timestamp) {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     let labels_of = |node: &str| api.nodes.get(&Path::bare(node)).and_then(|node| node.metadata.labels.clone());
@@ -141,7 +141,7 @@ pub(crate) fn attach(api: &mut Api, pod: &Pod, now: Timestamp) {
     }
 }
 
-/// Attachments that no pod on their node needs any more.
+/// Returns attachments that no pod on their node needs.
 pub(crate) fn idle(api: &Api) -> Vec<Path> {
     let mut used: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for pod in api.pods.values() {

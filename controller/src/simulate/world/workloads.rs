@@ -1,7 +1,7 @@
-//! kube-controller-manager: workloads keep as many pods as they ask for, Jobs run to their end, CronJobs start Jobs.
+//! kube-controller-manager: workloads keep their number of pods, Jobs run to completion, CronJobs create Jobs.
 //!
-//! A Deployment owns its pods itself: what stands between them, and rolling updates, changes no node. A changed template
-//! is that of new pods.
+//! A Deployment owns its pods directly: ReplicaSets and rolling updates do not affect nodes. A changed template applies
+//! to new pods only.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,57 +18,57 @@ use serde_json::{Value, json};
 
 use super::super::api::{Api, Kind, Path, grace_of, has_ended, is_ready, node_of, path_of};
 
-/// Kinds that keep pods running.
+/// Kinds that own pods.
 pub(crate) const WORKLOADS: [&str; 5] = ["Deployment", "StatefulSet", "ReplicaSet", "Job", "CronJob"];
 
-/// How long the pods of a Job stay once they have ended.
+/// Time for which completed pods of a Job are kept.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// What the controllers know that no object says.
+/// State of the controllers that is not stored in objects.
 #[derive(Debug, Default)]
 pub(crate) struct Workloads {
-    /// The number of the next pod of each workload.
+    /// Number of the next pod of each workload.
     next: BTreeMap<(String, Path), u64>,
 }
 
-/// A workload, as far as it says how many pods there are to be.
+/// Number of pods that a workload wants, and related fields.
 struct Workload {
     kind: &'static str,
     path: Path,
     uid: String,
     replicas: u64,
-    /// How many pods have to succeed, of a Job.
+    /// Number of required completions, for a Job.
     completions: Option<u64>,
     succeeded: u64,
     first_ordinal: u64,
 }
 
-/// What the pods of a workload are made of.
+/// Templates of a workload's pods and claims.
 struct Mould {
     template: PodTemplateSpec,
     claim_templates: Vec<PersistentVolumeClaim>,
 }
 
-/// A pod, as far as its workload looks at it.
+/// Fields of a pod that its workload uses.
 struct Own {
     path: Path,
     uid: Option<String>,
-    /// Seconds that it may take to end.
+    /// Termination grace period, in seconds.
     grace: u64,
-    /// Whether it stands for one of those that are wanted.
+    /// True if it counts as a replica.
     is_active: bool,
     is_placed: bool,
     is_ready: bool,
-    /// Whether its Job has not counted it yet.
+    /// True if its Job has not counted its completion yet.
     is_news: bool,
-    /// When it has run to its end.
+    /// Completion time.
     ended_at: Option<Timestamp>,
 }
 
 // === impl Workloads ===
 
 impl Workloads {
-    /// Makes the pods that are missing, and ends those that are too many. What was made, by workload.
+    /// Creates missing pods, and deletes excess ones. Returns the number of created pods by workload.
     pub(crate) fn keep(&mut self, api: &mut Api, now: Timestamp) -> Vec<(String, usize)> {
         let mut all: Vec<Workload> = Vec::new();
         for kind in WORKLOADS.into_iter().filter(|kind| *kind != "CronJob") {
@@ -103,12 +103,12 @@ impl Workloads {
         made
     }
 
-    /// The names of the pods that are missing; those that are too many are ended.
+    /// Returns the names of missing pods, or deletes excess ones.
     fn replicas(&mut self, workload: &Workload, own: &[Own], api: &mut Api, now: Timestamp) -> Vec<String> {
         let mut active: Vec<&Own> = own.iter().filter(|pod| pod.is_active).collect();
         let wanted = usize::try_from(workload.replicas).unwrap_or(usize::MAX);
         if active.len() > wanted {
-            // As the controller does it: those without a node first, then those that are not ready, then the youngest.
+            // As in Kubernetes: pods without a node first, then those that are not ready, then the newest.
             active.sort_by_key(|pod| (pod.is_placed, pod.is_ready, Reverse(&pod.uid), &pod.path));
             for pod in &active[..active.len() - wanted] {
                 end(api, pod, now);
@@ -142,7 +142,7 @@ impl Workloads {
         (0..missing).map(|_| self.fresh_name(workload, api)).collect()
     }
 
-    /// A name that no pod of the workload has ever had.
+    /// Returns a name that no pod of the workload has had.
     fn fresh_name(&mut self, workload: &Workload, api: &Api) -> String {
         let next = self.next.entry((workload.kind.to_owned(), workload.path.clone())).or_insert(0);
         loop {
@@ -175,10 +175,10 @@ impl Own {
     }
 }
 
-/// Marks the ended pods of a Job that its status counts.
+/// Label of completed pods that the status of their Job counts.
 const COUNTED: &str = "simulation.muster.dev/counted";
 
-/// A Job of a CronJob, as its controller makes it; `number` tells its runs apart.
+/// Returns the Job that a CronJob creates; `number` distinguishes its runs.
 pub(crate) fn job_of(cron_job: &DynamicObject, number: u64) -> Option<DynamicObject> {
     let template = cron_job.data.pointer("/spec/jobTemplate")?;
     let name = cron_job.metadata.name.clone()?;
@@ -196,7 +196,7 @@ pub(crate) fn job_of(cron_job: &DynamicObject, number: u64) -> Option<DynamicObj
     Some(job)
 }
 
-/// An owner that controls.
+/// Returns a controlling owner reference.
 pub(crate) fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> OwnerReference {
     OwnerReference {
         api_version: api_version.to_owned(),
@@ -208,7 +208,7 @@ pub(crate) fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Own
     }
 }
 
-/// A pod of a template, as its controller makes it and the API server admits it.
+/// Returns a pod of a template, as its controller creates it and the API server admits it.
 pub(crate) fn pod_of(api: &Api, template: &PodTemplateSpec, path: &Path, owner: OwnerReference) -> Pod {
     let meta = template.metadata.clone().unwrap_or_default();
     let mut pod = Pod {
@@ -227,7 +227,7 @@ pub(crate) fn pod_of(api: &Api, template: &PodTemplateSpec, path: &Path, owner: 
     pod
 }
 
-/// A toleration of a taint by its key, for so long.
+/// Returns a toleration of a taint key, for a number of seconds or unlimited.
 pub(crate) fn tolerates(key: &str, effect: &str, seconds: Option<i64>) -> Toleration {
     Toleration {
         key: Some(key.to_owned()),
@@ -262,7 +262,7 @@ fn mould(api: &Api, workload: &Workload) -> Option<Mould> {
     })
 }
 
-/// The pods of a StatefulSet have fixed names: one follows when the one before is gone.
+/// Handles the pods of a StatefulSet, whose names are fixed: a successor is created when its predecessor is gone.
 fn ordinals(workload: &Workload, own: &[Own], api: &mut Api, now: Timestamp) -> Vec<String> {
     let wanted = workload.first_ordinal..workload.first_ordinal.saturating_add(workload.replicas);
     let ordinal = |pod: &Own| -> Option<u64> {
@@ -292,7 +292,7 @@ fn make(api: &mut Api, workload: &Workload, mould: &Mould, name: &str, now: Time
         let mut made = template.clone();
         made.metadata.name = Some(claim.clone());
         made.metadata.namespace = Some(path.namespace.clone());
-        // One that is there already belongs to an earlier pod of the name, and so to this one.
+        // An existing claim of that name belonged to an earlier pod of the same name and is reused.
         let _there_already = api.create(made, now);
         if let Some(spec) = &mut pod.spec {
             let volumes = spec.volumes.get_or_insert_default();
