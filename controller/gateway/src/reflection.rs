@@ -4,7 +4,7 @@
 //!  plaintext port ──────────────────────────────────────────────┐
 //!                                                               ▼
 //!  port for agents ─► rules: operators only ─► Bounded ─► tonic-reflection ◄── DESCRIPTORS
-//!             └─ limits of streams, time and bytes; requests end with the answers
+//!                                                 └─ limits of streams, time and bytes; requests end with the answers
 //! ```
 
 use std::convert::Infallible;
