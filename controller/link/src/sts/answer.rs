@@ -81,7 +81,7 @@ fn code(root: Node<'_, '_>) -> Option<String> {
 }
 
 impl Caller {
-    /// Reads `arn:aws:sts::123456789012:assumed-role/NodeRole/i-0123456789abcdef0`; `None` if it is another kind of caller.
+    /// Parses `arn:aws:sts::123456789012:assumed-role/NodeRole/i-0123456789abcdef0`; `None` for another kind of caller.
     fn of_arn(arn: &str) -> Option<Self> {
         let mut parts = arn.split(':');
         let (scheme, partition, service) = (parts.next()?, parts.next()?, parts.next()?);
