@@ -1,4 +1,4 @@
-//! Whether a peer may make a call, by the rule of its RPC.
+//! Admission of a peer's calls by the rule of the RPC.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::refusals::Refusals;
 use crate::rules::{Rule, rule};
 use crate::sources::Sources;
 
-/// What a caller is told whose certificate does not count (any more).
+/// Message to a caller whose certificate is not valid or was revoked.
 const ENROL: &str = "this certificate does not speak for a node: enrol";
 
-/// Decides about calls.
+/// Admits or refuses calls of nodes.
 #[derive(Debug)]
 pub(crate) struct Gate<S> {
     pub(crate) sources: Arc<S>,
@@ -22,24 +22,25 @@ pub(crate) struct Gate<S> {
 }
 
 impl<S: Sources> Gate<S> {
-    /// Whether `peer` may call the RPC at `path`.
+    /// Returns an error if `peer` may not call the RPC at `path`.
     pub(crate) fn admit(&self, path: &str, peer: &Peer) -> Result<(), Status> {
         match rule(path) {
             None => self.unknown(),
             Some(Rule::AnyKey) => Ok(()),
             Some(Rule::Node) => self.is_node(peer),
-            // Whose they are is asked of the API server, before this.
+            // Operators are authorized by the API server before this.
             Some(Rule::Operator(_)) => Err(Status::permission_denied("this is for operators")),
         }
     }
 
-    /// Nobody may call what there is not.
+    /// Refuses an RPC that does not exist.
     pub(crate) fn unknown(&self) -> Result<(), Status> {
         self.refusals.count("UnknownRpc");
         Err(Status::unimplemented("there is no such RPC"))
     }
 
-    /// A certificate is taken back by forgetting the launch, or by an enrolment with another key.
+    /// Returns an error if the peer's certificate is not a node's of this cluster, or was revoked. A certificate is
+    /// revoked when its launch is forgotten, or when the instance enrols with another key.
     pub(crate) fn is_node(&self, peer: &Peer) -> Result<(), Status> {
         let Some(node) = peer.node.as_ref().filter(|node| self.is_of_this_cluster(node)) else {
             self.refusals.count("NotEnrolled");
@@ -53,7 +54,7 @@ impl<S: Sources> Gate<S> {
         Err(Status::unauthenticated(ENROL))
     }
 
-    /// Whoever has copied the authority's Secret into another cluster has not made one cluster of two.
+    /// Returns true if the node is of this cluster. A copy of the CA's Secret in another cluster must not join the two.
     fn is_of_this_cluster(&self, node: &NodeIdentity) -> bool {
         let Policy { cluster, account, region, .. } = &*self.policy;
         (&node.cluster, &node.account, &node.region) == (cluster, account, region)

@@ -1,5 +1,6 @@
-//! Who certifies: a key of the cluster, kept in a Secret, that signs the gateway's certificate and those of nodes. When it is replaced
-//! by another, the gateway comes with a certificate of the new one by the old one, so that nodes believe it that know only the old one.
+//! Certificate authority (CA) of the cluster: its key, kept in a Secret, signs the certificates of the gateway and of
+//! nodes. After a rotation the gateway also presents the new CA's certificate signed by the old CA, so that nodes that
+//! trust only the old CA accept it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,52 +20,54 @@ use time::OffsetDateTime;
 
 use crate::trust::{KeyVerifier, Trust};
 
-/// How long the authority's own certificate holds. It is pinned in the user data of machines, so it changes with the launch templates.
+/// Validity of the CA's own certificate. It is pinned in the user data of instances, so it changes with the launch
+/// templates.
 pub const AUTHORITY_LIFE: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
-/// How long a node's certificate holds: long enough that a controller may be down for an hour without a node having to enrol anew.
+/// Validity of a node's certificate. Nodes need not enrol again if the controller is down for an hour.
 pub const NODE_LIFE: SignedDuration = SignedDuration::from_hours(4);
-/// When a node asks for the next one.
+/// Age at which a node renews its certificate.
 const RENEW_AFTER: SignedDuration = SignedDuration::from_hours(2);
-/// Clocks of nodes differ.
+/// Tolerance for clock skew of nodes: `notBefore` is set this far in the past.
 const BACKDATED: SignedDuration = SignedDuration::from_mins(5);
 
-/// An authority: its certificate and its key (PEM; the key is PKCS #8).
+/// CA certificate and its key (PEM; the key is PKCS #8).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// What is believed.
+    /// CA certificate.
     pub certificate: String,
-    /// What it signs with.
+    /// Private key that signs.
     pub key: String,
 }
 
-/// What the gateway needs of the authorities of a cluster (PEM).
+/// Certificates and key that the gateway needs of the cluster's CAs (PEM).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Material {
-    /// The one that signs.
+    /// The CA that signs.
     pub signing: Pair,
-    /// Its certificate by the one before it ([`Pair::vouch`]), for nodes that believe only that one. May be empty.
+    /// Certificate of `signing` issued by the previous CA ([`Pair::vouch`]), for nodes that trust only the previous
+    /// one. May be empty.
     pub vouched: String,
-    /// Certificates of the others whose nodes are known: of the one before it, and of the next. May be empty.
+    /// Certificates of the other CAs whose node certificates are accepted: the previous and the next one. May be empty.
     pub trusted: String,
-    /// Certificates that agents are told to believe.
+    /// CA certificates for agents to trust.
     pub pinned: String,
 }
 
-/// What is wrong with an authority.
+/// Error of a CA's certificate or key.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityFault {
-    /// Something of it is not what it has to be.
+    /// The named part cannot be read.
     #[error("the authority's `{0}` cannot be read")]
     Material(&'static str),
-    /// Its certificate is another key's.
+    /// The certificate and the key do not match.
     #[error("the authority's certificate and key do not belong together")]
     Apart,
-    /// The library that makes certificates refuses.
+    /// The certificate library returned an error.
     #[error("the certificate cannot be made")]
     Certificate(#[from] rcgen::Error),
 }
 
-/// Who certifies.
+/// The cluster's CA: issues node certificates and holds the gateway's TLS configuration.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pinned: Arc<str>,
@@ -72,7 +75,7 @@ pub struct Authority {
     config: Arc<ServerConfig>,
 }
 
-/// A certificate that was made for a node.
+/// Certificate issued to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Issued {
     pub(crate) chain_pem: String,
@@ -80,7 +83,7 @@ pub(crate) struct Issued {
     pub(crate) expires_at: Timestamp,
 }
 
-/// The public key of a node.
+/// Public key of a node.
 struct NodeKey<'a>(&'a [u8]);
 
 impl PublicKeyData for NodeKey<'_> {
@@ -106,17 +109,18 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Pair {
-    /// A new authority.
+    /// Makes a new CA.
     ///
     /// # Errors
-    /// The library refuses.
+    /// The certificate library fails.
     pub fn make(now: Timestamp) -> Result<Self, AuthorityFault> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let certificate = authority_params(now).self_signed(&key)?;
         Ok(Self { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// A certificate of `next` by this one (PEM): whoever believes this one believes what `next` has certified, if it comes with that.
+    /// Issues a certificate of `next` signed by this CA (PEM). A client that trusts only this CA then accepts
+    /// certificates of `next`, if they are presented with it.
     ///
     /// # Errors
     /// A key cannot be read.
@@ -125,10 +129,10 @@ impl Pair {
         Ok(authority_params(now).signed_by(&key_pair(&next.key)?, &issuer)?.pem())
     }
 
-    /// By what agents know it.
+    /// Returns the fingerprint by which agents pin this CA.
     ///
     /// # Errors
-    /// Its certificate cannot be read, or is more than one.
+    /// The certificate cannot be read, or the PEM does not hold exactly one.
     pub fn fingerprint(&self) -> Result<Fingerprint, AuthorityFault> {
         match certificates(&self.certificate, "certificate")?.as_slice() {
             [one] => Ok(Fingerprint::of(one)),
@@ -138,7 +142,7 @@ impl Pair {
 }
 
 impl Material {
-    /// Of one authority that was never another.
+    /// Returns the material of a single CA that was never rotated.
     #[must_use]
     pub fn of(signing: Pair) -> Self {
         let pinned = signing.certificate.clone();
@@ -147,10 +151,10 @@ impl Material {
 }
 
 impl Authority {
-    /// Reads what is kept of it, and makes the certificate of the gateway, with a key that never leaves the process.
+    /// Reads the CA and issues a certificate for the gateway, whose key never leaves the process.
     ///
     /// # Errors
-    /// It cannot be used.
+    /// A certificate or key cannot be read, or the CA's certificate and key do not match.
     pub fn read(material: &Material, now: Timestamp) -> Result<Self, AuthorityFault> {
         let Material { signing, vouched, trusted, pinned } = material;
         signing.fingerprint()?;
@@ -159,7 +163,8 @@ impl Authority {
         Pins::of_pem(pinned).ok_or(AuthorityFault::Material("certificate that agents are told"))?;
         let others = certificates(trusted, "certificate of another")?;
         let trust = |of: Vec<_>| Trust::new(of).ok_or(AuthorityFault::Material("certificate"));
-        // What is certified has the issuer's name and key from here, not from the certificate: a test of both is one certificate.
+        // The issuer's name and key come from here, not from the CA certificate: verifying one issued certificate
+        // checks that both match.
         let issuer = Issuer::new(authority_params(now), key_pair(&signing.key)?);
         let (certificate, key) = server(&issuer, now)?;
         if !trust(own.clone())?.has_issued(&certificate, now) {
@@ -174,7 +179,7 @@ impl Authority {
         })
     }
 
-    /// What agents are told to believe (PEM).
+    /// Returns the CA certificates for agents to trust (PEM).
     #[must_use]
     pub fn pinned(&self) -> &Arc<str> {
         &self.pinned
@@ -188,7 +193,7 @@ impl Authority {
         &self.trust
     }
 
-    /// A certificate for a node's key, of use at these addresses only.
+    /// Issues a certificate for a node's key that is valid only from these addresses.
     pub(crate) fn node(
         &self,
         identity: &NodeIdentity,
@@ -221,7 +226,7 @@ fn certificates(pem: &str, name: &'static str) -> Result<Vec<CertificateDer<'sta
     read.map_err(|_| AuthorityFault::Material(name))
 }
 
-/// A certificate for this process: it holds as long as the authority's.
+/// Issues a server certificate for this process, valid as long as the CA's.
 fn server(
     issuer: &Issuer<'static, KeyPair>,
     now: Timestamp,
@@ -249,7 +254,7 @@ fn config(
         .with_single_cert(chain, key)
         .map_err(broken)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // What a connection has proved counts for that connection: none is resumed.
+    // Client authentication counts for one connection only: sessions are not resumed.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     Ok(Arc::new(config))

@@ -1,4 +1,4 @@
-//! The RPCs of enrolment: they gather what [`muster_link::decide`] looks at, and carry out what it says.
+//! RPCs of enrolment: they gather the evidence for [`muster_link::decide`] and carry out its decision.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,17 +24,19 @@ use crate::peer::Peer;
 use crate::refusals::Refusals;
 use crate::sources::{Recorded, Sources, Unavailable};
 
-/// How long STS and EC2 may take. Both are asked at once.
+/// Timeout of requests to STS and EC2, which run concurrently.
 const ASKING: Duration = Duration::from_secs(10);
-/// How long writing it down may take, its turn among other writes included: who is sent away by then has asked STS and EC2 in vain.
+/// Timeout of recording an enrolment, including its wait among other writes. It is long because a caller refused here
+/// has cost requests to STS and EC2 for nothing.
 const WRITING: Duration = Duration::from_secs(30);
-/// How long evidence may wait for its turn: half of what its nonce lives. Waiting costs a connection, coming again a handshake.
+/// Maximum time that an enrolment waits for its turn: half the lifetime of its nonce. Waiting costs a connection; a
+/// retry costs a handshake.
 const TURN: Duration = Duration::from_secs(30);
-/// What a caller is told, whatever the reason: the log has it.
+/// Message of every refusal; the reason is only logged.
 const REFUSED: &str = "enrolment is refused: the controller's log says why";
 const AGAIN: &str = "not yet: try again";
 
-/// Answers the RPCs.
+/// Implements the enrolment RPCs.
 pub(crate) struct Enrolments<S> {
     pub(crate) sources: Arc<S>,
     pub(crate) authority: watch::Receiver<Arc<Authority>>,
@@ -89,7 +91,7 @@ impl<S: Sources> Enrolments<S> {
         let given = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).take(&peer.key);
         let document = document::verify(&request.identity_document, &self.certificates, &self.policy.region);
         let instance = document.as_ref().map(|it| it.instance.clone()).unwrap_or_default();
-        // In the order in which they came. What AWS has not signed stands in nobody's way.
+        // First come, first served. Documents that AWS has not signed do not take a turn.
         let _turn = match &document {
             Ok(_) => Some(self.turn().await?),
             Err(_) => None,
@@ -126,7 +128,7 @@ impl<S: Sources> Enrolments<S> {
         self.issue(peer, identity, addresses)
     }
 
-    /// Waits until there are fewer at once.
+    /// Waits until fewer enrolments are in progress.
     async fn turn(&self) -> Result<SemaphorePermit<'_>, Status> {
         match timeout(TURN, self.at_once.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
@@ -137,7 +139,7 @@ impl<S: Sources> Enrolments<S> {
         }
     }
 
-    /// Who signed, if anybody is to be asked.
+    /// Asks STS who signed the request, if there is a request.
     async fn caller(&self, request: Option<&SignedRequest>) -> Option<Result<sts::Caller, CallerFault>> {
         let answer = within(self.sources.ask_sts(request?)).await;
         Some(match answer {
@@ -146,7 +148,7 @@ impl<S: Sources> Enrolments<S> {
         })
     }
 
-    /// Writes it down before the certificate is given out: whoever comes with another key from now on is another.
+    /// Records the enrolment before the certificate is issued: from then on another key is another enrolment.
     async fn record(&self, admission: &Admission, before: Option<KeyHash>) -> Result<(), Status> {
         let Some(enrolled) = &admission.record else { return Ok(()) };
         let record = self.sources.record(&admission.claim, before, enrolled, admission.uses_permission);
@@ -171,12 +173,12 @@ impl<S: Sources> Enrolments<S> {
         Status::unavailable(AGAIN)
     }
 
-    /// Counted and logged with its reason; the caller learns only whether to try again.
+    /// Counts and logs a refusal with its reason; the caller learns only whether to retry.
     fn refused(&self, refusal: &Refusal, peer: &Peer, instance: &str) -> Status {
         let (code, address) = (refusal.code(), peer.address);
         self.refusals.count(code);
         match (refusal.remedy(), instance) {
-            // Anybody can cause these, as often as they like.
+            // Any client can cause these at any rate.
             (_, "") => tracing::debug!(code, peer = %address, "an enrolment is refused: {refusal}"),
             (Remedy::TryAgain, _) => {
                 tracing::info!(code, instance, peer = %address, "an enrolment has to wait: {refusal}")
@@ -190,7 +192,7 @@ impl<S: Sources> Enrolments<S> {
     }
 }
 
-/// Bounds what somebody else may take.
+/// Applies the timeout for requests to AWS.
 async fn within<T>(asking: impl Future<Output = Result<T, Unavailable>>) -> Result<T, Unavailable> {
     in_time(ASKING, asking).await
 }

@@ -1,4 +1,4 @@
-//! What operators order: read, bounded, and handed on; and who is there.
+//! RPCs for operators' orders, validated and passed on, and for lists and watches of nodes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tonic::{Request, Response, Status};
 use crate::operators::{Caller, Operators, Question, Turns, caller, name, name_or_none};
 use crate::rows::watched;
 
-/// Most nodes of one order: one decision about all of them, and as many writes.
+/// Maximum number of nodes per order: they are decided on together, and each is a write.
 const MOST_NODES: u32 = 100;
-/// Most entries of a list or map: what the CRD of NodePools allows for requirements.
+/// Maximum number of entries of a list or map: the limit of the NodePool CRD for requirements.
 const MOST_ENTRIES: usize = 100;
-/// Longest ID of a request.
+/// Maximum length of a request ID.
 const LONGEST_ID: usize = 128;
-/// Longest UID of an object: Kubernetes' own have 36 letters.
+/// Maximum length of an object's UID; those of Kubernetes have 36 characters.
 const LONGEST_UID: usize = 64;
 
-/// Answers the RPCs.
+/// Implements the Fleet RPCs.
 pub(crate) struct Orders<S> {
     sources: Arc<S>,
     turns: Turns,
@@ -32,7 +32,7 @@ pub(crate) struct Orders<S> {
 }
 
 impl<S: Operators> Orders<S> {
-    /// With at most so many watches.
+    /// Creates the service with at most `watches` concurrent watches.
     pub(crate) fn new(sources: Arc<S>, turns: Turns, watches: usize) -> Self {
         Self { sources, turns, watches: Arc::new(Semaphore::new(watches)) }
     }
@@ -42,7 +42,7 @@ fn invalid(field: &str, what: impl std::fmt::Display) -> Status {
     Status::invalid_argument(format!("{field}: {what}"))
 }
 
-/// An order within its bounds. What its names and amounts mean is found out where the NodePools are known.
+/// Checks the bounds of an order. Names and amounts are resolved later, where the NodePools are known.
 fn order(order: Option<Order>) -> Result<Order, Status> {
     let order = order.ok_or_else(|| invalid("order", "is missing"))?;
     let Order { node_pool, count, requests, requirements } = order;
@@ -58,7 +58,7 @@ fn order(order: Option<Order>) -> Result<Order, Status> {
     Ok(Order { node_pool, count, requests, requirements })
 }
 
-/// The ID of a request, which becomes part of annotations.
+/// Checks a request's ID, which becomes part of annotations.
 fn request_id(text: String) -> Result<String, Status> {
     if text.is_empty() {
         return Err(invalid("request_id", "is missing"));

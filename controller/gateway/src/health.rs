@@ -1,4 +1,4 @@
-//! The plaintext port: health, and reflection of what the controller offers. Nothing else, so that a probe needs no certificate.
+//! Plaintext port: health and reflection only, so that probes need no certificate.
 
 use muster_proto::answer::{HealthOf, Statuses};
 use muster_proto::health::health_server::HealthServer;
@@ -9,13 +9,13 @@ use tonic::transport::Server;
 
 use crate::reflection::reflection;
 
-/// Calls of one connection at once.
+/// Maximum number of concurrent calls per connection.
 const CALLS: u32 = 64;
 
-/// Answers until `shutdown` is there.
+/// Serves until `shutdown` completes.
 ///
 /// # Errors
-/// The descriptors are broken, or the transport.
+/// The descriptors are invalid, or the transport fails.
 pub async fn serve(
     listener: TcpListener,
     statuses: watch::Receiver<Statuses>,

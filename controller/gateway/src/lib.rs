@@ -1,23 +1,24 @@
-//! Where agents speak to the controller, and operators ask and order.
+//! gRPC server for node agents and operators.
 //!
 //! ```text
-//!  9443  TLS 1.3; nodes with a client certificate, operators with a token    8082  plaintext
-//!    │                                                                         └─► health: Check, List, Watch; reflection
+//!  9443  TLS 1.3; nodes with a client certificate, operators with a token    8082 plaintext
+//!    │                                                                         └─► health; reflection
 //!    ▼
 //!  listen ─► limits of connections, handshakes, age ─► trust: which key, which node ─► Peer
 //!                                                                                        │
 //!  rules: a row for each RPC that the descriptors have ─► admit: may this peer call it? ─┤
 //!                                                                                        ▼
 //!                        enrolment ─► muster_link::{examine, decide} ◄─► Sources: launches, EC2, STS, records
-//!                        reports ───► one stream a node, its latest report ─► Sources::keep
-//!                        operators ─► Operators::review: may whoever has this token? ─┬► Operators::answer
-//!                        fleet ◄──────────────────────────────────────────────────────┴► Operators::plan, launch, terminate
-//!                          └► rows: what a watch has told, and what there is ◄── Operators::rows
-//!                        reflection ─► DESCRIPTORS, for operators here and for anybody in plaintext
+//!                        reports ───► one stream per node, its latest report ─► Sources::keep
+//!                        operators ─► Operators::review: may this token's user call? ─┬► Operators::answer
+//!                        fleet ◄──────────────────────────────────────────────────────┴► plan, launch, terminate
+//!                          └► rows: changes since what a watch was sent ◄── Operators::rows
+//!                        reflection ─► DESCRIPTORS, for operators here and for any client in plaintext
 //! ```
 //!
-//! Whoever calls is who their own certificate says, at the address that it was given to: no message names a node, so none can be
-//! about another's. Any replica answers; what has to outlive it is written through [`Sources`] before it is answered.
+//! A caller is identified by its own certificate, which is valid only from the addresses that it was issued for.
+//! Messages do not name a node, so a node cannot act for another. Any replica can answer; state that must outlive the
+//! replica is written through [`Sources`] before the call is answered.
 
 mod admit;
 mod authority;

@@ -1,46 +1,48 @@
-//! How much of this replica anybody can take.
+//! Limits on the resources of this replica that clients can use.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bounds. Those of [`Limits::default`] are for 10,000 nodes on one replica.
+/// Limits of a gateway. [`Limits::default`] is for 10,000 nodes on one replica.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections of nodes that have enrolled, in all.
+    /// Maximum number of connections of enrolled nodes.
     pub connections: usize,
-    /// Connections of anybody else, handshakes too: nobody who has enrolled is kept out by those who never will. As many enrol
-    /// while one waits for its turn.
+    /// Maximum number of connections of other clients, handshakes included. They are counted apart, so that strangers
+    /// cannot keep enrolled nodes out. About as many can enrol while one of them waits for its turn.
     pub strangers: usize,
-    /// How long one of those may last: an enrolment takes seconds, and its turn may come after thirty. One on which an operator was
-    /// known lasts as long as a node's.
+    /// Lifetime of a stranger's connection: an enrolment takes seconds, after a wait of up to 30. A connection on which
+    /// an operator was authenticated lasts as long as a node's.
     pub stranger_age: Duration,
-    /// Connections from one address: a node has one, and another while it changes over.
+    /// Maximum number of connections from one address: a node has one, and a second while it reconnects.
     pub connections_of_address: usize,
-    /// Handshakes at once: each costs a signature, about 0.1 ms of a core, and three verifications.
+    /// Maximum number of concurrent handshakes. Each costs a signature, about 0.1 ms of a core, and three
+    /// verifications.
     pub handshakes: usize,
-    /// How long a handshake may take.
+    /// Timeout of a handshake.
     pub handshake: Duration,
-    /// How long until a connection is to be made anew, so that nodes spread over replicas and certificates that have expired or been
-    /// taken back go. Up to a tenth is added, by the peer's key, so that a fleet does not come at once.
+    /// Lifetime of a connection. Reconnecting spreads nodes over replicas and drops expired and revoked certificates.
+    /// Up to a tenth is added, depending on the peer's key, so that nodes do not all reconnect at once.
     pub age: Duration,
-    /// How long calls may go on after that.
+    /// Time that calls may continue after that.
     pub grace: Duration,
-    /// How long a peer may take to read what it is sent, or to answer a ping.
+    /// Timeout for a peer to read what it is sent, or to answer a ping.
     pub patience: Duration,
-    /// Nonces that are out at once.
+    /// Maximum number of outstanding nonces.
     pub nonces: usize,
-    /// Enrolments that are decided at once, others waiting for their turn: each asks EC2 and STS, and writes.
+    /// Maximum number of concurrent enrolments; others wait. Each makes requests to EC2 and STS, and a write.
     pub enrolments: usize,
-    /// The least time between two reports of a node that are kept.
+    /// Minimum interval between stored reports of a node.
     pub report_interval: Duration,
-    /// Tokens of operators that the API server is asked about in a second, whoever asks: one that reviews for strangers has less
-    /// time for the leader.
+    /// Maximum number of TokenReviews per second, for all clients together. An API server that is busy with tokens of
+    /// strangers has less time for the leader.
     pub reviews_per_second: u32,
-    /// Operators who watch nodes at once: each may hold the rows of a moment that has passed, some 30 MB of 10,000 nodes.
+    /// Maximum number of operators' watches. Each may hold an outdated snapshot of the rows, some 30 MB for 10,000
+    /// nodes.
     pub watches: usize,
-    /// Operators who are told at once what there is, by reflection.
+    /// Maximum number of operators' reflection streams.
     pub reflections: usize,
 }
 
@@ -66,11 +68,11 @@ impl Default for Limits {
     }
 }
 
-/// Counts connections by the address that they come from.
+/// Number of connections per source address.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// A connection that is counted as long as this lives.
+/// Connection that is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
     all: Addresses,
@@ -78,7 +80,7 @@ pub(crate) struct Counted {
 }
 
 impl Addresses {
-    /// Counts a connection, unless there are `most` from its address.
+    /// Counts a connection; `None` if its address already has `most`.
     pub(crate) fn count(&self, address: IpAddr, most: usize) -> Option<Counted> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(address).or_default();

@@ -1,4 +1,4 @@
-//! Connections: how many, how long, and who is at the other end.
+//! Connections: their number and lifetime, and the identification of the peer.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,46 +42,46 @@ use crate::rules::{Rule, rule};
 use crate::secured::Secured;
 use crate::sources::Sources;
 
-/// Calls of one connection at once: a stream, a renewal, health.
+/// Maximum number of concurrent calls per connection: a stream, a renewal, health.
 const CALLS: u32 = 8;
-/// The largest header of a call: its path and a few names.
+/// Maximum size of a call's headers in bytes: its path and a few names.
 const HEADERS: u32 = 16 * 1024;
-/// The largest message of enrolment: a document of 16 KiB, a token of 8 KiB.
+/// Maximum size of an enrolment message in bytes: a document of 16 KiB, a token of 8 KiB.
 const ENROLMENT: usize = 64 * 1024;
-/// The largest message of an operator who asks: two names.
+/// Maximum size of a Diagnosis request in bytes: two names.
 const QUESTION: usize = 4 * 1024;
-/// The largest message of one who orders: as many requirements as a NodePool may have, with lists of instance types.
+/// Maximum size of an order in bytes: as many requirements as a NodePool may have, with lists of instance types.
 const ORDER: usize = 64 * 1024;
-/// The largest message of a stream: a report of 256 KiB; a bundle is smaller.
+/// Maximum size of a stream's message in bytes: a report of 256 KiB; a bundle is smaller.
 const MESSAGE: usize = 256 * 1024;
-/// How much of a call may be under way before it is read.
+/// Initial HTTP/2 flow-control window of a stream in bytes.
 const WINDOW: u32 = 64 * 1024;
-/// After an error of `accept`, which is about files or memory of this process.
+/// Pause after an error of `accept`, which means that this process lacks file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the gateway needs.
+/// Everything that the gateway needs to serve.
 pub struct Gateway<S, O> {
     /// NodeClaims, EC2, STS.
     pub sources: Arc<S>,
-    /// Who knows operators, and answers them.
+    /// Authenticates operators and answers them.
     pub operators: Arc<O>,
-    /// Who certifies: the latest counts for connections from then on, and those that are open are told whom to believe.
+    /// The CA. New connections use the latest; agents with open streams receive the new CA certificates to trust.
     pub authority: watch::Receiver<Arc<Authority>>,
-    /// What holds for every node.
+    /// Rules of enrolment for every node.
     pub policy: Policy,
-    /// What identity documents are verified with.
+    /// Certificates that verify instance identity documents.
     pub certificates: Certificates,
-    /// How much anybody can take.
+    /// Limits on clients.
     pub limits: Limits,
-    /// Counts what is refused.
+    /// Counter of refusals.
     pub refusals: Refusals,
-    /// Health, as nodes may ask it here too.
+    /// Health status, which nodes may query here too.
     pub statuses: watch::Receiver<Statuses>,
     /// The clock.
     pub clock: fn() -> Timestamp,
 }
 
-/// What every connection shares.
+/// State shared by all connections.
 struct Shared<S, O> {
     gate: Arc<Gate<S>>,
     reception: Reception<O>,
@@ -93,10 +93,10 @@ struct Shared<S, O> {
     clock: fn() -> Timestamp,
 }
 
-/// Serves until `shutdown` is there, and then until every call has ended or its grace is over.
+/// Serves until `shutdown` completes, and then until every call has ended or its grace period is over.
 ///
 /// # Errors
-/// The descriptors are broken.
+/// The descriptors are invalid.
 pub async fn serve<S: Sources, O: Operators>(
     gateway: Gateway<S, O>,
     listener: TcpListener,
@@ -144,7 +144,7 @@ pub async fn serve<S: Sources, O: Operators>(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            // Tasks that have ended are let go of.
+            // Reap tasks that have ended.
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             () = &mut shutdown => break,
         };
@@ -185,7 +185,7 @@ async fn connection<S: Sources, O: Operators>(
 ) {
     let Limits { age, stranger_age, grace, patience, .. } = shared.limits;
     let (ending_tx, ending) = watch::channel(false);
-    // Boxed, as calls are: a connection lasts for hours, and what it begins with has an end.
+    // Boxed, as calls are: a connection lasts for hours, its handshake only for moments.
     let Some((stream, peer)) = Box::pin(shake(shared, stream, from, ending.clone())).await else {
         shared.gate.refusals.count("HandshakeFailed");
         tracing::debug!(peer = %from.ip(), "a handshake failed");
@@ -197,7 +197,7 @@ async fn connection<S: Sources, O: Operators>(
             shared.gate.refusals.count("TooManyConnections");
             return;
         };
-        // Keys are random, and so spread what comes with age.
+        // Keys are random, so they spread the reconnects that age causes.
         let spread = peer.key.bytes().first().copied().unwrap_or_default();
         (place, age + age.mul_f64(f64::from(spread) / 2560.0))
     } else {
@@ -205,7 +205,7 @@ async fn connection<S: Sources, O: Operators>(
     };
     let line = Line { peer, ending, has_operator: Arc::new(AtomicBool::new(false)) };
     let service = service_fn(|request| Box::pin(call(Arc::clone(shared), line.clone(), request)));
-    // Boxed too, as is what it reads from: of one that is moved, a future has room for where it was as well.
+    // Boxed too, with the stream that it reads from: a future reserves space for a moved value twice.
     let mut served = Box::pin(
         http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -227,7 +227,7 @@ async fn connection<S: Sources, O: Operators>(
         }
     };
     tokio::select! {
-        // Whatever ended it, the peer connects again if it wants to.
+        // Whatever the reason, the peer can reconnect.
         _ = &mut served => return,
         () = aged => {}
         _ = shutdown.wait_for(|ending| *ending) => {}
@@ -237,7 +237,7 @@ async fn connection<S: Sources, O: Operators>(
     let _what_takes_longer_is_cut = timeout(grace, served).await;
 }
 
-/// Shakes hands, and looks who is there.
+/// Performs the TLS handshake and identifies the peer.
 async fn shake<S, O>(
     shared: &Shared<S, O>,
     stream: TcpStream,
@@ -261,14 +261,14 @@ async fn shake<S, O>(
     Some((stream, peer))
 }
 
-/// What the calls of a connection have in common.
+/// State shared by the calls of a connection.
 #[derive(Clone)]
 struct Line {
     peer: Option<Peer>,
-    /// Turns true when it is to end.
+    /// Becomes true when the connection is to end.
     ending: watch::Receiver<bool>,
-    /// Whether an operator was known on it by a token: nobody waits any more for who that may be. Written by calls, read by the
-    /// connection when a stranger's time is over; neither orders anything by it.
+    /// True once an operator's token was accepted on the connection, which then is not closed at the stranger's age.
+    /// Set by calls and read by the connection's timer; relaxed ordering suffices.
     has_operator: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! What operators ask: whether they may, and the answers. They are known by tokens of Kubernetes, not by certificates.
+//! RPCs that operators query, and their authorization. Operators authenticate with Kubernetes tokens, not certificates.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,125 +22,125 @@ use crate::rows::Rows;
 use crate::rules::Verb;
 use crate::sources::Unavailable;
 
-/// Tokens that the API server is asked about at once: anybody who reaches the port can have it asked.
+/// Maximum number of concurrent TokenReviews: any client that reaches the port can cause them.
 const REVIEWS: usize = 8;
-/// Answers that are worked out at once: each is a plan for the whole cluster.
+/// Maximum number of concurrent answers: each is a plan for the whole cluster.
 const ANSWERS: usize = 1;
-/// How long a caller waits for its turn.
+/// Maximum time that a caller waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
-/// Longest token: those of service accounts have about a KiB.
+/// Maximum length of a token; those of service accounts have about 1 KiB.
 const LONGEST_TOKEN: usize = 8 * 1024;
-/// Longest name of an object.
+/// Maximum length of an object's name.
 const LONGEST_NAME: usize = 253;
 
-/// What a token is good for.
+/// Result of a token's review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Its user may; who that is.
+    /// The named user is allowed.
     Allowed(String),
-    /// Its user may not; who that is, for the log.
+    /// The named user is denied; the name is for the log.
     Denied(String),
-    /// It is no token, or of no use here.
+    /// The token is invalid, or has another audience.
     Unknown,
 }
 
-/// What an operator asks.
+/// Query of an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
-    /// Why a pod is where it is: `namespace/name`.
+    /// Explanation of a pod's placement: `namespace/name`.
     Pod(String),
-    /// Why a node is as it is.
+    /// Explanation of a node's state.
     Node(String),
-    /// And what if it were gone.
+    /// Effect of removing a node.
     Removal(String),
-    /// What agents have found: of a NodeClaim or a node, or all.
+    /// Findings of agents: of a NodeClaim or a node, or all.
     Verdicts(Option<String>),
-    /// Who is there: of a NodePool, or all.
+    /// Nodes of a NodePool, or all.
     Nodes(Option<String>),
 }
 
-/// Why there is no answer.
+/// Reason why a query or an order was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// There is nothing of that name.
+    /// The named object does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// A field makes no sense; the text begins with it.
+    /// A field is invalid; the text begins with its name.
     #[error("{0}")]
     Invalid(String),
-    /// The same was asked for as something else.
+    /// The request ID was already used for another order.
     #[error("{0}")]
     Taken(String),
-    /// A limit does not allow it.
+    /// A limit is exceeded.
     #[error("{0}")]
     Exhausted(String),
-    /// As things are it cannot be done.
+    /// The current state does not permit it.
     #[error("{0}")]
     Precondition(String),
-    /// Not now.
+    /// Temporarily unavailable.
     #[error("{0}")]
     NotNow(String),
-    /// It failed; the text is for the log.
+    /// Internal error; the text is for the log.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Who knows operators, and what they ask for.
+/// Authentication of operators, and their queries and orders.
 pub trait Operators: Send + Sync + 'static {
-    /// Whether a token may be one that they know, by nothing but its text. What is none costs nobody a review.
+    /// Returns true if a token's text alone may be that of a known operator. Other text does not cost a TokenReview.
     fn may_know(&self, token: &str) -> bool;
 
-    /// Whether whoever has a token may do this to a path, as `/muster.v1.Diagnosis/ExplainPod`.
+    /// Reviews whether the token's user may do this to a path such as `/muster.v1.Diagnosis/ExplainPod`.
     fn review(&self, token: &str, verb: Verb, path: &str) -> impl Future<Output = Result<Access, Unavailable>> + Send;
 
-    /// The answer, as a document.
+    /// Answers a query as a document.
     fn answer(&self, question: Question) -> impl Future<Output = Result<Struct, Unanswered>> + Send;
 
-    /// What an order would come to that `by` gives.
+    /// Plans an order of the user `by` without carrying it out.
     fn plan(&self, request: PlanRequest, by: String) -> impl Future<Output = Result<PlanResponse, Unanswered>> + Send;
 
-    /// Carries an order out that `by` gives.
+    /// Carries out an order of the user `by`.
     fn launch(
         &self,
         request: LaunchRequest,
         by: String,
     ) -> impl Future<Output = Result<LaunchResponse, Unanswered>> + Send;
 
-    /// Ends a node because `by` says so.
+    /// Terminates a node for the user `by`.
     fn terminate(
         &self,
         request: TerminateRequest,
         by: String,
     ) -> impl Future<Output = Result<TerminateResponse, Unanswered>> + Send;
 
-    /// Who is there, from now on: nothing until it is known.
+    /// Watches the rows of all nodes; `None` until they are known.
     fn rows(&self) -> watch::Receiver<Option<Arc<Rows>>>;
 }
 
-/// Whose call it is. Stands in the extensions of each that was admitted by a token.
+/// Authenticated user of a call, kept in the request's extensions.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    /// The user's name, as the API server knows it.
+    /// Name of the user as the API server reports it.
     pub(crate) name: String,
-    /// Turns true when the connection is to end.
+    /// Becomes true when the connection is to end.
     pub(crate) ending: watch::Receiver<bool>,
 }
 
-/// Whose call it is. All of operators are admitted by a token.
+/// Returns the user of a call. All RPCs of operators are authenticated by a token.
 pub(crate) fn caller(extensions: &Extensions) -> Result<Caller, Status> {
     extensions.get().cloned().ok_or_else(|| Status::internal("nobody has been asked who you are"))
 }
 
-/// Decides about calls of operators.
+/// Authenticates and authorizes calls of operators.
 pub(crate) struct Reception<S> {
     sources: Arc<S>,
     refusals: Refusals,
     reviews: Semaphore,
-    /// Held for moments, never while anything is awaited.
+    /// Held briefly, never across an await.
     rate: Mutex<Rate>,
 }
 
-/// What was asked of the API server in this second.
+/// Number of reviews in the current second.
 #[derive(Debug)]
 struct Rate {
     most: u32,
@@ -153,7 +153,7 @@ impl Rate {
         Self { most, since: None, count: 0 }
     }
 
-    /// Takes note of a review, unless there were too many in this second.
+    /// Counts a review; returns false if this second has had too many.
     fn admits(&mut self, now: Instant) -> bool {
         let is_past = self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(1));
         if is_past {
@@ -165,13 +165,13 @@ impl Rate {
 }
 
 impl<S: Operators> Reception<S> {
-    /// With at most so many reviews in a second.
+    /// Allows at most `per_second` reviews per second.
     pub(crate) fn new(sources: Arc<S>, refusals: Refusals, per_second: u32) -> Self {
         Self { sources, refusals, reviews: Semaphore::new(REVIEWS), rate: Mutex::new(Rate::of(per_second)) }
     }
 
-    /// Who it is, if they may call the RPC at `path`: by the token, whatever key they come with. Whoever speaks for a node speaks for
-    /// no operator, with whatever token.
+    /// Returns the user's name if they may call the RPC at `path`. Only the token counts, with any client key; but a
+    /// client with a node's certificate never acts as an operator.
     pub(crate) async fn admit(
         &self,
         verb: Verb,
@@ -187,7 +187,7 @@ impl<S: Operators> Reception<S> {
             self.refusals.count("NoToken");
             return Err(Status::unauthenticated("no token: send `authorization: Bearer TOKEN`"));
         };
-        // Before it is counted: whoever sends what is no token must not keep out those who have one.
+        // Before it is counted: clients that send other text must not use up the rate of those with tokens.
         if !self.sources.may_know(token) {
             return Err(self.unknown());
         }
@@ -217,7 +217,7 @@ impl<S: Operators> Reception<S> {
     }
 }
 
-/// The token of a call, if there is one that may be one.
+/// Returns the bearer token of a call, if it is well-formed.
 fn token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
@@ -227,13 +227,13 @@ fn token(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
 }
 
-/// Answers the RPCs.
+/// Implements the Diagnosis RPCs.
 pub(crate) struct Answers<S> {
     sources: Arc<S>,
     turns: Turns,
 }
 
-/// Answers are worked out in turn.
+/// Limits how many answers are worked out at once.
 #[derive(Debug, Clone)]
 pub(crate) struct Turns(Arc<Semaphore>);
 
@@ -255,14 +255,15 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Works an answer out, when it is its turn.
+    /// Works an answer out once a turn is free.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         answer: impl Future<Output = Result<T, Unanswered>> + Send + 'static,
     ) -> Result<T, Status> {
         let turn = timeout(TURN, Arc::clone(&self.0).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(Status::resource_exhausted("too many ask at once: try again")) };
-        // On its own, and with the turn: a plan that has begun goes on when its caller is gone, and the next one waits for it.
+        // A task of its own that holds the turn: a plan in progress continues when its caller is gone, and the next one
+        // waits for it.
         let work = tokio::spawn(async move {
             let answer = answer.await;
             drop(turn);
@@ -289,7 +290,7 @@ impl From<Unanswered> for Status {
     }
 }
 
-/// A name as an object may have it.
+/// Checks that a text may be an object's name.
 pub(crate) fn name(text: String, field: &'static str) -> Result<String, Status> {
     if text.is_empty() {
         return Err(Status::invalid_argument(format!("{field}: is missing")));
@@ -299,7 +300,7 @@ pub(crate) fn name(text: String, field: &'static str) -> Result<String, Status> 
     if is_name { Ok(text) } else { Err(Status::invalid_argument(format!("{field}: this is no name"))) }
 }
 
-/// The same of one that may be left out.
+/// Checks an optional name; empty is `None`.
 pub(crate) fn name_or_none(text: String, field: &'static str) -> Result<Option<String>, Status> {
     Some(text).filter(|text| !text.is_empty()).map(|text| name(text, field)).transpose()
 }

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! Identity of the client of a connection.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use webpki::EndEntityCert;
 
 use crate::trust::Trust;
 
-/// Who is at the other end. Stands in the extensions of every request of the connection.
+/// Client of a connection, kept in the extensions of each of its requests.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// The address that it comes from.
+    /// Source address.
     pub address: IpAddr,
-    /// The key that it has.
+    /// Hash of the client certificate's public key.
     pub key: KeyHash,
-    /// The node that its certificate names, if that counts.
+    /// Node that the certificate names, if a CA of this cluster issued it.
     pub node: Option<Arc<NodeIdentity>>,
     /// SubjectPublicKeyInfo (DER) of its key.
     pub(crate) public_key_info: Arc<[u8]>,
-    /// Turns true when the connection is to end.
+    /// Becomes true when the connection is to end.
     pub(crate) ending: watch::Receiver<bool>,
 }
 

@@ -1,177 +1,178 @@
-//! What nodes say, read once: bounded, in the controller's own types. Their text is shown to people, so it has no control characters.
+//! Messages of nodes, validated and converted to the controller's own types. Their text is shown to people, so control
+//! characters are removed.
 
 use jiff::Timestamp;
 use muster_link::Pins;
 use muster_proto::muster as wire;
 use tonic::Status;
 
-/// Findings of a report; the agent itself reports no more.
+/// Maximum number of findings of a report; the agent itself reports no more.
 const FINDINGS: usize = 200;
-/// Stages and resources of a report.
+/// Maximum number of phases, and of resources, of a report.
 const PARTS: usize = 64;
-/// Bytes of a line that is shown.
+/// Maximum length of a line of text in bytes.
 const LINE: usize = 2 * 1024;
-/// Bytes of a name.
+/// Maximum length of a name in bytes.
 const NAME: usize = 253;
-/// Bytes of a log bundle.
+/// Maximum size of a log bundle in bytes.
 const BUNDLE: usize = 192 * 1024;
 
-/// What a node sends.
+/// Message of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// Who speaks.
+    /// First message of a stream.
     Hello {
         /// Version of the agent.
         agent_version: String,
-        /// The boot that it is about.
+        /// ID of the boot that the stream is about.
         boot_id: String,
-        /// The authorities that it believes; none if it cannot be told others.
+        /// CAs that the agent trusts; none if it cannot accept new ones.
         pins: Pins,
     },
-    /// How the node stands.
+    /// State of the node.
     Report(Report),
-    /// The cloud takes its instance back.
+    /// Notice that the cloud reclaims the instance.
     Notice(Notice),
-    /// Its logs.
+    /// Log bundle.
     Bundle(LogBundle),
 }
 
-/// How a node stands.
+/// State of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Grows with every report of a boot.
+    /// Number of the report, increasing within a boot.
     pub sequence: u64,
     /// Name of the Node as the node knows it.
     pub node_name: Option<String>,
-    /// Its stages, in order.
+    /// Phases, in order.
     pub phases: Vec<PhaseState>,
-    /// What is wrong, what matters most first.
+    /// Findings, most important first.
     pub findings: Vec<Finding>,
-    /// Code of the finding that keeps it from being a node: one of `findings`.
+    /// Code of the finding that keeps the node from joining: one of `findings`.
     pub verdict: Option<String>,
-    /// What it waits for.
+    /// Condition that the node waits for.
     pub waiting_for: Option<String>,
-    /// What it offers, and should.
+    /// Resources that the node offers or should offer.
     pub resources: Vec<Resource>,
-    /// When a part of this changed last, by its own clock.
+    /// Time of the last change in this report, by the node's clock.
     pub changed_at: Option<Timestamp>,
 }
 
-/// A stage on the way into the cluster.
+/// Phase of joining the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// The node is checked.
+    /// Checks of the node before the kubelet starts.
     Preflight,
     /// The kubelet's files are written and it is started.
     Bootstrap,
-    /// The kubelet is well.
+    /// The kubelet is healthy.
     Kubelet,
-    /// There is a Node.
+    /// The Node object exists.
     Registered,
-    /// The devices are offered.
+    /// The devices are allocatable.
     Devices,
-    /// The Node takes pods.
+    /// The Node accepts pods.
     Initialized,
 }
 
-/// How a stage stands.
+/// State of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// One before it is not done.
+    /// An earlier phase is not done.
     Pending,
-    /// It is under way.
+    /// In progress.
     Running,
-    /// It holds.
+    /// Completed.
     Done,
-    /// Something keeps it from holding.
+    /// Blocked by an error.
     Failed,
 }
 
-/// A stage and its times.
+/// Phase with its state and times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseState {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
-    /// How it stands.
+    /// State of the phase.
     pub progress: Progress,
-    /// When it could begin.
+    /// Time at which it could begin.
     pub began_at: Option<Timestamp>,
-    /// When it held for the first time.
+    /// Time at which it was first done.
     pub ended_at: Option<Timestamp>,
 }
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// The node does not join, or joins wrong.
+    /// The node does not join, or joins with a wrong configuration.
     Error,
-    /// Something does not work.
+    /// A function of the node does not work.
     Warning,
-    /// Worth knowing.
+    /// Information only.
     Info,
 }
 
-/// Something that is wrong with a node.
+/// Problem that the agent found on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// A code, as `KA07`.
+    /// Code such as `KA07`.
     pub code: String,
-    /// How much it matters.
+    /// Severity.
     pub severity: Severity,
-    /// The stage that it concerns, if it is one that is known here.
+    /// Phase that it concerns, if this version knows it.
     pub phase: Option<Phase>,
-    /// What is wrong, in one line.
+    /// Description in one line.
     pub message: String,
-    /// Where it was seen.
+    /// Source of the evidence.
     pub evidence_source: String,
-    /// What was seen.
+    /// Evidence, as found there.
     pub evidence: String,
-    /// Since when.
+    /// Time since which it is present.
     pub since: Option<Timestamp>,
 }
 
-/// A resource of a node.
+/// Extended resource of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// As `nvidia.com/gpu`.
+    /// Name such as `nvidia.com/gpu`.
     pub name: String,
-    /// How many it was launched for.
+    /// Amount that the node was launched for.
     pub wanted: u64,
-    /// How many its Node offers, if that is known.
+    /// Amount that the Node has allocatable, if known.
     pub allocatable: Option<u64>,
-    /// What keeps it from offering them.
+    /// Reason why it is not offered.
     pub broken: Option<String>,
 }
 
-/// What a notice is about.
+/// Kind of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeKind {
-    /// The instance ends in two minutes.
+    /// The Spot instance is reclaimed in two minutes.
     Interruption,
-    /// It may end soon.
+    /// Rebalance recommendation: the instance may be reclaimed soon.
     Rebalance,
 }
 
-/// The cloud takes an instance back.
+/// Notice of the cloud about an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// How.
+    /// Kind of the notice.
     pub kind: NoticeKind,
-    /// What metadata says.
+    /// Text from the instance metadata.
     pub text: String,
 }
 
-/// A node's logs.
+/// Logs of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogBundle {
-    /// The verdict that they are about; `None` if they were asked for.
+    /// Verdict that they are about; `None` if the controller requested them.
     pub verdict: Option<String>,
-    /// The text.
+    /// Content.
     pub content: Vec<u8>,
 }
 
 impl Report {
-    /// The finding that keeps the node from being one.
+    /// Returns the finding that keeps the node from joining.
     #[must_use]
     pub fn fatal(&self) -> Option<&Finding> {
         let code = self.verdict.as_ref()?;
@@ -180,10 +181,10 @@ impl Report {
 }
 
 impl Message {
-    /// Reads a message; `None` if it is of a kind that is not known here, as a newer agent may send.
+    /// Reads a message; `None` if its kind is unknown, as a newer agent may send.
     ///
     /// # Errors
-    /// It is not one that an agent sends; the status names the field.
+    /// The message is invalid; the status names the field.
     pub fn read(request: wire::FollowRequest) -> Result<Option<Self>, Status> {
         use wire::follow_request::Message as Wire;
         let Some(message) = request.message else { return Ok(None) };
@@ -237,7 +238,7 @@ fn report(report: wire::NodeReport) -> Result<Report, Status> {
     Ok(Report {
         sequence: report.sequence,
         node_name: some(line(&report.node_name, NAME, "report.node_name")?),
-        // Stages of a newer agent are passed over.
+        // Unknown phases of a newer agent are skipped.
         phases: report.phases.iter().filter_map(phase_state).collect(),
         findings,
         verdict,
@@ -300,7 +301,7 @@ fn some(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// One line of text, as it may stand in a condition or on a terminal.
+/// Returns one line of text that is safe in a condition and on a terminal.
 fn line(text: &str, most: usize, field: &'static str) -> Result<String, Status> {
     if text.len() > most {
         return Err(too_long(field));
@@ -308,7 +309,8 @@ fn line(text: &str, most: usize, field: &'static str) -> Result<String, Status> 
     Ok(text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect())
 }
 
-/// A code becomes the reason of a condition: `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$` in Kubernetes, and less here.
+/// Checks a code. It becomes the reason of a condition, for which Kubernetes requires
+/// `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`; this is stricter.
 fn code(text: &str, field: &'static str) -> Result<String, Status> {
     let is_code = text.len() <= 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let begins = text.is_empty() || text.starts_with(|first: char| first.is_ascii_alphabetic());

@@ -1,10 +1,10 @@
-//! What a replica offers, told by itself: `grpc.reflection`, in both versions that tools ask for.
+//! Server reflection (`grpc.reflection`), in both versions that clients use.
 //!
 //! ```text
 //!  plaintext port ──────────────────────────────────────────────┐
 //!                                                               ▼
 //!  port for agents ─► rules: operators only ─► Bounded ─► tonic-reflection ◄── DESCRIPTORS
-//!                                                 └─ so many at once, for so long, so much; the questions end with the answers
+//!                                                 └─ limits of streams, time and bytes; requests end with the answers
 //! ```
 
 use std::convert::Infallible;
@@ -29,22 +29,22 @@ use tower::Service;
 
 use crate::operators::{Caller, caller};
 
-/// Descriptors of all that a replica serves, reflection too: sets of files, encoded.
+/// Encoded file descriptor sets of all services of a replica, reflection included.
 pub const DESCRIPTORS: [&[u8]; 3] =
     [CONTROLLER_DESCRIPTORS, pb::v1::FILE_DESCRIPTOR_SET, pb::v1alpha::FILE_DESCRIPTOR_SET];
-/// The largest question: a name.
+/// Maximum size of a request in bytes: a name.
 const QUESTION: usize = 4 * 1024;
-/// How long one stream lasts. grpcurl keeps one for as long as the call lasts that it makes, and opens another when it has a question.
+/// Lifetime of a stream. grpcurl keeps one open for as long as its call lasts, and opens another for its next request.
 const LONGEST: Duration = Duration::from_mins(1);
-/// How much it is told: thirty times all that there is.
+/// Maximum size of a stream's answers in bytes: thirty times all descriptors.
 const MOST: usize = 1024 * 1024;
 
-/// Reflection v1.
+/// Service of reflection v1.
 type V1<T> = v1::ServerReflectionServer<T>;
-/// And v1alpha.
+/// Service of reflection v1alpha.
 type V1Alpha<T> = v1alpha::ServerReflectionServer<T>;
 
-/// Both versions, for anybody.
+/// Returns the services of both versions, without limits or authorization.
 pub(crate) fn reflection() -> Result<(V1<impl v1::ServerReflection>, V1Alpha<impl v1alpha::ServerReflection>), Error> {
     let builder = || {
         let builder = Builder::configure().include_reflection_service(false);
@@ -54,24 +54,24 @@ pub(crate) fn reflection() -> Result<(V1<impl v1::ServerReflection>, V1Alpha<imp
     Ok((v1.max_decoding_message_size(QUESTION), v1alpha.max_decoding_message_size(QUESTION)))
 }
 
-/// Reflection for operators.
+/// Reflection for operators, with limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounded<S> {
     inner: S,
-    /// For the streams of both versions.
+    /// Shared by the streams of both versions.
     places: Arc<Semaphore>,
 }
 
-/// What a stream of answers holds: its place, and what ends the questions when it is dropped.
+/// Held by a stream of answers: its permit, and a sender that ends the requests when it is dropped.
 type Held = (OwnedSemaphorePermit, oneshot::Sender<Infallible>);
 
 impl<S> Bounded<S> {
-    /// With a place in `places` for each stream.
+    /// Takes a permit of `places` for each stream.
     pub(crate) const fn new(inner: S, places: Arc<Semaphore>) -> Self {
         Self { inner, places }
     }
 
-    /// The place of one more stream of a caller, and when their connection is to end.
+    /// Returns the permit of a new stream, and the receiver that signals the end of its connection.
     fn begin(&self, request: &Request<Body>) -> Result<(OwnedSemaphorePermit, watch::Receiver<bool>), Status> {
         let Caller { ending, .. } = caller(request.extensions())?;
         let place = Arc::clone(&self.places).try_acquire_owned();
@@ -104,7 +104,7 @@ where
             Err(status) => return std::future::ready(Ok(status.into_http())).boxed(),
         };
         let (answering, answered) = oneshot::channel();
-        // Who goes on asking when nothing is answered any more is not listened to.
+        // Requests are not read after the answers have ended.
         let questions = |body| Body::new(StreamBody::new(BodyStream::new(body).take_until(answered)));
         let answers = self.inner.call(request.map(questions));
         let held = (place, answering);
@@ -113,7 +113,7 @@ where
     }
 }
 
-/// A stream between two answers.
+/// Stream of answers between two frames.
 struct Answering<F> {
     frames: F,
     ending: watch::Receiver<bool>,
@@ -122,7 +122,7 @@ struct Answering<F> {
     _held: Held,
 }
 
-/// The frames of a stream of answers within its bounds, and the status of one that is over.
+/// Returns the frames of a stream of answers within its limits, and the status if a limit is exceeded.
 fn bounded<F>(
     frames: F,
     ending: watch::Receiver<bool>,
@@ -146,7 +146,7 @@ where
 }
 
 impl<F: Stream<Item = Result<Frame<Bytes>, Status>> + Unpin> Answering<F> {
-    /// The next frame, or nothing after the last one; or why there is none any more.
+    /// Returns the next frame, `None` after the last one, or the status of a stream whose time or size is used up.
     async fn next(&mut self) -> Result<Option<Result<Frame<Bytes>, Status>>, Status> {
         if self.told > MOST {
             return Err(Status::resource_exhausted("this stream was told enough: ask on another"));
@@ -191,7 +191,7 @@ mod tests {
             ((Arc::clone(&self.places).try_acquire_owned().unwrap(), answering), answered)
         }
 
-        /// What a stream says last, its bytes, and how long it takes.
+        /// Returns the final status of a stream, its bytes and its duration.
         async fn last(
             &self,
             frames: impl Stream<Item = Result<Frame<Bytes>, Status>> + Send + Unpin,

@@ -1,5 +1,5 @@
-//! One stream a node. Nothing is started for it: the answers are a stream that reads what the node sends while it is itself read,
-//! so a node that does not read is not read either, and costs what its connection costs.
+//! Report streams, one per node. A stream has no task: the answers are a stream that reads the node's messages while it
+//! is itself polled. A node that does not read its answers is therefore not read either, and costs only its connection.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -23,12 +23,12 @@ use crate::peer::Peer;
 use crate::read::{Finding, Message, Report};
 use crate::sources::{Sources, Wanted};
 
-/// How many messages a node may send at once. A boot has six stages, and a burst of findings is one report.
+/// Maximum burst of messages of a node. A boot has six phases, and a burst of findings is one report.
 const BURST: u32 = 64;
-/// How often it may send one, over time.
+/// Minimum average interval between messages of a node.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Answers the RPC.
+/// Implements the report RPC.
 pub(crate) struct Reports<S> {
     pub(crate) gate: Arc<Gate<S>>,
     pub(crate) streams: Streams,
@@ -36,26 +36,26 @@ pub(crate) struct Reports<S> {
     pub(crate) authority: watch::Receiver<Arc<Authority>>,
 }
 
-/// The streams of this replica, by instance: each node has one.
+/// Streams of this replica, by instance ID: each node has one.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Streams(Arc<Mutex<HashMap<String, oneshot::Sender<Infallible>>>>);
 
-/// A place among the streams. It is lost to the next stream of the same node.
+/// Registration of a stream. The next stream of the same node replaces it.
 struct Place {
     streams: Streams,
     instance: String,
-    /// Nothing is sent: it ends when another stream has taken the place.
+    /// Closed, without a message, when another stream has replaced this one.
     replaced: oneshot::Receiver<Infallible>,
 }
 
-/// How many more messages a node may send.
+/// Token bucket for the messages of a node.
 #[derive(Debug)]
 struct Allowance {
     left: u32,
     counted: Instant,
 }
 
-/// A stream between two answers.
+/// Stream of a node between two answers.
 struct Conversation<S> {
     gate: Arc<Gate<S>>,
     node: Arc<NodeIdentity>,
@@ -64,32 +64,32 @@ struct Conversation<S> {
     requests: Streaming<FollowRequest>,
     allowance: Allowance,
     interval: Duration,
-    /// Whom the node is to believe.
+    /// CA certificates that the node is to trust.
     authority: watch::Receiver<Arc<Authority>>,
     has_said_hello: bool,
-    /// The latest report that is not kept yet.
+    /// Latest report that is not stored yet.
     waiting: Option<Report>,
-    /// Number of the latest report that came.
+    /// Sequence number of the latest report.
     latest: Option<u64>,
-    /// When the next report may be kept.
+    /// Earliest time to store the next report.
     due: Instant,
-    /// What the node has said that is fatal, and nobody has looked at yet.
+    /// Fatal finding of the node that was not examined yet.
     fatal: Option<Finding>,
-    /// The code of what was looked at last.
+    /// Code of the finding that was examined last.
     looked_at: Option<String>,
 }
 
-/// What happens to a conversation.
+/// Event of a conversation.
 enum Event {
     Replaced,
     Ending,
     Due,
-    /// Somebody else is to be believed.
+    /// The CA certificates to trust have changed.
     Authority,
     Request(Option<FollowRequest>),
 }
 
-/// What comes next of a conversation.
+/// Result of one step of a conversation.
 enum Next {
     Answer(Answer),
     Nothing,
@@ -99,7 +99,7 @@ enum Next {
 impl Streams {
     fn take(&self, instance: &str) -> Place {
         let (held, replaced) = oneshot::channel();
-        // The sender of before is dropped, which its stream sees.
+        // This drops the sender of the previous stream, which ends that stream.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(instance.to_owned(), held);
         Place { streams: self.clone(), instance: instance.to_owned(), replaced }
     }
@@ -108,7 +108,7 @@ impl Streams {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut streams = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of a place that was lost the sender is gone, and the one that stands there is another's.
+        // If this stream was replaced, the entry belongs to the new one.
         if self.replaced.try_recv() == Err(TryRecvError::Empty) {
             streams.remove(&self.instance);
         }
@@ -120,7 +120,7 @@ impl Allowance {
         Self { left: BURST, counted: now }
     }
 
-    /// Takes one, if there is one.
+    /// Takes one message; returns false if none is left.
     fn take(&mut self, now: Instant) -> bool {
         let regained = now.duration_since(self.counted).as_millis() / EVERY.as_millis();
         if regained > 0 {
@@ -145,7 +145,7 @@ impl<S: Sources> NodeReports for Reports<S> {
         let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
         let node = peer.node.clone().ok_or_else(|| Status::unauthenticated("enrol"))?;
         let now = Instant::now();
-        // In one place: the future that goes on with it would have room for two.
+        // Boxed once: otherwise the stream's future reserves space for it twice.
         let conversation = Box::new(Conversation {
             gate: Arc::clone(&self.gate),
             place: self.streams.take(&node.instance),
@@ -180,8 +180,8 @@ impl<S: Sources> NodeReports for Reports<S> {
 }
 
 impl<S: Sources> Conversation<S> {
-    /// Waits for the next thing that happens, and does what follows. That is boxed: it takes kilobytes while it is done, and a node
-    /// says nothing for hours.
+    /// Waits for the next event and handles it. The handling is boxed: it takes kilobytes while it runs, and a node is
+    /// silent for hours.
     async fn step(&mut self) -> Result<Next, Status> {
         if let Some(fatal) = self.fatal.take() {
             return Ok(Box::pin(self.look_at(&fatal)).await);
@@ -191,7 +191,7 @@ impl<S: Sources> Conversation<S> {
             _ = &mut self.place.replaced => Event::Replaced,
             _ = self.peer.ending.wait_for(|ending| *ending) => Event::Ending,
             () = sleep_until(self.due), if self.waiting.is_some() => Event::Due,
-            // If nobody can say so any more, it stays as it was.
+            // If the sender is gone, the CA stays as it is.
             Ok(()) = self.authority.changed(), if self.has_said_hello => Event::Authority,
             request = self.requests.message() => Event::Request(request?),
         };
@@ -200,13 +200,13 @@ impl<S: Sources> Conversation<S> {
             Event::Ending => Box::pin(self.last()).await,
             Event::Authority => Ok(Next::Answer(self.configuration())),
             Event::Request(Some(request)) => Box::pin(self.hear(request)).await,
-            // The node has said what it had to say.
+            // The node has closed its side.
             Event::Request(None) if self.waiting.is_none() => Ok(Next::End),
             Event::Due | Event::Request(None) => Box::pin(self.keep()).await,
         }
     }
 
-    /// What a node has said is kept before its stream ends with the connection.
+    /// Stores the last report before the stream ends with the connection.
     async fn last(&mut self) -> Result<Next, Status> {
         match self.waiting {
             Some(_) => self.keep().await,
@@ -214,7 +214,7 @@ impl<S: Sources> Conversation<S> {
         }
     }
 
-    /// What is wanted of the node now.
+    /// Returns the configuration for the node.
     fn configuration(&mut self) -> Answer {
         let report_interval_ms = u32::try_from(self.interval.as_millis()).unwrap_or(u32::MAX);
         let authorities = self.authority.borrow_and_update().pinned().to_string();
@@ -226,7 +226,7 @@ impl<S: Sources> Conversation<S> {
             self.gate.refusals.count("TooManyMessages");
             return Err(Status::resource_exhausted("more messages than a node may send"));
         }
-        // The certificate may have been taken back since the stream began.
+        // The certificate may have been revoked since the stream began.
         self.gate.is_node(&self.peer)?;
         let message = Message::read(request).inspect_err(|_| self.gate.refusals.count("MessageMalformed"))?;
         match message {
@@ -234,7 +234,7 @@ impl<S: Sources> Conversation<S> {
             Some(Message::Hello { agent_version, boot_id, pins }) => {
                 tracing::debug!(instance = self.node.instance, agent_version, boot_id, "a node is connected");
                 self.gate.sources.greeted(&self.node, pins).await;
-                // Said again, it is about what it was told last.
+                // A repeated `hello` acknowledges the configuration that was sent last.
                 let is_first = !std::mem::replace(&mut self.has_said_hello, true);
                 Ok(if is_first { Next::Answer(self.configuration()) } else { Next::Nothing })
             }
@@ -260,8 +260,8 @@ impl<S: Sources> Conversation<S> {
         }
     }
 
-    /// Asks for the node's logs, if they are wanted. Once for each verdict of a stream: what it says again is no news,
-    /// unless nothing came of it.
+    /// Requests the node's logs if they are wanted. Once per verdict of a stream: a repeated verdict is ignored, unless
+    /// the answer was to ask again.
     async fn look_at(&mut self, fatal: &Finding) -> Next {
         let wanted = self.gate.sources.wants_logs(&self.node, fatal).await;
         if wanted != Wanted::AskAgain {
@@ -273,7 +273,7 @@ impl<S: Sources> Conversation<S> {
         }
     }
 
-    /// Keeps the latest report, and says so.
+    /// Stores the latest report and acknowledges it.
     async fn keep(&mut self) -> Result<Next, Status> {
         let Some(report) = self.waiting.take() else { return Ok(Next::Nothing) };
         let (sequence, fatal) = (report.sequence, report.fatal().cloned());

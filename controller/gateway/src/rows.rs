@@ -1,5 +1,5 @@
-//! A watch of nodes: what its reader has been told, and what there is. Nothing is queued for it: whoever reads slowly is told the latest
-//! of each row, and what was between never.
+//! Watch of nodes. Changes are computed from what the reader was sent and the current rows, without a queue: a slow
+//! reader gets the latest state of each row and never the states in between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,40 +12,41 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Duration, Instant};
 use tonic::Status;
 
-/// How long a reader may take for the rows of one moment, 10,000 of which are some 10 MB. As long as that they are kept for it alone.
+/// Time that a reader has for one snapshot; one of 10,000 rows has some 10 MB. The snapshot is kept in memory for that
+/// long.
 const SLOWEST: Duration = Duration::from_mins(1);
 
-/// What is told of a node.
+/// Row of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Its NodePool.
+    /// NodePool of the node.
     pub pool: Option<Arc<str>>,
-    /// The row itself, in which nothing moves by itself.
+    /// The row as a document, without fields that change with time alone.
     pub document: Struct,
 }
 
-/// All of them at one moment, by what they are known by.
+/// Snapshot of all rows, by their keys.
 pub type Rows = BTreeMap<Arc<str>, Arc<Row>>;
 
-/// One change that is still to be told.
+/// Change that is not sent yet.
 type Change = (NodeChange, Arc<str>, Option<Arc<Row>>);
 
-/// A watch between two answers.
+/// State of a watch between two answers.
 struct Watched {
     rows: watch::Receiver<Option<Arc<Rows>>>,
     ending: watch::Receiver<bool>,
-    /// Only rows of this NodePool are told.
+    /// Filter: only rows of this NodePool are sent.
     pool: Option<String>,
-    /// What the reader knows when all of `untold` is told.
+    /// Snapshot that the reader has once all of `untold` is sent.
     told: Arc<Rows>,
     untold: IntoIter<Change>,
-    /// Since when that is being told.
+    /// Start of sending `untold`.
     since: Instant,
     has_told_all: bool,
     _place: OwnedSemaphorePermit,
 }
 
-/// The answers of a watch, until the connection is to end.
+/// Returns the answers of a watch until the connection is to end.
 pub(crate) fn watched(
     rows: watch::Receiver<Option<Arc<Rows>>>,
     pool: Option<String>,
@@ -64,7 +65,7 @@ pub(crate) fn watched(
     })
 }
 
-/// What has to be told so that whoever knows `told` knows `latest`: what is gone, and then what there is.
+/// Returns the changes from `told` to `latest`: deleted rows first, then added and modified ones.
 fn changes(told: &Rows, latest: &Rows, is_meant: impl Fn(&Row) -> bool) -> Vec<Change> {
     let before = |key: &Arc<str>| told.get(key).filter(|row| is_meant(row));
     let after = |key: &Arc<str>| latest.get(key).filter(|row| is_meant(row));
@@ -73,7 +74,7 @@ fn changes(told: &Rows, latest: &Rows, is_meant: impl Fn(&Row) -> bool) -> Vec<C
     let there = latest.iter().filter(|(_, row)| is_meant(row)).filter_map(|(key, row)| {
         let change = match before(key) {
             None => NodeChange::Added,
-            // Nearly all are the very row that was told: who makes them keeps those that have not changed.
+            // Nearly all are the same `Arc`: the producer keeps rows that have not changed.
             Some(known) if Arc::ptr_eq(known, row) || known == row => return None,
             Some(_) => NodeChange::Modified,
         };
@@ -99,7 +100,7 @@ impl Watched {
             }
             let latest = tokio::select! {
                 latest = self.rows.wait_for(|rows| rows.as_ref().is_some_and(|rows| !Arc::ptr_eq(rows, &self.told))) => {
-                    // Whoever makes the rows ends with the server.
+                    // The producer of the rows ends with the server.
                     latest.ok().and_then(|rows| rows.clone())
                 }
                 _ = self.ending.wait_for(|ending| *ending) => None,
@@ -166,7 +167,7 @@ mod tests {
         }
     }
 
-    /// All that is said until nothing more is.
+    /// Returns all answers that are available without waiting.
     fn said(stream: &mut (impl Stream<Item = Result<WatchResponse, Status>> + Unpin)) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(answer) = stream.next().now_or_never() {
@@ -198,7 +199,7 @@ mod tests {
     async fn the_very_row_that_was_told_is_not_looked_into() {
         let ground = Ground::new();
         let mut stream = pin!(ground.watched(None));
-        // No number is less like itself: only who looks into the row tells it again.
+        // NaN differs from itself: a comparison by value would send the row again.
         let value = Value { kind: Some(Kind::NumberValue(f64::NAN)) };
         let row = Arc::new(Row { pool: None, document: Struct { fields: [("phase".to_owned(), value)].into() } });
         let rows = || Some(Arc::new(Rows::from([(Arc::from("a"), Arc::clone(&row))])));

@@ -1,29 +1,29 @@
-//! Who may call what: one row for each RPC. An RPC without a row is refused, and a test holds the rows against the descriptors.
+//! Access rules: one row per RPC. An RPC without a row is refused, and a test compares the rows with the descriptors.
 
-/// Whom an RPC is for.
+/// Kind of client that may call an RPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Anybody who has the key that they come with.
+    /// Any client with a certificate whose key it holds.
     AnyKey,
     /// A node that has enrolled, about itself.
     Node,
-    /// An operator whom the API server lets do this; no node.
+    /// An operator with permission for this verb in the API server; never a node.
     Operator(Verb),
 }
 
-/// What an operator needs to be allowed on the path of an RPC, as the API server calls it.
+/// RBAC verb that an operator needs on the RPC's path, a non-resource URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// To see something.
+    /// Reads.
     Get,
-    /// To have something made.
+    /// Creates.
     Post,
-    /// To have something ended.
+    /// Deletes.
     Delete,
 }
 
 impl Verb {
-    /// Its name in roles.
+    /// Returns the verb's name in RBAC roles.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,18 +56,18 @@ const RULES: [(&str, Rule); 18] = [
     ("/muster.v1.NodeReports/Follow", Rule::Node),
 ];
 
-/// The rule of an RPC by its path, as `/muster.v1.Enrolment/Enrol`; `None` if there is none of that path.
+/// Returns the rule of an RPC by its path, such as `/muster.v1.Enrolment/Enrol`; `None` if the path is unknown.
 #[must_use]
 pub fn rule(path: &str) -> Option<Rule> {
     RULES.iter().find(|(of, _)| *of == path).map(|(_, rule)| *rule)
 }
 
-/// All of them, sorted by path.
+/// Returns all rules, sorted by path.
 pub fn rules() -> impl Iterator<Item = (&'static str, Rule)> {
     RULES.into_iter()
 }
 
-/// The services that have an RPC, by their full names as `muster.v1.Enrolment`, sorted.
+/// Returns the full names of all services, such as `muster.v1.Enrolment`, sorted.
 pub fn services() -> impl Iterator<Item = &'static str> {
     let mut last = "";
     let names = RULES.into_iter().filter_map(|(path, _)| path.split('/').nth(1));
@@ -110,14 +110,14 @@ mod tests {
 
     #[test]
     fn no_message_of_an_agent_names_a_node() {
-        /// `node_name` is what a node calls itself in its report: shown, and never looked up.
+        /// Exception: `node_name` is the name a node reports for itself. It is shown, and never looked up.
         const SHOWN: [&str; 1] = ["NodeReport.node_name"];
         fn fields(message: &DescriptorProto, found: &mut Vec<String>) {
             found.extend(message.field.iter().map(|field| format!("{}.{}", message.name(), field.name())));
             message.nested_type.iter().for_each(|nested| fields(nested, found));
         }
         let mut found = Vec::new();
-        // What operators ask names what they ask about: an RPC of theirs is none of a node's.
+        // Requests of operators name their subject: these RPCs are not for nodes.
         let is_of_operators = |file: &&FileDescriptorProto| {
             let package = file.package();
             let paths = file.service.iter().flat_map(|service| {

@@ -1,8 +1,8 @@
-//! A TLS connection of ten thousand: what is under way has room, and what rests has none.
+//! TLS connection that needs no buffers while it is idle, for ten thousand of them.
 //!
-//! `tokio_rustls` keeps four kilobytes for the next record of each connection, for as long as it lasts. A node says nothing for
-//! minutes. Here bytes are read into the stack, and buffers go once they are empty. What TLS is decides [`rustls`] alone: it is
-//! handed what came, and hands out what is to be sent.
+//! `tokio_rustls` keeps four kilobytes for the next record of each connection, for as long as it lasts. A node sends
+//! nothing for minutes. Here bytes are read into a buffer on the stack, and heap buffers are freed once they are empty.
+//! The TLS protocol itself is [`rustls`]: it is given the bytes received and returns the bytes to send.
 
 use std::future::poll_fn;
 use std::io::{Error, ErrorKind, Result};
@@ -18,34 +18,34 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, Insufficien
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How much is read at once.
+/// Number of bytes read at once.
 const PIECE: usize = 8 * 1024;
-/// How much is encrypted at once: a record.
+/// Number of bytes encrypted at once: one record.
 const RECORD: usize = 16 * 1024;
-/// What a record takes beside what it says, and an answer that waits to go with it.
+/// Overhead of a record in bytes, with an alert or handshake message that goes with it.
 const AROUND: usize = 128;
-/// The most that may have come and make no whole of anything: the longest message of a handshake, with its records' headers.
+/// Maximum number of received bytes without a complete message: the longest handshake message with its record headers.
 const MOST: usize = 80 * 1024;
 
-/// The server's end of a connection.
+/// Server side of a TLS connection.
 pub(crate) struct Secured {
     stream: TcpStream,
     session: UnbufferedServerConnection,
-    /// What has come and is no whole record yet.
+    /// Received bytes that are not a complete record yet.
     incoming: Vec<u8>,
-    /// What was said, up to `read` read already.
+    /// Decrypted bytes, of which `read` are consumed.
     plain: Vec<u8>,
     read: usize,
-    /// What is to be sent, up to `sent` sent already.
+    /// Encrypted bytes to send, of which `sent` are sent.
     outgoing: Vec<u8>,
     sent: usize,
-    /// Whether the peer has said that it says no more.
+    /// True if the peer has closed its sending side.
     has_ended: bool,
-    /// Whether we have.
+    /// True if this side has.
     has_closed: bool,
 }
 
-/// What is wanted of the session beside hearing what has come.
+/// Operation for the session in addition to processing the received bytes.
 #[derive(Clone, Copy)]
 enum Wish<'a> {
     Nothing,
@@ -53,19 +53,19 @@ enum Wish<'a> {
     Close,
 }
 
-/// Where the session stands when nothing more can be done.
+/// State of the session when no more progress is possible.
 #[derive(Debug, PartialEq, Eq)]
 enum Stand {
-    /// The wish is done.
+    /// The operation is done.
     Done,
-    /// It needs more of the peer.
+    /// More bytes of the peer are needed.
     Waits,
-    /// Both have said that they say no more.
+    /// Both sides are closed.
     Closed,
 }
 
 impl Secured {
-    /// Shakes hands.
+    /// Performs the handshake.
     pub(crate) async fn accept(config: Arc<ServerConfig>, stream: TcpStream) -> Result<Box<Self>> {
         let mut new = Box::new(Self {
             stream,
@@ -89,12 +89,12 @@ impl Secured {
         }
     }
 
-    /// The certificate of the peer, if it came with one.
+    /// Returns the peer's certificate, if it sent one.
     pub(crate) fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.session.peer_certificates().and_then(<[_]>::first)
     }
 
-    /// Has the session hear what has come, and say what it has to say, until it can do nothing more.
+    /// Processes the received bytes and collects the bytes to send, until no more progress is possible.
     fn advance(&mut self, wish: Wish<'_>) -> Result<Stand> {
         let mut heard = 0;
         let mut stand = loop {
@@ -102,7 +102,7 @@ impl Secured {
                 Ok(None) => {}
                 Ok(Some(stand)) => break Ok(stand),
                 Err(error) => {
-                    // The peer is told why, if the way is free.
+                    // Send the alert to the peer, if the socket takes it.
                     let _nothing_to_say = self.step(&mut heard, Wish::Nothing);
                     let _not_sent = self.stream.try_write(self.outgoing.get(self.sent..).unwrap_or_default());
                     break Err(error);
@@ -117,15 +117,15 @@ impl Secured {
             self.incoming = Vec::new();
         }
         if stand.is_err() {
-            // Nothing is heard or said after that: the session is not asked again.
+            // The session is not used any more after an error.
             (self.has_ended, self.has_closed) = (true, true);
             (self.outgoing, self.sent) = (Vec::new(), 0);
         }
         stand
     }
 
-    /// One thing that the session has to say or do, or where it stands if there is none. Of what has come, it has done with so much
-    /// more.
+    /// Processes one state of the session; returns `Some` if no more progress is possible. Adds the number of consumed
+    /// bytes to `heard`.
     fn step(&mut self, heard: &mut usize, wish: Wish<'_>) -> Result<Option<Stand>> {
         let Self { session, incoming, plain, outgoing, has_ended, .. } = self;
         let status = session.process_tls_records(incoming.get_mut(*heard..).unwrap_or_default());
@@ -141,7 +141,7 @@ impl Secured {
             ConnectionState::EncodeTlsData(mut data) => {
                 encode(outgoing, 0, |room| data.encode(room).map_err(Unwritten::from))?;
             }
-            // It goes before anything that is encoded after it.
+            // It is sent before anything that is encoded later.
             ConnectionState::TransmitTlsData(data) => data.done(),
             ConnectionState::PeerClosed => *has_ended = true,
             ConnectionState::WriteTraffic(mut traffic) => {
@@ -167,7 +167,7 @@ impl Secured {
         Ok(None)
     }
 
-    /// Takes in what has come.
+    /// Reads from the socket.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let mut room = [const { MaybeUninit::uninit() }; PIECE];
         let mut piece = ReadBuf::uninit(&mut room);
@@ -179,7 +179,7 @@ impl Secured {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends what is to be sent.
+    /// Sends the pending bytes.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         while let Some(rest @ [_, ..]) = self.outgoing.get(self.sent..) {
             match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
@@ -198,7 +198,7 @@ impl AsyncRead for Secured {
         while this.plain.is_empty() && !this.has_ended {
             ready!(this.poll_fill(cx))?;
             this.advance(Wish::Nothing)?;
-            // What is not sent now is sent with what is written next, or flushed.
+            // The rest is sent with the next write or flush.
             if let Poll::Ready(sent) = this.poll_send(cx) {
                 sent?;
             }
@@ -216,7 +216,7 @@ impl AsyncRead for Secured {
 
 impl AsyncWrite for Secured {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
-        // No more than a record waits to be sent.
+        // At most one record is pending.
         ready!(self.poll_send(cx))?;
         let said = buf.get(..RECORD).unwrap_or(buf);
         if self.has_closed || self.advance(Wish::Write(said))? != Stand::Done {
@@ -224,7 +224,7 @@ impl AsyncWrite for Secured {
         }
         match self.poll_send(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            // It is kept, and the waker knows of it.
+            // It is buffered, and the waker is registered.
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(said.len())),
         }
     }
@@ -243,14 +243,14 @@ impl AsyncWrite for Secured {
     }
 }
 
-/// Why nothing was written into a room.
+/// Reason why nothing was written into a buffer.
 enum Unwritten {
-    /// It takes so much.
+    /// The buffer needs this many bytes.
     TooSmall(usize),
     Broken(Error),
 }
 
-/// Adds to `outgoing` what `write` writes into `room` bytes, or as many as it says that it takes.
+/// Appends the output of `write` to `outgoing`, in a buffer of `room` bytes or of the size that it requires.
 fn encode(
     outgoing: &mut Vec<u8>,
     mut room: usize,
@@ -306,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a connection.
+    /// Returns both ends of a connection.
     async fn pair() -> (TlsStream<TcpStream>, Box<Secured>) {
         let key = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(holds(&server), 0, "after the handshake");
         let said: Vec<u8> = (0..1_000_000_u32).map(|number| (number % 251) as u8).collect();
         let (mut there, mut back) = (vec![0; said.len()], vec![0; said.len()]);
-        // Keys change on the way.
+        // Traffic keys are updated midway.
         let speak = async {
             let (first, last) = said.split_at(said.len() / 2);
             client.write_all(first).await.unwrap();

@@ -1,8 +1,8 @@
-//! Whose certificate counts, and for what.
+//! Verification of client certificates.
 //!
-//! A node always comes with a certificate. The handshake proves that it has the key; if an authority of this cluster has signed
-//! the certificate it also says which node that is, and otherwise nothing of it counts but the key: that is how a node comes before
-//! it has enrolled. Who comes without one can be an operator, by a token, and nothing else.
+//! A node always presents a certificate. The handshake proves that it holds the key. If a CA of this cluster has signed
+//! the certificate, it also identifies the node; otherwise only its key counts, as for a node that has not enrolled
+//! yet. A client without a certificate can only be an operator, by a token.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 use webpki::aws_lc_rs::ECDSA_P256_SHA256;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
-/// The authorities of this cluster: the present one, and those before it.
+/// CAs of this cluster: the current one and the other trusted ones.
 #[derive(Debug, Clone)]
 pub(crate) struct Trust {
     anchors: Arc<[TrustAnchor<'static>]>,
 }
 
-/// Lets a client through that has the key of the certificate that it comes with.
+/// Accepts any client certificate whose key the client holds.
 #[derive(Debug)]
 pub(crate) struct KeyVerifier(pub(crate) Arc<CryptoProvider>);
 
@@ -35,12 +35,13 @@ impl Trust {
         anchors.map(|anchors| Self { anchors: anchors.into() })
     }
 
-    /// Whether one of the authorities has made this certificate of a server.
+    /// Returns true if one of the CAs has issued this server certificate.
     pub(crate) fn has_issued(&self, certificate: &CertificateDer<'_>, now: Timestamp) -> bool {
         EndEntityCert::try_from(certificate).is_ok_and(|it| self.verifies(&it, KeyUsage::server_auth(), now))
     }
 
-    /// Which node a certificate is of, if one of the authorities says so, now, for a connection from this address.
+    /// Returns the node of a certificate, if one of the CAs has issued it, it is valid now, and the connection comes
+    /// from one of its addresses.
     pub(crate) fn node(&self, certificate: &EndEntityCert<'_>, from: IpAddr, now: Timestamp) -> Option<NodeIdentity> {
         let is_at_home = certificate.verify_is_valid_for_subject_name(&ServerName::IpAddress(from.into())).is_ok();
         if !is_at_home || !self.verifies(certificate, KeyUsage::client_auth(), now) {
@@ -59,7 +60,7 @@ impl Trust {
 }
 
 impl ClientCertVerifier for KeyVerifier {
-    /// An operator comes with a token, in a call. Who has neither is refused at every call.
+    /// Not mandatory: operators send a token with each call. Calls of clients with neither are refused.
     fn client_auth_mandatory(&self) -> bool {
         false
     }

@@ -1,21 +1,21 @@
-//! What a node's certificate says: which instance it is, of which cluster.
+//! Identity of a node in its certificate: its instance and cluster.
 
 use std::fmt;
 
-/// An instance as the URI in its certificate names it: `spiffe://<cluster>.muster.dev/node/<account>/<region>/<instance>`.
+/// Instance as the URI of its certificate names it: `spiffe://<cluster>.muster.dev/node/<account>/<region>/<instance>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIdentity {
     /// Name of the cluster, as EKS allows it: letters, digits, `-` and `_`.
     pub cluster: String,
-    /// Twelve digits.
+    /// AWS account ID, twelve digits.
     pub account: String,
-    /// As `eu-west-1`.
+    /// Region, such as `eu-west-1`.
     pub region: String,
-    /// As `i-0123456789abcdef0`.
+    /// Instance ID, such as `i-0123456789abcdef0`.
     pub instance: String,
 }
 
-/// A URI that names no node.
+/// Error: the URI does not name a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the certificate's URI names no node")]
 pub struct UnknownIdentity;
@@ -24,10 +24,10 @@ const SCHEME: &str = "spiffe://";
 const DOMAIN: &str = ".muster.dev";
 
 impl NodeIdentity {
-    /// Reads the URI of a certificate.
+    /// Parses the URI of a certificate.
     ///
     /// # Errors
-    /// It is not what [`fmt::Display`] writes, to the letter.
+    /// It differs from the format that [`fmt::Display`] writes.
     pub fn parse(uri: &str) -> Result<Self, UnknownIdentity> {
         Self::read(uri).ok_or(UnknownIdentity)
     }
@@ -59,7 +59,7 @@ impl fmt::Display for NodeIdentity {
     }
 }
 
-/// What EKS takes as the name of a cluster: `^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$` (API reference, CreateCluster).
+/// Returns true if EKS allows the cluster's name: `^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$` (API reference, CreateCluster).
 fn is_cluster(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     text.len() <= 100
@@ -76,7 +76,7 @@ pub(crate) fn is_region(text: &str) -> bool {
     (4..=32).contains(&text.len()) && text.bytes().all(is_inner)
 }
 
-/// `i-` and 8 or 17 hexadecimal digits.
+/// Returns true for `i-` and 8 or 17 hexadecimal digits.
 pub(crate) fn is_instance(text: &str) -> bool {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     text.strip_prefix("i-").is_some_and(|digits| matches!(digits.len(), 8 | 17) && digits.bytes().all(is_digit))

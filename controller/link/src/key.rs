@@ -1,4 +1,4 @@
-//! The agent's key: ECDSA on P-256, known by the SHA-256 of its SubjectPublicKeyInfo.
+//! Key of the agent: ECDSA on P-256, identified by the SHA-256 of its SubjectPublicKeyInfo.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
 use crate::nonce::Nonce;
 
-/// What the SubjectPublicKeyInfo (DER) of every uncompressed P-256 key begins with: RFC 5480, id-ecPublicKey and secp256r1.
+/// Prefix of the SubjectPublicKeyInfo (DER) of every uncompressed P-256 key: id-ecPublicKey and secp256r1 (RFC 5480).
 const P256_PREFIX: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// An uncompressed point: `04`, then x and y of 32 bytes.
+/// Length of an uncompressed point: `04`, then x and y of 32 bytes.
 pub const P256_POINT_BYTES: usize = 65;
-/// Says what a signature by a previous key is for, so that none that was made for something else fits.
+/// Purpose prefix of the message that a previous key signs, so that a signature for another purpose does not fit.
 const AGAIN: &[u8] = b"muster-enrol-again";
 
 /// SHA-256 of a SubjectPublicKeyInfo.
@@ -21,19 +21,19 @@ const AGAIN: &[u8] = b"muster-enrol-again";
 pub struct KeyHash([u8; SHA256_OUTPUT_LEN]);
 
 impl KeyHash {
-    /// Of a SubjectPublicKeyInfo (DER).
+    /// Hashes a SubjectPublicKeyInfo (DER).
     #[must_use]
     pub fn of(public_key_info: &[u8]) -> Self {
         Self(sha256(public_key_info))
     }
 
-    /// From 64 hexadecimal digits, as [`fmt::Display`] writes them.
+    /// Parses 64 hexadecimal digits as [`fmt::Display`] writes them.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         from_hex(text).map(Self)
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -52,15 +52,15 @@ impl fmt::Debug for KeyHash {
     }
 }
 
-/// The uncompressed point of a P-256 key; `None` if this is another kind of key, or another way to write one. That the point is on
-/// the curve shows when something is verified with it.
+/// Returns the uncompressed point of a P-256 key; `None` for another kind of key or encoding. It does not check that
+/// the point is on the curve; verifying a signature does.
 #[must_use]
 pub fn p256_point(public_key_info: &[u8]) -> Option<&[u8]> {
     let point = public_key_info.strip_prefix(&P256_PREFIX)?;
     (point.len() == P256_POINT_BYTES && point[0] == 4).then_some(point)
 }
 
-/// What the previous key signs when an instance enrols again with a new one.
+/// Returns the message that the previous key signs when an instance enrols again with a new one.
 #[must_use]
 pub fn again_message(nonce: &Nonce, key: &KeyHash) -> Vec<u8> {
     [AGAIN, nonce.bytes(), key.bytes()].concat()
@@ -85,7 +85,7 @@ pub(crate) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// Lower case only: one text for one value.
+/// Parses lower-case digits only, so that each value has one text.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     let is_hex = digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));

@@ -1,4 +1,4 @@
-//! What the controller knows of an instance that wants to enrol: its NodeClaim, and what EC2 says of it now.
+//! The controller's record of an instance that enrols, and EC2's description of it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,82 +9,82 @@ use jiff::Timestamp;
 
 use crate::key::{KeyHash, from_hex, hex, sha256};
 
-/// The NodeClaim that an instance was launched for, as far as its enrolment is concerned. Found by the instance that CreateFleet's
-/// answer named, so an instance that nobody launched has none.
+/// Enrolment data of the NodeClaim that an instance was launched for. It is found by the instance ID in CreateFleet's
+/// answer, so other instances have none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Name of the NodeClaim.
     pub claim: String,
-    /// The instance that CreateFleet's answer named for it.
+    /// Instance that CreateFleet's answer named for it.
     pub instance: String,
-    /// The token of the launch that it was, which is also the instance's tag.
+    /// Token of the launch, which is also a tag of the instance.
     pub token: String,
-    /// Secrets of the launch template that it was launched with: the present one, and the one before its rotation.
+    /// Hashes of the launch template's secrets: the current one, and the one before its rotation.
     pub secrets: Vec<SecretHash>,
-    /// What it was launched as.
+    /// Instance type of the launch.
     pub instance_type: String,
-    /// Its machine image.
+    /// AMI of the launch.
     pub image: String,
-    /// Its zone.
+    /// Availability zone of the launch.
     pub zone: String,
-    /// Names of the roles that its class gives to instances.
+    /// Names of the roles that the NodeClass gives to instances.
     pub roles: BTreeSet<String>,
-    /// The key that it has enrolled with, if it has.
+    /// Enrolment, if it has enrolled.
     pub enrolled: Option<Enrolled>,
-    /// Whether an operator has said that the instance may enrol with another key, once.
+    /// True if an operator has permitted the instance to enrol with another key, once.
     pub may_enrol_again: bool,
-    /// Whether its Node takes pods already: it is Ready, and has registered.
+    /// True if its Node accepts pods already: it is Ready and registered.
     pub is_ready: bool,
-    /// Whether the NodeClaim is being deleted.
+    /// True if the NodeClaim is being deleted.
     pub is_ending: bool,
 }
 
-/// That an instance has enrolled.
+/// Record of an enrolment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enrolled {
-    /// With this key.
+    /// Key of the instance.
     pub key: KeyHash,
-    /// For the first time with this key.
+    /// Time of the first enrolment with this key.
     pub at: Timestamp,
 }
 
-/// What DescribeInstances says of an instance.
+/// Description of an instance by DescribeInstances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// Its ID.
+    /// Instance ID.
     pub instance: String,
-    /// Whether it is pending or running.
+    /// True if it is pending or running.
     pub is_running: bool,
-    /// The value of its tag with the launch's token.
+    /// Value of its tag with the launch token.
     pub token: Option<String>,
-    /// Its type.
+    /// Instance type.
     pub instance_type: String,
-    /// Its image.
+    /// AMI.
     pub image: String,
-    /// Its zone.
+    /// Availability zone.
     pub zone: String,
-    /// The addresses of its first network interface.
+    /// Addresses of its first network interface.
     pub addresses: Vec<IpAddr>,
 }
 
-/// SHA-256 of a launch template's secret: what is kept of it, so that whoever reads the records cannot enrol.
+/// SHA-256 of a launch template's secret. Only the hash is stored, so that readers of the records cannot enrol.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SecretHash([u8; 32]);
 
 impl SecretHash {
-    /// Of a secret. It has 256 random bits, so a plain hash cannot be searched.
+    /// Hashes a secret. It has 256 random bits, so a plain hash cannot be reversed by search.
     #[must_use]
     pub fn of(secret: &str) -> Self {
         Self(sha256(secret.as_bytes()))
     }
 
-    /// From 64 hexadecimal digits, as [`fmt::Display`] writes them.
+    /// Parses 64 hexadecimal digits as [`fmt::Display`] writes them.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         from_hex(text).map(Self)
     }
 
-    /// Whether this is the hash of `secret`, in a time that says nothing about it.
+    /// Returns true if this is the hash of `secret`, in constant time.
     #[must_use]
     pub fn is_of(&self, secret: &str) -> bool {
         verify_slices_are_equal(&self.0, &sha256(secret.as_bytes())).is_ok()

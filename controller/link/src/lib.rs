@@ -1,23 +1,25 @@
-//! Who a node is: the decision to admit it, the readers of what it hands in, and what both sides of the link must write alike. Pure: nothing here waits or asks.
+//! Enrolment of nodes: the decision to admit a node, the parsers of its evidence, and the formats that agent and
+//! controller share. It does no I/O.
 //!
 //! ```text
 //!   the agent's message ─► Evidence ─┐
 //!   its identity document ─► pkcs7 ─► Document (signed by AWS for this region) ─┐
 //!   the nonce that it names ─► Nonces ─► Given ─┐                               │
-//!   what the controller knows of the instance ─► Launch ─┐                      │
+//!   the controller's record of the instance ─► Launch ───┐                      │
 //!                                                        ▼                      ▼
 //!                          Case ─► examine ─► Question: a request to STS, an instance to describe   or Refusal
 //!                                                        │  (the gateway asks both)
 //!                                   sts::Caller, Described, peer address
 //!                                                        ▼
-//!                          Case + Answers ─► decide ─► Admission: the identity, what to write down   or Refusal
+//!                          Case + Answers ─► decide ─► Admission: the identity, the record to write   or Refusal
 //! ```
 //!
-//! The key that the node enrols with is the one that its TLS handshake has proved: the caller hands in its [`KeyHash`], and
-//! nonce, proof of the role and certificate are all bound to it. What an unknown caller can make the controller ask of AWS is
-//! bounded by that: `examine` refuses all that can be refused before anybody is asked.
+//! The node enrols with the key that its TLS handshake has proved: the caller passes its [`KeyHash`], and the nonce,
+//! the proof of the role and the certificate are all bound to it. This bounds the AWS requests that an unknown client
+//! can cause: `examine` refuses everything that can be refused before AWS is asked.
 
-/// What the gateway's certificate is for, wherever it is reached: agents know it by its authority, which certifies no other gateway.
+/// DNS name of the gateway's certificate, at every address: agents identify the gateway by its CA, which certifies no
+/// other gateway.
 pub const GATEWAY_NAME: &str = "gateway.muster.dev";
 
 mod decide;

@@ -1,4 +1,4 @@
-//! Nonces: each is given to one key, for one attempt, for a short time.
+//! Nonces, each given to one key for one attempt and a short time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,34 +7,34 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::key::{KeyHash, from_hex, hex};
 
-/// Length of a nonce.
+/// Length of a nonce in bytes.
 pub const NONCE_BYTES: usize = 32;
-/// How long an agent may take from its challenge to its evidence: reading metadata and signing take milliseconds, and a retry of
-/// each of them seconds.
+/// Lifetime of a nonce, from the agent's challenge to its evidence: reading metadata and signing take milliseconds, and
+/// retries of them seconds.
 pub const NONCE_LIFE: SignedDuration = SignedDuration::from_secs(60);
 
-/// 32 random bytes that the controller chose.
+/// Nonce of 32 random bytes chosen by the controller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nonce([u8; NONCE_BYTES]);
 
-/// Whom a nonce was given to, and until when it is good.
+/// Nonce with its key and expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Given {
     /// The nonce.
     pub nonce: Nonce,
-    /// The key of the connection that it was given to.
+    /// Key of the connection that it was given to.
     pub key: KeyHash,
-    /// When it is of no use any more.
+    /// Time of expiry.
     pub expires_at: Timestamp,
 }
 
-/// More nonces are out than this replica keeps.
+/// Error: the replica's limit of outstanding nonces is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many nodes are enrolling at once")]
 pub struct TooMany;
 
-/// The nonces that are out. A key has one at most, and a replica only so many: whoever floods it with keys takes the place of
-/// nobody who has one.
+/// Outstanding nonces, at most one per key and a limited number per replica. A client that floods it with keys does not
+/// displace the nonces of others.
 #[derive(Debug)]
 pub struct Nonces {
     by_key: BTreeMap<KeyHash, Given>,
@@ -44,25 +44,25 @@ pub struct Nonces {
 // === impl Nonce ===
 
 impl Nonce {
-    /// A nonce of these bytes.
+    /// Makes a nonce of these bytes.
     #[must_use]
     pub const fn new(bytes: [u8; NONCE_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The nonce that an agent names; `None` if it has another length.
+    /// Reads the nonce of an agent; `None` if it has another length.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// From 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         from_hex(text).map(Self)
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     #[must_use]
     pub const fn bytes(&self) -> &[u8] {
         &self.0
@@ -84,16 +84,16 @@ impl fmt::Debug for Nonce {
 // === impl Nonces ===
 
 impl Nonces {
-    /// Keeps this many at most.
+    /// Keeps at most `most` nonces.
     #[must_use]
     pub const fn new(most: usize) -> Self {
         Self { by_key: BTreeMap::new(), most }
     }
 
-    /// Gives a nonce to a key; the one that it had is of no use any more.
+    /// Gives a nonce to a key; its previous nonce becomes invalid.
     ///
     /// # Errors
-    /// As many are out as are kept, and none of them has expired.
+    /// The limit is reached, and none of the nonces has expired.
     pub fn give(&mut self, nonce: Nonce, key: KeyHash, now: Timestamp) -> Result<Given, TooMany> {
         if self.by_key.len() >= self.most && !self.by_key.contains_key(&key) {
             self.by_key.retain(|_, given| now < given.expires_at);
@@ -107,7 +107,7 @@ impl Nonces {
         Ok(given)
     }
 
-    /// What the key was given. It is taken: whatever comes of the attempt, the next one needs another nonce.
+    /// Takes the key's nonce: whatever the result of the attempt, the next one needs another nonce.
     pub fn take(&mut self, key: &KeyHash) -> Option<Given> {
         self.by_key.remove(key)
     }

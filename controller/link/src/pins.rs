@@ -1,4 +1,4 @@
-//! The authorities that a node believes, by the SHA-256 of their certificates.
+//! CAs that a node trusts, by the SHA-256 of their certificates.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,25 +8,25 @@ use rustls_pki_types::pem::PemObject;
 
 use crate::key::{from_hex, hex, sha256};
 
-/// Most authorities that a node believes at once: the present one and the next, and as many again.
+/// Maximum number of CAs that a node trusts: the current and the next one, and two more.
 pub const MOST_PINS: usize = 4;
 
 /// SHA-256 of a certificate (DER).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
-/// The authorities that a node believes.
+/// CAs that a node trusts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pins(BTreeSet<Fingerprint>);
 
 impl Fingerprint {
-    /// Of a certificate (DER).
+    /// Hashes a certificate (DER).
     #[must_use]
     pub fn of(certificate: &[u8]) -> Self {
         Self(sha256(certificate))
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -46,7 +46,8 @@ impl fmt::Debug for Fingerprint {
 }
 
 impl Pins {
-    /// Those of certificates (PEM). `None` if one of them cannot be read, if there is none, or more than [`MOST_PINS`].
+    /// Hashes certificates (PEM). `None` if one of them cannot be read, or if there are none or more than
+    /// [`MOST_PINS`].
     #[must_use]
     pub fn of_pem(pem: &str) -> Option<Self> {
         let read: Result<BTreeSet<_>, _> =
@@ -54,30 +55,31 @@ impl Pins {
         read.ok().filter(|all| (1..=MOST_PINS).contains(&all.len())).map(Self)
     }
 
-    /// As a node says them: 32 bytes each. What is none is passed over, and so is what is more than [`MOST_PINS`].
+    /// Reads fingerprints of 32 bytes each, as a node sends them. Invalid ones and those after the first [`MOST_PINS`]
+    /// are skipped.
     #[must_use]
     pub fn of_bytes<'b>(all: impl IntoIterator<Item = &'b [u8]>) -> Self {
         Self(all.into_iter().filter_map(|one| one.try_into().ok().map(Fingerprint)).take(MOST_PINS).collect())
     }
 
-    /// As [`fmt::Display`] writes them. What is none is passed over.
+    /// Parses the text that [`fmt::Display`] writes. Invalid fingerprints are skipped.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         Self(text.split(' ').filter_map(|one| from_hex(one).map(Fingerprint)).collect())
     }
 
-    /// Whether this authority is believed.
+    /// Returns true if this CA is trusted.
     #[must_use]
     pub fn holds(&self, authority: &Fingerprint) -> bool {
         self.0.contains(authority)
     }
 
-    /// Each, in order.
+    /// Iterates over the fingerprints, sorted.
     pub fn iter(&self) -> impl Iterator<Item = &Fingerprint> {
         self.0.iter()
     }
 
-    /// Whether nobody is believed.
+    /// Returns true if no CA is trusted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

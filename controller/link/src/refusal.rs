@@ -1,28 +1,28 @@
-//! Why a node is not admitted. The controller logs and counts the code; the caller learns only whether to try again.
+//! Reasons for refusing a node. The controller logs and counts the code; the caller learns only whether to try again.
 
 use crate::document::DocumentFault;
 use crate::sts::{CallerFault, RoleFault};
 
-/// Why a node is not admitted. The codes are stable: people count them. No text holds a secret, nor anything that the caller
-/// could choose freely.
+/// Reason why a node is refused. The codes are stable because metrics count them. No text holds a secret, nor anything
+/// that the caller could choose freely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The nonce was never given to this key, or is taken already.
+    /// The nonce was never given to this key, or was already used.
     #[error("the nonce is not one that this key was given, or was used before")]
     Nonce,
-    /// It has expired.
+    /// The nonce has expired.
     #[error("the nonce has expired")]
     NonceExpired,
-    /// The document does not count.
+    /// The identity document is rejected.
     #[error(transparent)]
     Document(DocumentFault),
-    /// The document is about an instance of another account or region.
+    /// The document is for an instance of another account or region.
     #[error("the instance is of another {0}")]
     Foreign(&'static str),
-    /// The document was made too long ago, or in the future, for an instance that enrols for the first time.
+    /// The document is too old, or from the future, for a first enrolment.
     #[error("the instance was not launched lately")]
     NotLaunchedLately,
-    /// No launch of this controller is known to have made the instance; CreateFleet's answer may not be written down yet.
+    /// No NodeClaim is known to have launched the instance; CreateFleet's answer may not be recorded yet.
     #[error("no NodeClaim was launched as this instance")]
     NotLaunchedHere,
     /// The NodeClaim is being deleted.
@@ -31,36 +31,36 @@ pub enum Refusal {
     /// The secret is not one of the launch's template.
     #[error("the launch token is not that of the launch template of this instance")]
     LaunchToken,
-    /// The instance is not what was launched.
+    /// The instance differs from what was launched.
     #[error("the instance's {field} is not what was launched, says {source_of_it}")]
     Differs {
-        /// What of it.
+        /// Field that differs.
         field: &'static str,
-        /// `its identity document`, or `EC2`.
+        /// Source of the field: `its identity document`, or `EC2`.
         source_of_it: &'static str,
     },
-    /// The instance has enrolled with another key, and the caller does not prove to be who did.
+    /// The instance has enrolled with another key, and the caller does not prove that it holds that key.
     #[error("the instance has enrolled with another key before")]
     EnrolledBefore,
-    /// The instance's Node takes pods although it never enrolled: one of them may be who comes.
+    /// The instance's Node accepts pods although it never enrolled: the caller may be one of them.
     #[error("the Node takes pods already, and nobody has enrolled for it")]
     ReadyBefore,
-    /// There is no proof of the role.
+    /// The proof of the role is missing.
     #[error("the proof of the role is missing")]
     NoRoleProof,
-    /// The proof of the role cannot be one.
+    /// The proof of the role is malformed.
     #[error(transparent)]
     RoleProof(#[from] RoleFault),
-    /// STS does not say who signed.
+    /// STS does not identify the signer.
     #[error(transparent)]
     Caller(CallerFault),
-    /// Another account or partition signed.
+    /// The signer is of another account or partition.
     #[error("the proof of the role is signed by another {0}")]
     ForeignCaller(&'static str),
-    /// The role is none that the class gives to instances.
+    /// The role is not one that the NodeClass gives to instances.
     #[error("the role is none of the NodeClass")]
     Role,
-    /// Another session of the role signed.
+    /// The signer is another session of the role.
     #[error("the proof of the role is not signed by this instance")]
     Session,
     /// EC2 does not know the instance, yet or any more.
@@ -69,25 +69,25 @@ pub enum Refusal {
     /// EC2 could not be asked.
     #[error("EC2 cannot be asked about the instance")]
     DescribeUnavailable,
-    /// EC2 says that it does not run.
+    /// The instance is not running, as EC2 describes it.
     #[error("the instance does not run")]
     NotRunning,
-    /// The connection comes from elsewhere.
+    /// The connection does not come from an address of the instance.
     #[error("the connection does not come from the instance's address")]
     Address,
 }
 
-/// What the caller may do about it.
+/// Advice to a refused caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Remedy {
-    /// Nothing: the same evidence will be refused again.
+    /// The same evidence will be refused again.
     None,
     /// Try again with a new nonce.
     TryAgain,
 }
 
 impl Refusal {
-    /// The stable code: the label of the metric.
+    /// Returns the stable code, a label of the metric.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -119,12 +119,12 @@ impl Refusal {
         }
     }
 
-    /// What the caller may do about it.
+    /// Returns the advice to the caller.
     #[must_use]
     pub const fn remedy(&self) -> Remedy {
         match self {
-            // The answer of CreateFleet is written after the instance has begun to boot, and DescribeInstances learns of it later
-            // still; a nonce may have been given by a replica that has ended.
+            // CreateFleet's answer is recorded after the instance has begun to boot, and DescribeInstances lags further
+            // behind. A nonce may have been given by a replica that has ended.
             Self::Nonce
             | Self::NonceExpired
             | Self::NotLaunchedHere

@@ -1,8 +1,8 @@
-//! The secrets of launch templates: made from what the template says, by a key that only the controller has.
+//! Secrets of launch templates, derived from a template's content with a key that only the controller has.
 //!
-//! A template's name follows from its content, so that it is found again after a crash. A secret that were drawn would make it
-//! another template each time; one that is made from the rest of the content is the same for the same template, another for every
-//! other, and says nothing of the key.
+//! A template's name follows from its content, so that it is found again after a crash. A random secret would make
+//! another template each time. A derived secret is the same for the same template, differs for every other, and does
+//! not reveal the key.
 
 use std::fmt;
 
@@ -10,35 +10,35 @@ use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 
 use crate::key::{Hex, from_hex};
 
-/// What a token begins with, so that it is known for what it is wherever it turns up.
+/// Prefix of a token, so that it is recognized wherever it appears.
 const PREFIX: &str = "mlt-";
-/// Length of the key.
+/// Length of the key in bytes.
 pub const LAUNCH_KEY_BYTES: usize = 32;
 
-/// The key that secrets of launch templates are made by.
+/// Key from which secrets of launch templates are derived.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LaunchKey([u8; LAUNCH_KEY_BYTES]);
 
 impl LaunchKey {
-    /// A key of these random bytes.
+    /// Makes a key of these random bytes.
     #[must_use]
     pub const fn new(bytes: [u8; LAUNCH_KEY_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// From 64 hexadecimal digits, as [`Self::expose`] writes them.
+    /// Parses 64 hexadecimal digits as [`Self::expose`] writes them.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         from_hex(text).map(Self)
     }
 
-    /// The text of it, for the one who keeps it.
+    /// Returns the key as text, to be stored.
     #[must_use]
     pub fn expose(&self) -> String {
         Hex(&self.0).to_string()
     }
 
-    /// The secret of a template with this content.
+    /// Returns the secret of a template with this content.
     #[must_use]
     pub fn token(&self, content: &[u8]) -> String {
         let tag = sign(&Key::new(HMAC_SHA256, &self.0), content);

@@ -1,25 +1,25 @@
-//! NodeClaims as the API server has answered our own writes: a node that connects is written about three times in a moment, and the
-//! picture of the cluster shows each of them some milliseconds late. Who wrote by the picture alone would be refused, and would have
-//! to ask, every time. Pure.
+//! NodeClaims as the API server returned them for this replica's writes. A connecting node causes about three writes
+//! within moments, and the cache of the cluster shows each some milliseconds late. Writes based on the cache alone
+//! would conflict and need another read each time. Pure.
 
 use std::collections::{HashMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::NodeClaim;
 
-/// How long an answer is kept. If the picture is behind for longer, it costs a refusal and a question.
+/// Time that an answer is kept. A cache that lags for longer costs a conflict and a read.
 const KEPT: SignedDuration = SignedDuration::from_secs(10);
 
-/// By UID of the claim, the last answer.
+/// Last answer by UID of the NodeClaim.
 #[derive(Debug, Default)]
 pub(super) struct Answered {
     by_claim: HashMap<String, (NodeClaim, Timestamp)>,
-    /// In the order in which they came.
+    /// In order of arrival.
     order: VecDeque<(Timestamp, String)>,
 }
 
 impl Answered {
-    /// The API server has answered a write with this.
+    /// Records the API server's answer to a write.
     pub(super) fn note(&mut self, mut claim: NodeClaim, now: Timestamp) {
         self.forget(now);
         let Some(uid) = claim.metadata.uid.clone() else { return };
@@ -28,10 +28,10 @@ impl Answered {
         self.order.push_back((now, uid));
     }
 
-    /// Forgets what is old; nothing has room for nothing.
+    /// Forgets old answers; an empty map frees its memory.
     pub(super) fn forget(&mut self, now: Timestamp) {
         while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.duration_since(*at) >= KEPT) {
-            // One that has been written to once more since is kept for that.
+            // An answer to a later write is kept for its own time.
             if self.by_claim.get(&old).is_some_and(|(_, at)| now.duration_since(*at) >= KEPT) {
                 self.by_claim.remove(&old);
             }
@@ -41,7 +41,7 @@ impl Answered {
         }
     }
 
-    /// The later of what the picture shows of a claim and what was answered about it.
+    /// Returns the later version of a NodeClaim: the one in the cache, or the last answer.
     pub(super) fn latest<'c>(&'c self, shown: &'c NodeClaim) -> &'c NodeClaim {
         let answered = shown.metadata.uid.as_ref().and_then(|uid| self.by_claim.get(uid));
         match answered {
@@ -51,7 +51,7 @@ impl Answered {
     }
 }
 
-/// Versions of one resource are numbers that grow: KEP-5504.
+/// Returns the resource version: they are increasing numbers within a resource (KEP-5504).
 fn version(claim: &NodeClaim) -> Option<u64> {
     claim.metadata.resource_version.as_deref()?.parse().ok()
 }

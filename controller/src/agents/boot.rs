@@ -1,7 +1,7 @@
-//! How long nodes took for the stages of their boots, by image.
+//! Duration of nodes' boot phases, by image.
 //!
-//! A new image that boots more slowly than the one before costs money on each node, and shows nowhere else: a NodeClaim says when it
-//! was launched and when it was initialized, its agent what happened in between.
+//! A new image that boots more slowly than the previous one costs money on each node, and shows nowhere else: a
+//! NodeClaim has the times of its launch and initialization, and the agent knows what happened in between.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,34 +18,34 @@ use prometheus_client::registry::Registry;
 use super::said;
 use crate::lifecycle::{Status, condition, is_true};
 
-/// Longest stage that is believed, and how long after its launch a node is booting for the first time: four times as long as a node
-/// may take to register. A clock that is set while it boots shows as more, or as less than nothing.
+/// Maximum duration of a phase that is counted, and maximum time from launch to the first boot: four times the limit
+/// for registration. A clock that is set during the boot shows as a longer or a negative duration.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
-/// Images that are told apart, of which the one that was not launched for the longest time is forgotten: six stages each, with fifteen
-/// buckets, are as much as Prometheus should be given.
+/// Maximum number of images with metrics; the least recently launched is dropped. Six phases with fifteen buckets for
+/// each are as much as Prometheus should store.
 const IMAGES: usize = 50;
-/// A quarter of a second to half an hour.
+/// Buckets from a quarter of a second to half an hour.
 const BUCKETS: (f64, f64, u16) = (0.25, 2.0, 14);
 
-/// Labels: phase and image.
+/// Labels of the metric: phase and image.
 type Labels = [(&'static str, String); 2];
 
-/// What is counted of boots; clones count together.
+/// Metrics of boots; clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Boots {
     stages: Family<Labels, Histogram, fn() -> Histogram>,
-    /// Images, the one that was launched last at the end. Held for a few instructions.
+    /// Images, most recently launched last. The lock is held for a few instructions.
     images: Arc<Mutex<VecDeque<String>>>,
 }
 
-/// The image of a node whose agent says with these conditions, for the first time, that it has become one.
+/// Returns the image of a node if these conditions make its agent ready for the first time.
 pub(super) fn first_boot<'c>(claim: &'c NodeClaim, conditions: &[Condition], now: Timestamp) -> Option<&'c str> {
     let is_ready =
         conditions.iter().any(|one| one.type_ == nodeclaim::AGENT_READY && one.status == Status::True.name());
     if !is_ready || is_true(claim, nodeclaim::AGENT_READY) {
         return None;
     }
-    // An agent that was restarted says so again, of stages that passed in no time.
+    // A restarted agent reports again, with phases that took no time.
     let is_expected = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::AGENT));
     if is_expected.is_some_and(|word| word == annotations::AGENT_EXPECTED) && is_true(claim, nodeclaim::INITIALIZED) {
         return None;
@@ -55,7 +55,7 @@ pub(super) fn first_boot<'c>(claim: &'c NodeClaim, conditions: &[Condition], now
     claim.status.as_ref()?.image_id.as_deref().filter(|_| is_young)
 }
 
-/// How long each stage took, by the node's own clock, as far as that can be.
+/// Returns the duration of each phase by the node's own clock, if plausible.
 fn stages(phases: &[PhaseState]) -> impl Iterator<Item = (Phase, SignedDuration)> {
     let took = |it: &PhaseState| Some((it.phase, it.ended_at?.duration_since(it.began_at?)));
     phases.iter().filter_map(took).filter(|(_, took)| (SignedDuration::ZERO..=LONGEST).contains(took))
@@ -78,7 +78,7 @@ impl Boots {
         Self { stages, images: Arc::default() }
     }
 
-    /// A node of this image has become one, after these stages.
+    /// Counts the phases of a node of this image that has joined.
     pub(super) fn note(&self, image: &str, phases: &[PhaseState]) {
         if let Some(forgotten) = self.remember(image) {
             for phase in said::PHASES {
@@ -90,7 +90,7 @@ impl Boots {
         }
     }
 
-    /// The image that is forgotten for this one.
+    /// Records a launch of the image; returns the image that is dropped for it.
     fn remember(&self, image: &str) -> Option<String> {
         let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
         images.retain(|known| known != image);
@@ -190,7 +190,7 @@ mod tests {
         boots.note("ami-0", &stage(5));
         let text = exposed();
         assert!(text.contains(r#"muster_node_boot_phase_seconds_sum{phase="Kubelet",image="ami-0"} 8.0"#), "{text}");
-        // Of those the one that was launched longest ago goes, which is the second.
+        // The least recently launched image is dropped, which is the second.
         boots.note("ami-new", &stage(1));
         let text = exposed();
         assert!(!text.contains(r#"image="ami-1""#) && text.contains(r#"image="ami-0""#), "{text}");

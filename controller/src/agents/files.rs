@@ -1,13 +1,13 @@
-//! Each agent is an open file of this process.
+//! Limit of open files: each agent is an open socket of this process.
 
 use muster_gateway::Limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What the rest of the controller has open: watches, writes, AWS, probes, and as much again.
+/// Number of files for the rest of the controller: watches, writes, AWS, probes, and a reserve of the same size.
 const REST: u64 = 500;
 
-/// As many connections of these as this process may have open beside all else. What it may open by itself is made as much as it is
-/// allowed: the usual 1024 are for programs that call `select`.
+/// Raises the soft limit of open files to the hard limit, and returns the limits of connections that fit beside
+/// everything else. The usual soft limit of 1024 is for programs that call `select`.
 pub(super) fn allow(wanted: Limits) -> Limits {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let own = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
@@ -30,8 +30,8 @@ pub(super) fn allow(wanted: Limits) -> Limits {
     Limits { connections, strangers, ..wanted }
 }
 
-/// How many connections of nodes and of strangers fit into a limit of open files, `None` being none: better few agents than no API
-/// server.
+/// Returns how many connections of nodes and of strangers fit into a limit of open files; `None` is unlimited. Agents
+/// are cut before the connections to the API server.
 fn within((nodes, strangers): (usize, usize), limit: Option<u64>) -> (usize, usize) {
     let room = limit.and_then(|limit| usize::try_from(limit.saturating_sub(REST)).ok());
     match room {

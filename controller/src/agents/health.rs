@@ -1,9 +1,9 @@
-//! What this replica says of its health, by name: of its parts, and of the services that it offers.
+//! Health of this replica, by name: its parts, and the services that it serves.
 //!
 //! ```text
-//!   Picture: is it whole, is the API server heard ─┐
+//!   Picture: is it complete, are watches current ──┐
 //!   Fence: does this replica lead ─────────────────┼─► Standing ──► statuses ──► grpc.health.v1, on both ports
-//!   serve: have agents and operators a port ───────┘    (pure)
+//!   serve: are agents and operators served ────────┘    (pure)
 //! ```
 
 use std::convert::Infallible;
@@ -17,30 +17,31 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::edge::Fence;
 use crate::watch::{Health, Picture, Standing as Known};
 
-/// Until it is looked at again.
+/// Interval between checks.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long something may be wrong with following a kind before the API server counts as gone: tries are at most 8 s apart.
+/// Maximum time of errors in watching a kind before the API server counts as unreachable: retries are at most 8 s
+/// apart.
 const TROUBLED: Duration = Duration::from_secs(15);
-/// How long nothing may be heard of a kind: a watch that is silent for 100 s is begun anew.
+/// Maximum silence of a watch: one that is silent for 100 s is restarted.
 const SILENT: Duration = Duration::from_mins(2);
 
-/// Where a replica stands.
+/// State of a replica that its health depends on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Standing {
-    /// Whether it has seen the whole cluster once.
+    /// True once it has seen the whole cluster.
     pub(super) is_synced: bool,
-    /// Whether it hears what happens in it.
+    /// True if its watches are current.
     pub(super) hears: bool,
-    /// Whether it leads.
+    /// True if it is the leader.
     pub(super) leads: bool,
-    /// Whether agents and operators are served.
+    /// True if agents and operators are served.
     pub(super) serves: bool,
 }
 
-/// The status of every name.
+/// Returns the status of each name.
 ///
-/// The parts are those of the whole controller. A service is well where all its RPCs are answered: `muster.v1.Fleet` only by the replica
-/// that leads, for the others launch nothing, so that a client that balances by health finds the one that does.
+/// Parts are those of the whole controller. A service is serving where all its RPCs are answered: `muster.v1.Fleet`
+/// only at the leader, because other replicas do not launch. A client that balances by health finds the leader.
 pub(super) fn statuses(standing: Standing) -> Statuses {
     let Standing { is_synced, hears, leads, serves } = standing;
     let parts = [
@@ -54,7 +55,7 @@ pub(super) fn statuses(standing: Standing) -> Statuses {
         let is_well = match service {
             "muster.v1.Fleet" => serves && leads,
             of_gateway if of_gateway.starts_with("muster.") => serves,
-            // Health and reflection: whoever reads this has reached them.
+            // Health and reflection: a client that reads this has reached them.
             _ => true,
         };
         (service, is_well)
@@ -63,7 +64,7 @@ pub(super) fn statuses(standing: Standing) -> Statuses {
     parts.into_iter().chain(services).map(|(name, is_well)| (name.to_owned(), status(is_well))).collect()
 }
 
-/// Whether the API server says what happens to each kind.
+/// Returns true if the watches of all kinds are current.
 fn hears(kinds: &[Health]) -> bool {
     kinds.iter().all(|kind| {
         let longest = if kind.trouble.is_some() { TROUBLED } else { SILENT };
@@ -71,7 +72,7 @@ fn hears(kinds: &[Health]) -> bool {
     })
 }
 
-/// Looks for ever, and says what has changed.
+/// Checks forever, and publishes changes.
 pub(super) async fn keep(
     picture: &Picture,
     fence: &Fence,
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
     use crate::state::Kind;
 
-    /// The names that are well.
+    /// Returns the names that are serving.
     fn well(standing: Standing) -> Vec<String> {
         let all = statuses(standing);
         assert_eq!(all.len(), 5 + muster_gateway::services().count(), "each has a name of its own");
@@ -148,7 +149,7 @@ mod tests {
             (pods(Some(120), None, Known::Following), false),
             (pods(Some(14), Some("refused"), Known::Following), true),
             (pods(Some(15), Some("refused"), Known::Unknown), false),
-            // The picture is not whole then, which says it.
+            // The initial list is incomplete then, which `is_synced` shows.
             (pods(None, None, Known::Listing), true),
         ] {
             assert_eq!(hears(&[nodes.clone(), kind.clone()]), expected, "{kind:?}");

@@ -1,4 +1,5 @@
-//! Whoever looks at the Secret with the keys, and writes it: each replica does, and each write names the version that it has seen.
+//! Reader and writer of the Secret with the keys, in each replica. Each write names the resource version that it is
+//! based on.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,15 +16,15 @@ use super::launch_keys::LaunchStep;
 use super::rotation::{Authorities, Rotation, Step, in_need, step};
 use crate::watch::Picture;
 
-/// Until the API server is asked again at the start: it is not there, or the Secret cannot be used.
+/// Pause before a retry at the start: the API server is unreachable, or the Secret cannot be used.
 const RETRY: Duration = Duration::from_secs(10);
-/// How long an answer of the API server is waited for. A connection that a balancer has forgotten may never bring one, and no key would
-/// be replaced any more.
+/// Timeout of a request to the API server. A connection that a load balancer has dropped may never return an answer,
+/// and would stop the rotation of keys.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Names of claims in one line of the log.
+/// Maximum number of NodeClaims named in one log line.
 const NAMED: usize = 5;
 
-/// Looks and writes.
+/// Reads and writes the Secret.
 pub(super) struct Keeper {
     secrets: Api<Secret>,
     namespace: String,
@@ -44,7 +45,7 @@ impl Keeper {
         Self { secrets, namespace: namespace.to_owned(), picture, rotation, clock }
     }
 
-    /// Waits for the keys: those that are there, or new ones.
+    /// Waits for the keys; makes new ones if the Secret does not exist.
     pub(super) async fn have(&self) -> Keys {
         let mut told = String::new();
         loop {
@@ -56,7 +57,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at them for ever, does what is to be done about them, and says when they are others.
+    /// Checks the keys forever, takes the next step of their rotation, and calls `changed` with changed keys.
     pub(super) async fn keep(&self, mut keys: Keys, changed: impl Fn(&Keys)) -> Infallible {
         let mut told = String::new();
         loop {
@@ -83,13 +84,13 @@ impl Keeper {
         }
     }
 
-    /// The keys as they are now.
+    /// Reads the keys; makes them if the Secret does not exist.
     async fn ask(&self) -> Result<Keys, Fault> {
         let now = (self.clock)();
         if let Some(there) = within(self.secrets.get_opt(SECRET)).await?? {
             return Keys::read(there, now);
         }
-        // Never an apply: of two replicas that come at once the second must not replace what the first has made.
+        // A create, not an apply: if two replicas start at once, the second must not replace the keys of the first.
         match within(self.secrets.create(&parameters(), &make(now)?)).await? {
             Ok(made) => {
                 tracing::info!(namespace = self.namespace, secret = SECRET, "keys for agents have been made");
@@ -102,7 +103,7 @@ impl Keeper {
         }
     }
 
-    /// Does what is to be done now: at most one write, which is all of a step.
+    /// Takes the next step of the CA's rotation: at most one write, which is the whole step.
     async fn go_on(&self, keys: &Keys) -> Result<Option<Keys>, Fault> {
         let (now, held) = ((self.clock)(), &keys.authorities);
         let in_need = match held.former {
@@ -124,7 +125,7 @@ impl Keeper {
         Ok(written)
     }
 
-    /// Does what is to be done now about the key of launches.
+    /// Takes the next step of the rotation of the launch key.
     async fn go_on_with_launches(&self, keys: &Keys) -> Result<Option<Keys>, Fault> {
         let (now, held, namespace) = ((self.clock)(), &keys.launch, self.namespace.as_str());
         let step = held.step(keys.is_launch_asked, &self.rotation, now);
@@ -140,17 +141,17 @@ impl Keeper {
         Ok(written)
     }
 
-    /// Writes the Secret: the keys then; none if it is not any more what was looked at.
+    /// Writes the Secret and returns its keys; `None` if the Secret has changed since it was read.
     async fn write(&self, wanted: &Secret) -> Result<Option<Keys>, Fault> {
         match within(self.secrets.replace(SECRET, &parameters(), wanted)).await? {
             Ok(written) => Ok(Some(Keys::read(written, (self.clock)())?)),
-            // Another replica was faster, or somebody has deleted it: it is looked at again.
+            // Another replica was faster, or an operator has deleted it: it is read again.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Names of the claims whose nodes may know the one before alone.
+    /// Returns the names of NodeClaims whose nodes may trust only the previous CA.
     fn in_need(&self, held: &Authorities) -> Result<Vec<String>, Fault> {
         let signing = held.signing.fingerprint()?;
         let cluster = self.picture.glance();
@@ -181,7 +182,7 @@ impl Keeper {
         }
     }
 
-    /// Says what is wrong, once.
+    /// Logs an error once.
     fn tell(&self, what: &str, fault: &Fault, told: &mut String) {
         let why = fault.to_string();
         if why != *told {
@@ -195,7 +196,7 @@ fn parameters() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
-/// What a call comes to, if it comes to anything in time.
+/// Applies the timeout to a call.
 async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<kube::Result<T>, Fault> {
     timeout(ANSWER, call).await.map_err(|_| Fault::Silence(ANSWER))
 }
@@ -212,7 +213,7 @@ mod tests {
 
     const MISSING: &str = r#"{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}"#;
 
-    /// A keeper whose API server answers reads with the Secret, and calls with `silent` never.
+    /// Returns a keeper whose API server returns the Secret to reads, and never answers requests of method `silent`.
     fn keeper(silent: Method, secret: Option<Secret>) -> Keeper {
         let service = service_fn(move |request: Request<Body>| {
             let (is_silent, body) = (request.method() == silent, secret.as_ref().map(serde_json::to_vec));

@@ -1,7 +1,8 @@
-//! The keys that agents are served with, as a Secret holds them. Pure.
+//! Keys for serving agents, as a Secret holds them. Pure.
 //!
-//! They are made anew when somebody deletes the Secret. Nodes that are not connected at that moment do not know the controller any
-//! more; they are nodes as before, but say nothing, until they are replaced. Without that loss they are replaced by [`super::rotation`].
+//! They are recreated if an operator deletes the Secret. Nodes that are not connected at that moment then no longer
+//! trust the controller; they keep working as nodes, but do not report until they are replaced. [`super::rotation`]
+//! replaces keys without that loss.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,39 +21,39 @@ use super::rotation::{Authorities, Former, Next};
 
 /// Name of the Secret.
 pub(crate) const SECRET: &str = "muster-agents";
-/// What it holds: the authority that signs, and since when.
+/// Entries of the Secret: the CA that signs, and the time since which it exists.
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";
 const SINCE: &str = "ca.since";
-/// The one that comes next, its certificate by the present one, and since when it is known.
+/// Next CA, its certificate signed by the current CA, and the time since which it is known.
 const NEXT_CERTIFICATE: &str = "next.crt";
 const NEXT_KEY: &str = "next.key";
 const NEXT_VOUCHED: &str = "next.cross.crt";
 const NEXT_SINCE: &str = "next.since";
-/// The one before it, the present one's certificate by it, and when it was replaced.
+/// Previous CA, the current CA's certificate signed by it, and the time of its replacement.
 const FORMER_CERTIFICATE: &str = "trusted.crt";
 const FORMER_VOUCHED: &str = "cross.crt";
 const FORMER_SINCE: &str = "trusted.since";
-/// What launch secrets are made by, since when, and what they were made by before.
+/// Launch key, the time since which it is used, and the previous launch key.
 const LAUNCH: &str = "launch.key";
 const LAUNCH_SINCE: &str = "launch.since";
 const FORMER_LAUNCH: &str = "launch.former.key";
 
-/// The keys.
+/// Keys for serving agents.
 pub(super) struct Keys {
     pub(super) authorities: Authorities,
-    /// As the gateway takes them.
+    /// CA in the form that the gateway uses.
     pub(super) authority: Arc<Authority>,
     pub(super) launch: LaunchKeys,
-    /// Whether somebody has asked for another authority.
+    /// True if an operator has requested another CA.
     pub(super) is_asked: bool,
-    /// And for another key of launches.
+    /// True if an operator has requested another launch key.
     pub(super) is_launch_asked: bool,
-    /// Where they stand.
+    /// Secret that holds them.
     pub(super) secret: Secret,
 }
 
-/// Why there are none.
+/// Reason why the keys are unavailable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("the Secret `{SECRET}` cannot be read or written: {0}")]
@@ -67,7 +68,7 @@ pub(super) enum Fault {
     NoRandom,
 }
 
-/// New keys, in a Secret that is not there yet.
+/// Makes new keys, in a Secret that does not exist yet.
 pub(super) fn make(now: Timestamp) -> Result<Secret, Fault> {
     let authorities = Authorities::of(Pair::make(now)?, Some(now));
     let launch = LaunchKeys::of(launch_key()?, now);
@@ -77,14 +78,14 @@ pub(super) fn make(now: Timestamp) -> Result<Secret, Fault> {
     Ok(with_launch(with(bare, &authorities), &launch))
 }
 
-/// A new key for launches.
+/// Makes a new launch key.
 pub(super) fn launch_key() -> Result<LaunchKey, Fault> {
     let mut bytes = [0; LAUNCH_KEY_BYTES];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Fault::NoRandom)?;
     Ok(LaunchKey::new(bytes))
 }
 
-/// The Secret with other keys for launches; what else it holds stays.
+/// Returns the Secret with other launch keys; its other entries stay.
 fn with_launch(secret: Secret, launch: &LaunchKeys) -> Secret {
     let LaunchKeys { present, since, former } = launch;
     let entries = [
@@ -95,7 +96,7 @@ fn with_launch(secret: Secret, launch: &LaunchKeys) -> Secret {
     holding(secret, entries)
 }
 
-/// The Secret with other authorities; what else it holds stays.
+/// Returns the Secret with other CAs; its other entries stay.
 fn with(secret: Secret, authorities: &Authorities) -> Secret {
     let Authorities { signing, since, next, former } = authorities;
     let moment = |at: &Timestamp| at.to_string();
@@ -115,7 +116,7 @@ fn with(secret: Secret, authorities: &Authorities) -> Secret {
     holding(secret, entries)
 }
 
-/// The Secret with these entries, and without those that are none.
+/// Returns the Secret with the entries that have a value, and without those that are `None`.
 fn holding<'n>(mut secret: Secret, entries: impl IntoIterator<Item = (&'n str, Option<String>)>) -> Secret {
     let data = secret.data.get_or_insert_default();
     for (name, text) in entries {
@@ -128,7 +129,7 @@ fn holding<'n>(mut secret: Secret, entries: impl IntoIterator<Item = (&'n str, O
 }
 
 impl Keys {
-    /// Reads them.
+    /// Reads the keys of a Secret.
     pub(super) fn read(secret: Secret, now: Timestamp) -> Result<Self, Fault> {
         let find = |name: &str| {
             let bytes = &secret.data.as_ref()?.get(name)?.0;
@@ -168,19 +169,20 @@ impl Keys {
         Ok(Self { authorities, authority, launch, is_asked, is_launch_asked, secret })
     }
 
-    /// The Secret with what comes after these, if it is still the one that was read. Whoever has asked is `answered`, or still waits.
+    /// Returns the Secret with the next CAs, for a write at the version that was read. If `answered`, the operator's
+    /// request is removed.
     pub(super) fn followed_by(&self, authorities: &Authorities, answered: bool) -> Secret {
         let secret = with(self.secret.clone(), authorities);
         if answered { without(secret, annotations::ROTATE_AUTHORITY) } else { secret }
     }
 
-    /// The same of the keys of launches.
+    /// Returns the Secret with the next launch keys, like [`Self::followed_by`].
     pub(super) fn launched_by(&self, launch: &LaunchKeys, answered: bool) -> Secret {
         let secret = with_launch(self.secret.clone(), launch);
         if answered { without(secret, annotations::ROTATE_LAUNCH_KEY) } else { secret }
     }
 
-    /// Which Secret it was, and how it stood.
+    /// Returns the UID and the resource version of the Secret.
     pub(super) fn version(&self) -> (Option<&str>, Option<&str>) {
         (self.secret.metadata.uid.as_deref(), self.secret.metadata.resource_version.as_deref())
     }

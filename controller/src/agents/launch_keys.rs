@@ -1,55 +1,55 @@
-//! How the key that the secrets of launch templates are made by is replaced. Pure.
+//! Rotation of the key from which the secrets of launch templates are derived. Pure.
 //!
 //! ```text
-//!                                     asked for, or old              what was being launched is known
+//!                                     requested, or old              launches in progress have ended
 //!                               K ────────────────────► L, former K ────────────────────────────────► L
 //!
-//!  what is launched knows       K                       L                                             L
-//!  what a controller before     K                       L or K                                        L
-//!  this one has launched knows
+//!  launched now has key         K                       L                                             L
+//!  launched earlier,            K                       L or K                                        L
+//!  found after a crash
 //! ```
 //!
-//! Each arrow is one write of the Secret. Nodes that are there lose nothing: a NodeClaim keeps the hash of the secret that its own
-//! instance was told. Only of an instance that is found again after a crash it is not known which key was the present one then, so for a
-//! while both are noted of it.
+//! Each arrow is one write of the Secret. Existing nodes are not affected: a NodeClaim keeps the hash of the secret
+//! that its own instance was given. Only for an instance that is found again after a crash the key at its launch is
+//! unknown, so for a while the hashes by both keys are recorded for it.
 
 use jiff::{SignedDuration, Timestamp};
 use muster_link::LaunchKey;
 
 use super::rotation::Rotation;
 
-/// The keys of launches.
+/// Current and previous launch key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LaunchKeys {
-    /// By which secrets are made.
+    /// Key from which secrets are derived.
     pub(super) present: LaunchKey,
-    /// Since when, if that is known.
+    /// Time since which it is used, if known.
     pub(super) since: Option<Timestamp>,
-    /// By which they were made before.
+    /// Previous key.
     pub(super) former: Option<LaunchKey>,
 }
 
-/// What is to be done.
+/// Next step of the rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LaunchStep {
-    /// Nothing yet.
+    /// Nothing to do yet.
     Wait,
-    /// There is to be another one.
+    /// Replace the key.
     Replace,
-    /// The one before is to be forgotten.
+    /// Forget the previous key.
     Forget,
 }
 
 impl LaunchKeys {
-    /// One that was never another.
+    /// Returns a key without a predecessor.
     pub(super) const fn of(present: LaunchKey, since: Timestamp) -> Self {
         Self { present, since: Some(since), former: None }
     }
 
-    /// What is to be done now. `is_asked`: somebody wants another one.
+    /// Returns the next step. `is_asked`: an operator has requested another key.
     pub(super) fn step(&self, is_asked: bool, lengths: &Rotation, now: Timestamp) -> LaunchStep {
         let is_over = |length: SignedDuration| self.since.is_none_or(|since| now.duration_since(since) >= length);
-        // One at a time: of a second one what was launched by the first would not be known.
+        // One rotation at a time: during a second one, launches by the first key would not be recognized.
         if self.former.is_some() {
             return if is_over(lengths.launch_outlived) { LaunchStep::Forget } else { LaunchStep::Wait };
         }
@@ -57,12 +57,12 @@ impl LaunchKeys {
         if is_asked || is_old { LaunchStep::Replace } else { LaunchStep::Wait }
     }
 
-    /// With this one from now on.
+    /// Uses this key from now on.
     pub(super) fn replace(self, by: LaunchKey, now: Timestamp) -> Self {
         Self { present: by, since: Some(now), former: Some(self.present) }
     }
 
-    /// The one before is forgotten.
+    /// Forgets the previous key.
     pub(super) fn forget(self) -> Self {
         Self { former: None, ..self }
     }

@@ -1,4 +1,4 @@
-//! What of a NodeClaim counts when its instance wants to enrol. Pure.
+//! Enrolment data of a NodeClaim. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,24 +8,25 @@ use jiff::Timestamp;
 use muster_api::{NodeClaim, annotations, labels, taints};
 use muster_link::{Enrolled, KeyHash, Launch, SecretHash};
 
-/// Who has enrolled, as the annotation has it.
+/// Reads the enrolment from the annotation.
 pub(super) fn enrolled(claim: &NodeClaim) -> Option<Enrolled> {
     let (key, at) = annotation(claim, annotations::AGENT_KEY)?.split_once(' ')?;
     Some(Enrolled { key: KeyHash::parse(key)?, at: at.parse().ok()? })
 }
 
-/// As the annotation has it.
+/// Formats an enrolment for the annotation.
 pub(super) fn written(enrolled: &Enrolled) -> String {
     let at = Timestamp::from_second(enrolled.at.as_second()).unwrap_or(enrolled.at);
     format!("{} {at}", enrolled.key)
 }
 
-/// The instance that a claim was launched as.
+/// Returns the instance ID of a NodeClaim.
 pub(super) fn instance_of(claim: &NodeClaim) -> Option<&str> {
     claim.status.as_ref()?.provider_id.as_deref()?.strip_prefix("aws:///")?.rsplit('/').next()
 }
 
-/// The launch of a claim; none if it has not been launched, or not by a controller that writes down what it was launched as.
+/// Returns the launch of a NodeClaim; `None` if it is not launched, or by a controller that does not record its
+/// launches.
 pub(super) fn launch(claim: &NodeClaim, roles: BTreeSet<String>, is_ready: bool) -> Option<Launch> {
     let meta = &claim.metadata;
     let label = |key: &str| meta.labels.as_ref()?.get(key).cloned();
@@ -47,8 +48,9 @@ pub(super) fn launch(claim: &NodeClaim, roles: BTreeSet<String>, is_ready: bool)
     })
 }
 
-/// Whether others may be at work on a node, who could come in its agent's stead. Until the node has registered its taint keeps them
-/// off, also when it is Ready already: an agent that was held up, or a controller that was away, is not too late.
+/// Returns true if the node may run pods, which could impersonate its agent. Until the node has registered, its taint
+/// keeps them off, even if it is Ready already: an agent that was delayed, or a controller that was away, is not too
+/// late.
 pub(super) fn takes_pods(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| &status.conditions).flatten();
     let is_ready = conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True");

@@ -1,28 +1,28 @@
-//! What nodes say of themselves, on its way to their NodeClaims.
+//! Server for agents and operators, and the path from agents' reports to their NodeClaims.
 //!
 //! ```text
 //!   Secret `muster-agents` ──► keys ──┬─► gateway: 9443, health 8082          (every replica)
-//!            ▲          (pure)        ├─► Vouch::tell: what launches put into user data
-//!            └── keeper ◄─────────────┴── rotation, launch_keys: when they are replaced   (pure)
+//!            ▲          (pure)        ├─► Vouch::tell: connection data for user data
+//!            └── keeper ◄─────────────┴── rotation, launch_keys: steps of their rotation   (pure)
 //!
 //!   gateway ──► Sources ──┬─ launch ◄── Picture: NodeClaim, its class, its Node        launches (pure)
 //!                         ├─ describe, ask_sts, roles ◄── Vouch: EC2, IAM, STS
 //!                         ├─ record ──► annotation of the NodeClaim
 //!                         ├─ keep ────► its conditions AgentReady and NodeVerdict      said (pure)
 //!                         │                  ├─► the leader's stages: initialize, verdict
-//!                         │                  └─► once it is ready: boot, how long its stages took
+//!                         │                  └─► once it is ready: boot, duration of its phases
 //!                         └─ wants_logs, bundle ──► records: slots in the controller's namespace (crate::archive)
 //!
 //!   gateway ──► Operators ─┬─ review ──► TokenReview, SubjectAccessReview
-//!                          ├─ answer ◄── Picture, records: by what the commands do (crate::cli)
-//!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter: the leader, where it is this replica (crate::fleet)
-//!                          └─ rows ◄── Picture: who is there, as often as it changes and somebody watches
+//!                          ├─ answer ◄── Picture, records, by the functions of the commands (crate::cli)
+//!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter: if this replica leads (crate::fleet)
+//!                          └─ rows ◄── Picture: rows of nodes, updated while there are watches
 //!
-//!   Picture, Fence ──► health ──► gateway: what is well, by name
+//!   Picture, Fence ──► health ──► gateway: serving status by name
 //! ```
 //!
-//! Every replica serves agents and writes what they say, with a field manager of its own; what follows from it the leader decides.
-//! Nothing is kept here that another replica would need.
+//! Every replica serves agents and writes their reports, with a field manager of its own; the leader decides what
+//! follows. Replicas keep no state here that another replica would need.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -57,29 +57,29 @@ pub use self::serve::{Address, AddressFault};
 pub(crate) use self::serve::{Place, Served};
 pub use self::vouch::{Asked, Home, Reachable, Vouch};
 
-/// A port to serve on.
+/// Port to serve on.
 #[derive(Debug, Clone)]
 pub enum Port {
-    /// This one; 0 is any free one.
+    /// Port number; 0 is any free one.
     Number(u16),
-    /// One that somebody else has opened, such as in another network.
+    /// Socket that the caller has opened, such as in another network.
     Bound(Arc<TcpListener>),
 }
 
-/// How agents are served.
+/// Options of the server for agents.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The port of their connections.
+    /// Port for agents and operators.
     pub port: Port,
-    /// The port of health and reflection.
+    /// Port of health and reflection.
     pub health_port: Port,
-    /// Where nodes reach the former.
+    /// Address at which nodes reach `port`.
     pub address: Address,
-    /// What instance identity documents are verified with.
+    /// Certificates that verify instance identity documents.
     pub certificates: Certificates,
-    /// How the authority that agents believe is replaced.
+    /// Rotation of the CA that agents trust.
     pub rotation: Rotation,
 }
 
-/// Who our changes are attributed to in `metadata.managedFields`: facts, not decisions.
+/// Field manager of writes that record facts, not decisions, in `metadata.managedFields`.
 pub const FIELD_MANAGER: &str = "muster-agents";

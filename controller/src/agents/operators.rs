@@ -1,4 +1,4 @@
-//! Operators: who they are, and what they are answered.
+//! Authentication and answers of operators' calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,15 +32,16 @@ use crate::manifest::NodeClass;
 use crate::snapshot;
 use crate::watch::Picture;
 
-/// For whom a token must be: one for the API server is none for the controller, which could use it there in its user's name.
+/// Required audience of tokens. A token for the API server is refused: the controller could use it there in its user's
+/// name.
 pub const AUDIENCE: &str = "muster.dev";
-/// How long the API server is waited for: the client that is used has no patience of its own that ends.
+/// Timeout of requests to the API server: the client has none of its own.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The instance types of a class, as this controller launches them.
+/// Function that returns the instance types of a NodeClass, as this controller launches them.
 pub(crate) type Types = Arc<dyn Fn(Option<&NodeClass>) -> Catalogue + Send + Sync>;
 
-/// What answers are made from, beside the picture.
+/// Sources of answers in addition to the cache of the cluster.
 #[derive(Clone)]
 pub(crate) struct Knowledge {
     pub(crate) types: Types,
@@ -48,7 +49,7 @@ pub(crate) struct Knowledge {
     pub(crate) choices: disrupt::Settings,
 }
 
-/// Answers operators, for the life of this replica.
+/// Answers operators for the lifetime of this replica.
 pub(super) struct Desk {
     pub(super) picture: Picture,
     pub(super) client: Client,
@@ -60,7 +61,7 @@ pub(super) struct Desk {
 }
 
 impl Operators for Desk {
-    /// Anybody may send anything: what cannot be for us is not asked about.
+    /// Any client can send any text, so only tokens for this audience cost a review.
     fn may_know(&self, token: &str) -> bool {
         may_be_for_us(token)
     }
@@ -115,7 +116,7 @@ impl Desk {
         let review = TokenReview { spec, ..TokenReview::default() };
         let answer = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
         let status = answer.map_err(|error| unavailable(&error))?.status.unwrap_or_default();
-        // An authenticator that does not know of audiences names none, and means the API server's.
+        // An authenticator that does not support audiences returns none, which means the API server's.
         let is_for_us = status.audiences.iter().flatten().any(|audience| audience == AUDIENCE);
         let Some(user) = status.user.filter(|_| status.authenticated == Some(true) && is_for_us) else {
             return Ok(Access::Unknown);
@@ -136,7 +137,7 @@ impl Desk {
         Ok(if is_allowed { Access::Allowed(name) } else { Access::Denied(name) })
     }
 
-    /// The UID of the NodeClaim whose Node has that name.
+    /// Returns the UID of the NodeClaim whose Node has that name.
     fn claim_of(&self, node: &str) -> Option<String> {
         let cluster = self.picture.glance();
         let is_its =
@@ -146,7 +147,7 @@ impl Desk {
 
     async fn verdicts(&self, name: Option<String>) -> Result<Struct, Unanswered> {
         let later = || Unanswered::NotNow("the API server does not say what is kept: try again".to_owned());
-        // A record may be older than its Node, and know the NodeClaim alone.
+        // A record may be older than its Node, and name only the NodeClaim.
         let uid = name.as_deref().and_then(|name| self.claim_of(name));
         let bundle_of = |record: &Record| {
             name.as_deref().is_some_and(|name| record.is_on(name)) || uid.as_ref() == Some(&record.uid)
@@ -161,7 +162,7 @@ impl Desk {
     }
 }
 
-/// Works an answer out where nobody waits for it: a look at a large cluster takes a second of a core, and connections need this
+/// Works an answer out on a blocking thread: for a large cluster it takes a second of a core, and connections need this
 /// thread.
 async fn aside(
     work: impl FnOnce() -> Result<serde_json::Value, cli::Unanswered> + Send + 'static,
@@ -170,8 +171,8 @@ async fn aside(
     document.map_err(|error| Unanswered::Failed(error.to_string()))?.map_err(unanswered).map(structure)
 }
 
-/// Whether a token is a JWT that says that it is for us, whoever has signed it. Those of service accounts are the only ones that can be
-/// for an audience, and they are JWTs.
+/// Returns true if a token is a JWT for this audience, with any signature. Only service account tokens can be for an
+/// audience, and they are JWTs.
 fn may_be_for_us(token: &str) -> bool {
     #[derive(Deserialize)]
     struct Claims {
@@ -205,7 +206,7 @@ fn unavailable(error: &kube::Error) -> Unavailable {
     Unavailable(format!("the API server: {error}"))
 }
 
-/// A document as gRPC has it. Documents are maps.
+/// Converts a document to a protobuf `Struct`. Documents are maps.
 pub(super) fn structure(document: serde_json::Value) -> Struct {
     match document {
         serde_json::Value::Object(fields) => {
@@ -220,7 +221,7 @@ fn value(document: serde_json::Value) -> Value {
     let kind = match document {
         Json::Null => Kind::NullValue(0),
         Json::Bool(yes) => Kind::BoolValue(yes),
-        // Counts and prices: none is beyond what a double keeps apart.
+        // Counts and prices: all are within the exact range of a double.
         Json::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
         Json::String(text) => Kind::StringValue(text),
         Json::Array(items) => Kind::ListValue(ListValue { values: items.into_iter().map(value).collect() }),

@@ -1,4 +1,4 @@
-//! Orders, between how gRPC has them and how they are decided.
+//! Orders, converted between their gRPC messages and the types that decide them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::fleet::{
     Bought, Counter, Decision, Ended, Kind, Order, OrderedNode, Planned, Refusal, Termination, Ticket, read,
 };
 
-/// What an order would come to. That it is refused is an answer, unless it makes no sense.
+/// Plans an order. A refusal is an answer, unless the order is invalid.
 pub(super) async fn plan(
     orders: Arc<dyn Counter>,
     request: wire::PlanRequest,
@@ -19,7 +19,7 @@ pub(super) async fn plan(
     let order = read(order.unwrap_or_default())?;
     let ticket = (!request_id.is_empty()).then_some(Ticket { by, id: request_id });
     let pool = order.pool.clone();
-    // A look at a large cluster takes a second of a core, and connections need this thread.
+    // For a large cluster this takes a second of a core, and connections need this thread.
     let planned = tokio::task::spawn_blocking(move || orders.plan(&order, ticket.as_ref())).await;
     match planned.map_err(|error| Unanswered::Failed(error.to_string()))? {
         Ok(Decision { nodes, claims: _, hourly_price }) => {

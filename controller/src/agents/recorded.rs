@@ -1,33 +1,34 @@
-//! What this replica has recorded a moment ago, which the picture of the cluster may not show yet. Pure.
+//! Enrolments that this replica has just recorded, which its cache may not show yet. Pure.
 
 use std::collections::{HashMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 use muster_link::Enrolled;
 
-/// How long the picture may be behind what this replica has recorded.
+/// Maximum lag of the cache behind this replica's records.
 const LAG: SignedDuration = SignedDuration::from_secs(60);
 
-/// By UID of the claim, who has enrolled; not by name, which the next claim for the same pods may have. What is older than [`LAG`] is forgotten, all of it found again in the picture.
+/// Enrolment by UID of the NodeClaim; not by name, which the next NodeClaim for the same pods may have. Entries older
+/// than [`LAG`] are forgotten: the cache shows them by then.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     by_claim: HashMap<String, Enrolled>,
-    /// In the order in which they came.
+    /// In order of arrival.
     order: VecDeque<(Timestamp, String)>,
 }
 
 impl Recorded {
-    /// This has been written down.
+    /// Records an enrolment.
     pub(super) fn note(&mut self, claim: &str, enrolled: Enrolled, now: Timestamp) {
         self.forget(now);
         self.by_claim.insert(claim.to_owned(), enrolled);
         self.order.push_back((now, claim.to_owned()));
     }
 
-    /// Forgets what is old; nothing has room for nothing.
+    /// Forgets old entries; an empty map frees its memory.
     pub(super) fn forget(&mut self, now: Timestamp) {
         while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.duration_since(*at) >= LAG) {
-            // One that has enrolled once more since is remembered for that.
+            // An instance that has enrolled again since is kept for that.
             if self.by_claim.get(&old).is_some_and(|it| now.duration_since(it.at) >= LAG) {
                 self.by_claim.remove(&old);
             }
@@ -37,7 +38,7 @@ impl Recorded {
         }
     }
 
-    /// Who has enrolled, by what the picture shows of a claim and what was recorded of it.
+    /// Returns the latest enrolment of a NodeClaim, from the cache and these records.
     pub(super) fn latest(&self, claim: &str, shown: Option<Enrolled>, now: Timestamp) -> Option<Enrolled> {
         let recorded = self.by_claim.get(claim).filter(|it| now.duration_since(it.at) < LAG).copied();
         match (shown, recorded) {

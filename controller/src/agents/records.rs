@@ -1,5 +1,5 @@
-//! Keeps what [`crate::archive`] says of nodes that cannot become any: of each node once a minute at most, logs of a few at once, and none
-//! of it in the way of their conditions.
+//! Archive of failing nodes ([`crate::archive`]): at most one record per node and minute, logs of a few at once, and
+//! never before their conditions.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,45 +16,47 @@ use tokio::time::timeout;
 use super::FIELD_MANAGER;
 use crate::archive::{Place, Record, SLOTS, cleaned, place, slot};
 
-/// Nodes of this replica whose logs are on their way at once. A thousand that fail for one reason need not all tell it.
+/// Maximum number of nodes of this replica that are sending logs. A thousand that fail for one reason need not all send
+/// them.
 const AT_ONCE: usize = 4;
-/// How long the logs of one are waited for: an agent has collected them in half of it. And until something else of that node is kept:
-/// a node that says ever other things has the API server write no more often than that.
+/// Timeout for the logs of a node: an agent collects them in half of it. Also the minimum interval between records of a
+/// node, so that one that reports ever new verdicts does not cause more writes.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
-/// Nodes of this replica that wait for their record to be kept. More than there are places would only take each other's.
+/// Maximum number of records of this replica that wait to be written. More than there are slots would only overwrite
+/// each other.
 const WAITING: usize = SLOTS;
-/// How long the API server is waited for, turn and tries included.
+/// Timeout of writing a record, including the wait for its turn and retries.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Looks and writes until a slot that other replicas write to as well has been written to.
+/// Maximum number of attempts to write a slot that other replicas write too.
 const TRIES: usize = 8;
 
-/// Writes to the slots.
+/// Writes records to the slots.
 pub(super) struct Records {
     maps: Api<ConfigMap>,
-    /// Held for moments, never while anything is awaited.
+    /// Held briefly, never across an await.
     asked: Mutex<Asked>,
-    /// Held by who looks and writes: those of one replica do not take a slot from each other.
+    /// Held during a read and write: those of one replica do not conflict.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// Of whom something has been kept in the last [`PATIENCE`], by instance.
+/// Nodes with a record in the last [`PATIENCE`], by instance ID.
 #[derive(Debug, Default)]
 struct Asked(BTreeMap<String, (Timestamp, Stage)>);
 
-/// How far it is with a node.
+/// State of a node's record.
 #[derive(Debug)]
 enum Stage {
-    /// Its record is being kept.
+    /// Its record is being written.
     Keeping,
-    /// Its logs are waited for; they are about this.
+    /// Its logs, which belong to this record, were requested.
     Asked(Box<Record>),
-    /// Nothing more is expected of it.
+    /// Nothing more is expected.
     Done,
 }
 
 impl Asked {
-    /// Takes note that a record of an instance is being kept; not if something of it was kept a moment ago, or those of too many
-    /// others are being.
+    /// Marks a record of an instance as being written; returns false if one was written within the last minute, or too
+    /// many others are being written.
     fn begin(&mut self, instance: &str, now: Timestamp) -> bool {
         self.forget_old(now);
         let waiting = self.0.values().filter(|(_, stage)| matches!(stage, Stage::Keeping)).count();
@@ -65,8 +67,8 @@ impl Asked {
         true
     }
 
-    /// The record that was begun at `now` is kept. Whether its instance is to be asked for the logs that it lacks, if it lacks them: not
-    /// if those of too many others are on their way.
+    /// Marks the record that was begun at `now` as written. Returns true if the missing logs are to be requested: not
+    /// if too many other nodes are sending theirs.
     fn kept(&mut self, instance: &str, lacks_logs: Option<Record>, now: Timestamp) -> bool {
         self.forget_old(now);
         let on_their_way = self.0.values().filter(|(_, stage)| matches!(stage, Stage::Asked(_))).count();
@@ -77,12 +79,13 @@ impl Asked {
         is_asked
     }
 
-    /// The record of an instance could not be kept: that may be tried again at once.
+    /// Forgets the record of an instance that could not be written, so that it can be retried at once.
     fn failed(&mut self, instance: &str) {
         self.0.remove(instance);
     }
 
-    /// What the logs of an instance are about, if they were asked for. They come once, and its minute goes on.
+    /// Returns the record that an instance's logs belong to, if they were requested. They are accepted once; its minute
+    /// continues.
     fn end(&mut self, instance: &str) -> Option<Record> {
         let (_, stage) = self.0.get_mut(instance)?;
         match std::mem::replace(stage, Stage::Done) {
@@ -108,7 +111,7 @@ impl Records {
         }
     }
 
-    /// Keeps a record of an instance, and says whether its logs are wanted.
+    /// Writes a record of an instance, and returns whether its logs are wanted.
     pub(super) async fn note(&self, instance: &str, record: Record, now: Timestamp) -> Wanted {
         if !self.asked().begin(instance, now) {
             return Wanted::AskAgain;
@@ -126,7 +129,7 @@ impl Records {
         }
     }
 
-    /// Keeps the logs of an instance, if they were asked for.
+    /// Writes the logs of an instance, if they were requested.
     pub(super) async fn bundle(&self, instance: &str, content: &[u8]) {
         let asked = self.asked().end(instance);
         let Some(record) = asked else {
@@ -138,13 +141,13 @@ impl Records {
         }
     }
 
-    /// All that is kept, in the order of the slots: with their bundles those records that `shows_bundle` picks, the others without.
+    /// Returns all records in the order of their slots, with the bundles of those that `shows_bundle` selects.
     pub(super) async fn all(&self, shows_bundle: impl Fn(&Record) -> bool) -> kube::Result<Vec<ConfigMap>> {
         let mut all = Vec::new();
         for meta in self.metadata().await?.into_iter().flatten() {
             let is_shown = Record::read(&meta).is_some_and(|record| shows_bundle(&record));
             if let Some(name) = meta.name.as_deref().filter(|_| is_shown) {
-                // By now it may hold another: it is taken as it is, record and bundle.
+                // The slot may hold another record by now: its record and bundle are returned as they are.
                 all.extend(self.maps.get_opt(name).await?);
             } else {
                 all.push(ConfigMap { metadata: meta, ..ConfigMap::default() });
@@ -153,7 +156,7 @@ impl Records {
         Ok(all)
     }
 
-    /// Has a slot hold the record, and the bundle if there is one. Whether its bundle is still wanted.
+    /// Writes the record and its bundle to a slot. Returns true if a bundle is still wanted.
     async fn keep(&self, record: &Record, bundle: Option<String>) -> Result<bool, Unavailable> {
         let kept = timeout(LONGEST, async {
             let _turn = self.turn.lock().await;
@@ -177,16 +180,16 @@ impl Records {
             let version = seen.get(slot).and_then(|meta| meta.as_ref()?.resource_version.clone());
             match self.write(&record.written(slot, bundle.clone(), version)).await {
                 Ok(()) => return Ok(bundle.is_none()),
-                // Another replica has written there: it is looked at again.
+                // Another replica has written it: it is read again.
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 Err(error) => return Err(error),
             }
         }
-        // So many fail at once that others have all the places.
+        // All slots are taken by other failing nodes.
         Ok(false)
     }
 
-    /// The metadata of the slots, in their order: all but the bundles. None where there is no object yet.
+    /// Returns the metadata of the slots in order, which is everything but the bundles; `None` for a missing ConfigMap.
     async fn metadata(&self) -> kube::Result<Vec<Option<ObjectMeta>>> {
         let names: Vec<String> = (0..SLOTS).map(slot).collect();
         let all = join_all(names.iter().map(|name| self.maps.get_metadata_opt(name))).await;
@@ -215,7 +218,8 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// A record of the instance is kept at that second, and lacks its logs: whether they are asked for; none if it may not be kept.
+    /// Records the instance at that second, without logs. Returns whether they are requested; `None` if it may not be
+    /// recorded.
     fn note(asked: &mut Asked, instance: &str, second: i64) -> Option<bool> {
         let may = asked.begin(instance, at(second));
         may.then(|| asked.kept(instance, Some(Record::default()), at(second)))
@@ -239,7 +243,7 @@ mod tests {
         let mut kept = Vec::new();
         for second in 0..180 {
             kept.extend(note(&mut asked, "i-0", second).map(|_| second));
-            // It sends its logs at once, and again and again.
+            // It sends its logs at once, several times.
             let bundles = (0..3).filter(|_| asked.end("i-0").is_some()).count();
             assert_eq!(bundles, usize::from(kept.last() == Some(&second)));
         }

@@ -1,41 +1,43 @@
-//! How the authority that agents believe is replaced while they live. Pure.
+//! Rotation of the CA that agents trust, without losing nodes. Pure.
 //!
 //! ```text
-//!                    asked for, or old         each replica has looked           nobody needs the one before,
-//!                                                                                and what it has certified is over
+//!                    requested, or old         each replica has read it          no node needs A only,
+//!                                                                                and A's certificates have expired
 //!              A ─────────────────────► A, next B ─────────────► B, former A ─────────────────────────► B
 //!
 //!  signs       A                        A                        B                                      B
 //!  serves as   A                        A                        B, and B by A                          B
-//!  counts      A                        A, B                     A, B                                   B
+//!  trusts      A                        A, B                     A, B                                   B
 //!  is pinned   A                        A, B                     B                                      B
 //! ```
 //!
-//! Each arrow is one write of the Secret, by whichever replica comes first; whoever is interrupted before has done nothing, whoever
-//! is interrupted after has done it all. A node that knows A alone, because it was away the whole time, finds its way by the
-//! certificate of B by A, for which nobody needs A's key any more: it goes with the second arrow.
+//! Each arrow is one write of the Secret, by whichever replica comes first. A replica that is interrupted has done
+//! either nothing or the whole step. A node that trusts only A, because it was away the whole time, connects by the
+//! certificate of B signed by A. That certificate does not need A's key any more, so the key is deleted with the second
+//! arrow.
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::{NodeClaim, annotations};
 use muster_gateway::{AUTHORITY_LIFE, AuthorityFault, Material, NODE_LIFE, Pair};
 use muster_link::{Fingerprint, Pins};
 
-/// How the authority is replaced.
+/// Intervals of the rotation of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
-    /// How often each replica looks at the Secret.
+    /// Interval at which each replica reads the Secret.
     pub look: SignedDuration,
-    /// How long the next one is known before it signs: each replica has looked by then.
+    /// Time that the next CA is known before it signs: each replica has read it by then.
     pub introduction: SignedDuration,
-    /// How long the one before counts at least: what it has certified has run out by then.
+    /// Minimum time that the previous CA stays trusted: the certificates that it issued have expired by then.
     pub outlived: SignedDuration,
-    /// When nobody is waited for any more who knows the one before alone. An agent that has said nothing for so long is silent anyhow.
+    /// Time after which nodes that may trust only the previous CA are given up. An agent that is silent for so long is
+    /// lost anyway.
     pub given_up: SignedDuration,
-    /// How old one gets.
+    /// Maximum age of a CA.
     pub age: SignedDuration,
-    /// How old the key gets that the secrets of launch templates are made by.
+    /// Maximum age of the key from which secrets of launch templates are derived.
     pub launch_age: SignedDuration,
-    /// How long the one before it is known: what was being launched then has come to something.
+    /// Time that the previous launch key is known: launches in progress have ended by then.
     pub launch_outlived: SignedDuration,
 }
 
@@ -44,67 +46,67 @@ impl Default for Rotation {
         Self {
             look: SignedDuration::from_secs(15),
             introduction: SignedDuration::from_mins(2),
-            // An hour for a replica that could not look.
+            // One hour for a replica that could not read the Secret.
             outlived: NODE_LIFE + SignedDuration::from_hours(1),
-            // As old as Karpenter lets a node get, if nobody says otherwise.
+            // Karpenter's default for the maximum age of a node.
             given_up: SignedDuration::from_hours(30 * 24),
-            // Of ten years nine.
+            // Nine years of ten.
             age: AUTHORITY_LIFE - SignedDuration::from_hours(365 * 24),
-            // Each change makes every launch template anew.
+            // Each rotation replaces every launch template.
             launch_age: SignedDuration::from_hours(30 * 24),
-            // A launch that no node has come of is given up after 15 minutes.
+            // A launch without a Node is given up after 15 minutes.
             launch_outlived: SignedDuration::from_hours(1),
         }
     }
 }
 
-/// The authorities of a cluster.
+/// CAs of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Authorities {
-    /// The one that signs.
+    /// CA that signs.
     pub(super) signing: Pair,
-    /// Since when there is one, if that is known.
+    /// Time since which it exists, if known.
     pub(super) since: Option<Timestamp>,
     pub(super) next: Option<Next>,
     pub(super) former: Option<Former>,
 }
 
-/// The authority that comes next.
+/// Next CA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) pair: Pair,
-    /// Its certificate by the present one (PEM).
+    /// Its certificate signed by the current CA (PEM).
     pub(super) vouched: String,
-    /// Since when it is known.
+    /// Time since which it is known.
     pub(super) since: Timestamp,
 }
 
-/// The authority before the present one. Its key is gone.
+/// Previous CA. Its key is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Former {
-    /// PEM.
+    /// CA certificate (PEM).
     pub(super) certificate: String,
-    /// The present one's certificate by it (PEM); empty if somebody has replaced it by hand.
+    /// Current CA's certificate signed by it (PEM); empty if an operator has replaced the CA by hand.
     pub(super) vouched: String,
-    /// Since when it does not sign any more, if that is known.
+    /// Time since which it does not sign, if known.
     pub(super) since: Option<Timestamp>,
 }
 
-/// What is to be done.
+/// Next step of the rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing yet.
+    /// Nothing to do yet.
     Wait,
-    /// There is to be another one.
+    /// Make the next CA.
     Introduce,
-    /// The next one signs from now on.
+    /// Sign with the next CA.
     Replace,
-    /// The one before is to be forgotten.
+    /// Forget the previous CA.
     Retire,
 }
 
-/// What is to be done now. `is_asked`: somebody wants another one; if the one before is still waited for, that gives up waiting.
-/// `is_needed`: a node may know the one before alone.
+/// Returns the next step. `is_asked`: an operator has requested another CA, which also ends the wait for nodes that
+/// trust only the previous one. `is_needed`: a node may trust only the previous CA.
 pub(super) fn step(held: &Authorities, is_asked: bool, is_needed: bool, lengths: &Rotation, now: Timestamp) -> Step {
     let is_over = |since: Timestamp, length: SignedDuration| now.duration_since(since) >= length;
     match (&held.next, &held.former) {
@@ -120,7 +122,7 @@ pub(super) fn step(held: &Authorities, is_asked: bool, is_needed: bool, lengths:
     }
 }
 
-/// The claims whose nodes may not know the authority that signs: as far as anybody has said or written, they were told of others.
+/// Returns the NodeClaims whose nodes may not trust the CA that signs, by what they have reported and was recorded.
 pub(super) fn in_need<'c>(
     claims: impl Iterator<Item = &'c NodeClaim>,
     signing: &Fingerprint,
@@ -133,19 +135,19 @@ pub(super) fn in_need<'c>(
 }
 
 impl Authorities {
-    /// One that was never another.
+    /// Returns a CA without a predecessor.
     pub(super) const fn of(signing: Pair, since: Option<Timestamp>) -> Self {
         Self { signing, since, next: None, former: None }
     }
 
-    /// With one that comes next, made now. The only step that needs random numbers.
+    /// Adds a next CA, made now. Only this step needs random numbers.
     pub(super) fn introduce(self, now: Timestamp) -> Result<Self, AuthorityFault> {
         let pair = Pair::make(now)?;
         let vouched = self.signing.vouch(&pair, now)?;
         Ok(Self { next: Some(Next { pair, vouched, since: now }), ..self })
     }
 
-    /// The next one signs; the key of the one before is gone.
+    /// Signs with the next CA; the key of the previous one is deleted.
     pub(super) fn replace(self, now: Timestamp) -> Self {
         let Self { signing, since, next, former } = self;
         let Some(Next { pair, vouched, since: made }) = next else { return Self { signing, since, next, former } };
@@ -153,12 +155,12 @@ impl Authorities {
         Self { signing: pair, since: Some(made), next: None, former: Some(former) }
     }
 
-    /// The one before is forgotten.
+    /// Forgets the previous CA.
     pub(super) fn retire(self) -> Self {
         Self { former: None, ..self }
     }
 
-    /// As the gateway takes them.
+    /// Returns the CAs in the form that the gateway uses.
     pub(super) fn material(&self) -> Material {
         let Self { signing, since: _, next, former } = self;
         let own = signing.certificate.as_str();

@@ -1,4 +1,5 @@
-//! Who is there, for those who watch: made once for all of them, as often as the picture changes, and only while somebody does.
+//! Rows of all nodes for watches: computed once for all of them, when the cache changes, and only while there are
+//! watches.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,15 +14,16 @@ use crate::cli;
 use crate::roster;
 use crate::watch::Picture;
 
-/// Between two looks: what changes meanwhile is one change. A look at 10,000 nodes takes some tenths of a second of a core.
+/// Minimum interval between updates; changes in between are combined. For 10,000 nodes an update takes some tenths of a
+/// second of a core.
 const SPACING: Duration = Duration::from_millis(500);
 
-/// Keeps rows up.
+/// Keeps the rows up to date.
 pub(super) struct Roster {
     picture: Picture,
-    /// None as long as nobody has asked.
+    /// `None` until the first watch.
     rows: watch::Sender<Option<Arc<Rows>>>,
-    /// Somebody has begun to watch.
+    /// Signals a new watch.
     wanted: Notify,
 }
 
@@ -30,20 +32,20 @@ impl Roster {
         Self { picture, rows: watch::Sender::new(None), wanted: Notify::new() }
     }
 
-    /// The rows from now on; nothing until they have been made.
+    /// Watches the rows; `None` until they are computed.
     pub(super) fn watch(&self) -> watch::Receiver<Option<Arc<Rows>>> {
         let rows = self.rows.subscribe();
-        // One permit is kept if nobody waits just now.
+        // One permit is kept if the task is not waiting just now.
         self.wanted.notify_one();
         rows
     }
 
-    /// Keeps them up for as long as this is not dropped.
+    /// Keeps the rows up to date until it is dropped.
     pub(super) async fn keep(&self) -> Infallible {
         let mut revised = self.picture.revised();
         loop {
             if self.rows.receiver_count() == 0 {
-                // What nobody keeps up is not shown to the next one.
+                // Outdated rows are not shown to the next watch.
                 self.rows.send_replace(None);
                 self.wanted.notified().await;
                 continue;
@@ -57,16 +59,16 @@ impl Roster {
             }
             sleep(SPACING).await;
             tokio::select! {
-                // The picture lives as long as this.
+                // The cache lives as long as this.
                 _ = revised.changed() => {}
-                // Whoever comes now has what there is.
+                // A new watch gets the current rows.
                 () = self.wanted.notified() => {}
             }
         }
     }
 }
 
-/// All rows as they are. Those that are as they were `before` are the same: who has been told less keeps little for itself.
+/// Computes all rows. Unchanged ones share the `Arc` of `before`, so that slow readers hold little memory of their own.
 fn look(picture: &Picture, before: Option<&Rows>) -> Rows {
     let manifests = picture.glance().nodes_and_claims();
     let row = |member: &roster::Member| {

@@ -1,4 +1,4 @@
-//! What a report says in conditions of the NodeClaim. Pure.
+//! Conversion of a report to conditions of the NodeClaim. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -10,14 +10,14 @@ use muster_gateway::{Finding, Phase, Progress, Report, Severity};
 use crate::lifecycle::{Status, condition, judged, set_condition};
 use crate::roster::FIX;
 
-/// Longest message of a condition: a claim is read by everybody who follows the cluster.
+/// Maximum length of a condition's message: every watcher of the cluster reads the NodeClaim.
 const MESSAGE: usize = 600;
 
-/// The stages, in order.
+/// Phases, in order.
 pub(super) const PHASES: [Phase; 6] =
     [Phase::Preflight, Phase::Bootstrap, Phase::Kubelet, Phase::Registered, Phase::Devices, Phase::Initialized];
 
-/// The conditions of a claim, with what its node says; none if they say so already.
+/// Returns the conditions of a NodeClaim after a report; `None` if they are unchanged.
 pub(super) fn conditions(claim: &NodeClaim, report: &Report, now: Timestamp) -> Option<Vec<Condition>> {
     let before = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let mut all = before.to_vec();
@@ -32,7 +32,7 @@ pub(super) fn conditions(claim: &NodeClaim, report: &Report, now: Timestamp) -> 
             let message = report.fatal().map(verdict).unwrap_or_default();
             set(nodeclaim::NODE_VERDICT, Status::False, code, &message);
         }
-        // Of what was never wrong nobody has to say that it is right.
+        // A node that never had a verdict needs no lifted one.
         None if condition(claim, nodeclaim::NODE_VERDICT).is_some() => {
             set(nodeclaim::NODE_VERDICT, Status::True, reason::VERDICT_LIFTED, "")
         }
@@ -41,11 +41,11 @@ pub(super) fn conditions(claim: &NodeClaim, report: &Report, now: Timestamp) -> 
     (all.as_slice() != before).then_some(all)
 }
 
-/// Status and reason of the agent's word, and what it waits for.
+/// Returns status, reason and message of the condition `AgentReady`.
 fn ready(report: &Report) -> (Status, &'static str, String) {
     let open = report.phases.iter().find(|it| it.progress != Progress::Done);
     let Some(open) = open.filter(|_| !report.phases.is_empty()) else {
-        // An agent that names no stages has not said that they are done.
+        // A report without phases does not say that they are done.
         let is_done = !report.phases.is_empty();
         let status = if is_done { Status::True } else { Status::Unknown };
         return (status, if is_done { name(Phase::Initialized) } else { name(Phase::Preflight) }, String::new());
@@ -70,14 +70,14 @@ fn told(finding: &Finding) -> String {
     format!("{}: {}", finding.code, finding.message)
 }
 
-/// What is wrong, where, and what to do about it.
+/// Formats a finding with its source and fix.
 pub(super) fn verdict(finding: &Finding) -> String {
     let Finding { code, message, evidence_source, .. } = finding;
     let mut message = message.clone();
     if !evidence_source.is_empty() {
         message += &format!(" ({evidence_source})");
     }
-    // A newer agent knows codes that are not known here.
+    // A newer agent may send unknown codes.
     if let Some(known) = verdicts::find(code) {
         message += &format!("{FIX}{}", known.fix);
     }
@@ -119,7 +119,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// The conditions after these reports, a line each, and how often they were written.
+    /// Returns the conditions after these reports, one per line, and the number of writes.
     fn after(reports: &[Report]) -> (Vec<String>, usize) {
         let (mut claim, mut writes) = (claim(), 0);
         for (second, report) in (0..).zip(reports) {

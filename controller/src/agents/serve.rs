@@ -1,4 +1,4 @@
-//! The two ports: agents over TLS, health in plaintext.
+//! Both ports: agents and operators over TLS, health in plaintext.
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -30,17 +30,17 @@ use crate::edge::Fence;
 use crate::fleet::Counter;
 use crate::watch::Picture;
 
-/// How long after its launch an instance may enrol for the first time: as long as it may take to become a Node, and as long again
-/// for one whose agent comes late.
+/// Maximum age of an instance at its first enrolment: the limit for becoming a Node, and as long again for a late
+/// agent.
 const ENROL_WITHIN: SignedDuration = SignedDuration::from_mins(30);
-/// Until the cloud is asked again where this is.
+/// Pause before the cloud is asked again for the account.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Where nodes reach the controller: `host:port`.
+/// Address at which nodes reach the controller: `host:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address(String);
 
-/// A text that is no address.
+/// Error: the text is not an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is not `host:port`")]
 pub struct AddressFault;
@@ -70,20 +70,20 @@ impl fmt::Display for Address {
     }
 }
 
-/// Both ports, until it is dropped.
+/// Server of both ports, which stops when this is dropped.
 pub(crate) struct Served {
-    /// Where agents are served.
+    /// Address for agents.
     pub(crate) agents: SocketAddr,
-    /// Where health is.
+    /// Address of health.
     pub(crate) health: SocketAddr,
-    /// Why a part of it has ended, once one has.
+    /// Receives the reason when a part of it has ended.
     ended: oneshot::Receiver<String>,
-    /// Nothing is sent: it ends when this is gone.
+    /// Stops the server when it is dropped; no message is sent.
     stop: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What serving needs of the rest of the controller.
+/// Dependencies of the server on the rest of the controller.
 pub(crate) struct Place {
     pub(crate) picture: Picture,
     pub(crate) client: Client,
@@ -98,11 +98,11 @@ pub(crate) struct Place {
 }
 
 impl Served {
-    /// Starts to serve: health at once, agents as soon as there are keys. On a thread of its own: thousands of handshakes hold up no
-    /// decision, and no look at a large cluster a handshake.
+    /// Starts serving: health at once, agents as soon as there are keys. It has a thread of its own, so that thousands
+    /// of handshakes do not delay decisions, and planning a large cluster does not delay handshakes.
     ///
     /// # Errors
-    /// A listener has no address, or there is no thread.
+    /// A listener has no address, or the runtime or the thread cannot be created.
     pub(crate) fn start(
         options: &Options,
         (agents, health): (TcpListener, TcpListener),
@@ -120,10 +120,10 @@ impl Served {
                     _ = stopped => None,
                 }
             });
-            // What it has asked a resolver nobody waits for.
+            // Pending DNS lookups are not waited for.
             runtime.shutdown_background();
             if let Some(why) = why {
-                // It is told to nobody if the rest has ended at the same time.
+                // Not received if the rest has ended at the same time.
                 let _ = ended_tx.send(why);
             }
         };
@@ -131,7 +131,7 @@ impl Served {
         Ok(Self { agents: addresses.0, health: addresses.1, ended, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Waits until a part of it has ended, which none should.
+    /// Waits until a part of it has ended, which is always an error.
     pub(crate) async fn ended(&mut self) -> String {
         match (&mut self.ended).await {
             Ok(why) => why,
@@ -141,7 +141,7 @@ impl Served {
 }
 
 impl Drop for Served {
-    /// When it is gone nobody is connected, and the ports are free.
+    /// Closes all connections and both ports.
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -150,7 +150,7 @@ impl Drop for Served {
     }
 }
 
-/// Serves agents, and health beside them: why one of the two has ended.
+/// Serves agents and health; returns the reason why one of them has ended.
 async fn both(options: Options, agents: TcpListener, plaintext: TcpListener, place: Place) -> String {
     let of_runtime = |listener| tokio::net::TcpListener::from_std(listener);
     let (agents, plaintext) = match (of_runtime(agents), of_runtime(plaintext)) {
@@ -178,7 +178,7 @@ async fn serve(
 ) -> String {
     let Options { address, certificates, rotation, port: _, health_port: _ } = options;
     let Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, fence: _, clock } = place;
-    // Nobody is admitted by a picture that is not whole.
+    // An incomplete cache must not decide about enrolments.
     picture.synced().await;
     let keeper = Keeper::new(&client, &namespace, picture.clone(), rotation, clock);
     let keys = keeper.have().await;
@@ -229,7 +229,7 @@ async fn serve(
     }
 }
 
-/// Asks until there is an answer: who cannot say which account it is in could admit anybody's.
+/// Asks until there is an answer: without its account the controller could admit nodes of any account.
 async fn home(cloud: &dyn Vouch) -> Home {
     let mut was_told = false;
     loop {

@@ -1,4 +1,4 @@
-//! What the gateway asks and writes: the picture of the cluster, the cloud, and the API server.
+//! Data and writes of the gateway: the cache of the cluster, the cloud, and the API server.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -27,44 +27,44 @@ use crate::lifecycle::{condition, interruption, silence, whole_seconds};
 use crate::step::Write;
 use crate::watch::Picture;
 
-/// Looks and writes until a claim that others write to as well has been written to.
+/// Maximum number of attempts to write a NodeClaim that others write too.
 const TRIES: usize = 8;
-/// Writes about nodes that are under way at once: as many as the leader's looks. The API server takes no more per second for having
-/// more of them, and a node that waits says its latest when its turn has come.
+/// Maximum number of concurrent writes about nodes: as many as the leader's concurrent checks. More of them would not
+/// make the API server faster, and a node that waits writes its latest state when its turn comes.
 const WRITES: usize = 48;
-/// How often what was written is forgotten where nothing is written any more.
+/// Interval at which old entries are forgotten, even without writes.
 const FORGETS: Duration = Duration::from_secs(20);
 
-/// What the gateway asks, for the life of this replica.
+/// Sources of the gateway for the lifetime of this replica.
 pub(super) struct Live {
     picture: Picture,
     client: Client,
     cloud: Arc<dyn Vouch>,
     clock: fn() -> Timestamp,
-    /// Held for moments, never while anything is awaited.
+    /// Held briefly, never across an await.
     recorded: Mutex<recorded::Recorded>,
-    /// Likewise.
+    /// Held briefly, never across an await.
     answered: Mutex<answered::Answered>,
     writes: Semaphore,
-    /// What outlives the claims.
+    /// Archive, which outlives the NodeClaims.
     records: Records,
     boots: Boots,
 }
 
-/// A claim as it was seen, as far as a write needs it.
+/// Version of a NodeClaim that a write is based on.
 struct Seen {
     name: String,
     uid: Option<String>,
     version: Option<String>,
 }
 
-/// A write that others have come before.
+/// Reason why a write was not done.
 enum Lost {
-    /// The claim has changed.
+    /// The NodeClaim has changed.
     Race,
-    /// It is gone.
+    /// The NodeClaim is gone.
     Claim,
-    /// There is no answer.
+    /// The API server did not answer.
     Answer(Unavailable),
 }
 
@@ -93,7 +93,7 @@ impl Live {
         Self { picture, client, cloud, clock, recorded, answered, writes: Semaphore::new(WRITES), records, boots }
     }
 
-    /// Forgets what the picture shows by now, as writes do: after the last of thousands there may be none for hours.
+    /// Forgets old entries, as writes do too: after the last of thousands there may be no write for hours.
     pub(super) async fn forget(&self) -> Infallible {
         loop {
             sleep(FORGETS).await;
@@ -103,14 +103,14 @@ impl Live {
         }
     }
 
-    /// What `look` makes of the claim of an instance, as the picture has it.
+    /// Applies `look` to the NodeClaim of an instance, as the cache has it.
     fn claim_of<T>(&self, instance: &str, look: impl FnOnce(&NodeClaim) -> T) -> Option<T> {
         let cluster = self.picture.glance();
         let claim = cluster.claims_of_instance(instance).next()?;
         Some(look(claim))
     }
 
-    /// What stands at a claim, or was written there a moment ago.
+    /// Returns the enrolment of a NodeClaim, including one recorded just now.
     fn enrolled_at(&self, claim: &NodeClaim) -> Option<Enrolled> {
         let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         recorded.latest(claim.metadata.uid.as_deref()?, enrolled(claim), (self.clock)())
@@ -120,7 +120,7 @@ impl Live {
         Api::all(self.client.clone())
     }
 
-    /// A claim as the API server has it now.
+    /// Reads a NodeClaim from the API server.
     async fn fresh(&self, name: &str) -> Result<NodeClaim, Lost> {
         match self.claims().get_opt(name).await {
             Ok(Some(claim)) => Ok(claim),
@@ -129,7 +129,7 @@ impl Live {
         }
     }
 
-    /// Changes a claim, if it is still the one that was seen.
+    /// Patches a NodeClaim, if it still has the version that was seen.
     async fn change(&self, seen: &Seen, of_status: bool, mut body: Value) -> Result<(), Lost> {
         body["metadata"]["resourceVersion"] = json!(seen.version);
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
@@ -150,9 +150,10 @@ impl Live {
         }
     }
 
-    /// Has the status of a node's claim have the conditions that `wanted` makes of it, whoever else writes to it. A merge of the
-    /// whole list with the version that was seen, and not an apply of our conditions alone: in the definitions of other versions of
-    /// Karpenter the list is one value, and an apply would take the others' away. Gives whether it was written just now.
+    /// Sets the conditions that `wanted` returns in the status of a node's NodeClaim, whatever others write to it. It
+    /// merges the whole list at the version that was seen, instead of applying only its own conditions: in the CRDs of
+    /// other versions of Karpenter the list is atomic, and an apply would remove the others'. Returns true if it was
+    /// written now.
     async fn have_said(
         &self,
         instance: &str,
@@ -162,7 +163,8 @@ impl Live {
         self.have_written(instance, true, wanted).await
     }
 
-    /// Merges what `wanted` makes of a node's claim into it, as long as it makes anything. Gives whether that was written just now.
+    /// Merges the result of `wanted` into a node's NodeClaim, until it returns `None`. Returns true if it was written
+    /// now.
     async fn have_written(
         &self,
         instance: &str,
@@ -174,7 +176,7 @@ impl Live {
             let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
             look(answered.latest(shown))
         };
-        // What was launched and is gone needs to be told nothing; nor does one that says so already.
+        // Nothing is written if the instance's NodeClaim is gone or already has the change.
         let Some(Some(mut change)) = self.claim_of(instance, latest) else { return Ok(false) };
         for _ in 0..TRIES {
             let (seen, body) = &change;
@@ -233,7 +235,7 @@ impl Sources for Live {
         uses_permission: bool,
     ) -> Result<Recorded, Unavailable> {
         let look = |claim: &NodeClaim| (enrolled(claim).map(|it| it.key), Seen::of(claim));
-        // The picture first: the API server says whether it is behind.
+        // The cache first: the API server refuses the write if it is behind.
         let mut seen = self.picture.glance().claim(claim).map(look);
         for _ in 0..TRIES {
             let (key, of) = match seen.take() {
@@ -244,7 +246,7 @@ impl Sources for Live {
                     Err(Lost::Claim | Lost::Race) => return Ok(Recorded::Changed),
                 },
             };
-            // What was decided about is the claim in the picture: one of that name may be another by now.
+            // The decision was about the NodeClaim in the cache; one of that name may be another by now.
             let uid = self.picture.glance().claim(claim).and_then(|it| it.metadata.uid.clone());
             if uid.is_none() || uid != of.uid || key != before {
                 return Ok(Recorded::Changed);
@@ -280,7 +282,7 @@ impl Sources for Live {
             Some(json!(conditions))
         };
         let is_written = self.have_said(&node.instance, wanted).await?;
-        // By the replica that has written it, or two that a node speaks to in turn would count it twice.
+        // Counted by the replica that has written it, so that two replicas do not count a boot twice.
         if let Some(image) = booted.into_inner().unwrap_or_else(PoisonError::into_inner).filter(|_| is_written) {
             self.boots.note(&image, &report.phases);
         }
@@ -307,7 +309,7 @@ impl Sources for Live {
             }
             (!news.is_empty()).then(|| json!({"metadata": {"annotations": news}}))
         };
-        // It is said again on the next connection.
+        // The agent repeats it on the next connection.
         if let Err(error) = self.have_written(&node.instance, false, wanted).await {
             tracing::warn!(
                 %error,
@@ -318,13 +320,13 @@ impl Sources for Live {
     }
 
     async fn notice(&self, node: &NodeIdentity, notice: Notice) {
-        // A recommendation is none to act on, as with Karpenter.
+        // Rebalance recommendations are ignored, as by Karpenter.
         if notice.kind != NoticeKind::Interruption {
             return;
         }
         let now = (self.clock)();
         let interrupted = |claim: &NodeClaim| {
-            // The condition alone: events are decisions', and the leader's.
+            // Only the condition: events belong to decisions, which the leader makes.
             let step = interruption::heed(claim, interruption::Notice::Spot, now);
             step.writes.into_iter().find_map(|write| match write {
                 Write::ClaimStatus { status, .. } => Some(json!(status.conditions)),

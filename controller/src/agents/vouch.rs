@@ -1,4 +1,4 @@
-//! Who knows what an instance is: its cloud.
+//! Interface to the cloud for verifying instances.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -10,49 +10,49 @@ use muster_link::{Described, LaunchKey};
 
 use crate::state::LiveClass;
 
-/// A question that somebody else answers, or does not.
+/// Future of a request to the cloud, which may be unavailable.
 pub type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send + 'a>>;
 
-/// Where this controller is at home: nodes of other places are not admitted.
+/// Location of this controller: nodes of other accounts, regions and clusters are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     /// Name of the cluster.
     pub cluster: String,
-    /// As `aws`.
+    /// AWS partition, such as `aws`.
     pub partition: String,
-    /// Twelve digits.
+    /// AWS account ID, twelve digits.
     pub account: String,
-    /// As `eu-west-1`.
+    /// Region, such as `eu-west-1`.
     pub region: String,
 }
 
-/// How nodes that are launched from now on reach the controller.
+/// Connection data for user data of nodes that are launched from now on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reachable {
-    /// `host:port`
+    /// Address of the controller: `host:port`.
     pub address: String,
-    /// What the controller's certificate chains to (PEM): one authority, or the next one too.
+    /// CA certificates of the controller (PEM): the current one, and the next one during a rotation.
     pub certificate_authority: String,
-    /// What the secrets of launch templates are made by.
+    /// Key from which the secrets of launch templates are derived.
     pub key: LaunchKey,
-    /// And what they were made by before, while something may have been launched with it that is not known yet.
+    /// Previous key, while launches with it may be in progress.
     pub former_key: Option<LaunchKey>,
 }
 
-/// A cloud that can say what an instance is, and who signed a request.
+/// Cloud that can describe an instance, and send a signed request to find its signer.
 pub trait Vouch: Send + Sync {
-    /// Where it is.
+    /// Returns the location of the controller.
     fn home(&self) -> Asked<'_, Home>;
 
-    /// What it says of an instance; none if it knows none of that ID.
+    /// Describes an instance; `None` if its ID is unknown.
     fn describe<'a>(&'a self, instance: &'a str) -> Asked<'a, Option<Described>>;
 
-    /// Names of the roles that a class gives to its instances.
+    /// Returns the names of the roles that a NodeClass gives to its instances.
     fn roles<'a>(&'a self, class: &'a LiveClass) -> Asked<'a, BTreeSet<String>>;
 
-    /// Sends a request that an instance has signed, as [`muster_gateway::Sources::ask_sts`] says.
+    /// Sends a request that an instance has signed, like [`muster_gateway::Sources::ask_sts`].
     fn ask_sts<'a>(&'a self, request: &'a SignedRequest) -> Asked<'a, (u16, Vec<u8>)>;
 
-    /// What user data say from now on.
+    /// Sets the connection data for user data from now on.
     fn tell(&self, reachable: Reachable);
 }

@@ -1,4 +1,5 @@
-//! What `explain`, `nodes` and `verdicts` say, for those who ask the controller for it: the same documents, from the same functions.
+//! Documents of `explain`, `nodes` and `verdicts` for requests to the controller, from the same functions as the
+//! commands.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,40 +18,40 @@ use crate::manifest::Manifests;
 use crate::roster::Member;
 use crate::snapshot::{self, Snapshot, Types};
 
-/// Of which object.
+/// Object to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Of {
     /// A pod, by `namespace/name`.
     Pod(String),
     /// A node.
     Node(String),
-    /// A node, and what if it were gone.
+    /// A node, with the effect of its removal.
     Removal(String),
 }
 
-/// Why there is no document.
+/// Reason why a document cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unanswered {
-    /// There is nothing of that name, or it is nothing that can be asked about.
+    /// The named object does not exist, or cannot be explained.
     NotFound(String),
-    /// It failed.
+    /// Internal error.
     Failed(String),
 }
 
-/// What an explanation is made from, beside the objects.
+/// Inputs of an explanation in addition to the objects.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
-    /// What shapes a snapshot.
+    /// Settings of the snapshot.
     pub(crate) settings: &'a snapshot::Settings,
-    /// The instance types of a class.
+    /// Instance types of a NodeClass.
     pub(crate) types: &'a Types<'a>,
-    /// How pods are packed, and what is worth taking a node away.
+    /// Settings of packing and disruption.
     pub(crate) choices: &'a disrupt::Settings,
-    /// The moment of the question.
+    /// Time of the request.
     pub(crate) now: Timestamp,
 }
 
-/// The document of `muster explain`.
+/// Returns the document of `muster explain`.
 pub(crate) fn explanation(manifests: Manifests, given: Given<'_>, of: &Of) -> Result<Value, Unanswered> {
     let Given { settings, types, choices, now } = given;
     let (subject, if_removed) = match of {
@@ -60,27 +61,27 @@ pub(crate) fn explanation(manifests: Manifests, given: Given<'_>, of: &Of) -> Re
     };
     let snapshot = snapshot::assemble(&manifests, settings, types);
     let Snapshot { problem, custody, remarks, warnings: _ } = snapshot.map_err(Failure::from)?;
-    // Prices are those of the controller's catalogue, and no plan is shown that would say so.
+    // Prices are those of the controller's catalogue, and the price source is not shown in an explanation.
     let inputs = Inputs { problem, manifests, custody, remarks, price_source: String::new() };
     let choices = disrupt::Settings { first: false, ..*choices };
     let explained = explain::explain(&inputs, &choices, &subject, if_removed, now, &mut Progress::new(false))?;
     value(&explained)
 }
 
-/// The document of `muster verdicts`, or of one of them.
+/// Returns the document of `muster verdicts`: all verdicts, or one.
 pub(crate) fn verdicts(manifests: &Manifests, maps: Vec<ConfigMap>, name: Option<&str>) -> Result<Value, Unanswered> {
     value(&verdicts::shown(manifests, maps, name)?)
 }
 
-/// The document of `muster nodes`, of one NodePool or all.
+/// Returns the document of `muster nodes`, for one NodePool or all.
 pub(crate) fn nodes(manifests: &Manifests, pool: Option<&str>, now: Timestamp) -> Result<Value, Unanswered> {
     let pools: Vec<String> = pool.map(str::to_owned).into_iter().collect();
     value(&nodes::shown(manifests, &pools, now)?)
 }
 
-/// A row of that, without what moves by itself.
+/// Returns a row of that document, without the field that changes with time alone.
 pub(crate) fn row(member: &Member) -> Option<Value> {
-    // Of the moment nothing depends but the length that is left out.
+    // The time only affects the duration that is removed.
     let mut row = serde_json::to_value(nodes::NodeDocument::new(member, Timestamp::UNIX_EPOCH)).ok()?;
     row.as_object_mut()?.remove("phaseSeconds");
     Some(row)

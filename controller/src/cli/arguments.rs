@@ -1,4 +1,4 @@
-//! What can be typed. Nothing but [`super::settings`] reads these types: the rest of the program sees what they mean.
+//! Command line arguments. Only [`super::settings`] reads these types; the rest of the program uses its settings.
 
 pub(crate) mod iam_policy;
 mod run;
@@ -179,7 +179,7 @@ pub(crate) struct SimulateArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// The moment that a question is about.
+/// Time for which a question is answered.
 #[derive(Debug, Args)]
 pub(crate) struct MomentArguments {
     /// The moment that the question is about, in RFC 3339, such as `2026-11-21T09:30:00Z` [default: now]
@@ -282,7 +282,7 @@ pub(crate) struct ConvertArguments {
     pub(crate) output: ConversionFormat,
 }
 
-/// How `muster convert` prints.
+/// Output format of `muster convert`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConversionFormat {
     /// The objects, as `kubectl apply -f -` takes them
@@ -307,7 +307,7 @@ pub(crate) struct CompletionsArguments {
     pub(crate) shell: Shell,
 }
 
-/// Where the cluster is read from.
+/// Sources of the cluster and the instance types.
 #[derive(Debug, Args)]
 pub(crate) struct InputArguments {
     /// Manifests: a file, a directory, or `-` for stdin; YAML or JSON; repeatable. With `--cluster`: on top of the cluster
@@ -319,7 +319,7 @@ pub(crate) struct InputArguments {
     pub(crate) catalogue: CatalogueArguments,
 }
 
-/// Which live cluster is read.
+/// Live cluster to read.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArguments {
     /// Read the objects of a live cluster, as `kubectl` finds it; nothing is written there
@@ -330,7 +330,7 @@ pub(crate) struct ClusterArguments {
     pub(crate) context: Option<String>,
 }
 
-/// What can be launched.
+/// Source of the instance types.
 #[derive(Debug, Args)]
 pub(crate) struct CatalogueArguments {
     /// An instance catalogue that replaces the embedded one; JSON or YAML, `-` for stdin
@@ -341,7 +341,7 @@ pub(crate) struct CatalogueArguments {
     pub(crate) region: String,
 }
 
-/// How pods are packed.
+/// Settings of packing.
 #[derive(Debug, Args)]
 pub(crate) struct PackingArguments {
     /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at all
@@ -358,7 +358,7 @@ pub(crate) struct PackingArguments {
     pub(crate) feature_gates: Vec<String>,
 }
 
-/// How results are printed.
+/// Output format of results.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArguments {
     /// How to print the result
@@ -373,7 +373,7 @@ pub(crate) struct OutputArguments {
     pub(crate) output: OutputFormat,
 }
 
-/// Formats of results.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
     /// For people
@@ -384,7 +384,7 @@ pub(crate) enum OutputFormat {
     Yaml,
 }
 
-/// What `muster explain` explains.
+/// Kind of object that `muster explain` explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SubjectKind {
     /// A pod, pending or bound

@@ -13,7 +13,7 @@ use super::palette::Palette;
 use crate::convert::{Conversion, Note, convert, converts};
 use crate::manifest::{self, Raw};
 
-/// The document of `-o json`.
+/// Document of `-o json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConversionDocument {
@@ -31,8 +31,8 @@ struct NoteDocument {
     message: String,
 }
 
-/// Reads `files`, rewrites what needs it, and prints all objects. The outer error is "nothing was printed", the inner one
-/// the verdict on what was.
+/// Reads `files`, converts old API versions, and prints all objects. The outer error means that nothing was printed,
+/// the inner one is the verdict on the printed objects.
 pub(crate) fn print(
     out: &mut dyn Write,
     files: &[PathBuf],
@@ -71,7 +71,7 @@ pub(crate) fn print(
     Ok(if is_refused { Err(Failure::No(answer.to_owned())) } else { Ok(()) })
 }
 
-/// What the CRDs of v1 would refuse.
+/// Returns notes on the objects that the CRDs of v1 would reject.
 fn refusals(objects: &[Value]) -> Vec<Note> {
     let refusal = |object: &Value| {
         let text = |way: &str| object.pointer(way).and_then(Value::as_str).unwrap_or_default();
@@ -88,12 +88,12 @@ fn refusals(objects: &[Value]) -> Vec<Note> {
     objects.iter().filter_map(refusal).collect()
 }
 
-/// One line for each kind that is not known here.
+/// Prints one line for each unknown kind.
 fn say_unknown(unknown: &BTreeMap<String, usize>, palette: Palette) {
     let mut stderr = std::io::stderr().lock();
     for (kind, count) in unknown {
         let objects = if *count == 1 { "object" } else { "objects" };
-        // Nobody is left to tell if stderr is closed.
+        // stderr may be closed.
         let _closed = writeln!(stderr, "{}: did not convert {count} {objects} of kind {kind}", palette.advice("note"));
     }
 }
@@ -102,7 +102,7 @@ fn say(notes: &[Note], palette: Palette) {
     let mut stderr = std::io::stderr().lock();
     for Note { object, field, message } in notes {
         let of = if field.is_empty() { object.clone() } else { format!("{object}, `{field}`") };
-        // Nobody is left to tell if stderr is closed.
+        // stderr may be closed.
         let _closed = writeln!(stderr, "{}: {of}: {message}", palette.advice("note"));
     }
 }

@@ -1,4 +1,4 @@
-//! `muster crds`: the definitions of the custom resources.
+//! `muster crds`: the CustomResourceDefinitions.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::grid::{Grid, Side};
 use super::output::{DataFormat, Format, write_document, yaml};
 use super::palette::Palette;
 
-/// A `v1` List.
+/// `List` of `v1`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct List<'a> {
@@ -18,7 +18,7 @@ struct List<'a> {
     items: &'a [CustomResourceDefinition],
 }
 
-/// Prints all definitions: YAML as one document each, JSON as a `List`, both as `kubectl apply -f -` takes them.
+/// Prints all definitions, for `kubectl apply -f -`: YAML as one document each, JSON as a `List`.
 pub(crate) fn print(out: &mut dyn Write, format: Format, palette: Palette) -> Result<(), Failure> {
     let definitions = muster_api::crds();
     match format {

@@ -1,4 +1,4 @@
-//! `muster disrupt`: which nodes would go now, and what keeps the others.
+//! `muster disrupt`: the nodes that would be disrupted now, and the reasons why others stay.
 
 mod document;
 mod text;
@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::refused;
 use super::settings::DisruptSettings;
 
-/// A decision that passed validation, and how long both took.
+/// Decision that passed validation, with the times that both took in seconds.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) decision: Decision,
@@ -28,7 +28,7 @@ pub(crate) struct Verdict {
     pub(crate) validate_seconds: f64,
 }
 
-/// Prints what would be disrupted.
+/// Prints the decision for `inputs`.
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &DisruptSettings,

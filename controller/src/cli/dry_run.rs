@@ -1,4 +1,4 @@
-//! What `muster run --dry-run` tells, a line for each thing that would be done.
+//! Output of `muster run --dry-run`: one line for each action that would be taken.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::arguments::ReportFormat;
 use crate::run::{Disruption, Launch, Report};
 
-/// The document of a line.
+/// Document of one line.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
@@ -50,7 +50,7 @@ fn write_text(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Nodes of each pool, with the first of the types that they may be.
+/// Formats the nodes of each pool, with the first of their possible types.
 fn words(launches: &[Launch]) -> String {
     let mut groups: Vec<(&str, &[String], usize)> = Vec::new();
     for Launch { node_pool, instance_types, pods: _ } in launches {

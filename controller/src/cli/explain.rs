@@ -1,4 +1,4 @@
-//! `muster explain`: why one pod or one node is as it is, answered from the plan that `muster plan` would show.
+//! `muster explain`: the state of one pod or node, explained from the plan of `muster plan`.
 
 mod custody;
 mod document;
@@ -24,10 +24,10 @@ use super::progress::Progress;
 use super::settings::{ExplainSettings, Subject};
 use crate::roster;
 
-/// Names that are offered when one is not found.
+/// Maximum number of similar names in the hint of an unknown name.
 const SIMILAR: usize = 3;
 
-/// Prints the explanation that `settings` ask for.
+/// Prints the explanation that `settings` request.
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &ExplainSettings,
@@ -45,20 +45,20 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// Why a pod or a node is as it is.
+/// Explanation of a pod or a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Explanation {
-    /// Of a pod.
+    /// A pod.
     Pod(Box<PodExplanation>),
-    /// Of a node.
+    /// A node.
     Node(Box<NodeExplanation>),
 }
 
-/// Explains `subject`; `if_removed` says also what would be if that node were gone.
+/// Explains `subject`; `if_removed` adds the effect of removing that node.
 ///
 /// # Errors
-/// There is nothing of that name, or it is nothing that can be imagined gone; or [`Failure::InvalidPlan`].
+/// The object does not exist, or its removal cannot be explained; or [`Failure::InvalidPlan`].
 pub(crate) fn explain(
     inputs: &Inputs,
     choices: &disrupt::Settings,
@@ -134,7 +134,7 @@ fn explain_node(
     Ok(NodeExplanation::new(problem, plan, name, &story))
 }
 
-/// The message for a name that nothing has, with the nearest ones.
+/// Returns the error for an unknown name, with the most similar ones.
 fn not_found<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>, remark: &str) -> Failure {
     let similar = likeness::similar(known, name).into_iter().take(SIMILAR);
     let names: Vec<String> = similar.map(|other| format!("`{other}`")).collect();

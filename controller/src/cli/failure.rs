@@ -1,4 +1,4 @@
-//! How a command can end other than well, and the exit code of each.
+//! Failures of a command, and their exit codes.
 
 use std::io;
 
@@ -6,13 +6,13 @@ use crate::manifest::InputError;
 use crate::run::RunError;
 use crate::watch::ClusterError;
 
-/// Why a command did not succeed. `Display` is the whole message, hint included.
+/// Reason why a command failed. `Display` is the whole message, with its hint.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The input or an option is wrong.
+    /// The input or an option is invalid.
     #[error("{0}")]
     Usage(String),
-    /// A manifest is wrong.
+    /// A manifest is invalid.
     #[error(transparent)]
     Input(#[from] InputError),
     /// A live cluster cannot be read.
@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     /// The command ran, and its answer, already printed, is "no".
     #[error("{0}")]
     No(String),
-    /// A plan did not survive the validator. A bug of ours, and nobody may act on such a plan.
+    /// The validator rejected a plan. This is a bug of Muster, and the plan must not be used.
     #[error(
         "internal error: the plan failed its own validation, so it is not shown\n{}\n\nhint: please report this with the \
          input at {}/issues",
@@ -29,10 +29,10 @@ pub(crate) enum Failure {
         env!("CARGO_PKG_REPOSITORY")
     )]
     InvalidPlan(Vec<String>),
-    /// The controller cannot start, or go on.
+    /// The controller cannot start or continue.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A day was played, and a rule was broken on it that must always hold. A bug of ours, already in the timeline.
+    /// A simulated day broke a rule that must always hold. This is a bug of Muster, already shown in the timeline.
     #[error(
         "{} that must always hold {} broken\n{}\n\nhint: please report this with the manifests, the script and the seed at \
          {}/issues",
@@ -42,7 +42,7 @@ pub(crate) enum Failure {
         env!("CARGO_PKG_REPOSITORY")
     )]
     BrokenRules(Vec<String>),
-    /// Something that cannot happen did.
+    /// An internal error.
     #[error("internal error: {0}\n\nhint: please report this at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
     Internal(String),
     /// A result could not be written.
@@ -51,7 +51,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The exit code of the command-line contract.
+    /// Returns the exit code by the contract of the command line.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::No(_)
@@ -64,12 +64,12 @@ impl Failure {
             | Self::Run(RunError::NoAgents | RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))
             | Self::Cluster(ClusterError::Kubeconfig { .. }) => 2,
             Self::Run(RunError::Ec2(error)) if error.is_usage() => 2,
-            // An object that makes no sense is the cluster's, nobody's input.
+            // An invalid object comes from the cluster, not from the user's input.
             Self::Cluster(ClusterError::Server { .. } | ClusterError::Object(_)) | Self::Run(_) | Self::Output(_) => 3,
         }
     }
 
-    /// Whether the reader of stdout went away (`muster plan … | head`), which is no failure of anyone.
+    /// Returns true if the reader of stdout has closed it (`muster plan … | head`), which is not an error.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,17 +1,17 @@
-//! Columns of text that line up.
+//! Tables of aligned columns.
 
 use super::palette::Palette;
 
-/// Where the text of a column stands.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Words.
+    /// Left-aligned, for words.
     Left,
-    /// Numbers.
+    /// Right-aligned, for numbers.
     Right,
 }
 
-/// A table: headings and rows of as many cells.
+/// Table of headings and rows.
 #[derive(Debug)]
 pub(crate) struct Grid<const N: usize> {
     columns: [(&'static str, Side); N],
@@ -19,17 +19,17 @@ pub(crate) struct Grid<const N: usize> {
 }
 
 impl<const N: usize> Grid<N> {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub(crate) const fn new(columns: [(&'static str, Side); N]) -> Self {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Adds a row at the end.
+    /// Appends a row.
     pub(crate) fn push(&mut self, row: [String; N]) {
         self.rows.push(row);
     }
 
-    /// The table as lines, indented by two, without trailing blanks.
+    /// Returns the lines of the table, indented by two, without trailing blanks.
     pub(crate) fn render(&self, palette: Palette) -> String {
         let width = |column: usize| {
             let heading = self.columns[column].0.chars().count();

@@ -1,4 +1,4 @@
-//! `muster iam-policy`: what the controller must be allowed in AWS, and no more.
+//! `muster iam-policy`: the minimal AWS permissions of the controller.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -12,7 +12,7 @@ use super::output::{Format, write_document};
 use super::palette::Palette;
 use super::settings::IamPolicySettings;
 
-/// Prints the policy as IAM takes it, or for people what is in it and what for.
+/// Prints the policy as JSON or YAML for IAM, or as a table of its actions and their purposes.
 pub(crate) fn print(out: &mut dyn Write, settings: &IamPolicySettings, palette: Palette) -> Result<(), Failure> {
     let IamPolicySettings { grantee, features, format } = settings;
     match format {

@@ -1,4 +1,4 @@
-//! From files to the engine's problem: the one place where the command line meets the readers.
+//! Conversion of files and clusters to the engine's problem: the only use of the readers by the command line.
 
 use std::io::{Write, stdin};
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use crate::manifest::{self, DefaultSpread, Intake, Manifests, NodeClass};
 use crate::snapshot::{self, Custody, Remarks, Settings, Snapshot};
 use crate::watch::{self, Question, Scope};
 
-/// What a command works on.
+/// Input of a command.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     pub(crate) problem: Problem,
-    /// What was read.
+    /// Objects that were read.
     pub(crate) manifests: Manifests,
-    /// What is known about disrupting its nodes.
+    /// Data for the disruption of its nodes.
     pub(crate) custody: Custody,
-    /// What will surprise the authors of its pods.
+    /// Warnings for the authors of its pods.
     pub(crate) remarks: Remarks,
-    /// Where the prices come from, in words.
+    /// Source of the prices, as text.
     pub(crate) price_source: String,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn read(
     Ok(Inputs { problem, manifests, custody, remarks, price_source: catalogue.price_source() })
 }
 
-/// Reads the NodeClasses in `files`, and in the cluster if one is to be read.
+/// Reads the NodeClasses in `files`, and in the cluster if there is one.
 pub(crate) fn read_node_classes(
     cluster: Option<&ClusterSource>,
     files: &[PathBuf],
@@ -69,7 +69,7 @@ pub(crate) fn read_node_classes(
     Ok(read_some(cluster, Scope::NodeClasses, files, progress)?.node_classes)
 }
 
-/// Reads nodes, and what stands for them, and says what was read but not used.
+/// Reads Nodes and NodeClaims, and reports unused input on stderr.
 pub(crate) fn read_nodes(
     cluster: Option<&ClusterSource>,
     files: &[PathBuf],
@@ -82,7 +82,7 @@ pub(crate) fn read_nodes(
     Ok(manifests)
 }
 
-/// Reads `files`, and of the cluster, if one is to be read, what `scope` says.
+/// Reads `files`, and the objects of `scope` in the cluster if there is one.
 fn read_some(
     cluster: Option<&ClusterSource>,
     scope: Scope,
@@ -99,7 +99,7 @@ fn read_some(
     Ok(intake.finish())
 }
 
-/// Reads nodes and what stands for them of a live cluster, and what the controller keeps there of nodes that are gone.
+/// Reads Nodes and NodeClaims of a live cluster, and the controller's records of nodes that are gone.
 pub(crate) fn read_cluster_with_records(
     cluster: &ClusterSource,
     namespace: Option<&str>,
@@ -112,7 +112,7 @@ pub(crate) fn read_cluster_with_records(
     Ok((manifests, maps))
 }
 
-/// Reads a live cluster. The only command that waits for a network needs a runtime only for that.
+/// Reads a live cluster. Only this needs a runtime.
 fn read_cluster(question: Question<'_>, intake: &mut Intake, progress: &mut Progress) -> Result<(), Failure> {
     progress.stage("connecting to the cluster");
     runtime()?.block_on(watch::read_once(question, intake, &mut |stage| progress.stage(stage)))?;
@@ -124,11 +124,11 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     runtime.map_err(|error| Failure::Internal(format!("no runtime: {error}")))
 }
 
-/// Says on stderr what was read but not used as its author may have meant it.
+/// Reports on stderr input that was ignored or used in an unexpected way.
 pub(crate) fn report(manifests: &Manifests, warnings: &[String], palette: Palette) {
     let mut stderr = std::io::stderr().lock();
     for warning in manifests.warnings.iter().chain(warnings) {
-        // Nobody is left to tell if stderr is closed.
+        // stderr may be closed.
         let _ = writeln!(stderr, "{}: {warning}", palette.doubtful("warning"));
     }
     for note in manifests.notes() {

@@ -1,14 +1,14 @@
 //! The command line of `muster`.
 //!
 //! ```text
-//!  usage ──► arguments ──► settings ──► wiring ──► inputs ──► plan, disrupt, explain ──► document ──► output   (JSON, YAML)
-//!    │       what was      what it      one file   manifests   solve, bound,        └──────► text     (people)
-//!    │       typed         means        that uses  catalogue   validate, replay
+//!  usage ──► arguments ──► settings ──► wiring ──► inputs ──► plan, disrupt, explain ─► document ─► JSON, YAML
+//!    │       words         meaning      one file   manifests   solve, bound,       └──────► text
+//!    │       typed                      that uses  catalogue   validate, replay
 //!    └─► failure                        all of it
 //! ```
 //!
-//! Results go to stdout, everything else to stderr. A document is built first and printed after: the table that people
-//! read is made from the same values that programs parse, so the two cannot disagree.
+//! Results go to stdout, everything else to stderr. A document is built first and printed after: tables and programs
+//! use the same values, so they cannot disagree.
 
 mod answers;
 mod arguments;

@@ -1,4 +1,4 @@
-//! `muster nodes`: each node, how far it has come, and what its agent says.
+//! `muster nodes`: the lifecycle phase of each node, and its agent's report.
 
 mod document;
 mod text;
@@ -21,10 +21,10 @@ use super::settings::NodesSettings;
 use crate::manifest::Manifests;
 use crate::roster::{self, Member};
 
-/// Names that are offered when one is not found.
+/// Maximum number of similar names in the hint of an unknown name.
 const SIMILAR: usize = 3;
 
-/// Prints the nodes that `settings` ask for.
+/// Prints the nodes that `settings` select.
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &NodesSettings,
@@ -42,7 +42,7 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// The document of the nodes of these pools, or of all if there are none.
+/// Returns the document of the nodes of these pools, or of all if `pools` is empty.
 pub(crate) fn shown(manifests: &Manifests, pools: &[String], now: Timestamp) -> Result<NodesDocument, Failure> {
     let mut members = roster::members(manifests);
     if !pools.is_empty() {
@@ -52,7 +52,7 @@ pub(crate) fn shown(manifests: &Manifests, pools: &[String], now: Timestamp) -> 
     Ok(NodesDocument::new(&members, now))
 }
 
-/// A pool that is neither there nor has nodes is a slip of the pen, and no pool without nodes.
+/// Returns an error for a pool that neither exists nor has nodes, which is a typo rather than an empty pool.
 fn check_pools(wanted: &[String], manifests: &Manifests, members: &[Member]) -> Result<(), Failure> {
     let of_members = members.iter().filter_map(|member| member.pool.as_deref());
     let known: BTreeSet<&str> = manifests.node_pools.iter().map(|pool| &*pool.meta.name).chain(of_members).collect();

@@ -1,4 +1,4 @@
-//! Writing a result to stdout.
+//! Output of results to stdout.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::failure::Failure;
 
-/// Forms for programs.
+/// Formats for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DataFormat {
     /// JSON, indented.
@@ -15,16 +15,16 @@ pub(crate) enum DataFormat {
     Yaml,
 }
 
-/// How a result is printed.
+/// Output format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people.
+    /// Table for people.
     Table,
-    /// For programs.
+    /// Document for programs.
     Data(DataFormat),
 }
 
-/// Writes `document` as one JSON or YAML document.
+/// Writes `document` as JSON or YAML.
 pub(crate) fn write_document(
     out: &mut dyn Write,
     document: &impl Serialize,
@@ -40,7 +40,7 @@ pub(crate) fn write_document(
     Ok(())
 }
 
-/// `document` as YAML text that ends with a newline.
+/// Returns `document` as YAML text that ends with a newline.
 pub(crate) fn yaml(document: &impl Serialize) -> Result<String, Failure> {
     let mut text = serde_saphyr::to_string(document).map_err(io::Error::other)?;
     if !text.ends_with('\n') {

@@ -1,42 +1,42 @@
-//! Colour, where there is a terminal. It only repeats what the words say.
+//! Colours for terminals. They only repeat what the words say.
 
 use std::fmt::Display;
 
 use clap::builder::styling::{AnsiColor, Style};
 
-/// The styles of one output stream.
+/// Styles of one output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Palette {
     coloured: bool,
 }
 
 impl Palette {
-    /// For a stream that shows colour, or does not.
+    /// Creates the styles of a stream with or without colour.
     pub(crate) const fn new(coloured: bool) -> Self {
         Self { coloured }
     }
 
-    /// Headings and totals.
+    /// Styles headings and totals.
     pub(crate) fn strong(self, text: impl Display) -> String {
         self.styled(Style::new().bold(), text)
     }
 
-    /// What matters less.
+    /// Styles less important text.
     pub(crate) fn faint(self, text: impl Display) -> String {
         self.styled(Style::new().dimmed(), text)
     }
 
-    /// What went wrong.
+    /// Styles errors.
     pub(crate) fn bad(self, text: impl Display) -> String {
         self.styled(AnsiColor::Red.on_default().bold(), text)
     }
 
-    /// What may be wrong.
+    /// Styles warnings.
     pub(crate) fn doubtful(self, text: impl Display) -> String {
         self.styled(AnsiColor::Yellow.on_default().bold(), text)
     }
 
-    /// What to do.
+    /// Styles hints.
     pub(crate) fn advice(self, text: impl Display) -> String {
         self.styled(AnsiColor::Cyan.on_default(), text)
     }

@@ -1,4 +1,4 @@
-//! `muster plan`: what would be launched, at what price, and how far that is from the cheapest possible.
+//! `muster plan`: the nodes to launch, their price, and its distance from the proven minimum.
 
 mod assessment;
 mod document;
@@ -21,7 +21,8 @@ use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::PlanSettings;
 
-/// Prints the plan for `inputs`. The outer error is "there is no plan", the inner one what `--strict` says of it.
+/// Prints the plan for `inputs`. The outer error means that the plan is missing, the inner one is the verdict of
+/// `--strict`.
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &PlanSettings,

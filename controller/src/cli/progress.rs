@@ -1,8 +1,8 @@
-//! One line on stderr that says what is being done, while somebody looks.
+//! Progress line on stderr, if it is a terminal.
 
 use std::io::Write;
 
-/// The line. It exists only if stderr is a terminal, and is gone before anything else is written.
+/// Progress line. It is shown only on a terminal, and cleared before anything else is written.
 #[derive(Debug)]
 pub(crate) struct Progress {
     shown: bool,
@@ -10,21 +10,21 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A line on stderr, if `shown`.
+    /// Creates the line, shown only if `shown`.
     pub(crate) const fn new(shown: bool) -> Self {
         Self { shown, dirty: false }
     }
 
-    /// Says what comes next.
+    /// Shows the next stage.
     pub(crate) fn stage(&mut self, text: &str) {
         if self.shown {
-            // A terminal that cannot be written to is no reason to fail.
+            // A closed terminal must not fail the command.
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K{text}…");
             self.dirty = true;
         }
     }
 
-    /// Takes the line away.
+    /// Clears the line.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.dirty) {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

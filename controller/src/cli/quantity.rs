@@ -1,4 +1,4 @@
-//! Amounts of resources as Kubernetes writes them, and shorter for tables.
+//! Resource quantities in the format of Kubernetes, and a shorter one for tables.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use muster_scheduling::model::{Resource, Resources};
 /// Binary suffixes, largest first.
 const BINARY: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
 
-/// All of `resources` by name, exact (`1930m`, `3Gi`).
+/// Formats all of `resources` by name, exactly (`1930m`, `3Gi`).
 pub(crate) fn exact_map(resources: &Resources) -> BTreeMap<String, String> {
     resources.iter().map(|(resource, amount)| (resource.name().to_owned(), format(resource, amount))).collect()
 }
 
-/// For tables: cores with at most two decimals, bytes with at most one (`1.93`, `14.6Gi`).
+/// Formats an amount for tables: cores with at most two decimals, bytes with at most one (`1.93`, `14.6Gi`).
 pub(crate) fn brief(resource: &Resource, amount: i64) -> String {
     if *resource == Resource::Cpu {
         return decimals(amount as f64 / 1000.0, 2);

@@ -1,4 +1,4 @@
-//! `docs/cli.md`, written from the definition of the command line. The test below keeps it current.
+//! Generator of `docs/cli.md` from the definition of the command line. The test below keeps the file current.
 
 use std::fmt::Write;
 
@@ -6,9 +6,9 @@ use clap::{Arg, Command, CommandFactory};
 
 use super::arguments::Arguments;
 
-/// What stands before the commands and is no property of any option.
+/// Text before the commands.
 const CONTRACT: &str = include_str!("reference/contract.md");
-/// The documents that commands print.
+/// Documents that commands print.
 const DOCUMENTS: &str = include_str!("reference/documents.md");
 
 fn reference() -> String {

@@ -1,4 +1,4 @@
-//! `--refused`: capacity that the cloud refused lately, as it is typed or as a file has it.
+//! `--refused`: capacity that the cloud refused recently, given as text or in a file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::failure::Failure;
 const CAPACITY_TYPES: [&str; 3] = ["on-demand", "reserved", "spot"];
 const HINT: &str = "write `TYPE/ZONE/CAPACITY-TYPE`, such as `m7g.large/us-east-1a/spot`; `*` stands for any";
 
-/// One value of the option.
+/// Value of the option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusals {
-    /// An offering, or several that have parts in common.
+    /// An offering, or several that share parts.
     One(Refused),
-    /// A file with one on each line.
+    /// A file with one per line.
     File(PathBuf),
 }
 
@@ -29,7 +29,7 @@ impl Refusals {
     }
 }
 
-/// Everything that `refusals` name, each of which must be of a type that there is.
+/// Reads everything that `refusals` name; each must be of a known instance type.
 pub(super) fn read(refusals: &[Refusals], problem: &Problem) -> Result<Vec<Refused>, Failure> {
     let mut all = Vec::new();
     for one in refusals {
@@ -80,7 +80,7 @@ fn parse(text: &str) -> Result<Refused, String> {
     Ok(Refused { instance_type, zone: any(parts.get(1)), capacity_type, reservation: None })
 }
 
-/// The same, if there is such a type: a slip of the pen would be without effect and without a word.
+/// Checks that the instance type exists: a typo would silently have no effect.
 fn known(refused: Refused, problem: &Problem, place: &str) -> Result<Refused, Failure> {
     let types = || problem.catalogues.iter().flat_map(|catalogue| catalogue.iter());
     if types().next().is_none() || types().any(|one| one.name == refused.instance_type) {

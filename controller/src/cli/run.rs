@@ -1,4 +1,4 @@
-//! `muster run`: from what was typed to a controller that runs until it is told to stop.
+//! `muster run`: conversion of its arguments to the controller's options, and its runtime.
 
 use std::io;
 use std::path::Path;
@@ -23,20 +23,20 @@ use crate::provision::Lengths;
 use crate::run::{self, CloudOptions, Options, Report, RunError};
 use crate::snapshot::{self, FeatureGates};
 
-/// Where a pod's own namespace stands.
+/// File with the pod's own namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// How often what a class selects may be looked up: Karpenter's figure.
+/// Minimum interval between lookups of what a NodeClass selects: Karpenter's value.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(60);
-/// Libraries whose debug messages say nothing about nodes.
+/// Log directives for libraries whose debug messages do not concern nodes.
 const QUIET: &str = "hyper=info,hyper_util=info,kube=info,kube_client=info,tower=info,rustls=info,h2=info";
 
-/// How the log is written.
+/// Configuration of the log.
 struct Log {
     filter: EnvFilter,
     writer: BoxMakeWriter,
 }
 
-/// Runs the controller until a signal says to stop.
+/// Runs the controller until SIGTERM or SIGINT.
 pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     let ineffective = ineffective(&arguments);
     let tells = arguments.dry_run.then_some(arguments.output);
@@ -45,8 +45,8 @@ pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     for option in ineffective {
         tracing::warn!(option, "this option of Karpenter's has no effect here");
     }
-    // One thread waits for the network, and decisions have threads of their own: what it does is over in moments, and threads
-    // that hand each other such moments take more time for that than for the work.
+    // A single thread handles the network, and decisions have their own threads. Network tasks are so short that
+    // passing them between threads would take longer than the tasks.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Internal(format!("no runtime: {error}")))?;
     let ended = runtime.block_on(async {
@@ -61,19 +61,19 @@ pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
         match tells {
             None => run::run(options, stop).await?,
             Some(format) => {
-                // Who does not listen any more needs not be told.
+                // stdout may be closed.
                 let tell = |report: &Report| drop(dry_run::write(&mut io::stdout().lock(), report, format));
                 run::observe(options, tell, stop).await?;
             }
         }
         Ok::<_, Failure>(())
     });
-    // A decision that is being thought about is not waited for.
+    // A decision in progress is not waited for.
     runtime.shutdown_background();
     ended
 }
 
-/// Options that were given and change nothing.
+/// Returns options that were given but have no effect.
 fn ineffective(arguments: &RunArguments) -> Vec<&'static str> {
     let given = [
         ("--karpenter-service", !arguments.karpenter_service.is_empty()),
@@ -198,7 +198,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         agents,
     };
     let writer = match log_output_paths.as_str() {
-        // What is told goes there.
+        // stdout is used for the reports.
         "stdout" if dry_run => BoxMakeWriter::new(io::stderr),
         "stdout" => BoxMakeWriter::new(io::stdout),
         "stderr" => BoxMakeWriter::new(io::stderr),
@@ -215,7 +215,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
     Ok((options, Log { filter, writer }))
 }
 
-/// What EC2 is to be.
+/// Converts the options of EC2.
 fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
     let Ec2Arguments {
         cluster_name,
@@ -231,7 +231,7 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
         interruption_queue,
         enable_zonal_shift,
     } = arguments;
-    // Before anything that would have to be typed for it.
+    // Before the checks of its options.
     if !cfg!(feature = "ec2") {
         return Err(Failure::Run(ec2::StartError::NotBuilt.into()));
     }
@@ -289,7 +289,7 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
     })
 }
 
-/// How agents are to be served.
+/// Converts the options of the server for agents.
 fn of_agents(
     port: u16,
     health_port: u16,
@@ -323,7 +323,7 @@ fn is_url(text: &str) -> bool {
     text.parse::<http::Uri>().is_ok_and(|url| is_http(url.scheme_str()) && url.host().is_some())
 }
 
-/// The namespace that the controller runs in.
+/// Returns the namespace of the controller.
 fn own_namespace() -> String {
     let named = std::env::var("SYSTEM_NAMESPACE").ok();
     let own = || std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());
@@ -331,7 +331,7 @@ fn own_namespace() -> String {
     named.filter(known).or_else(|| own().filter(known)).unwrap_or_else(|| "kube-system".to_owned())
 }
 
-/// As Go writes durations.
+/// Parses a duration in Go's format.
 fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
     let read: Result<kube::core::Duration, _> = text.parse();
     read.ok().filter(|read| !read.is_negative()).map(Duration::from).ok_or_else(|| {

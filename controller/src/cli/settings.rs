@@ -1,4 +1,4 @@
-//! What the arguments mean. From here on no command sees what was typed.
+//! Validated settings of the commands. Only this module reads the arguments.
 
 mod iam_policy;
 
@@ -23,140 +23,140 @@ use crate::snapshot::FeatureGates;
 
 pub(crate) use self::iam_policy::IamPolicySettings;
 
-/// What `muster plan` shall do.
+/// Settings of `muster plan`.
 #[derive(Debug)]
 pub(crate) struct PlanSettings {
     pub(crate) sources: Sources,
     pub(crate) packing: Packing,
-    /// Whether an unschedulable pod is the answer "no".
+    /// True if an unschedulable pod makes the answer "no".
     pub(crate) strict: bool,
     pub(crate) format: Format,
 }
 
-/// What `muster disrupt` shall do.
+/// Settings of `muster disrupt`.
 #[derive(Debug)]
 pub(crate) struct DisruptSettings {
     pub(crate) sources: Sources,
     pub(crate) packing: Packing,
     /// Only the first voluntary command.
     pub(crate) first: bool,
-    /// USD per hour that moving one pod must save.
+    /// Minimum saving per moved pod in USD per hour.
     pub(crate) move_price: f64,
-    /// Capacity that was refused lately.
+    /// Capacity that was refused recently.
     pub(crate) refused: Vec<Refusals>,
-    /// The moment of the decision.
+    /// Time of the decision.
     pub(crate) now: Timestamp,
     pub(crate) format: Format,
 }
 
-/// What `muster explain` shall do.
+/// Settings of `muster explain`.
 #[derive(Debug)]
 pub(crate) struct ExplainSettings {
     pub(crate) subject: Subject,
-    /// Whether the node is imagined gone.
+    /// True if the effect of removing the node is requested.
     pub(crate) if_removed: bool,
-    /// The moment of the decision about a node.
+    /// Time of the decision about a node.
     pub(crate) now: Timestamp,
     pub(crate) sources: Sources,
     pub(crate) packing: Packing,
     pub(crate) format: Format,
 }
 
-/// What `muster nodes` shall do.
+/// Settings of `muster nodes`.
 #[derive(Debug)]
 pub(crate) struct NodesSettings {
-    /// A live cluster, read before the files.
+    /// Live cluster, read before the files.
     pub(crate) cluster: Option<ClusterSource>,
     pub(crate) files: Vec<PathBuf>,
-    /// Names of NodePools; none: all.
+    /// Names of NodePools; empty for all.
     pub(crate) pools: Vec<String>,
-    /// Whether the table has all columns.
+    /// True if the table has all columns.
     pub(crate) wide: bool,
-    /// The moment that times are reckoned to.
+    /// Time to which durations are computed.
     pub(crate) now: Timestamp,
     pub(crate) format: Format,
 }
 
-/// What `muster verdicts` shall do.
+/// Settings of `muster verdicts`.
 #[derive(Debug)]
 pub(crate) struct VerdictsSettings {
-    /// A NodeClaim or a node; none: all.
+    /// NodeClaim or node; `None` for all.
     pub(crate) name: Option<String>,
-    /// A live cluster; none: the files.
+    /// Live cluster; `None` for the files.
     pub(crate) cluster: Option<ClusterSource>,
-    /// Where the controller keeps its records; none: wherever they are.
+    /// Namespace of the controller's records; `None` for all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) files: Vec<PathBuf>,
-    /// The moment that times are reckoned to.
+    /// Time to which durations are computed.
     pub(crate) now: Timestamp,
     pub(crate) format: Format,
 }
 
-/// What `muster simulate` shall do.
+/// Settings of `muster simulate`.
 #[derive(Debug)]
 pub(crate) struct SimulateSettings {
-    /// Manifests of what there is at the beginning.
+    /// Manifests of the cluster at the start.
     pub(crate) files: Vec<PathBuf>,
     pub(crate) catalogue: CatalogueSource,
     pub(crate) packing: Packing,
-    /// The script; none: the default day.
+    /// Script; `None` for the default day.
     pub(crate) script: Option<PathBuf>,
     pub(crate) seed: u64,
-    /// Whether the script is printed, and nothing played.
+    /// True if the script is printed instead of played.
     pub(crate) prints_script: bool,
-    /// Whether the day is played again by a Karpenter-like policy.
+    /// True if the day is also played with a Karpenter-like policy.
     pub(crate) compares: bool,
-    /// USD per hour that moving one pod must save.
+    /// Minimum saving per moved pod in USD per hour.
     pub(crate) move_price: f64,
     /// Time in which a launch pays for itself.
     pub(crate) payback: SignedDuration,
     pub(crate) format: Format,
 }
 
-/// What `muster types` shall do.
+/// Settings of `muster types`.
 #[derive(Debug)]
 pub(crate) struct TypesSettings {
-    /// A live cluster with the EC2NodeClass.
+    /// Live cluster with the EC2NodeClass.
     pub(crate) cluster: Option<ClusterSource>,
-    /// Manifests with the EC2NodeClass; neither these nor a cluster: the default class.
+    /// Manifests with the EC2NodeClass; without these and a cluster, the default class is used.
     pub(crate) files: Vec<PathBuf>,
-    /// The name of the class, where there are several.
+    /// Name of the class, if there are several.
     pub(crate) node_class: Option<String>,
     pub(crate) catalogue: CatalogueSource,
-    /// Patterns of names, any of which may match; none: all.
+    /// Patterns of names, any of which may match; empty for all.
     pub(crate) names: Vec<String>,
     pub(crate) format: Format,
 }
 
-/// Where the cluster and the instance types come from.
+/// Sources of the cluster and the instance types.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    /// A live cluster, read before the files.
+    /// Live cluster, read before the files.
     pub(crate) cluster: Option<ClusterSource>,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) catalogue: CatalogueSource,
 }
 
-/// Which cluster is read.
+/// Live cluster to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClusterSource {
-    /// The context of the kubeconfig, if not the current one.
+    /// Context of the kubeconfig; `None` for the current one.
     pub(crate) context: Option<String>,
 }
 
-/// Where the instance types come from.
+/// Source of the instance types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CatalogueSource {
-    /// The embedded catalogue, as this region offers it.
+    /// Embedded catalogue, as a region offers it.
     Embedded {
-        /// The region.
+        /// Name of the region.
         region: String,
     },
-    /// A file that replaces it.
+    /// File that replaces it.
     File(PathBuf),
 }
 
-/// How pods are packed.
+/// Settings of packing.
 #[derive(Debug)]
 pub(crate) struct Packing {
     pub(crate) options: Options,
@@ -164,12 +164,12 @@ pub(crate) struct Packing {
     pub(crate) scheduler_config: Option<PathBuf>,
 }
 
-/// What is to be explained.
+/// Object to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// `namespace/name`.
+    /// A pod: `namespace/name`.
     Pod(String),
-    /// A node's name.
+    /// A node, by name.
     Node(String),
 }
 
@@ -291,7 +291,7 @@ impl TypesSettings {
     }
 }
 
-/// The format of `muster crds`, where a pipe wants what `kubectl apply` reads.
+/// Returns the output format of `muster crds`: a pipe gets YAML for `kubectl apply`.
 pub(crate) fn crds_format(arguments: CrdsArguments, stdout_is_terminal: bool) -> Format {
     let CrdsArguments { output } = arguments;
     match output {
@@ -301,7 +301,7 @@ pub(crate) fn crds_format(arguments: CrdsArguments, stdout_is_terminal: bool) ->
     }
 }
 
-/// The shell of `muster completions`.
+/// Returns the shell of `muster completions`.
 pub(crate) fn completions_shell(arguments: CompletionsArguments) -> clap_complete::Shell {
     let CompletionsArguments { shell } = arguments;
     shell
@@ -356,7 +356,7 @@ impl Packing {
 }
 
 impl Packing {
-    /// The same choices, and those about disruption.
+    /// Returns the settings of disruption with these of packing.
     pub(crate) fn disruption(&self, first: bool) -> disrupt::Settings {
         disrupt::Settings {
             options: self.options,
@@ -368,7 +368,7 @@ impl Packing {
     }
 }
 
-/// `--move-price`.
+/// Parses `--move-price`.
 pub(crate) fn move_price_of(arguments: &MovePriceArguments) -> Result<f64, Failure> {
     let text = &arguments.move_price;
     text.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0).ok_or_else(|| {
@@ -377,7 +377,7 @@ pub(crate) fn move_price_of(arguments: &MovePriceArguments) -> Result<f64, Failu
     })
 }
 
-/// `--consolidation-payback`.
+/// Parses `--consolidation-payback`.
 pub(crate) fn payback_of(arguments: &PaybackArguments) -> Result<SignedDuration, Failure> {
     let text = &arguments.consolidation_payback;
     let read: Option<Span> = text.parse().ok();
@@ -387,7 +387,7 @@ pub(crate) fn payback_of(arguments: &PaybackArguments) -> Result<SignedDuration,
     })
 }
 
-/// The moment that is asked for, or that of the clock.
+/// Parses `--now`; defaults to the clock.
 fn moment_of(arguments: &MomentArguments, clock: Timestamp) -> Result<Timestamp, Failure> {
     let MomentArguments { now } = arguments;
     let Some(text) = now else { return Ok(clock) };
@@ -410,13 +410,13 @@ fn format(output: OutputFormat) -> Format {
     }
 }
 
-/// Stdin can be read once.
+/// Checks that stdin is used once at most.
 fn check_stdin(files: &[PathBuf], catalogue: &CatalogueSource) -> Result<(), Failure> {
     let catalogue = matches!(catalogue, CatalogueSource::File(file) if is_stdin(file));
     check_stdin_once(files, usize::from(catalogue))
 }
 
-/// Stdin can be read once, by these files or by so many others.
+/// Checks that stdin is used once at most, by these files and `others` more.
 fn check_stdin_once(files: &[PathBuf], others: usize) -> Result<(), Failure> {
     if files.iter().filter(|file| is_stdin(file)).count() + others > 1 {
         return Err(Failure::Usage(

@@ -1,4 +1,4 @@
-//! `muster types`: the instance types in use. The plan takes them from here too, so that both see the same ones.
+//! `muster types`: the instance types in use. `muster plan` uses the same types.
 
 pub(super) mod pattern;
 mod text;
@@ -18,7 +18,7 @@ use super::progress::Progress;
 use super::settings::{CatalogueSource, TypesSettings};
 use crate::manifest::{self, NodeClass, Source};
 
-/// Where the instance types of NodeClasses come from.
+/// Source of the instance types of NodeClasses.
 #[derive(Debug)]
 pub(crate) enum Supply {
     /// The embedded catalogue, as a region offers it.
@@ -33,7 +33,7 @@ pub(crate) enum Supply {
 }
 
 impl Supply {
-    /// Opens the catalogue that `source` names.
+    /// Opens the catalogue of `source`.
     pub(crate) fn open(source: &CatalogueSource) -> Result<Self, Failure> {
         match source {
             CatalogueSource::Embedded { region } => {
@@ -51,7 +51,8 @@ impl Supply {
         }
     }
 
-    /// The types that nodes of `class` may be; without a class, or with another provider's, those of the default one.
+    /// Returns the types for nodes of `class`; without a class, or for one of another provider, those of the default
+    /// class.
     pub(crate) fn types(&self, class: Option<&NodeClass>) -> Catalogue {
         match self {
             Self::Embedded { region, ec2 } => {
@@ -63,7 +64,7 @@ impl Supply {
         }
     }
 
-    /// Where the prices come from, in words.
+    /// Returns the source of the prices as text.
     pub(crate) fn price_source(&self) -> String {
         match self {
             Self::Embedded { region, .. } => format!("{}: {}", region.name(), region.price_source()),
@@ -72,7 +73,7 @@ impl Supply {
     }
 }
 
-/// Prints the types that `settings` ask for.
+/// Prints the types that `settings` select.
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &TypesSettings,
@@ -101,7 +102,7 @@ pub(crate) fn print(
     Ok(out.write_all(text.as_bytes())?)
 }
 
-/// The one NodeClass that is asked for; none if no place is given to look for one.
+/// Returns the selected NodeClass; `None` if no files and no cluster are given.
 fn node_class(settings: &TypesSettings, progress: &mut Progress) -> Result<Option<NodeClass>, Failure> {
     let TypesSettings { cluster, files, node_class, .. } = settings;
     if cluster.is_none() && files.is_empty() {

@@ -1,5 +1,5 @@
-//! What was typed, as [`Arguments`]; and what is said of a command line that makes no sense: clap's findings in the words
-//! and the form of every other message, hint included.
+//! Parsing of the command line into [`Arguments`]. Errors of clap are reworded in the style of all other messages, with
+//! a hint.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -10,17 +10,17 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use super::arguments::Arguments;
 use super::failure::Failure;
 
-/// Why there are no arguments.
+/// Result of a command line without arguments to run.
 #[derive(Debug)]
 pub(super) enum Unparsed {
-    /// Help or the version is asked for, or nothing at all was: clap knows the text, and the exit code.
+    /// Help or the version was requested, or no argument given: clap has the text and the exit code.
     Answer(clap::Error),
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Wrong(Failure),
 }
 
-/// The command line of `muster`. A number below zero is the value of the option before it, and refused as such: it is no
-/// option.
+/// Returns the command line definition of `muster`. A negative number is parsed as the value of the preceding option,
+/// and refused as such, instead of as an option.
 pub(super) fn command() -> Command {
     let takes_numbers = |argument: clap::Arg| {
         let takes_values = argument.get_long().is_some() && argument.get_action().takes_values();
@@ -29,7 +29,7 @@ pub(super) fn command() -> Command {
     Arguments::command().mut_subcommands(|subcommand| subcommand.mut_args(takes_numbers))
 }
 
-/// Reads the command line `typed`, which begins with the name of the program.
+/// Parses the command line `typed`, which begins with the name of the program.
 pub(super) fn parse(typed: Vec<OsString>) -> Result<Arguments, Unparsed> {
     let parsed =
         command().try_get_matches_from(typed.clone()).and_then(|matches| Arguments::from_arg_matches(&matches));
@@ -67,7 +67,7 @@ fn message(error: &clap::Error, typed: &[OsString]) -> String {
         ErrorKind::ValueValidation => {
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
             let problem = match cause.as_str() {
-                // The words of the standard library are about parsing.
+                // The standard library's messages are about parsing.
                 "invalid digit found in string" => "is not a whole number".to_owned(),
                 "cannot parse integer from empty string" | "cannot parse float from empty string" => {
                     "is not a number".to_owned()
@@ -117,7 +117,7 @@ fn message(error: &clap::Error, typed: &[OsString]) -> String {
     format!("{problem}\n\nhint: {}", hint.unwrap_or(help))
 }
 
-/// `--seed <N>` without what it takes, in backticks.
+/// Returns the name of `--seed <N>` without its value, in backticks.
 fn quoted(argument: &str) -> String {
     let name =
         if argument.starts_with('-') { argument.split([' ', '=', '[']).next().unwrap_or(argument) } else { argument };
@@ -130,7 +130,7 @@ fn one_of(values: &[String]) -> Option<String> {
     (!values.is_empty()).then(|| format!("write one of {all}"))
 }
 
-/// Where the command that was typed is explained.
+/// Returns the hint on help for the command that was typed.
 fn help_of(typed: &[OsString]) -> String {
     let command = Arguments::command();
     let named = typed.get(1).and_then(|name| name.to_str()).and_then(|name| command.find_subcommand(name));
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn no_message_of_clap_gets_through() {
-        // Each option of each command with a value that none takes, and without one.
+        // Each option of each command, with a value that none accepts, and without one.
         for subcommand in command().get_subcommands() {
             for option in subcommand.get_arguments().filter_map(|one| one.get_long()).filter(|name| *name != "help") {
                 for words in [format!("--{option}=\u{1}"), format!("--{option}"), format!("--{option}x")] {

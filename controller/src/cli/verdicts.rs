@@ -1,4 +1,4 @@
-//! `muster verdicts`: what agents have found that keeps nodes from being any, also of nodes that are gone, and the last of their logs.
+//! `muster verdicts`: agents' verdicts on nodes that cannot join, also on nodes that are gone, and their last logs.
 
 mod document;
 mod text;
@@ -21,19 +21,19 @@ use super::settings::VerdictsSettings;
 use crate::archive::{BUNDLE, Record, RecordLabel, is_slot};
 use crate::manifest::{self, Manifests};
 
-/// Names that are offered when one is not found.
+/// Maximum number of similar names in the hint of an unknown name.
 const SIMILAR: usize = 3;
-/// Namespaces that are named if there is more than one.
+/// Number of namespaces that are named if there is more than one.
 const NAMED: usize = 5;
 
-/// What is kept of a node.
+/// Record of a node, with its logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Kept {
     record: Record,
     bundle: Option<String>,
 }
 
-/// Prints the verdicts that `settings` ask for.
+/// Prints the verdicts that `settings` select.
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &VerdictsSettings,
@@ -61,20 +61,20 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// What is shown: all verdicts, or one.
+/// All verdicts, or one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Shown {
-    /// All.
+    /// All verdicts.
     All(VerdictsDocument),
-    /// One, with its logs.
+    /// One verdict, with its logs.
     One(Box<VerdictDetails>),
 }
 
-/// The verdicts that stand at NodeClaims or are kept in `maps`; or the one on what has this name.
+/// Returns the verdicts of NodeClaims and of the records in `maps`; or the one on `name`.
 ///
 /// # Errors
-/// There is none on what has this name.
+/// No verdict has this name.
 pub(crate) fn shown(manifests: &Manifests, maps: Vec<ConfigMap>, name: Option<&str>) -> Result<Shown, Failure> {
     let kept: Vec<Kept> = maps.into_iter().filter_map(Kept::read).collect();
     let document = VerdictsDocument::new(manifests, &kept);
@@ -85,8 +85,8 @@ pub(crate) fn shown(manifests: &Manifests, maps: Vec<ConfigMap>, name: Option<&s
     Ok(Shown::One(Box::new(VerdictDetails::new(verdict.clone(), named.count(), bundle))))
 }
 
-/// Anybody who may write ConfigMaps somewhere can make such as the controller keeps. It keeps them in one namespace: if there are more,
-/// it is for the user to say which is believed.
+/// Returns an error if there are records in several namespaces. The controller uses one, but any user who may write
+/// ConfigMaps can fake records elsewhere, so the user must select the namespace.
 fn check_namespaces(maps: &[ConfigMap], of_cluster: bool) -> Result<(), Failure> {
     let kept = maps.iter().filter(|map| Kept::is_record(map));
     let namespaces: BTreeSet<&str> = kept.map(|map| map.metadata.namespace.as_deref().unwrap_or("default")).collect();
@@ -106,7 +106,7 @@ fn check_namespaces(maps: &[ConfigMap], of_cluster: bool) -> Result<(), Failure>
     Err(Failure::Usage(format!("verdicts are kept in more than one namespace: {names}{more}\n\nhint: {hint}")))
 }
 
-/// Objects of files, and those of them that hold a record: of all other ConfigMaps nothing is wanted.
+/// Reads the objects of files, and the ConfigMaps among them.
 fn read_files(files: &[PathBuf]) -> Result<(Manifests, Vec<ConfigMap>), Failure> {
     let (mut manifests, objects) = manifest::read_with_raw(files, &mut stdin().lock(), &|_| Ok(()))?;
     manifests.ignored.remove("ConfigMap");
@@ -129,7 +129,7 @@ fn not_found(name: &str, document: &VerdictsDocument) -> Failure {
 // === impl Kept ===
 
 impl Kept {
-    /// Whether an object is a slot of the controller's, by name and label.
+    /// Returns true if a ConfigMap is a slot of the controller, by name and label.
     fn is_record(map: &ConfigMap) -> bool {
         let label = map.metadata.labels.as_ref().and_then(|labels| labels.get(RecordLabel::KEY));
         label.is_some_and(|value| value == RecordLabel::VALUE) && map.metadata.name.as_deref().is_some_and(is_slot)

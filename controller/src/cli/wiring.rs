@@ -1,4 +1,4 @@
-//! The one file that knows the whole program: process, environment, terminal, arguments and commands.
+//! Entry point: the only file that knows process, environment, terminal, arguments and commands.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -21,16 +21,16 @@ use super::settings::{
 use super::usage::{self, Unparsed};
 use super::{convert, crds, iam_policy, nodes, run, simulate, types, verdicts};
 
-/// Exit code of bad usage.
+/// Exit code of invalid usage.
 const USAGE: u8 = 2;
 
-/// What the process was started on.
+/// Terminal properties of the process.
 #[derive(Debug, Clone, Copy)]
 struct Surroundings {
     stdout_is_terminal: bool,
     stdout: Palette,
     stderr: Palette,
-    /// Whether a line of progress may be shown.
+    /// True if a progress line may be shown.
     shows_progress: bool,
 }
 
@@ -45,13 +45,13 @@ pub fn main() -> ExitCode {
         }
         Err(Unparsed::Wrong(failure)) => return surroundings.fail(&failure),
     };
-    // Not locked: the controller's log is written by other threads.
+    // Not locked: other threads write the controller's log.
     let mut stdout = BufWriter::new(io::stdout());
     let result = carry_out(command, surroundings, &mut stdout).and_then(|outcome| {
         stdout.flush()?;
         outcome
     });
-    // What a failed command wrote before is part of no result.
+    // Output that a failed command wrote before is not part of a result.
     let Err(failure) = result else { return ExitCode::SUCCESS };
     if failure.is_closed_pipe() {
         return ExitCode::SUCCESS;
@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
 }
 
 impl Surroundings {
-    /// Says why the command failed.
+    /// Prints why the command failed.
     fn fail(self, failure: &Failure) -> ExitCode {
         let _ = writeln!(io::stderr().lock(), "{}: {failure}", self.stderr.bad("error"));
         ExitCode::from(failure.exit_code())
@@ -80,7 +80,7 @@ impl Surroundings {
     }
 }
 
-/// Runs one command. The outer error is "nothing was printed", the inner one the verdict on what was.
+/// Runs one command. The outer error means that nothing was printed, the inner one is the verdict on what was.
 fn carry_out(
     command: Command,
     surroundings: Surroundings,
@@ -132,7 +132,7 @@ fn carry_out(
         }
         Command::Completions(arguments) => {
             let shell = completions_shell(arguments);
-            // The generator takes a failed write for a defect of the program: it gets memory, which does not fail.
+            // The generator panics if a write fails, so it writes to memory.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut usage::command(), "muster", &mut script);
             out.write_all(&script)?;
@@ -141,7 +141,7 @@ fn carry_out(
     Ok(Ok(()))
 }
 
-/// The moment at which a question is asked that names none.
+/// Returns the current time, the default time of a question.
 #[expect(clippy::disallowed_methods, reason = "the one place where a command learns the time; decisions are given it")]
 fn now() -> Timestamp {
     Timestamp::now()

@@ -1,10 +1,10 @@
-//! Machines and NodeClaims: records of nodes that run.
+//! Machines and NodeClaims: records of running nodes.
 
 use serde_json::{Value, json};
 
 use super::{Fields, meta, pool};
 
-/// The conditions of a Machine by their names since v1beta1.
+/// Conditions of a Machine, and their names since v1beta1.
 const CONDITIONS: [(&str, &str); 6] = [
     ("MachineLaunched", "Launched"),
     ("MachineRegistered", "Registered"),
@@ -21,7 +21,7 @@ pub(super) fn convert(fields: &mut Fields<'_>) -> Value {
     let status = fields.take("status").map(status);
     let mut spec = fields.inner("spec");
     if is_machine {
-        // The same field under another name, which named another kind.
+        // The reference names another kind in v1, under another field name.
         let mut reference = spec.inner("machineTemplateRef");
         let name = reference.text("name");
         reference.take_all();

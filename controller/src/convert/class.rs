@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Fields, meta, object, selectors};
 
-/// Keys of the selectors of v1alpha1 that are no tags, and the fields of a term that they are.
+/// Keys of v1alpha1 selectors that are not tags, and the fields of a term that replace them.
 const OF_SUBNETS: [(&str, &str); 2] = [("aws-ids", "id"), ("aws::ids", "id")];
 const OF_IMAGES: [(&str, &str); 4] =
     [("aws-ids", "id"), ("aws::ids", "id"), ("aws::name", "name"), ("aws::owners", "owner")];
@@ -31,7 +31,7 @@ pub(super) fn convert(fields: &mut Fields<'_>) -> Value {
     }
     let mut metadata_options = spec.take("metadataOptions");
     if is_template && metadata_options.is_none() {
-        // The default has gone from 2 to 1 with v1; pods without a role of their own lose their credentials.
+        // The default changed from 2 to 1 in v1; with 1, pods without a role of their own lose their credentials.
         metadata_options = Some(json!({"httpEndpoint": "enabled", "httpProtocolIPv6": "disabled",
                                        "httpPutResponseHopLimit": 2, "httpTokens": "required"}));
         spec.note("metadataOptions", "the default hop limit was 2 and is 1 in v1; the old one is written down");
@@ -51,13 +51,13 @@ pub(super) fn convert(fields: &mut Fields<'_>) -> Value {
     for (key, value) in same {
         class.entry(key).or_insert(value);
     }
-    // `apiVersion` and `kind` of the provider stood in the specification once.
+    // `apiVersion` and `kind` of the provider were part of the specification once.
     drop((spec.take("apiVersion"), spec.take("kind")));
     spec.finish();
     json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": metadata, "spec": class})
 }
 
-/// The terms of the selectors of v1alpha1.
+/// Converts the selectors of v1alpha1 to terms.
 fn selected(spec: &mut Fields<'_>) -> Map<String, Value> {
     let mut terms = |key: &str, own: &[(&str, &str)]| {
         let selector = spec.inner(key).take_all();
@@ -70,14 +70,14 @@ fn selected(spec: &mut Fields<'_>) -> Map<String, Value> {
     ])
 }
 
-/// v1 names images by terms: a family alone has become an alias.
+/// Converts the image: v1 selects images by terms, so a family alone becomes an alias.
 fn image(spec: &mut Fields<'_>, class: &mut Map<String, Value>) {
     let family = spec.text("amiFamily");
     if let Some(terms) = spec.take("amiSelectorTerms") {
         class.insert("amiSelectorTerms".to_owned(), terms);
     }
     let has_terms = class.get("amiSelectorTerms").and_then(Value::as_array).is_some_and(|terms| !terms.is_empty());
-    // The default of both earlier versions.
+    // Default of both earlier versions.
     let name = family.clone().unwrap_or_else(|| "AL2".to_owned());
     let alias = match name.as_str() {
         "AL2" => Some("al2@latest"),

@@ -1,10 +1,10 @@
-//! The fields of an object that is being rewritten: taken one by one, what is left is noted.
+//! Fields of an object in conversion: converters take them one by one, and the rest is noted.
 
 use serde_json::{Map, Value};
 
 use super::Note;
 
-/// What is not yet taken of a map, and where it stands.
+/// Fields of a map that are not taken yet, and its path.
 pub(crate) struct Fields<'n> {
     object: String,
     path: String,
@@ -13,7 +13,7 @@ pub(crate) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// Those of a whole object.
+    /// Returns the fields of a whole object.
     pub(crate) fn of(object: Value, notes: &'n mut Vec<Note>) -> Self {
         let text = |way: &str| object.pointer(way).and_then(Value::as_str).unwrap_or_default().to_owned();
         let name = format!("{} `{}`", text("/kind"), text("/metadata/name"));
@@ -21,48 +21,48 @@ impl<'n> Fields<'n> {
         Self { object: name, path: String::new(), rest, notes }
     }
 
-    /// Takes what says what the object is, and gives its version.
+    /// Takes `apiVersion` and `kind`, and returns the version.
     pub(crate) fn version(&mut self) -> String {
         drop(self.take("kind"));
         self.text("apiVersion").unwrap_or_default()
     }
 
-    /// A field; `null` counts as absent.
+    /// Takes a field; `null` counts as absent.
     pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
         self.rest.remove(key).filter(|value| !value.is_null())
     }
 
-    /// A field that is text. Of another type it stays, and is noted.
+    /// Takes a text field. A field of another type stays, and is noted.
     pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         let text = self.rest.get(key)?.as_str()?.to_owned();
         self.rest.remove(key);
         Some(text)
     }
 
-    /// The fields of a field.
+    /// Takes a map field and returns its fields.
     pub(crate) fn inner(&mut self, key: &str) -> Fields<'_> {
         let is_map = self.rest.get(key).is_some_and(Value::is_object);
         let rest = if is_map { self.rest.remove(key).map(map).unwrap_or_default() } else { Map::new() };
         Fields { object: self.object.clone(), path: self.way(key), rest, notes: self.notes }
     }
 
-    /// Puts a field there, as if it had been.
+    /// Inserts a field as if it had been in the input.
     pub(crate) fn put(&mut self, key: &str, value: Value) {
         self.rest.insert(key.to_owned(), value);
     }
 
-    /// All that is left.
+    /// Takes all remaining fields.
     pub(crate) fn take_all(&mut self) -> Map<String, Value> {
         std::mem::take(&mut self.rest)
     }
 
-    /// Notes something about a field.
+    /// Adds a note on a field.
     pub(crate) fn note(&mut self, key: &str, message: impl Into<String>) {
         let field = if key.is_empty() { self.path.clone() } else { self.way(key) };
         self.notes.push(Note { object: self.object.clone(), field, message: message.into() });
     }
 
-    /// Notes whatever was not taken.
+    /// Notes all fields that were not taken.
     pub(crate) fn finish(mut self) {
         for (key, value) in self.take_all() {
             if !value.is_null() {

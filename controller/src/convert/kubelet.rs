@@ -1,5 +1,5 @@
-//! The kubelet's settings: v1 has them in the class, earlier versions in the pool. Pools that want different ones of one
-//! class get a class each.
+//! Kubelet settings: v1 has them in the class, earlier versions in the pool. If pools with different settings use one
+//! class, the class is copied.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use super::{Conversion, Note};
 
-/// What a pool wants of the kubelets of its nodes.
+/// Kubelet settings of a pool.
 pub(super) struct Setting {
     pub(super) pool: String,
     pub(super) class: String,
     pub(super) kubelet: Value,
 }
 
-/// Puts the settings into the classes.
+/// Moves the settings to the classes.
 pub(super) fn settle(settings: Vec<Setting>, conversion: &mut Conversion) {
     let mut by_class: BTreeMap<String, Vec<Setting>> = BTreeMap::new();
     for mut setting in settings {
@@ -28,7 +28,7 @@ pub(super) fn settle(settings: Vec<Setting>, conversion: &mut Conversion) {
     }
 }
 
-/// v1alpha5 had fields that no kubelet has any more.
+/// Removes fields of v1alpha5 that the kubelet does not have any more.
 fn known_fields(setting: &mut Setting, notes: &mut Vec<Note>) {
     let Some(kubelet) = setting.kubelet.as_object_mut() else { return };
     if kubelet.remove("containerRuntime").is_some() {
@@ -60,7 +60,7 @@ fn in_class(class: &str, settings: Vec<Setting>, conversion: &mut Conversion) {
         }
         return;
     };
-    // Pools of this class that say nothing of the kubelet keep the class as it is.
+    // Pools of this class without settings keep the class unchanged.
     let uses = |object: &&Value| {
         object["kind"] == "NodePool" && object.pointer("/spec/template/spec/nodeClassRef/name") == Some(&json!(class))
     };

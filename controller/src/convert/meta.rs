@@ -1,10 +1,10 @@
-//! Metadata, requirements and taints: names that have changed.
+//! Metadata, requirements and taints, with renamed labels and annotations.
 
 use serde_json::{Map, Value, json};
 
 use super::Fields;
 
-/// Labels and annotations of v1alpha5, by the names that they have since v1beta1.
+/// Labels and annotations of v1alpha5, and their names since v1beta1.
 const RENAMED: [(&str, &str); 5] = [
     ("karpenter.sh/provisioner-name", "karpenter.sh/nodepool"),
     ("karpenter.sh/provisioner-hash", "karpenter.sh/nodepool-hash"),
@@ -13,7 +13,7 @@ const RENAMED: [(&str, &str); 5] = [
     ("karpenter.sh/do-not-evict", "karpenter.sh/do-not-disrupt"),
 ];
 
-/// What the API server writes, and nobody applies.
+/// Fields that the API server sets and that are not applied.
 const OF_THE_SERVER: [&str; 8] = [
     "creationTimestamp",
     "deletionTimestamp",
@@ -24,7 +24,7 @@ const OF_THE_SERVER: [&str; 8] = [
     "selfLink",
     "uid",
 ];
-/// Annotations of tools that hold the object as it was, and hashes of its old shape.
+/// Annotations of tools with a copy of the old object, and hashes of its old form.
 const OF_TOOLS: [&str; 5] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "karpenter.sh/nodepool-hash",
@@ -37,7 +37,7 @@ pub(super) fn renamed(name: &str) -> &str {
     RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new)
 }
 
-/// The metadata of an object, as one applies it.
+/// Converts the metadata of an object to the form to apply.
 pub(super) fn metadata(fields: &mut Fields<'_>) -> Value {
     let mut inner = fields.inner("metadata");
     let mut metadata = inner.take_all();
@@ -53,13 +53,13 @@ pub(super) fn metadata(fields: &mut Fields<'_>) -> Value {
     Value::Object(metadata)
 }
 
-/// A map of labels or annotations by their new names.
+/// Renames the keys of a map of labels or annotations.
 pub(super) fn keys(entries: Value) -> Map<String, Value> {
     let Value::Object(entries) = entries else { return Map::new() };
     entries.into_iter().map(|(key, value)| (renamed(&key).to_owned(), value)).collect()
 }
 
-/// Requirements by the new names of their labels.
+/// Renames the labels of requirements.
 pub(super) fn requirements(list: Option<Value>) -> Vec<Value> {
     let Some(Value::Array(mut list)) = list else { return Vec::new() };
     for requirement in &mut list {
@@ -70,7 +70,7 @@ pub(super) fn requirements(list: Option<Value>) -> Vec<Value> {
     list
 }
 
-/// Whether a requirement is about a label.
+/// Returns true if a requirement uses the label.
 pub(super) fn is_about(list: &[Value], label: &str) -> bool {
     list.iter().any(|requirement| requirement.get("key").and_then(Value::as_str) == Some(label))
 }

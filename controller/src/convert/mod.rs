@@ -1,4 +1,4 @@
-//! Rewrites the objects of Karpenter's earlier APIs as those of v1.
+//! Conversion of objects of Karpenter's earlier APIs to v1.
 //!
 //! ```text
 //!  Provisioner      (v1alpha5) ─┐
@@ -7,11 +7,11 @@
 //!  AWSNodeTemplate  (v1alpha1) ─┐               ▼         ├─► Conversion: objects in their order, notes
 //!  EC2NodeClass     (v1beta1)  ─┴► class ──► EC2NodeClass │
 //!  Machine, NodeClaim          ──► claim ──► NodeClaim    ┘
-//!  all others, and v1          ──► as they are
+//!  all others, and v1          ──► unchanged
 //! ```
 //!
-//! Pure: from values to values. What an object says and v1 cannot is a [`Note`], never dropped in silence: every converter
-//! takes the fields that it knows out of its `Fields`, which note what is left at its end.
+//! Pure: it works on values only. What v1 cannot express becomes a [`Note`] and is never dropped silently: every
+//! converter takes the fields that it knows from `Fields`, which notes the rest at its end.
 //!
 //! Sources: karpenter.sh, "v1beta1 Migration" and "v1 Migration"; the CRDs of Karpenter 0.31, 0.37 and 1.14.
 
@@ -29,36 +29,36 @@ use serde_json::{Map, Value};
 
 pub(crate) use fields::Fields;
 
-/// Something that a person has to look at.
+/// Note that a user has to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// As "Provisioner `default`".
+    /// Object, such as "Provisioner `default`".
     pub object: String,
-    /// The way to the field, as `spec.provider.launchTemplate`; empty for the whole object.
+    /// Path of the field, such as `spec.provider.launchTemplate`; empty for the whole object.
     pub field: String,
-    /// What became of it, and what to do.
+    /// Effect of the conversion, and the action to take.
     pub message: String,
 }
 
-/// The outcome.
+/// Result of a conversion.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conversion {
-    /// All objects in the order in which they came; copies of a class right after it.
+    /// All objects in their order; copies of a class follow it.
     pub objects: Vec<Value>,
-    /// What v1 cannot say, or says otherwise.
+    /// Differences that v1 cannot express, or expresses differently.
     pub notes: Vec<Note>,
-    /// How many objects were rewritten.
+    /// Number of converted objects.
     pub converted: usize,
 }
 
-/// Which converter an object needs.
+/// Converter of an object.
 enum Kind {
     Pool,
     Class,
     Claim,
 }
 
-/// Whether there is a converter for such objects.
+/// Returns true if objects of this kind are converted.
 #[must_use]
 pub(crate) fn converts(api_version: &str, kind: &str) -> bool {
     kind_of(api_version, kind).is_some()
@@ -75,7 +75,7 @@ fn kind_of(api_version: &str, kind: &str) -> Option<Kind> {
     })
 }
 
-/// Rewrites `objects`.
+/// Converts `objects`.
 #[must_use]
 pub fn convert(objects: Vec<Value>) -> Conversion {
     let mut conversion = Conversion::default();
@@ -104,7 +104,7 @@ pub fn convert(objects: Vec<Value>) -> Conversion {
     conversion
 }
 
-/// A map with these entries, those that are not there left out.
+/// Returns a map of the entries that have a value.
 pub(crate) fn object<const N: usize>(entries: [(&str, Option<Value>); N]) -> Map<String, Value> {
     entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }

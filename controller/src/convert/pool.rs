@@ -7,20 +7,20 @@ use super::{Fields, meta, object};
 
 const CATEGORY: &str = "karpenter.k8s.aws/instance-category";
 const GENERATION: &str = "karpenter.k8s.aws/instance-generation";
-/// What v1alpha5 added to a Provisioner that did not say it, and v1 does not: without it other nodes would be launched.
-/// Source: karpenter 0.31, pkg/apis/v1alpha5/provisioner_defaults.go.
+/// Requirements that v1alpha5 added to a Provisioner without them. v1 does not, and would launch other nodes without
+/// them. Source: karpenter 0.31, pkg/apis/v1alpha5/provisioner_defaults.go.
 const DEFAULTS: [(&str, &str); 3] =
     [("karpenter.sh/capacity-type", "on-demand"), ("kubernetes.io/arch", "amd64"), ("kubernetes.io/os", "linux")];
-/// A requirement about any of these, and v1alpha5 added none about types.
+/// Labels of instance types: with a requirement on any of these, v1alpha5 added none on types.
 const OF_TYPES: [&str; 4] =
     ["node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family", CATEGORY, GENERATION];
 
-/// A pool, and the kubelet's settings that now belong to its class.
+/// Converts a pool; returns it, and the kubelet settings for its class.
 pub(super) fn convert(fields: &mut Fields<'_>) -> (Value, Option<Setting>) {
     let version = fields.version();
     let metadata = meta::metadata(fields);
     let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    // Counts of what runs: the controller writes them anew.
+    // Counts of running nodes, which the controller recalculates.
     drop(fields.take("status"));
     let mut spec = fields.inner("spec");
     let is_provisioner = version.ends_with("v1alpha5");
@@ -30,7 +30,7 @@ pub(super) fn convert(fields: &mut Fields<'_>) -> (Value, Option<Setting>) {
     (pool, kubelet.map(|kubelet| Setting { pool: name, class, kubelet }))
 }
 
-/// What both shapes come to.
+/// Builds the spec of a NodePool from either form.
 fn spec_of(template: Template, disruption: Map<String, Value>, limits: Option<Value>, weight: Option<Value>) -> Value {
     let Template { labels, annotations, spec } = template;
     let non_empty = |map: Map<String, Value>| (!map.is_empty()).then_some(Value::Object(map));
@@ -75,7 +75,7 @@ fn provisioner(mut spec: Fields<'_>) -> (Value, Option<Value>) {
     let disruption = match (spec.take("ttlSecondsAfterEmpty"), consolidates(&mut spec)) {
         (_, true) => policy("WhenEmptyOrUnderutilized", json!("0s")),
         (Some(empty), false) => policy("WhenEmpty", seconds(Some(&empty))),
-        // Neither: v1alpha5 then removed no node that was not asked to go.
+        // With neither, v1alpha5 did not remove nodes by itself.
         (None, false) => policy("WhenEmpty", json!("Never")),
     };
     let limits = spec.inner("limits").take("resources");
@@ -86,7 +86,7 @@ fn provisioner(mut spec: Fields<'_>) -> (Value, Option<Value>) {
     (whole, kubelet)
 }
 
-/// Writes down what v1alpha5 took for granted.
+/// Adds the implicit requirements of v1alpha5.
 fn add_defaults(requirements: &mut Vec<Value>, labels: &Map<String, Value>, spec: &mut Fields<'_>) {
     let says = |requirements: &[Value], label: &str| meta::is_about(requirements, label) || labels.contains_key(label);
     let mut added = Vec::new();
@@ -121,7 +121,7 @@ fn reference_to(class: &str) -> Value {
     json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class})
 }
 
-/// Seconds as a duration; absent is never.
+/// Formats seconds as a duration; absent is `Never`.
 fn seconds(value: Option<&Value>) -> Value {
     match value {
         Some(Value::Number(seconds)) => json!(format!("{seconds}s")),
@@ -147,7 +147,7 @@ fn node_pool(spec: &mut Fields<'_>) -> (Value, Option<Value>) {
     (spec_of(template, disruption, spec.take("limits"), spec.take("weight")), kubelet)
 }
 
-/// The part that a pool's template and a claim share.
+/// Converts the spec that a pool's template and a NodeClaim share.
 pub(super) fn node_spec(node: &mut Fields<'_>, expire_after: Option<Value>) -> Map<String, Value> {
     let mut reference = node.inner("nodeClassRef");
     let (version, kind, name) = (reference.text("apiVersion"), reference.text("kind"), reference.text("name"));
@@ -167,9 +167,9 @@ pub(super) fn node_spec(node: &mut Fields<'_>, expire_after: Option<Value>) -> M
     ])
 }
 
-/// The disruption of a pool, and its lifetime, which now stands in its template.
+/// Converts the disruption of a pool, and its lifetime, which v1 has in the template.
 fn disruption_of(fields: &mut Fields<'_>) -> (Map<String, Value>, Option<Value>) {
-    // The default of both versions; written down, for it has become forceful.
+    // Default of both versions; written explicitly, because expiration is forceful in v1.
     let expire_after = fields.take("expireAfter").unwrap_or_else(|| json!("720h"));
     if expire_after != json!("Never") {
         let message = "expires forcefully in v1: a node is drained when its time has come, whatever budgets and \
@@ -180,7 +180,7 @@ fn disruption_of(fields: &mut Fields<'_>) -> (Map<String, Value>, Option<Value>)
         Some("WhenEmpty") => "WhenEmpty",
         _ => "WhenEmptyOrUnderutilized",
     };
-    // v1beta1 consolidated underutilized nodes at once, and v1 wants it said.
+    // v1beta1 consolidated underutilized nodes at once; v1 requires the field.
     let after = fields.take("consolidateAfter").unwrap_or_else(|| json!("0s"));
     let mut disruption = policy(policy_name, after);
     if let Some(budgets) = fields.take("budgets") {

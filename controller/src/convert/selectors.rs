@@ -1,15 +1,16 @@
-//! Selectors of v1alpha1 (a map whose entries must all hold, values with commas are alternatives) as terms of v1.
+//! Conversion of v1alpha1 selectors (maps whose entries must all match, with commas between alternatives) to terms of
+//! v1.
 
 use serde_json::{Map, Value, json};
 
-/// A selector's terms. `own` says which keys are no tags, and which field of a term each is.
+/// Returns the terms of a selector. `own` has the keys that are not tags, and their fields in a term.
 pub(super) fn terms(selector: &Map<String, Value>, own: &[(&str, &str)]) -> Vec<Value> {
     let mut terms: Vec<Map<String, Value>> = vec![Map::new()];
     for (key, value) in selector {
         let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
         let alternatives: Vec<&str> = text.split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
         let field = own.iter().find(|(name, _)| name == key).map(|(_, field)| *field);
-        // Terms are alternatives, so each of them comes with each of these.
+        // Terms are alternatives: each term is combined with each alternative.
         terms = terms
             .iter()
             .flat_map(|term| {

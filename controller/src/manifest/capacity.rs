@@ -1,4 +1,4 @@
-//! The kinds of the autoscaler: pools, claims, classes, overlays and buffers. Their CRDs have judged them before.
+//! Muster's own kinds: pools, claims, classes, overlays and buffers. Their CRDs have validated them before.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use super::judge;
 use super::meta::{Meta, meta};
 use super::selector::{pool_requirement, taint};
 
-/// Which NodeClass a pool or claim uses.
+/// Reference of a pool or claim to its NodeClass.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeClassRef {
-    /// Its API group.
+    /// API group.
     pub group: Arc<str>,
-    /// Its kind.
+    /// Kind.
     pub kind: Arc<str>,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
 }
 
 /// A NodePool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodePool {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
     /// `spec.weight`.
     pub weight: i32,
@@ -45,22 +45,22 @@ pub struct NodePool {
     pub taints: Vec<Taint>,
     /// Startup taints of the template.
     pub startup_taints: Vec<Taint>,
-    /// The class of its nodes.
+    /// Reference to the class of its nodes.
     pub class: NodeClassRef,
     /// `status.conditions`.
     pub conditions: Vec<Condition>,
-    /// Why it will never become ready, if what it says is wrong in a way that its CRD does not see.
+    /// Reason why it never becomes ready, if it has an error that its CRD does not detect.
     pub never_ready: Option<String>,
-    /// The whole object as its CRD completes it: what the typed form is made from.
+    /// Whole object with the CRD's defaults, the source of the typed form.
     pub object: serde_json::Value,
 }
 
 /// A NodeClaim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeClaim {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// `metadata.uid`: names come again.
+    /// `metadata.uid`, because names are reused.
     pub uid: Option<Arc<str>>,
     /// `spec.requirements`.
     pub requirements: Requirements,
@@ -70,7 +70,7 @@ pub struct NodeClaim {
     pub taints: Vec<Taint>,
     /// `spec.startupTaints`.
     pub startup_taints: Vec<Taint>,
-    /// The class of its node.
+    /// Reference to the class of its node.
     pub class: NodeClassRef,
     /// `spec.expireAfter`, as written.
     pub expire_after: Option<Arc<str>>,
@@ -93,26 +93,26 @@ pub struct NodeClaim {
 /// A NodeClass of any provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeClass {
-    /// `EC2NodeClass`, `KWOKNodeClass`.
+    /// Kind: `EC2NodeClass` or `KWOKNodeClass`.
     pub kind: &'static str,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
-    /// What an EC2NodeClass says about its nodes; of other providers' classes the default.
+    /// Settings of an EC2NodeClass; the default for classes of other providers.
     pub settings: ClassSettings,
     /// `status.conditions`.
     pub conditions: Vec<Condition>,
-    /// The whole object as its CRD completes it: what the typed form is made from.
+    /// Whole object with the CRD's defaults, the source of the typed form.
     pub object: serde_json::Value,
 }
 
 /// A NodeOverlay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeOverlay {
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
     /// `spec.weight`, 0 if absent.
     pub weight: i32,
-    /// What it applies to.
+    /// Requirements of the instance types that it applies to.
     pub requirements: Requirements,
     /// `spec.price`, as written.
     pub price: Option<Arc<str>>,
@@ -122,27 +122,27 @@ pub struct NodeOverlay {
     pub capacity: Resources,
 }
 
-/// What a buffer is like.
+/// Source of a buffer's pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BufferSource {
-    /// A PodTemplate of its namespace.
+    /// PodTemplate in its namespace.
     Template(Arc<str>),
-    /// A workload of its namespace, by kind and name.
+    /// Workload in its namespace, by kind and name.
     Workload(Arc<str>, Arc<str>),
 }
 
 /// A CapacityBuffer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapacityBuffer {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// What its pods are like; `None` if it does not say.
+    /// Source of its pods; `None` if it is not given.
     pub source: Option<BufferSource>,
     /// `spec.replicas`.
     pub replicas: Option<u32>,
     /// `spec.percentage` of the workload's replicas.
     pub percentage: Option<u32>,
-    /// `spec.limits`: what all its pods may request together.
+    /// `spec.limits`: maximum requests of all its pods together.
     pub limits: Option<Resources>,
 }
 
@@ -151,7 +151,7 @@ fn class_ref(field: Field<'_>) -> Decoded<NodeClassRef> {
     Ok(NodeClassRef { group: text("group")?, kind: text("kind")?, name: field.require("name")?.shared()? })
 }
 
-/// A NodePool; `object` is its completed form.
+/// Decodes a NodePool; `object` has its defaults.
 pub(crate) fn node_pool(field: &Field<'_>, object: serde_json::Value) -> Decoded<NodePool> {
     let meta = meta(field, false)?;
     let spec = field.require("spec")?;
@@ -180,7 +180,7 @@ pub(crate) fn node_pool(field: &Field<'_>, object: serde_json::Value) -> Decoded
     })
 }
 
-/// A NodeClaim.
+/// Decodes a NodeClaim.
 pub(crate) fn node_claim(field: &Field<'_>) -> Decoded<NodeClaim> {
     let meta = meta(field, false)?;
     let spec = field.require("spec")?;
@@ -213,7 +213,7 @@ pub(crate) fn node_claim(field: &Field<'_>) -> Decoded<NodeClaim> {
     Ok(claim)
 }
 
-/// A NodeClass; `object` is its completed form.
+/// Decodes a NodeClass; `object` has its defaults.
 pub(crate) fn node_class(field: &Field<'_>, kind: &'static str, object: serde_json::Value) -> Decoded<NodeClass> {
     Ok(NodeClass {
         kind,
@@ -232,7 +232,7 @@ fn class_settings(field: &Field<'_>, object: &serde_json::Value) -> Decoded<Clas
     })
 }
 
-/// A NodeOverlay.
+/// Decodes a NodeOverlay.
 pub(crate) fn node_overlay(field: &Field<'_>) -> Decoded<NodeOverlay> {
     let name = meta(field, false)?.name;
     let spec = field.require("spec")?;
@@ -252,7 +252,7 @@ pub(crate) fn node_overlay(field: &Field<'_>) -> Decoded<NodeOverlay> {
     })
 }
 
-/// A CapacityBuffer.
+/// Decodes a CapacityBuffer.
 pub(crate) fn capacity_buffer(field: &Field<'_>) -> Decoded<CapacityBuffer> {
     let meta = meta(field, true)?;
     let spec = field.require("spec")?;

@@ -1,4 +1,4 @@
-//! Nodes and the small objects that other objects refer to.
+//! Nodes, and small objects that other objects refer to.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::selector::{label_selector, taint};
 /// A Node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
     /// `spec.taints`.
     pub taints: Vec<Taint>,
@@ -30,22 +30,22 @@ pub struct Node {
 /// A condition of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// What it is about.
+    /// Type of the condition.
     pub kind: Arc<str>,
     /// `True`, `False` or `Unknown`.
     pub status: Arc<str>,
-    /// One word.
+    /// Reason as one word.
     pub reason: Arc<str>,
-    /// Some words.
+    /// Message.
     pub message: Arc<str>,
-    /// When it became so, as written.
+    /// Time of the last transition, as written.
     pub since: Option<Arc<str>>,
 }
 
 /// A RuntimeClass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuntimeClass {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
     /// `overhead.podFixed`.
     pub overhead: Resources,
@@ -58,7 +58,7 @@ pub struct RuntimeClass {
 /// A PriorityClass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriorityClass {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
     /// `value`.
     pub value: i32,
@@ -66,40 +66,40 @@ pub struct PriorityClass {
     pub default: bool,
 }
 
-/// The part of a LimitRange that gives containers their defaults.
+/// Container defaults of a LimitRange.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitRange {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// Requests of containers that have none.
+    /// Default requests of containers.
     pub default_requests: Resources,
-    /// Limits of containers that have none.
+    /// Default limits of containers.
     pub default_limits: Resources,
 }
 
 /// A PodDisruptionBudget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DisruptionBudget {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
     /// `spec.selector`.
     pub selector: LabelSelector,
-    /// `status.disruptionsAllowed`; zero if there is no status.
+    /// `status.disruptionsAllowed`; zero without a status.
     pub disruptions_allowed: i32,
     /// `unhealthyPodEvictionPolicy: AlwaysAllow`.
     pub evicts_unready: bool,
 }
 
-/// A Service, of which only the selector counts.
+/// A Service, of which only the selector is used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
     /// `spec.selector` as a label selector.
     pub selector: LabelSelector,
 }
 
-/// A Node.
+/// Decodes a Node.
 pub(crate) fn node(object: &Field<'_>) -> Decoded<Node> {
     object.only(&["apiVersion", "kind", "metadata", "spec", "status"]);
     let meta = meta(object, false)?;
@@ -131,7 +131,7 @@ pub(crate) fn node(object: &Field<'_>) -> Decoded<Node> {
     }
     if let Some(status) = status {
         node.capacity = status.read_or_default("capacity", |amounts| amounts.quantities())?;
-        // The API server fills allocatable from capacity where the kubelet has not.
+        // The API server defaults allocatable to capacity.
         node.allocatable =
             status.read("allocatable", |amounts| amounts.quantities())?.unwrap_or_else(|| node.capacity.clone());
         node.conditions = conditions(&status)?;
@@ -139,7 +139,7 @@ pub(crate) fn node(object: &Field<'_>) -> Decoded<Node> {
     Ok(node)
 }
 
-/// `conditions` of a status.
+/// Decodes `conditions` of a status.
 pub(crate) fn conditions(status: &Field<'_>) -> Decoded<Vec<Condition>> {
     status.list("conditions", |condition| {
         let text = |key: &str| -> Decoded<Arc<str>> { Ok(condition.shared_at(key)?.unwrap_or_default()) };
@@ -153,14 +153,14 @@ pub(crate) fn conditions(status: &Field<'_>) -> Decoded<Vec<Condition>> {
     })
 }
 
-/// The metadata of a Namespace: its labels, and the one that every namespace has.
+/// Decodes the metadata of a Namespace, and adds the label that every namespace has.
 pub(crate) fn namespace(object: &Field<'_>) -> Decoded<Meta> {
     let mut meta = meta(object, false)?;
     meta.labels.set("kubernetes.io/metadata.name", Arc::clone(&meta.name));
     Ok(meta)
 }
 
-/// A RuntimeClass.
+/// Decodes a RuntimeClass.
 pub(crate) fn runtime_class(object: &Field<'_>) -> Decoded<RuntimeClass> {
     object.only(&["apiVersion", "kind", "metadata", "handler", "overhead", "scheduling"]);
     let overhead = object.read("overhead", |overhead| overhead.read("podFixed", |amounts| amounts.quantities()))?;
@@ -177,7 +177,7 @@ pub(crate) fn runtime_class(object: &Field<'_>) -> Decoded<RuntimeClass> {
     })
 }
 
-/// A PriorityClass.
+/// Decodes a PriorityClass.
 pub(crate) fn priority_class(object: &Field<'_>) -> Decoded<PriorityClass> {
     object.only(&["apiVersion", "kind", "metadata", "description", "globalDefault", "preemptionPolicy", "value"]);
     Ok(PriorityClass {
@@ -187,7 +187,7 @@ pub(crate) fn priority_class(object: &Field<'_>) -> Decoded<PriorityClass> {
     })
 }
 
-/// A LimitRange, with the defaults that the API server gives it: limits from `max`, requests from limits, then `min`.
+/// Decodes a LimitRange, with the API server's defaults: limits from `max`, requests from limits, then from `min`.
 pub(crate) fn limit_range(object: &Field<'_>) -> Decoded<LimitRange> {
     object.only(&["apiVersion", "kind", "metadata", "spec"]);
     let mut range =
@@ -209,7 +209,7 @@ pub(crate) fn limit_range(object: &Field<'_>) -> Decoded<LimitRange> {
     Ok(range)
 }
 
-/// Takes from `source` what `amounts` lacks.
+/// Adds the resources of `source` that `amounts` lacks.
 pub(crate) fn fill(amounts: &mut Resources, source: &Resources) {
     for (resource, amount) in source.iter() {
         if !amounts.contains(resource) {
@@ -218,7 +218,7 @@ pub(crate) fn fill(amounts: &mut Resources, source: &Resources) {
     }
 }
 
-/// A PodDisruptionBudget.
+/// Decodes a PodDisruptionBudget.
 pub(crate) fn disruption_budget(object: &Field<'_>) -> Decoded<DisruptionBudget> {
     object.only(&["apiVersion", "kind", "metadata", "spec", "status"]);
     let meta = meta(object, true)?;
@@ -233,7 +233,7 @@ pub(crate) fn disruption_budget(object: &Field<'_>) -> Decoded<DisruptionBudget>
     })
 }
 
-/// A Service; one without a selector selects nothing.
+/// Decodes a Service; one without a selector selects no pods.
 pub(crate) fn service(object: &Field<'_>) -> Decoded<Service> {
     let meta = meta(object, true)?;
     let labels = object.read("spec", |spec| spec.read("selector", |labels| labels.labels()))?.flatten();

@@ -1,4 +1,4 @@
-//! What the containers of a pod ask of a node.
+//! Resource requests of the containers of a pod.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,27 +8,27 @@ use super::field::{Decoded, Field};
 use super::image::{TellingImage, telling};
 use super::selector::unknown_word;
 
-/// When a container runs.
+/// Time at which a container runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// Before the others, one after another.
     Init,
-    /// From its turn among the init containers to the end (`restartPolicy: Always`).
+    /// From its turn among the init containers to the end of the pod (`restartPolicy: Always`).
     Sidecar,
-    /// With all others.
+    /// In parallel with the other containers.
     Main,
 }
 
-/// What one container asks for.
+/// Container with its resources.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Container {
-    /// When it runs.
+    /// Time at which it runs.
     pub stage: Stage,
-    /// `resources.requests`, those that follow from its limits included.
+    /// `resources.requests`, including those that default to its limits.
     pub requests: Resources,
     /// `resources.limits`.
     pub limits: Resources,
-    /// Its image, if the name tells for which machines it is.
+    /// Its image, if the name implies a platform.
     pub image: Option<TellingImage>,
 }
 
@@ -69,7 +69,7 @@ const CONTAINER: &[&str] = &[
     "workingDir",
 ];
 
-/// Reads a container and the ports it takes on the node; `stage` is what it is unless it says `restartPolicy: Always`.
+/// Reads a container and its host ports; `stage` applies unless it has `restartPolicy: Always`.
 pub(crate) fn container(field: &Field<'_>, stage: Stage, host_network: bool) -> Decoded<(Container, Vec<HostPort>)> {
     field.only(CONTAINER);
     let resources = field.read_or_default("resources", resources)?;
@@ -85,7 +85,7 @@ pub(crate) fn container(field: &Field<'_>, stage: Stage, host_network: bool) -> 
     Ok((container, ports))
 }
 
-/// `resources` of a container or pod.
+/// Reads `resources` of a container or pod.
 pub(crate) fn resources(field: Field<'_>) -> Decoded<PodResources> {
     field.only(&["claims", "limits", "requests"]);
     Ok(PodResources {
@@ -94,7 +94,7 @@ pub(crate) fn resources(field: Field<'_>) -> Decoded<PodResources> {
     })
 }
 
-/// The port on the node, if there is one. With the network of the host the API server makes every port one.
+/// Returns the host port, if there is one. With `hostNetwork` the API server makes every port a host port.
 fn host_port(field: Field<'_>, host_network: bool) -> Decoded<Option<HostPort>> {
     field.only(&["containerPort", "hostIP", "hostPort", "name", "protocol"]);
     let number = |port: Field<'_>| Ok(u16::try_from(port.integer(0, u16::MAX.into())?).unwrap_or_default());
@@ -123,7 +123,7 @@ fn host_port(field: Field<'_>, host_network: bool) -> Decoded<Option<HostPort>> 
 // === impl Container ===
 
 impl Container {
-    /// What the API server does: a limit without a request is the request.
+    /// Defaults requests to limits, like the API server.
     pub(crate) fn default_requests(&mut self) {
         for (resource, amount) in self.limits.iter() {
             if !self.requests.contains(resource) {
@@ -133,7 +133,7 @@ impl Container {
     }
 }
 
-/// What the containers need of a node at the worst moment of the pod's life, with `overhead` and the pod's slot.
+/// Returns the maximum that the containers need at any time of the pod's life, with `overhead` and the pod's slot.
 pub fn effective_requests(
     containers: &[Container],
     pod: Option<&PodResources>,
@@ -170,8 +170,8 @@ pub fn effective_requests(
     running
 }
 
-/// `spec.resources` replaces the sum of the containers for the resources that it may set. A limit without a request
-/// stands for one unless the containers already request that resource.
+/// Returns the pod-level requests, which replace the sum of the containers for the resources that they can set. A limit
+/// without a request counts as one, unless the containers request that resource.
 fn pod_level_requests(pod: &PodResources, containers: &Resources) -> Resources {
     let settable = |resource: &Resource| match resource {
         Resource::Cpu | Resource::Memory => true,

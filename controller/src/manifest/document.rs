@@ -1,4 +1,4 @@
-//! From texts to objects: documents of YAML and JSON, lists flattened, one object in memory at a time.
+//! Parsing of texts into objects: documents of YAML and JSON, with lists flattened and one object in memory at a time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,10 +11,10 @@ use super::locate;
 use super::source::Source;
 use super::tree::{DUPLICATE_KEY, Key, Tree, shorten};
 
-/// Lists in lists, which nobody writes on purpose.
+/// Maximum nesting of lists, above any sensible use.
 const DEEPEST_LIST: usize = 8;
 
-/// Where an object stands, and its text for a second look.
+/// Position of an object, and its text for finding lines.
 pub(crate) struct Origin<'s> {
     pub(crate) file: &'s str,
     pub(crate) document: usize,
@@ -28,7 +28,7 @@ enum Text<'s> {
 }
 
 impl Origin<'_> {
-    /// The place of the field of `path` in the object, with its line.
+    /// Returns the position of the field at `path` in the object, with its line.
     pub(crate) fn place(&self, path: &str) -> Box<Place> {
         let line = match &self.text {
             Text::Json { whole, object } => {
@@ -48,13 +48,13 @@ impl Origin<'_> {
     }
 }
 
-/// Deeper than any manifest (a CRD's schema comes to 40), and shallow enough for the parser's stack.
+/// Maximum nesting: above any manifest (a CRD's schema has about 40) and within the parser's stack.
 const DEEPEST_YAML: usize = 64;
 
-/// What is done with each object.
+/// Callback for each object.
 pub(crate) type UseObject<'u> = dyn FnMut(&Tree<'_>, &Origin<'_>) -> Result<(), InputError> + 'u;
 
-/// Hands over each object in `source`.
+/// Passes each object in `source` to `use_object`.
 pub(crate) fn each_object(source: &Source, use_object: &mut UseObject<'_>) -> Result<(), InputError> {
     let text = source.text.trim_start();
     if source.only_json {
@@ -65,7 +65,7 @@ pub(crate) fn each_object(source: &Source, use_object: &mut UseObject<'_>) -> Re
     }
     match json_stream(source) {
         Ok(documents) => each_json(source, &documents, use_object),
-        // A quote after the brace is how JSON begins, and its parser knows better what is wrong with it.
+        // A quote after the brace is typical of JSON, and its parser has the better error message.
         Err(error) if text[1..].trim_start().starts_with('"') && !text.contains("\n---") => Err(error),
         Err(_) => each_yaml(source, use_object),
     }
@@ -73,7 +73,7 @@ pub(crate) fn each_object(source: &Source, use_object: &mut UseObject<'_>) -> Re
 
 // === JSON ===
 
-/// The documents of a stream of JSON, each as a slice of the source.
+/// Splits a stream of JSON into its documents, as slices of the source.
 fn json_stream(source: &Source) -> Result<Vec<&str>, InputError> {
     let mut documents = Vec::new();
     for document in serde_json::Deserializer::from_str(&source.text).into_iter::<&RawValue>() {
@@ -102,7 +102,8 @@ fn each_json(source: &Source, documents: &[&str], use_object: &mut UseObject<'_>
     Ok(())
 }
 
-/// An object, or the items of a list; `typed` is the apiVersion and kind that items of a typed list may leave out.
+/// Passes on an object, or the items of a list; `typed` has the apiVersion and kind that items of a typed list may
+/// omit.
 fn json_object<'s>(
     origin: Origin<'s>,
     object: &'s str,
@@ -142,9 +143,9 @@ fn json_object<'s>(
     Ok(())
 }
 
-/// The entries of a JSON map that is a list of objects.
+/// Returns the entries of a JSON map that is a list of objects.
 fn json_list(object: &str) -> Option<Entries<'_>> {
-    // Cheap to see, and saves every pod a second scan.
+    // A cheap check that saves every pod a second scan.
     let kind_is_list = |raw: &str| serde_json::from_str::<Cow<'_, str>>(raw).is_ok_and(|kind| kind.ends_with("List"));
     if !object.contains("List\"") {
         return None;
@@ -156,7 +157,7 @@ fn json_list(object: &str) -> Option<Entries<'_>> {
     is_list.then_some(Entries(entries))
 }
 
-/// The API server leaves apiVersion and kind out of the items of a typed list.
+/// Adds the apiVersion and kind that the API server omits from the items of a typed list.
 fn complete(tree: &mut Tree<'_>, typed: Option<(&str, &str)>) {
     let (Tree::Map(entries), Some((version, kind))) = (tree, typed) else { return };
     for (key, value) in [("apiVersion", version), ("kind", kind)] {
@@ -168,7 +169,7 @@ fn complete(tree: &mut Tree<'_>, typed: Option<(&str, &str)>) {
 
 fn duplicate<'e>(entries: &'e [(Cow<'_, str>, &RawValue)]) -> Option<&'e str> {
     let twice = |index: &usize| entries[..*index].iter().any(|(key, _)| *key == entries[*index].0);
-    // Lists have four keys; a map with many more is no list worth protecting.
+    // Lists have four keys; a map with many more is not a list.
     (1..entries.len().min(64)).find(twice).map(|index| &*entries[index].0)
 }
 
@@ -187,7 +188,7 @@ fn json_error(place: Box<Place>, error: &serde_json::Error) -> InputError {
         return InputError::DuplicateKey { place, reason: reason.to_owned() };
     }
     let hint = match reason {
-        // A comma before a brace looks to the parser like the beginning of a key.
+        // To the parser, a comma before a brace looks like the start of a key.
         "trailing comma" | "key must be a string" => "leave out the comma before `}` or `]`, and quote all keys",
         reason if reason.starts_with("EOF") => {
             "the text ends too early: check that the command that wrote it succeeded"
@@ -197,7 +198,7 @@ fn json_error(place: Box<Place>, error: &serde_json::Error) -> InputError {
     InputError::Syntax { place, reason: format!("not valid JSON: {reason}"), hint: hint.to_owned() }
 }
 
-/// The entries of a JSON map, their values not yet looked at.
+/// Entries of a JSON map, with their values unparsed.
 struct Entries<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Entries<'de> {
@@ -226,7 +227,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
 
 // === YAML ===
 
-/// Enough for any honest text of this many bytes: only repeated aliases make more of it than it holds.
+/// Limits that suffice for any text of this length: only repeated aliases exceed them.
 fn yaml_options(bytes: usize) -> serde_saphyr::Options {
     const ROOM: usize = 1_000_000;
     let most = bytes.saturating_add(ROOM);
@@ -253,7 +254,8 @@ fn each_yaml(source: &Source, use_object: &mut UseObject<'_>) -> Result<(), Inpu
     Ok(())
 }
 
-/// The documents with their first lines. A line that begins with three dashes or dots can be nothing else in YAML.
+/// Splits a text into documents with their first lines. In YAML, a line that begins with three dashes or dots is always
+/// a separator.
 fn yaml_documents(text: &str) -> Vec<(&str, usize)> {
     let mut documents = Vec::new();
     let (mut start, mut start_line, mut content) = (0, 1, false);

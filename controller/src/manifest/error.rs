@@ -1,17 +1,17 @@
-//! What can be wrong with the input, in words for the person who has to mend it.
+//! Errors in the input, with messages for the user who has to fix it.
 
 use std::fmt;
 
-/// Where something stands in the input.
+/// Position in the input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
-    /// The file as it was named, `stdin` for `-`.
+    /// File as named by the user, or `stdin` for `-`.
     pub file: String,
-    /// The document in the file, from 1.
+    /// Number of the document in the file, from 1.
     pub document: usize,
-    /// The item of the document, from 1, if the document is a list.
+    /// Number of the item in the document, from 1, if the document is a list.
     pub item: Option<usize>,
-    /// The line in the file, from 1, if it is known.
+    /// Line in the file, from 1, if known.
     pub line: Option<usize>,
 }
 
@@ -31,95 +31,95 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong with the input. `Display` is the whole message: what failed, on which object, a blank line, a hint.
+/// Error in the input. `Display` is the whole message: the problem, the object, a blank line, a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
     /// A file or folder cannot be read.
     #[error("cannot read `{file}`: {reason}\n\nhint: {hint}")]
     File {
-        /// Its name.
+        /// Name of the file.
         file: String,
-        /// The cause.
+        /// Cause.
         reason: String,
-        /// What to do.
+        /// Hint.
         hint: String,
     },
     /// A document is not YAML or JSON.
     #[error("{place}: {reason}\n\nhint: {hint}")]
     Syntax {
-        /// Where.
+        /// Position.
         place: Box<Place>,
-        /// What the parser says.
+        /// Message of the parser.
         reason: String,
-        /// What to do.
+        /// Hint.
         hint: String,
     },
-    /// A key stands twice in one map.
+    /// A map has a duplicate key.
     #[error("{place}: {reason}\n\nhint: keep one of the two entries; only one of them could count")]
     DuplicateKey {
-        /// Where.
+        /// Position.
         place: Box<Place>,
-        /// What the parser says.
+        /// Message of the parser.
         reason: String,
     },
-    /// A document is not an object of Kubernetes.
+    /// A document is not a Kubernetes object.
     #[error("{place}: {reason}\n\nhint: {hint}")]
     NotAnObject {
-        /// Where.
+        /// Position.
         place: Box<Place>,
-        /// Why.
+        /// Cause.
         reason: String,
-        /// What to do.
+        /// Hint.
         hint: String,
     },
-    /// Another version of a kind of ours.
+    /// An object of Muster's kinds has an unsupported version.
     #[error("{place}: {object} has apiVersion `{version}`, which is not supported; `{supported}` is\n\nhint: {hint}")]
     Version {
-        /// Where.
+        /// Position.
         place: Box<Place>,
-        /// Which object.
+        /// Object.
         object: String,
-        /// The version it has.
+        /// Version of the object.
         version: String,
-        /// The version that is read.
+        /// Supported version.
         supported: &'static str,
-        /// What to do.
+        /// Hint.
         hint: String,
     },
-    /// A field has a value that means nothing.
+    /// A field has an invalid value.
     #[error("{place}: {object}: field `{field}` {problem}\n\nhint: {hint}")]
     Field {
-        /// Where.
+        /// Position.
         place: Box<Place>,
-        /// Which object.
+        /// Object.
         object: String,
-        /// The way to the field.
+        /// Path of the field.
         field: String,
-        /// What is wrong with it.
+        /// Problem.
         problem: String,
-        /// What to do.
+        /// Hint.
         hint: String,
     },
-    /// An object is refused as a whole.
+    /// An object is rejected as a whole.
     #[error("{place}: {object}: {problem}\n\nhint: {hint}")]
     Object {
-        /// Where.
+        /// Position.
         place: Box<Place>,
-        /// Which object.
+        /// Object.
         object: String,
-        /// What is wrong with it.
+        /// Problem.
         problem: String,
-        /// What to do.
+        /// Hint.
         hint: String,
     },
-    /// An object stands twice in the input.
+    /// An object occurs twice in the input.
     #[error("{place}: {object} is already in {first}\n\nhint: keep one of the two; only one of them could count")]
     Twice {
-        /// Where the second is.
+        /// Position of the second one.
         place: Box<Place>,
-        /// Which object.
+        /// Object.
         object: String,
-        /// Where the first is.
+        /// Position of the first one.
         first: Box<Place>,
     },
 }

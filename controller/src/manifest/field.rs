@@ -1,4 +1,4 @@
-//! A value of a document together with the way to it, so that whatever is wrong with it can be named.
+//! Value of a document with its path, for error messages.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,49 +11,49 @@ use muster_scheduling::model::{Labels, Resource, Resources};
 
 use super::tree::{Tree, shorten};
 
-/// What is wrong with one field of an object.
+/// Error in a field of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The way to the field (`spec.containers[0].name`).
+    /// Path of the field (`spec.containers[0].name`).
     pub(crate) path: String,
-    /// What is wrong with it.
+    /// Problem.
     pub(crate) problem: String,
-    /// What to do about it.
+    /// Hint.
     pub(crate) hint: String,
 }
 
-/// A fault is rare and large, so it travels boxed.
+/// Result of decoding. Faults are rare and large, so they are boxed.
 pub(crate) type Decoded<T> = Result<T, Box<Fault>>;
 
-/// Fields that nobody reads, found while decoding one object.
+/// Unknown fields, found while decoding one object.
 #[derive(Debug, Default)]
 pub(crate) struct Unknown {
     fields: RefCell<Vec<UnknownField>>,
     is_unasked: bool,
 }
 
-/// A field that nobody reads.
+/// Unknown field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnknownField {
-    /// The way to it.
+    /// Path of the field.
     pub(crate) path: String,
-    /// The known name that looks most like it.
+    /// Most similar known name.
     pub(crate) nearest: Option<Cow<'static, str>>,
 }
 
 impl Unknown {
-    /// Nobody asks for them: an API server has let them pass, and looking for them takes a good part of the time.
+    /// Does not collect unknown fields: an API server has accepted them, and looking for them takes much of the time.
     pub(crate) fn unasked() -> Self {
         Self { is_unasked: true, ..Self::default() }
     }
 
-    /// All that were found.
+    /// Returns all unknown fields.
     pub(crate) fn into_fields(self) -> Vec<UnknownField> {
         self.fields.into_inner()
     }
 }
 
-/// A value and the way to it. It lives on the stack of whoever decodes, next to its parents.
+/// Value and its path. It lives on the decoder's stack, next to its parents.
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'p> {
     tree: &'p Tree<'p>,
@@ -70,22 +70,22 @@ enum Step<'p> {
 }
 
 impl<'p> Field<'p> {
-    /// The object itself.
+    /// Returns the field of the object itself.
     pub(crate) fn root(tree: &'p Tree<'p>, unknown: &'p Unknown) -> Self {
         Self { tree, step: Step::Root, parent: None, unknown }
     }
 
-    /// The value as it stands.
+    /// Returns the raw value.
     pub(crate) fn tree(&self) -> &'p Tree<'p> {
         self.tree
     }
 
-    /// A fault of this field.
+    /// Returns a fault of this field.
     pub(crate) fn fault(&self, problem: impl Into<String>, hint: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { path: self.to_string(), problem: problem.into(), hint: hint.into() })
     }
 
-    /// A fault of the child `key`, which may be absent.
+    /// Returns a fault of the child `key`, which may be absent.
     pub(crate) fn fault_at(&self, key: &str, problem: impl Into<String>, hint: impl Into<String>) -> Box<Fault> {
         let child = Field { tree: &Tree::Null, step: Step::Key(key), parent: Some(self), unknown: self.unknown };
         child.fault(problem, hint)
@@ -99,7 +99,7 @@ impl<'p> Field<'p> {
         self.fault(format!("must be {wanted}, not {}", self.tree.describe()), quote)
     }
 
-    /// The child `key`; `null` counts as absent.
+    /// Returns the child `key`; `null` counts as absent.
     ///
     /// # Errors
     /// This is not a map.
@@ -115,17 +115,17 @@ impl<'p> Field<'p> {
         }))
     }
 
-    /// The child `key`, which must be there.
+    /// Returns the child `key`, which is required.
     pub(crate) fn require<'s>(&'s self, key: &'s str) -> Decoded<Field<'s>> {
         self.get(key)?.ok_or_else(|| self.fault_at(key, "is missing", format!("add `{key}`")))
     }
 
-    /// Reads the child `key`, if it is there.
+    /// Reads the child `key`, if present.
     pub(crate) fn read<T>(&self, key: &str, read: impl FnOnce(Field<'_>) -> Decoded<T>) -> Decoded<Option<T>> {
         self.get(key)?.map(read).transpose()
     }
 
-    /// Reads the child `key`, or takes the default.
+    /// Reads the child `key`, or returns the default.
     pub(crate) fn read_or_default<T: Default>(
         &self,
         key: &str,
@@ -149,7 +149,7 @@ impl<'p> Field<'p> {
         self.read_or_default(key, |list| list.items(read))
     }
 
-    /// Every key of a map with its field.
+    /// Returns every key of a map with its field.
     pub(crate) fn entries<'s>(&'s self) -> Decoded<Vec<(&'s str, Field<'s>)>> {
         let Tree::Map(entries) = self.tree else { return Err(self.wrong_type("a map")) };
         let child =
@@ -157,32 +157,32 @@ impl<'p> Field<'p> {
         Ok(entries.iter().map(|(key, tree)| (&**key, child(key, tree))).collect())
     }
 
-    /// The value as JSON.
+    /// Returns the value as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         self.tree.to_json()
     }
 
-    /// The text.
+    /// Reads a text.
     pub(crate) fn text(&self) -> Decoded<&'p str> {
         self.tree.text().ok_or_else(|| self.wrong_type("text"))
     }
 
-    /// The text, shared.
+    /// Reads a text as `Arc<str>`.
     pub(crate) fn shared(&self) -> Decoded<Arc<str>> {
         self.text().map(Arc::from)
     }
 
-    /// The text of `key`, shared; absent or empty is `None`.
+    /// Reads the text of `key` as `Arc<str>`; absent or empty is `None`.
     pub(crate) fn shared_at(&self, key: &str) -> Decoded<Option<Arc<str>>> {
         Ok(self.read(key, |field| field.shared())?.filter(|text| !text.is_empty()))
     }
 
-    /// `true` or `false`.
+    /// Reads a boolean.
     pub(crate) fn boolean(&self) -> Decoded<bool> {
         if let Tree::Bool(value) = self.tree { Ok(*value) } else { Err(self.wrong_type("true or false")) }
     }
 
-    /// A whole number from `least` to `most`.
+    /// Reads a whole number from `least` to `most`.
     pub(crate) fn integer(&self, least: i64, most: i64) -> Decoded<i64> {
         let Tree::Number(number) = self.tree else { return Err(self.wrong_type("a whole number")) };
         let value = number.as_i64().filter(|value| (least..=most).contains(value));
@@ -192,25 +192,25 @@ impl<'p> Field<'p> {
         })
     }
 
-    /// A whole number that fits an `i32`.
+    /// Reads a whole number that fits an `i32`.
     pub(crate) fn int32(&self) -> Decoded<i32> {
         let value = self.integer(i32::MIN.into(), i32::MAX.into())?;
         Ok(i32::try_from(value).unwrap_or_default())
     }
 
-    /// A whole number of at least zero that fits an `i32`.
+    /// Reads a whole number of at least zero that fits an `i32`.
     pub(crate) fn count(&self) -> Decoded<u32> {
         let value = self.integer(0, i32::MAX.into())?;
         Ok(u32::try_from(value).unwrap_or_default())
     }
 
-    /// A number of pods or nodes. Each becomes one in memory, and no cluster holds as many as this.
+    /// Reads a number of pods or nodes. Each is held in memory, and the limit is above any cluster.
     pub(crate) fn crowd(&self) -> Decoded<u32> {
         const MOST: i64 = 200_000;
         Ok(u32::try_from(self.integer(0, MOST)?).unwrap_or_default())
     }
 
-    /// An amount of `resource`.
+    /// Reads an amount of `resource`.
     pub(crate) fn quantity(&self, resource: &Resource) -> Decoded<i64> {
         let number;
         let text = match self.tree {
@@ -230,8 +230,8 @@ impl<'p> Field<'p> {
                 "write a number with an optional suffix, such as `500m`, `2`, `1.5Gi` or `10M`",
             ),
         })?;
-        // The API server takes what is beyond all measure, and so must be taken what it has taken, and what a status says: as the most
-        // that is counted.
+        // The API server accepts huge quantities. Those of live objects and of statuses are accepted too, as the
+        // largest amount that can be counted.
         if amount == i64::MAX && !self.unknown.is_unasked && !self.to_string().starts_with("status.") {
             let most = if *resource == Resource::Cpu { "9e15" } else { "9e18" };
             let hint = format!(
@@ -242,7 +242,7 @@ impl<'p> Field<'p> {
         Ok(amount)
     }
 
-    /// Amounts by resource.
+    /// Reads amounts by resource.
     pub(crate) fn quantities(&self) -> Decoded<Resources> {
         let mut amounts = Resources::new();
         for (name, field) in self.entries()? {
@@ -253,7 +253,7 @@ impl<'p> Field<'p> {
         Ok(amounts)
     }
 
-    /// Labels or annotations.
+    /// Reads labels or annotations.
     pub(crate) fn labels(&self) -> Decoded<Labels> {
         let mut labels = Labels::default();
         for (key, field) in self.entries()? {
@@ -266,7 +266,7 @@ impl<'p> Field<'p> {
         Ok(labels)
     }
 
-    /// Notes the keys that are not among `known`.
+    /// Records the keys that are not in `known`.
     pub(crate) fn only(&self, known: &'static [&'static str]) {
         let Tree::Map(entries) = self.tree else { return };
         if self.unknown.is_unasked {
@@ -292,7 +292,7 @@ impl fmt::Display for Field<'_> {
             Step::Root => Ok(()),
             Step::Index(index) => write!(f, "[{index}]"),
             Step::Key(key) => {
-                // Keys that are names of resources or labels would be torn apart at their dots.
+                // Keys that are names of resources or labels contain dots, which would look like path separators.
                 let plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
                 let nested = self.parent.is_some_and(|parent| !matches!(parent.step, Step::Root));
                 match (plain, nested) {

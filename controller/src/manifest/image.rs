@@ -1,25 +1,25 @@
-//! What the name of an image says of the machines that can run it.
+//! Platforms that are implied by the name of an image.
 
 use std::sync::Arc;
 
-/// An image whose name tells an operating system or an architecture.
+/// Image whose name implies an operating system or an architecture.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TellingImage {
-    /// Its name, as written.
+    /// Name, as written.
     pub name: Arc<str>,
-    /// It is for Windows.
+    /// True if it is for Windows.
     pub windows: bool,
-    /// The architecture, as nodes are labelled (`amd64`, `arm64`).
+    /// Architecture in the form of node labels (`amd64`, `arm64`).
     pub architecture: Option<&'static str>,
 }
 
-/// Parts of names that only images for Windows have.
+/// Name parts that only Windows images have.
 const WINDOWS: [&str; 5] = ["windows", "nanoserver", "servercore", "windowsservercore", "winserver"];
 
-/// Repositories of images for Windows whose names do not say so.
+/// Repositories of Windows images whose names do not say so.
 const WINDOWS_REPOSITORIES: [&str; 1] = ["mcr.microsoft.com/dotnet/framework/"];
 
-/// Parts of names that stand for an architecture.
+/// Name parts that imply an architecture.
 const ARCHITECTURES: [(&str, &str); 7] = [
     ("amd64", "amd64"),
     ("x86", "amd64"),
@@ -30,10 +30,11 @@ const ARCHITECTURES: [(&str, &str); 7] = [
     ("graviton", "arm64"),
 ];
 
-/// What `image` says, if it says anything. Names are no proof: this is good for advice, not for a decision.
+/// Returns what the name of `image` implies, if anything. It is not proof, so it is used for advice and not for
+/// decisions.
 pub(super) fn telling(image: &str) -> Option<TellingImage> {
     let name = image.split('@').next().unwrap_or(image).to_ascii_lowercase();
-    // The registry says nothing of the image.
+    // The registry does not count.
     let path = match name.split_once('/') {
         Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => path,
         _ => name.as_str(),

@@ -1,4 +1,4 @@
-//! One object, judged and decoded: the same word on it whether it stands in a file or is made of another by a patch.
+//! Validation and decoding of one object, the same for files and for the results of patches.
 
 use serde::de::Deserialize;
 use serde_json::Value;
@@ -9,21 +9,21 @@ use super::object::{self, Object};
 use super::tree::{Tree, shorten};
 use super::version::{self, KnownKind};
 
-/// What an object says.
+/// Decoded object with its warnings.
 #[derive(Debug)]
 pub(crate) struct Inspected {
-    /// It, decoded.
+    /// Decoded object.
     pub(crate) object: Object,
-    /// Fields that nobody reads.
+    /// Unknown fields.
     pub(crate) unknown: Vec<UnknownField>,
-    /// Why it would be stored but never become ready.
+    /// Reason why it would be stored but never become ready.
     pub(crate) never_ready: Option<String>,
 }
 
-/// Inspects an object of a kind that is read, as the reader of files does.
+/// Inspects an object of a known kind, like the reader of files.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first problem of the object.
 pub(crate) fn inspect(object: &Value) -> Decoded<Inspected> {
     let fault = |path: &str, problem: String, hint: String| Box::new(Fault { path: path.to_owned(), problem, hint });
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -44,11 +44,11 @@ pub(crate) fn inspect(object: &Value) -> Decoded<Inspected> {
         let problem = format!("`{}` is not supported; `{supported}` is", shorten(api_version));
         fault("apiVersion", problem, version::hint(api_version, supported))
     })?;
-    // A value of JSON is a tree already.
+    // A JSON value always converts to a tree.
     decoded(known, &Tree::deserialize(object).unwrap_or(Tree::Null))
 }
 
-/// Judges and decodes an object of a kind and a version that are read.
+/// Validates and decodes an object of a known kind and version.
 pub(super) fn decoded(known: &KnownKind, tree: &Tree<'_>) -> Decoded<Inspected> {
     if !known.ours {
         let unknown = Unknown::default();
@@ -59,7 +59,7 @@ pub(super) fn decoded(known: &KnownKind, tree: &Tree<'_>) -> Decoded<Inspected> 
     if let Some(fault) = judgement.refusal {
         return Err(Box::new(fault));
     }
-    // Judged already: what is unknown here was reported by the judge, with the names of the whole schema.
+    // Already validated: unknown fields were reported with the names of the whole schema.
     let completed = Tree::deserialize(&judgement.completed).unwrap_or(Tree::Null);
     let root = Unknown::default();
     let never_ready = judgement.never_ready;

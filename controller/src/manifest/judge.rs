@@ -1,4 +1,4 @@
-//! The word of the CRDs on the kinds of ours.
+//! Validation of Muster's kinds by their CRDs.
 
 use std::borrow::Cow;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use super::field::{Fault, UnknownField};
 
-/// What a CRD says about an object.
+/// Result of a CRD's validation of an object.
 pub(crate) struct Judgement {
-    /// The first field that it refuses.
+    /// First field that is rejected.
     pub(crate) refusal: Option<Fault>,
-    /// Why the object would be stored but never become ready.
+    /// Reason why the object would be stored but never become ready.
     pub(crate) never_ready: Option<String>,
-    /// Fields that it does not know.
+    /// Unknown fields.
     pub(crate) unknown: Vec<UnknownField>,
-    /// The object with its defaults.
+    /// Object with its defaults.
     pub(crate) completed: Value,
 }
 
-/// What to do where the CRD itself gives no hint.
+/// Hint for errors of the CRD that have none.
 pub(crate) const HINT: &str = "write a value that the CRD accepts; `muster crds` prints its schema";
 
-/// Judges an object of ours.
+/// Validates an object of Muster's kinds.
 pub(crate) fn judge(object: &Value) -> Judgement {
     let checked = validation::check(object);
     let unknown = checked.warnings.into_iter();
@@ -38,14 +38,14 @@ pub(crate) fn judge(object: &Value) -> Judgement {
     }
 }
 
-/// An object that cannot even be decoded is no use to anyone, whoever would notice it first.
+/// Returns true for errors that only the controller detects. An object that cannot be decoded is rejected in any case.
 fn only_controller_notices(error: &validation::FieldError) -> bool {
     error.is_runtime() && !error.path.is_empty()
 }
 
 fn fault(error: validation::FieldError) -> Fault {
     let (problem, hint) = error.message.split_once("\n\nhint: ").unwrap_or((&error.message, HINT));
-    // The CRD begins with the name of the field, which the path ends with.
+    // The CRD's message begins with the name of the field, with which the path ends.
     let (_, name) = error.path.rsplit_once('.').unwrap_or(("", &error.path));
     let rest =
         problem.strip_prefix('`').and_then(|rest| rest.strip_prefix(name)).and_then(|rest| rest.strip_prefix("` "));

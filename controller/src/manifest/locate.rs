@@ -1,4 +1,4 @@
-//! The line of a field: a second look at the source, taken only when something is wrong there.
+//! Lines of fields, found by parsing the source again when there is an error.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use serde_saphyr::Spanned;
 
 use super::tree::Key;
 
-/// The line of byte number `at`, from 1.
+/// Returns the line of the byte at offset `at`, from 1.
 pub(crate) fn line_of(source: &str, at: usize) -> usize {
     source.as_bytes().get(..at).map_or(1, |before| 1 + before.iter().filter(|byte| **byte == b'\n').count())
 }
 
-/// One step on the way to a field.
+/// Step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Key(String),
     Index(usize),
 }
 
-/// Takes apart what `Field` displays and what the validation of CRDs reports (`spec.taints[0].key`, `limits["a.b/c"]`).
+/// Parses the paths that `Field` displays and the CRD validation reports (`spec.taints[0].key`, `limits["a.b/c"]`).
 fn steps(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut rest = path;
@@ -46,7 +46,7 @@ fn steps(path: &str) -> Vec<Step> {
     steps
 }
 
-/// The byte in `json` at which the field of `path` begins, or the nearest of its parents that is there.
+/// Returns the byte offset in `json` of the field at `path`, or of its nearest existing parent.
 pub(crate) fn in_json(json: &str, path: &str) -> usize {
     let mut at = json;
     for step in steps(path) {
@@ -64,13 +64,13 @@ pub(crate) fn in_json(json: &str, path: &str) -> usize {
     offset_in(json, at)
 }
 
-/// Where `part`, a slice of `whole`, begins.
+/// Returns the offset of `part`, a slice of `whole`.
 pub(crate) fn offset_in(whole: &str, part: &str) -> usize {
     (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize).filter(|at| *at <= whole.len()).unwrap_or(0)
 }
 
-/// The line in `yaml`, from 1, of the field of `path` in item number `item` (if the document is a list), or of the nearest
-/// of its parents that is there.
+/// Returns the line in `yaml`, from 1, of the field at `path` in item number `item` (if the document is a list), or of
+/// its nearest existing parent.
 pub(crate) fn in_yaml(yaml: &str, options: serde_saphyr::Options, item: Option<usize>, path: &str) -> Option<usize> {
     let root: Spanned<Node> = serde_saphyr::from_str_with_options(yaml, options).ok()?;
     let mut way = Vec::new();
@@ -93,7 +93,7 @@ pub(crate) fn in_yaml(yaml: &str, options: serde_saphyr::Options, item: Option<u
     usize::try_from(at.referenced.line()).ok().filter(|line| *line > 0)
 }
 
-/// A document of which only the places matter.
+/// Document of which only positions are kept.
 #[derive(Debug)]
 enum Node {
     Scalar,

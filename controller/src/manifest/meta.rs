@@ -6,33 +6,33 @@ use muster_scheduling::model::Labels;
 
 use super::field::{Decoded, Field};
 
-/// What `metadata` says that matters to us.
+/// Fields of `metadata` that are used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Meta {
-    /// Empty for kinds without a namespace.
+    /// Namespace; empty for cluster-scoped kinds.
     pub namespace: Arc<str>,
-    /// The name.
+    /// Name.
     pub name: Arc<str>,
     /// Labels.
     pub labels: Labels,
     /// Annotations.
     pub annotations: Labels,
-    /// The owner that controls it.
+    /// Controlling owner.
     pub owner: Option<Owner>,
-    /// Whether it has a deletion timestamp.
+    /// True if it has a deletion timestamp.
     pub deleting: bool,
-    /// When it was deleted, as written.
+    /// Deletion timestamp, as written.
     pub deleted: Option<Arc<str>>,
-    /// When it was created, as written.
+    /// Creation timestamp, as written.
     pub created: Option<Arc<str>>,
 }
 
-/// An owner, in the namespace of what it owns.
+/// Owner, in the namespace of the owned object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// Its kind.
+    /// Kind.
     pub kind: Arc<str>,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
 }
 
@@ -56,7 +56,7 @@ const METADATA: &[&str] = &[
 ];
 
 impl Meta {
-    /// `namespace/name`, or the name of a kind without namespaces.
+    /// Returns `namespace/name`, or the name for cluster-scoped kinds.
     pub fn path(&self) -> Arc<str> {
         if self.namespace.is_empty() {
             Arc::clone(&self.name)
@@ -66,7 +66,7 @@ impl Meta {
     }
 }
 
-/// Reads `metadata`; `namespaced` kinds without a namespace are in `default`.
+/// Reads `metadata`; objects of `namespaced` kinds without a namespace are in `default`.
 pub(crate) fn meta(object: &Field<'_>, namespaced: bool) -> Decoded<Meta> {
     let field = object.require("metadata")?;
     field.only(METADATA);
@@ -82,7 +82,7 @@ pub(crate) fn meta(object: &Field<'_>, namespaced: bool) -> Decoded<Meta> {
         let controls = owner.read("controller", |value| value.boolean())?.unwrap_or(false);
         Ok((controls, Owner { kind: owner.require("kind")?.shared()?, name: owner.require("name")?.shared()? }))
     })?;
-    // Hand-written references often leave `controller` out, and then there is one.
+    // Hand-written references often omit `controller`; a single one then counts.
     let alone = owners.len() == 1;
     Ok(Meta {
         namespace: namespace.unwrap_or_else(|| if namespaced { "default".into() } else { Arc::default() }),

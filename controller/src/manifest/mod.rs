@@ -1,15 +1,15 @@
-//! Reads manifests: files to texts, texts to objects, objects to what they mean.
+//! Reader of manifests: from files to texts, from texts to objects, from objects to typed values.
 //!
 //! ```text
 //!  source ──► document ──► reader ──► pod, workload, volume, cluster, capacity ──► objects (Manifests)
 //!  files      YAML, JSON,    │             │                                            │
-//!             lists          │             └─ field: a value and the way to it          ▼
-//!                            └─ judge: the CRDs' word on our kinds                   snapshot
+//!             lists          │             └─ field: a value and its path               ▼
+//!                            └─ judge: validation by our CRDs                        snapshot
 //! ```
 //!
-//! Whatever is wrong becomes one [`InputError`] that names file, document, line, object and field. Nothing here panics,
-//! whatever the bytes are. One object at a time is in memory as text and tree; pods that differ in nothing that matters
-//! share one [`PodTemplate`].
+//! Every error is one [`InputError`] that names file, document, line, object and field. Nothing here panics, whatever
+//! the bytes are. One object at a time is in memory as text and tree; pods that do not differ in scheduling share one
+//! [`PodTemplate`].
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -64,23 +64,23 @@ pub(crate) use version::{Scope, kind_named, kinds};
 pub use volume::{Claim, CsiNode, PersistentVolume, StorageClass, Volume, VolumeAttachment, driver_of, is_foreign};
 pub use workload::{DaemonSet, Workload};
 
-/// Takes texts one after another, from files and from a cluster, and keeps what they say together.
+/// Collects objects of several texts, from files and from a cluster.
 #[derive(Default)]
 pub struct Intake {
     reader: reader::Reader,
 }
 
 impl Intake {
-    /// Reads every object under `paths`: files, folders (with all below them), `-` for `stdin`.
+    /// Reads every object under `paths`: files, folders (recursively), `-` for `stdin`.
     ///
     /// # Errors
-    /// The first thing that is wrong with the input.
+    /// The first problem of the input.
     pub fn files(&mut self, paths: &[PathBuf], stdin: &mut dyn Read) -> Result<(), InputError> {
         let reader = &mut self.reader;
         for path in paths {
             let before = reader.objects();
             source::each_source(path, stdin, &mut |source| read_source(reader, source))?;
-            // Most often a command before the pipe failed, and "nothing is pending" would be the wrong thing to hear.
+            // Often a command before the pipe has failed, and "nothing is pending" would be misleading.
             if reader.objects() == before {
                 let name = if path.as_os_str() == "-" { "stdin".to_owned() } else { format!("`{}`", path.display()) };
                 reader.say(format!("there is no object in {name}"));
@@ -89,10 +89,10 @@ impl Intake {
         Ok(())
     }
 
-    /// Reads every object of `text`, which is called `name` in messages; `.json` at its end forbids YAML.
+    /// Reads every object of `text`, which messages call `name`; a name that ends with `.json` forbids YAML.
     ///
     /// # Errors
-    /// The first thing that is wrong with the text.
+    /// The first problem of the text.
     pub fn text(&mut self, name: &str, text: String) -> Result<(), InputError> {
         let source = Source { name: name.to_owned(), text, only_json: name.ends_with(".json") };
         read_source(&mut self.reader, &source)
@@ -103,7 +103,7 @@ impl Intake {
         self.reader.say(warning);
     }
 
-    /// All that was read.
+    /// Returns everything that was read.
     #[must_use]
     pub fn finish(self) -> Manifests {
         self.reader.finish()
@@ -113,17 +113,17 @@ impl Intake {
 /// Reads every object under `paths`; see [`Intake::files`].
 ///
 /// # Errors
-/// The first thing that is wrong with the input.
+/// The first problem of the input.
 pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputError> {
     let mut intake = Intake::default();
     intake.files(paths, stdin)?;
     Ok(intake.finish())
 }
 
-/// Reads every object under `paths`, and keeps each as it stands besides, if `check` has nothing against it.
+/// Reads every object under `paths`, and returns the raw objects too; `check` can reject each of them.
 ///
 /// # Errors
-/// The first thing that is wrong with the input.
+/// The first problem of the input.
 pub(crate) fn read_with_raw(
     paths: &[PathBuf],
     stdin: &mut dyn Read,
@@ -146,19 +146,21 @@ pub(crate) fn read_with_raw(
     Ok((reader.finish(), objects))
 }
 
-/// Objects as they stand.
+/// Raw objects.
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
-    /// All of them.
+    /// All objects.
     pub(crate) objects: Vec<serde_json::Value>,
-    /// How many are of kinds that nobody here knows, by kind.
+    /// Number of objects of unknown kinds, by kind.
     pub(crate) unknown: BTreeMap<String, usize>,
 }
 
-/// Reads every object under `paths` as it stands. Of our kinds earlier versions are taken that `is_old` knows, by apiVersion and kind.
+/// Reads every raw object under `paths`. Earlier versions of Muster's kinds are accepted if `is_old` returns true for
+/// their apiVersion and kind.
 ///
 /// # Errors
-/// A file that cannot be read, is no YAML or JSON, or has something in it that is no object, or of no kind or version of ours.
+/// A file cannot be read, is not YAML or JSON, or contains a value that is not an object, or whose kind or version in
+/// one of Muster's groups is unknown.
 pub(crate) fn read_raw(
     paths: &[PathBuf],
     stdin: &mut dyn Read,
@@ -179,7 +181,7 @@ pub(crate) fn read_raw(
     Ok(raw)
 }
 
-/// Every object in `source` as it stands.
+/// Returns every raw object in `source`.
 #[cfg(test)]
 pub(crate) fn raw_of(source: &Source) -> Result<Vec<serde_json::Value>, InputError> {
     let mut objects = Vec::new();
@@ -190,15 +192,15 @@ pub(crate) fn raw_of(source: &Source) -> Result<Vec<serde_json::Value>, InputErr
     Ok(objects)
 }
 
-/// What a CRD of ours refuses in an object, if anything.
+/// Returns the first error of the CRD's validation of an object.
 pub(crate) fn refusal(object: &serde_json::Value) -> Option<Fault> {
     judge(object).refusal
 }
 
-/// Reads every object in `text`, which is called `name` in messages.
+/// Reads every object in `text`, which messages call `name`.
 ///
 /// # Errors
-/// The first thing that is wrong with the text.
+/// The first problem of the text.
 pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputError> {
     let mut intake = Intake::default();
     intake.text(name, text.to_owned())?;
@@ -213,7 +215,7 @@ fn read_source(reader: &mut reader::Reader, source: &Source) -> Result<(), Input
 /// Reads a KubeSchedulerConfiguration (`--scheduler-config`).
 ///
 /// # Errors
-/// The first thing that is wrong with the file.
+/// The first problem of the file.
 pub fn read_scheduler_config(path: &Path) -> Result<DefaultSpread, InputError> {
     scheduler_config::read(&source::read_file(path)?)
 }

@@ -1,4 +1,4 @@
-//! One object, decoded: what files and a live cluster have in common.
+//! Decoded object, from files or a live cluster.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use super::pod::{self, Pod, PodTemplate};
 use super::volume::{self, Claim, CsiNode, PersistentVolume, StorageClass, VolumeAttachment};
 use super::workload::{self, DaemonSet, Workload};
 
-/// An object of a kind that is read. Templates of pods are not shared with others yet.
+/// Object of a known kind. Pod templates are not shared with other objects yet.
 #[derive(Debug)]
 pub(crate) enum Object {
     Pod(Box<Pod>, Box<PodTemplate>),
     Workload(Box<Workload>, Box<PodTemplate>),
     DaemonSet(Box<DaemonSet>, Box<PodTemplate>),
-    /// By `namespace/name`.
+    /// PodTemplate with its `namespace/name`.
     PodTemplate(Arc<str>, Box<PodTemplate>),
     Node(Box<Node>),
     CsiNode(CsiNode),
-    /// By its name.
+    /// VolumeAttachment with its name.
     VolumeAttachment(Arc<str>, VolumeAttachment),
     Namespace(Box<Meta>),
     LimitRange(Box<LimitRange>),
@@ -38,7 +38,7 @@ pub(crate) enum Object {
     NodeClass(Box<NodeClass>),
 }
 
-/// Decodes an object of Kubernetes.
+/// Decodes a Kubernetes object.
 pub(crate) fn decode(kind: &'static str, object: &Field<'_>) -> Decoded<Object> {
     Ok(match kind {
         "Pod" => {
@@ -79,7 +79,7 @@ fn workload_of((workload, template): (Workload, PodTemplate)) -> Object {
     Object::Workload(Box::new(workload), Box::new(template))
 }
 
-/// Decodes an object of ours; `json` is its completed form.
+/// Decodes an object of Muster's kinds; `json` has its defaults.
 pub(crate) fn decode_ours(
     kind: &'static str,
     object: &Field<'_>,
@@ -100,7 +100,7 @@ pub(crate) fn decode_ours(
 }
 
 impl Object {
-    /// Its name among those of its kind: `namespace/name`, or the name of a kind without namespaces.
+    /// Returns its name within its kind: `namespace/name`, or the name for cluster-scoped kinds.
     pub(crate) fn path(&self) -> Arc<str> {
         match self {
             Self::Pod(pod, _) => Arc::clone(&pod.path),

@@ -1,4 +1,4 @@
-//! Everything that was read, decoded, in the order of the input.
+//! All objects that were read, decoded, in the order of the input.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::pod::{Pod, PodTemplate};
 use super::volume::{Claim, CsiNode, PersistentVolume, StorageClass, VolumeAttachment};
 use super::workload::{DaemonSet, Workload};
 
-/// Every object of the input.
+/// All objects of the input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifests {
-    /// One line for each field that nobody reads: for stderr.
+    /// Warnings for stderr, such as one line per unknown field.
     pub warnings: Vec<String>,
-    /// Objects of kinds that nobody reads, by kind (`Ingress.networking.k8s.io`).
+    /// Number of objects of ignored kinds, by kind (`Ingress.networking.k8s.io`).
     pub ignored: BTreeMap<String, usize>,
     /// Pods.
     pub pods: Vec<Pod>,
@@ -62,7 +62,7 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// One line for each kind that was ignored: for stderr.
+    /// Returns one line for stderr per ignored kind.
     pub fn notes(&self) -> Vec<String> {
         let line = |(kind, count): (&String, &usize)| {
             let objects = if *count == 1 { "object" } else { "objects" };

@@ -1,4 +1,4 @@
-//! Documents of Muster's own: a file that holds one object of a kind that no API server knows.
+//! Documents of Muster itself: a file with one object of a kind that API servers do not know.
 
 use super::document::{Origin, each_object};
 use super::error::{InputError, Place};
@@ -6,13 +6,13 @@ use super::field::{Decoded, Fault, Field, Unknown};
 use super::source::Source;
 use super::tree::Tree;
 
-/// The version of all of them.
+/// Version of all of them.
 const API_VERSION: &str = "muster.dev/v1";
 
-/// Reads the one object of `kind` in `source`. A field that nobody reads is a fault: it was meant to do something.
+/// Reads the only object of `kind` in `source`. An unknown field is an error, because it was meant to have an effect.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first problem of the object.
 pub(crate) fn read_own<T>(
     source: &Source,
     kind: &str,
@@ -64,10 +64,10 @@ fn refuse(kind: &str, origin: &Origin<'_>, fault: Fault) -> InputError {
     }
 }
 
-/// The refusal of the object of `kind` in `source`, for a fault that showed itself after it was read.
+/// Returns the error for a fault that was found after the object of `kind` in `source` was read.
 pub(crate) fn refuse_own(source: &Source, kind: &str, fault: Fault) -> InputError {
     let mut place = None;
-    // It was read before, so it can be read again; if not, its file is all that is known.
+    // It was read before, so it can be read again; otherwise only its file is known.
     let _read_before = each_object(source, &mut |_, origin| {
         place.get_or_insert_with(|| origin.place(&fault.path));
         Ok(())

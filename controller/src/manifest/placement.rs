@@ -1,4 +1,4 @@
-//! Where a pod wants to be: node affinity, pod affinity and topology spread.
+//! Placement constraints of a pod: node affinity, pod affinity and topology spread.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,33 +13,33 @@ use super::selector::{label_selector, node_selector_term, unknown_word};
 /// A `podAffinityTerm` whose namespace selector is not yet resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodTerm {
-    /// The label whose values are the domains.
+    /// Label whose values are the domains.
     pub topology_key: Arc<str>,
-    /// Pods it is about, `matchLabelKeys` and `mismatchLabelKeys` merged.
+    /// Selector of the other pods, with `matchLabelKeys` and `mismatchLabelKeys` merged.
     pub selector: LabelSelector,
     /// Namespaces by name.
     pub namespaces: BTreeSet<Arc<str>>,
-    /// Namespaces by their labels.
+    /// Namespaces by label.
     pub namespace_selector: Option<LabelSelector>,
 }
 
 /// A preferred [`PodTerm`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WeightedPodTerm {
-    /// 1–100.
+    /// Weight, from 1 to 100.
     pub weight: i32,
-    /// What is preferred.
+    /// Preferred term.
     pub term: PodTerm,
 }
 
 /// `spec.affinity`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Affinity {
-    /// Required node affinity: one must hold.
+    /// Required node affinity: one of the terms must match.
     pub node_terms: Vec<Requirements>,
-    /// What `matchFields` of the required terms ask for, if they are used.
+    /// `matchFields` of the required terms as text, if the pod depends on them.
     pub match_fields: Option<Arc<str>>,
-    /// There is a required term that says nothing, and no other that could hold.
+    /// True if a required term is empty, and no other term could match.
     pub empty_term: bool,
     /// Preferred node affinity.
     pub preferred_node_terms: Vec<WeightedNodeTerm>,
@@ -56,7 +56,7 @@ pub struct Affinity {
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// `spec.affinity` of a pod with `labels`.
+/// Reads `spec.affinity` of a pod with `labels`.
 pub(crate) fn affinity(field: Field<'_>, labels: &Labels) -> Decoded<Affinity> {
     field.only(&["nodeAffinity", "podAffinity", "podAntiAffinity"]);
     let mut affinity = Affinity::default();
@@ -82,7 +82,7 @@ fn node_affinity(field: Field<'_>, affinity: &mut Affinity) -> Decoded<()> {
             return Err(field.fault("is empty", "add a term, or remove the required node affinity"));
         }
         for term in terms {
-            // A term that says nothing matches no node; the others still may.
+            // An empty term matches no nodes; the others may.
             if term.empty {
                 affinity.empty_term = true;
                 continue;
@@ -93,7 +93,7 @@ fn node_affinity(field: Field<'_>, affinity: &mut Affinity) -> Decoded<()> {
                 affinity.node_terms.push(term.requirements);
             }
         }
-        // Where another term can hold, the pod does not depend on `matchFields`.
+        // If another term can match, the pod does not depend on `matchFields`.
         if !affinity.node_terms.is_empty() {
             affinity.match_fields = None;
             affinity.empty_term = false;
@@ -105,7 +105,7 @@ fn node_affinity(field: Field<'_>, affinity: &mut Affinity) -> Decoded<()> {
         let weight = weight(&preferred)?;
         Ok(WeightedNodeTerm { weight, term: node_selector_term(preferred.require("preference")?)?.requirements })
     })?;
-    // An empty preference prefers nothing.
+    // An empty preference has no effect.
     affinity.preferred_node_terms.retain(|preferred| !preferred.term.is_empty());
     Ok(())
 }
@@ -178,7 +178,7 @@ fn merge_label_keys(
     Ok(())
 }
 
-/// An entry of `topologySpreadConstraints` of a pod with `labels`.
+/// Reads an entry of `topologySpreadConstraints` of a pod with `labels`.
 pub(crate) fn spread(field: Field<'_>, labels: &Labels) -> Decoded<SpreadConstraint> {
     field.only(&[
         "labelSelector",

@@ -1,4 +1,4 @@
-//! Pods and the templates that workloads make them from.
+//! Pods, and the templates from which workloads create them.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::placement::{self, Affinity};
 use super::selector::toleration;
 use super::volume::{Volume, volume};
 
-/// Everything in a pod that decides where it may go; pods that differ in nothing of it share one.
+/// Scheduling properties of a pod; pods with equal ones share one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct PodTemplate {
-    /// Its labels.
+    /// Labels.
     pub labels: Labels,
     /// Init containers in their order, then the others.
     pub containers: Vec<Container>,
@@ -34,9 +34,9 @@ pub struct PodTemplate {
     pub tolerations: Vec<Toleration>,
     /// `spec.topologySpreadConstraints`.
     pub spread: Vec<SpreadConstraint>,
-    /// Ports on the node.
+    /// Host ports.
     pub host_ports: Vec<HostPort>,
-    /// Volumes that may need something of a node.
+    /// Volumes that may constrain the node.
     pub volumes: Vec<Volume>,
     /// `spec.priority`.
     pub priority: Option<i32>,
@@ -49,35 +49,35 @@ pub struct PodTemplate {
 /// A pod of the input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pod {
-    /// Where in the input it stands; workloads are in the same sequence.
+    /// Position in the input, in one sequence with workloads.
     pub sequence: usize,
-    /// Its namespace.
+    /// Namespace.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
     /// `namespace/name`.
     pub path: Arc<str>,
-    /// What decides where it may go.
+    /// Scheduling properties.
     pub template: Arc<PodTemplate>,
-    /// What the kubelet has granted its containers beyond their requests, as effective requests of the pod.
+    /// Effective requests of the pod with the resources that the kubelet has allocated beyond its requests.
     pub granted: Option<Resources>,
     /// `spec.nodeName`.
     pub node: Option<Arc<str>>,
     /// `status.nominatedNodeName`.
     pub nominated_node: Option<Arc<str>>,
-    /// The kind and name of its controller.
+    /// Kind and name of its controller.
     pub owner: Option<super::meta::Owner>,
-    /// It has scheduling gates.
+    /// True if it has scheduling gates.
     pub gated: bool,
-    /// Its phase is Succeeded or Failed.
+    /// True if its phase is Succeeded or Failed.
     pub terminal: bool,
-    /// It has a deletion timestamp.
+    /// True if it has a deletion timestamp.
     pub deleting: bool,
-    /// Its condition Ready is True.
+    /// True if its condition Ready is True.
     pub ready: bool,
     /// `status.startTime`, as written.
     pub started: Option<Arc<str>>,
-    /// Annotations that disruption looks at, and the one that marks a mirror pod.
+    /// Annotations that disruption uses, and the one that marks a mirror pod.
     pub annotations: Labels,
 }
 
@@ -128,11 +128,11 @@ const POD_SPEC: &[&str] = &[
     "workloadRef",
 ];
 
-/// Annotations of pods that are kept; the others may be large and nobody asks for them.
+/// Annotations of pods that are kept; others may be large and are not used.
 const KEPT_ANNOTATIONS: [&str; 3] =
     ["karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost", "kubernetes.io/config.mirror"];
 
-/// Reads the spec of a pod or of a template with these labels. `status` is the pod's.
+/// Reads the spec of a pod or of a template with these labels.
 fn pod_spec(spec: &Field<'_>, labels: Labels) -> Decoded<PodTemplate> {
     spec.only(POD_SPEC);
     let host_network = spec.read("hostNetwork", |value| value.boolean())?.unwrap_or(false);
@@ -143,7 +143,7 @@ fn pod_spec(spec: &Field<'_>, labels: Labels) -> Decoded<PodTemplate> {
         let Some(list) = list else { continue };
         list.items(|item| {
             let (container, ports) = container(&item, stage, host_network)?;
-            // Ordinary init containers have gone before the pod's ports are taken.
+            // Ordinary init containers have ended before the pod's ports are used.
             if container.stage != Stage::Init {
                 host_ports.extend(ports);
             }
@@ -175,7 +175,7 @@ fn pod_spec(spec: &Field<'_>, labels: Labels) -> Decoded<PodTemplate> {
     })
 }
 
-/// `nodeSelector`: every label must have its value.
+/// Reads `nodeSelector`: every label must have its value.
 fn node_selector(field: Field<'_>) -> Decoded<Requirements> {
     let labels = field.labels()?;
     let one = |value: &Arc<str>| Requirement::new(Operator::In, [Arc::clone(value)]);
@@ -189,7 +189,7 @@ pub(crate) fn template(field: Field<'_>) -> Decoded<PodTemplate> {
     pod_spec(&field.require("spec")?, labels.unwrap_or_default())
 }
 
-/// A pod whose template is not yet shared with that of others.
+/// Decodes a pod; its template is not shared yet.
 pub(crate) fn pod(object: &Field<'_>) -> Decoded<(Pod, PodTemplate)> {
     object.only(&["apiVersion", "kind", "metadata", "spec", "status"]);
     let meta = meta(object, true)?;
@@ -240,7 +240,7 @@ fn with_status(mut pod: Pod, spec: &Field<'_>, status: &Field<'_>, template: &Po
     Ok(pod)
 }
 
-/// While a pod is resized in place it holds the larger of what it asks for and what it was granted.
+/// Returns the effective requests during an in-place resize: the larger of the requested and the allocated resources.
 fn granted(spec: &Field<'_>, status: &Field<'_>, template: &PodTemplate) -> Decoded<Option<Resources>> {
     let mut grants = Vec::new();
     for key in ["initContainerStatuses", "containerStatuses"] {
@@ -264,7 +264,7 @@ fn granted(spec: &Field<'_>, status: &Field<'_>, template: &PodTemplate) -> Deco
     let mut containers = template.containers.clone();
     for (container, name) in containers.iter_mut().zip(names) {
         let grant = grants.iter().find(|(granted, _)| Some(granted) == name.as_ref());
-        // Init containers that have ended keep their status; only those that still run are resized.
+        // Ended init containers keep their status; only running containers are resized.
         if let Some((_, amounts)) = grant.filter(|_| container.stage != Stage::Init) {
             container.requests.raise_to(amounts);
         }

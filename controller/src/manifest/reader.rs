@@ -1,4 +1,4 @@
-//! Takes objects one by one, decodes those of known kinds, and keeps what they say.
+//! Reader of objects: decodes those of known kinds one by one, and collects them.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use super::pod::PodTemplate;
 use super::tree::{Tree, shorten};
 use super::version;
 
-/// Warnings that are given one by one, each for the price of a second look at its document; a template stamped ten
-/// thousand times would drown everything else.
+/// Maximum number of individual warnings. Each costs a second parse of its document, and a template used ten thousand
+/// times would hide everything else.
 const WARNINGS: usize = 20;
 
-/// What has been read so far.
+/// State of reading.
 #[derive(Default)]
 pub(crate) struct Reader {
     manifests: Manifests,
@@ -32,7 +32,7 @@ pub(crate) struct Reader {
     unnamed_warnings: usize,
 }
 
-/// Where an object was seen, small enough to keep for each.
+/// Position of an object, small enough to keep for each.
 #[derive(Clone, Copy)]
 struct Spot {
     file: usize,
@@ -40,19 +40,19 @@ struct Spot {
     item: Option<usize>,
 }
 
-/// An object that was decoded and is to be kept under its name.
+/// Decoded object with the name that it is stored under.
 struct Named {
     kind: &'static str,
     path: Arc<str>,
 }
 
 impl Reader {
-    /// The file that the next objects come from.
+    /// Starts the file of the next objects.
     pub(crate) fn enter(&mut self, file: &str) {
         self.files.push(file.to_owned());
     }
 
-    /// How many objects there were, of whatever kind.
+    /// Returns the number of objects of all kinds.
     pub(crate) fn objects(&self) -> usize {
         self.objects
     }
@@ -62,7 +62,7 @@ impl Reader {
         self.manifests.warnings.push(warning);
     }
 
-    /// All that was read.
+    /// Returns everything that was read.
     pub(crate) fn finish(mut self) -> Manifests {
         if self.unnamed_warnings > 0 {
             self.manifests.warnings.push(format!("{} more warnings like these", self.unnamed_warnings));
@@ -93,7 +93,7 @@ impl Reader {
         }
         let Inspected { object, unknown, never_ready } =
             inspect::decoded(known, tree).map_err(|fault| self.refuse(tree, origin, *fault))?;
-        // A pool says so itself when it is put to use.
+        // A pool reports it itself when it is used.
         if let Some(reason) = never_ready.filter(|_| known.kind != "NodePool") {
             self.warn_of(tree, origin, "", &format!("will never become ready: {reason}"));
         }
@@ -104,7 +104,7 @@ impl Reader {
         self.remember(named, tree, origin)
     }
 
-    /// The refusal of an object.
+    /// Returns the error that rejects an object.
     pub(crate) fn refuse(&self, tree: &Tree<'_>, origin: &Origin<'_>, fault: Fault) -> InputError {
         let (place, object) = (origin.place(&fault.path), describe(tree));
         let Fault { path: field, problem, hint } = fault;
@@ -163,7 +163,7 @@ impl Reader {
         self.sequence
     }
 
-    /// Keeps an object that was decoded.
+    /// Stores a decoded object.
     fn keep(&mut self, kind: &'static str, object: Object) -> Named {
         let path = object.path();
         let name = Arc::clone(&path);
@@ -195,7 +195,7 @@ impl Reader {
             Object::LimitRange(range) => manifests.limit_ranges.push(*range),
             Object::DisruptionBudget(budget) => manifests.disruption_budgets.push(*budget),
             Object::Service(service) => {
-                // Only the default spread looks at Services, so to everyone else they are ignored.
+                // Only the default spread uses Services, so they are reported as ignored.
                 *manifests.ignored.entry(kind.to_owned()).or_default() += 1;
                 manifests.services.push(*service);
             }
@@ -214,7 +214,7 @@ impl Reader {
     }
 }
 
-/// A `List` whose items were not taken apart: it has none, or they are not a list.
+/// Handles a `List` that was not flattened: its items are absent or not a list.
 fn list_without_items(tree: &Tree<'_>, origin: &Origin<'_>) -> Result<(), InputError> {
     let (reason, hint) = match tree.get("items") {
         None => return Ok(()),
@@ -227,7 +227,7 @@ fn list_without_items(tree: &Tree<'_>, origin: &Origin<'_>) -> Result<(), InputE
     Err(InputError::NotAnObject { place: origin.place("items"), reason, hint: hint.to_owned() })
 }
 
-/// apiVersion and kind.
+/// Returns apiVersion and kind.
 fn identity<'t>(tree: &'t Tree<'_>, origin: &Origin<'_>) -> Result<(&'t str, &'t str), InputError> {
     let not_an_object =
         |reason: String, hint: &str| InputError::NotAnObject { place: origin.place(""), reason, hint: hint.to_owned() };
@@ -247,8 +247,8 @@ fn identity<'t>(tree: &'t Tree<'_>, origin: &Origin<'_>) -> Result<(&'t str, &'t
     Ok((text("apiVersion")?, text("kind")?))
 }
 
-/// Whether an object is what it says it is, as far as that can be told without reading it. The name of its kind, if that is not known;
-/// of a kind of ours the version is one that is read, or one of those that `is_old` knows.
+/// Checks the kind and version of an object without decoding it. Returns the name of its kind, if that is unknown; for
+/// kinds of Muster the version must be supported, or accepted by `is_old`.
 pub(crate) fn look(
     tree: &Tree<'_>,
     origin: &Origin<'_>,
@@ -281,12 +281,12 @@ pub(crate) fn look(
     }
 }
 
-/// `Job.batch.volcano.sh`.
+/// Returns the full name of a kind, such as `Job.batch.volcano.sh`.
 fn full_name(group: &str, kind: &str) -> String {
     shorten(&if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") })
 }
 
-/// The object for people, as far as it says who it is.
+/// Describes the object for messages, as far as it can be identified.
 fn describe(tree: &Tree<'_>) -> String {
     let kind = tree.get("kind").and_then(Tree::text).unwrap_or("object");
     let meta = tree.get("metadata");

@@ -1,4 +1,4 @@
-//! The cluster's default spread, from a KubeSchedulerConfiguration.
+//! Default topology spread of the cluster, from a KubeSchedulerConfiguration.
 
 use muster_scheduling::model::{LabelSelector, Labels, SpreadConstraint};
 
@@ -10,10 +10,10 @@ use super::selector::unknown_word;
 use super::source::Source;
 use super::tree::Tree;
 
-/// The spread of pods that ask for none. The selectors are those of each pod's Services and owner.
+/// Spread of pods without constraints. The selectors are those of each pod's Services and owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DefaultSpread {
-    /// `defaultConstraints`, their selectors still open.
+    /// `defaultConstraints`, with their selectors unset.
     pub constraints: Vec<SpreadConstraint>,
 }
 
@@ -61,7 +61,7 @@ fn config(config: &Field<'_>) -> Decoded<DefaultSpread> {
         })?;
         Ok((name.is_none_or(|name| &*name == "default-scheduler"), plugins.into_iter().flatten().next()))
     })?;
-    // Pods that name no scheduler get the default one.
+    // Pods without a scheduler name use the default scheduler.
     let (ordinary, others): (Vec<_>, Vec<_>) = profiles.into_iter().partition(|(default, _)| *default);
     let spread = ordinary.into_iter().chain(others).find_map(|(_, spread)| spread);
     Ok(DefaultSpread { constraints: spread.unwrap_or_default() })
@@ -87,7 +87,7 @@ fn arguments(arguments: Field<'_>) -> Decoded<Vec<SpreadConstraint>> {
     Ok(if system == Some(true) { built_in() } else { constraints })
 }
 
-/// What kube-scheduler does with `defaultingType: System`.
+/// Returns kube-scheduler's constraints for `defaultingType: System`.
 fn built_in() -> Vec<SpreadConstraint> {
     let soft = |key: &str, max_skew| SpreadConstraint {
         topology_key: key.into(),

@@ -1,4 +1,4 @@
-//! Selectors of labels and of nodes, taints and tolerations.
+//! Label selectors, node selectors, taints and tolerations.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use muster_scheduling::model::{
 
 use super::field::{Decoded, Field};
 
-/// A `LabelSelector`; the caller decides what an absent one means.
+/// Reads a `LabelSelector`; the caller decides what an absent one means.
 pub(crate) fn label_selector(field: Field<'_>) -> Decoded<LabelSelector> {
     field.only(&["matchLabels", "matchExpressions"]);
     let labels = field.read_or_default("matchLabels", |labels| labels.labels())?;
@@ -46,7 +46,7 @@ fn selector_term(field: Field<'_>) -> Decoded<SelectorTerm> {
     Ok(SelectorTerm { key: field.require("key")?.shared()?, operator, values })
 }
 
-/// A fault for a word that is none of `known`.
+/// Returns a fault for a word that is not in `known`.
 pub(crate) fn unknown_word(field: &Field<'_>, word: &str, known: &[&str]) -> Box<super::field::Fault> {
     let hint = format!("use one of {}", known.join(", "));
     field.fault(format!("`{}` is not known here", super::tree::shorten(word)), hint)
@@ -60,17 +60,17 @@ fn wrong_count(field: &Field<'_>, needs_values: bool) -> Box<super::field::Fault
     }
 }
 
-/// One term of a node selector as requirements, and its `matchFields` in words if it has any.
+/// Term of a node selector: its requirements, and its `matchFields` as text.
 pub(crate) struct NodeSelectorTerm {
-    /// The match expressions.
+    /// Match expressions.
     pub(crate) requirements: Requirements,
-    /// What `matchFields` asks for.
+    /// `matchFields`, as text.
     pub(crate) match_fields: Option<Arc<str>>,
-    /// Whether the term says nothing at all: such a term matches no node.
+    /// True if the term is empty: it then matches no nodes.
     pub(crate) empty: bool,
 }
 
-/// A `nodeSelectorTerm`.
+/// Reads a `nodeSelectorTerm`.
 pub(crate) fn node_selector_term(field: Field<'_>) -> Decoded<NodeSelectorTerm> {
     field.only(&["matchExpressions", "matchFields"]);
     let expressions = field.list("matchExpressions", node_requirement)?;
@@ -86,13 +86,13 @@ pub(crate) fn node_selector_term(field: Field<'_>) -> Decoded<NodeSelectorTerm> 
     })
 }
 
-/// A `nodeSelectorRequirement` of a pod or a volume.
+/// Reads a `nodeSelectorRequirement` of a pod or a volume.
 fn node_requirement(field: Field<'_>) -> Decoded<(Arc<str>, Requirement)> {
     const KNOWN: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
     requirement(field, &KNOWN)
 }
 
-/// A requirement of a NodePool, NodeClaim or NodeOverlay, which know more operators and `minValues`.
+/// Reads a requirement of a NodePool, NodeClaim or NodeOverlay, which have more operators and `minValues`.
 pub(crate) fn pool_requirement(field: Field<'_>) -> Decoded<(Arc<str>, Requirement)> {
     const KNOWN: [&str; 8] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"];
     requirement(field, &KNOWN)
@@ -144,7 +144,7 @@ fn effect(field: Field<'_>) -> Decoded<Option<Effect>> {
     }))
 }
 
-/// A taint.
+/// Reads a taint.
 pub(crate) fn taint(field: Field<'_>) -> Decoded<Taint> {
     field.only(&["key", "value", "effect", "timeAdded"]);
     let effect = field.read("effect", effect)?.flatten();
@@ -155,7 +155,7 @@ pub(crate) fn taint(field: Field<'_>) -> Decoded<Taint> {
     })
 }
 
-/// A toleration.
+/// Reads a toleration.
 pub(crate) fn toleration(field: Field<'_>) -> Decoded<Toleration> {
     field.only(&["key", "operator", "value", "effect", "tolerationSeconds"]);
     let key = field.shared_at("key")?;

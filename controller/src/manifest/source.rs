@@ -1,4 +1,4 @@
-//! From paths to texts.
+//! Reading of files and folders into texts.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -6,21 +6,21 @@ use std::string::FromUtf8Error;
 
 use super::error::InputError;
 
-/// A text of the input.
+/// Text of the input.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The file as it was named, `stdin` for `-`.
+    /// File as named by the user, or `stdin` for `-`.
     pub(crate) name: String,
-    /// All of it.
+    /// Whole text.
     pub(crate) text: String,
-    /// The file ends in `.json`, so nothing but JSON is expected.
+    /// True if the file's name ends in `.json`, so only JSON is accepted.
     pub(crate) only_json: bool,
 }
 
-/// Deeper than any sensible tree of manifests.
+/// Maximum depth of folders, above any sensible use.
 const DEEPEST: usize = 32;
 
-/// Hands over each text under `path` (`-` is `stdin`), and drops it before reading the next.
+/// Passes each text under `path` (`-` is `stdin`) to `use_source`, and drops it before reading the next.
 pub(crate) fn each_source(
     path: &Path,
     stdin: &mut dyn Read,
@@ -49,7 +49,7 @@ fn each_in_folder(
     use_source: &mut dyn FnMut(&Source) -> Result<(), InputError>,
 ) -> Result<(), InputError> {
     let failed = |reason: io::Error| unreadable(&folder.display().to_string(), &reason);
-    // A link may lead back to where it is found, under ever longer names.
+    // A symbolic link may lead back to its own folder, under ever longer names.
     let itself = folder.canonicalize().map_err(failed)?;
     if above.contains(&itself) {
         return Err(failed(io::Error::other("it is a link to a folder that it is in")));
@@ -62,7 +62,7 @@ fn each_in_folder(
     let mut paths: Vec<PathBuf> = entries.map_err(failed)?.into_iter().map(|entry| entry.path()).collect();
     paths.sort();
     for path in paths {
-        // Mounted ConfigMaps keep their files a second time in hidden folders.
+        // Mounted ConfigMaps have a second copy of their files in hidden folders.
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if hidden {
             continue;
@@ -99,7 +99,7 @@ fn decoded(name: String, bytes: Vec<u8>, only_json: bool) -> Result<Source, Inpu
     Ok(Source { name, text, only_json })
 }
 
-/// What bytes are that are no text, and what to do about it.
+/// Returns the reason why bytes are not text, and a hint.
 fn not_text(name: &str, error: &FromUtf8Error) -> (String, String) {
     let bytes = error.as_bytes();
     if bytes.starts_with(&[0x1f, 0x8b]) {

@@ -1,4 +1,4 @@
-//! A document as a tree of values, before anyone knows what it means.
+//! Document as an untyped tree of values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,43 +7,43 @@ use rustc_hash::FxHashSet;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-/// A value of YAML or JSON. Text that needs no unescaping is borrowed from the source.
+/// Value of YAML or JSON. Text without escapes is borrowed from the source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Tree<'a> {
-    /// `null`, or nothing.
+    /// `null`, or an empty value.
     Null,
     /// `true` or `false`.
     Bool(bool),
     /// A finite number.
     Number(Number),
-    /// Text.
+    /// A text.
     Text(Cow<'a, str>),
     /// A list.
     List(Vec<Tree<'a>>),
-    /// Keys and values in the order of the source; no key twice.
+    /// Keys and values in the order of the source, without duplicate keys.
     Map(Vec<(Cow<'a, str>, Tree<'a>)>),
 }
 
-/// Up to this many keys, comparing each with each is faster than hashing them.
+/// Number of keys up to which pairwise comparison is faster than hashing.
 const FEW_KEYS: usize = 16;
 
-/// How messages of the parsers begin when a key stands twice, so that the reader can tell this error from bad syntax.
+/// Prefix of the parsers' messages for duplicate keys, by which the reader distinguishes them from syntax errors.
 pub(crate) const DUPLICATE_KEY: &str = "duplicate key";
 
 impl<'a> Tree<'a> {
-    /// The value of `key`, if this is a map that has it; `null` counts as absent.
+    /// Returns the value of `key`, if this is a map that has it; `null` counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         let Self::Map(entries) = self else { return None };
         let (_, value) = entries.iter().find(|(other, _)| other == key)?;
         (*value != Self::Null).then_some(value)
     }
 
-    /// The text, if this is text.
+    /// Returns the text, if this is one.
     pub(crate) fn text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// What it is, for people.
+    /// Describes the value for messages.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Null => "nothing".to_owned(),
@@ -55,7 +55,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The same as a `serde_json` value.
+    /// Converts the tree to a `serde_json` value.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         use serde_json::Value;
         match self {
@@ -71,7 +71,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The beginning of a text that may be long, on one line.
+/// Returns the first 80 characters of a text, on one line.
 pub(crate) fn shorten(text: &str) -> String {
     const LONGEST: usize = 80;
     let mut short: String =
@@ -102,28 +102,28 @@ impl<'de> Deserialize<'de> for Tree<'de> {
     }
 }
 
-/// A key that nobody asks for, or below which there are such keys. Lists are passed through to their items.
+/// Key that is not read, or that contains such keys. For lists it applies to their items.
 #[derive(Debug)]
 pub(crate) struct Skip {
     key: &'static str,
-    /// Empty: all of it is left out.
+    /// Keys to leave out below `key`; empty for all of it.
     below: &'static [Skip],
 }
 
 impl Skip {
-    /// Leaves `key` out.
+    /// Leaves out `key`.
     pub(crate) const fn all(key: &'static str) -> Self {
         Self { key, below: &[] }
     }
 
-    /// Leaves those keys out that are below `key`.
+    /// Leaves out the keys `below` those of `key`.
     pub(crate) const fn below(key: &'static str, below: &'static [Self]) -> Self {
         Self { key, below }
     }
 }
 
-/// Reads a tree without what nobody asks for: most of what an API server says about a pod. What is left out is looked at
-/// by the parser only, and costs no memory.
+/// Reads a tree without unused keys, which are most of a pod from an API server. They are only parsed, and use no
+/// memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Trimmed(pub(crate) &'static [Skip]);
 
@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for Trimmed {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        // Few maps have more entries, and growing from nothing in steps is a good part of reading one.
+        // Few maps have more entries, and growing a vector in steps takes much of the time of reading one.
         let mut entries: Vec<(Cow<'de, str>, Tree<'de>)> = Vec::with_capacity(8);
         while let Some(Key(key)) = map.next_key()? {
             let skip = self.0.iter().find(|skip| skip.key == key);
@@ -208,7 +208,7 @@ impl<'de> Visitor<'de> for Trimmed {
     }
 }
 
-/// The key of a map: borrowed if the source has it verbatim (serde's own `Cow` never borrows).
+/// Key of a map: borrowed if the source has it verbatim (serde's own `Cow` never borrows).
 pub(crate) struct Key<'a>(pub(crate) Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {

@@ -1,6 +1,6 @@
-//! Which kinds are read, of which groups, and in which versions.
+//! Kinds that are read, with their groups and versions.
 
-/// Where the objects of a kind are: CustomResourceDefinitions name it so.
+/// Scope of a kind, named as in CustomResourceDefinitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     Namespaced,
@@ -9,11 +9,11 @@ pub(crate) enum Scope {
 
 use Scope::{Cluster, Namespaced};
 
-/// A kind that is read.
+/// Kind that is read.
 pub(crate) struct KnownKind {
     pub(crate) kind: &'static str,
     pub(crate) group: &'static str,
-    /// Whether it has a CRD of ours, and then which version.
+    /// Supported version, if it has one of Muster's CRDs.
     version: Option<&'static str>,
     pub(crate) ours: bool,
     pub(crate) scope: Scope,
@@ -54,39 +54,39 @@ const KINDS: &[KnownKind] = &[
     ours("karpenter.k8s.aws", "EC2NodeClass", "karpenter.k8s.aws/v1", Cluster),
     ours("karpenter.kwok.sh", "KWOKNodeClass", "karpenter.kwok.sh/v1alpha1", Cluster),
     ours("autoscaling.x-k8s.io", "CapacityBuffer", "autoscaling.x-k8s.io/v1beta1", Namespaced),
-    // The names that pools, claims and classes had in v1alpha5.
+    // Names of pools, claims and classes in v1alpha5.
     ours("karpenter.sh", "Provisioner", "karpenter.sh/v1", Cluster),
     ours("karpenter.sh", "Machine", "karpenter.sh/v1", Cluster),
     ours("karpenter.k8s.aws", "AWSNodeTemplate", "karpenter.k8s.aws/v1", Cluster),
 ];
 
-/// Group and version of an apiVersion.
+/// Splits an apiVersion into group and version.
 pub(crate) fn split(api_version: &str) -> (&str, &str) {
     api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
-/// The kind, if it is read in any version.
+/// Returns the kind, if any of its versions is read.
 pub(crate) fn known_kind(api_version: &str, kind: &str) -> Option<&'static KnownKind> {
     let (group, _) = split(api_version);
     KINDS.iter().find(|known| known.kind == kind && known.group == group)
 }
 
-/// The kinds that are read, by the names that they have now.
+/// Returns the kinds that are read, by their current names.
 pub(crate) fn kinds() -> impl Iterator<Item = &'static KnownKind> {
     KINDS.iter().filter(|known| !known.is_renamed())
 }
 
-/// Whether a group has nothing but kinds of ours, so that another one is a mistake.
+/// Returns true if all kinds of the group are Muster's, so that an unknown one is a mistake.
 pub(crate) fn is_our_group(group: &str) -> bool {
     matches!(group, "karpenter.sh" | "karpenter.k8s.aws" | "karpenter.kwok.sh")
 }
 
-/// The kinds of a group, by the names that they have or had.
+/// Returns the kinds of a group, by their current and former names.
 pub(crate) fn kinds_of(group: &str) -> impl Iterator<Item = &'static str> {
     KINDS.iter().filter(move |known| known.group == group).map(|known| known.kind)
 }
 
-/// The kind of that name, of whatever group: no two that are read have one name.
+/// Returns the kind of that name in any group: the names are unique.
 pub(crate) fn kind_named(kind: &str) -> Option<&'static KnownKind> {
     kinds().find(|known| known.kind == kind)
 }
@@ -96,7 +96,8 @@ impl KnownKind {
         matches!(self.kind, "Provisioner" | "Machine" | "AWSNodeTemplate")
     }
 
-    /// The version that is read, if it is not this one. The kinds of Kubernetes have had one shape in all of theirs.
+    /// Returns the supported version as an error if it differs. Kubernetes' own kinds have the same fields in all
+    /// versions.
     pub(crate) fn check_version(&self, api_version: &str) -> Result<(), &'static str> {
         match self.version {
             Some(supported) if supported != api_version || self.is_renamed() => Err(supported),
@@ -105,7 +106,7 @@ impl KnownKind {
     }
 }
 
-/// What to do about a version that is not read.
+/// Returns the hint for an unsupported version.
 pub(crate) fn hint(api_version: &str, supported: &str) -> String {
     match split(api_version) {
         ("karpenter.sh" | "karpenter.k8s.aws", "v1alpha1" | "v1alpha5" | "v1beta1") => {

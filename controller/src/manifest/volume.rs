@@ -1,4 +1,4 @@
-//! Volumes of pods, claims and what stands behind them.
+//! Volumes of pods, PersistentVolumeClaims, and the objects behind them.
 
 use std::sync::Arc;
 
@@ -8,35 +8,35 @@ use super::field::{Decoded, Field};
 use super::meta::{Meta, meta};
 use super::selector::node_selector_term;
 
-/// A volume of a pod that needs something of its node.
+/// Volume of a pod that constrains its node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Volume {
-    /// It uses a claim.
+    /// Volume of a PersistentVolumeClaim.
     Claim {
-        /// The name of the volume.
+        /// Name of the volume.
         volume: Arc<str>,
-        /// The name of the claim.
+        /// Name of the claim.
         claim: Arc<str>,
     },
-    /// A claim `<pod>-<volume>` is made for it.
+    /// Generic ephemeral volume, with a claim `<pod>-<volume>`.
     Ephemeral {
-        /// The name of the volume.
+        /// Name of the volume.
         volume: Arc<str>,
-        /// The class in the claim's template; `None` is the default class.
+        /// StorageClass of the claim's template; `None` is the default class.
         class: Option<Arc<str>>,
     },
-    /// It names a disk directly, through a plugin that became a CSI driver.
+    /// Disk named directly, through a plugin that was migrated to a CSI driver.
     InTree {
-        /// The driver that took over.
+        /// CSI driver of the plugin.
         driver: Arc<str>,
-        /// The disk.
+        /// ID of the disk.
         disk: Arc<str>,
     },
-    /// It names a disk through a plugin that no EC2 instance can serve.
+    /// Disk named directly, through a plugin that does not work on EC2 instances.
     Foreign {
-        /// The name of the volume.
+        /// Name of the volume.
         volume: Arc<str>,
-        /// Its field, which is the plugin (`azureDisk`).
+        /// Field of the plugin, such as `azureDisk`.
         plugin: &'static str,
     },
 }
@@ -44,63 +44,63 @@ pub enum Volume {
 /// A PersistentVolumeClaim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// `spec.storageClassName` (or the annotation that came before it); `Some("")` asks for no class at all.
+    /// `spec.storageClassName` (or the older annotation); `Some("")` requests a volume without a class.
     pub class: Option<Arc<str>>,
     /// `spec.volumeName`.
     pub volume: Option<Arc<str>>,
-    /// `status.phase` is Lost.
+    /// True if `status.phase` is Lost.
     pub lost: bool,
 }
 
 /// A PersistentVolume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PersistentVolume {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// Where it can be attached: one of these must hold; empty is anywhere.
+    /// Node affinity: one of the terms must match; empty allows any node.
     pub terms: Vec<Requirements>,
-    /// Its CSI driver, be it that of its in-tree plugin.
+    /// CSI driver, also that of an in-tree plugin.
     pub driver: Option<Arc<str>>,
-    /// The claim that it is bound to, `namespace/name`.
+    /// Claim that it is bound to, as `namespace/name`.
     pub claim: Option<Arc<str>>,
 }
 
 /// A StorageClass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StorageClass {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// Its provisioner.
+    /// Provisioner.
     pub provisioner: Arc<str>,
-    /// `volumeBindingMode: WaitForFirstConsumer`.
+    /// True for `volumeBindingMode: WaitForFirstConsumer`.
     pub waits: bool,
-    /// `allowedTopologies`: one of these must hold; empty is anywhere.
+    /// `allowedTopologies`: one of the terms must match; empty allows any node.
     pub topologies: Vec<Requirements>,
 }
 
 /// A CSINode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CsiNode {
-    /// The name of the node.
+    /// Name of the node.
     pub name: Arc<str>,
-    /// How many volumes it can attach, by driver.
+    /// Maximum number of volumes that it can attach, by driver.
     pub limits: Vec<(Arc<str>, u32)>,
 }
 
 /// A VolumeAttachment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeAttachment {
-    /// The node.
+    /// Name of the node.
     pub node: Arc<str>,
-    /// The driver.
+    /// CSI driver.
     pub driver: Arc<str>,
-    /// The PersistentVolume.
+    /// Name of the PersistentVolume.
     pub volume: Option<Arc<str>>,
 }
 
-/// In-tree plugins, their name in a volume, in a StorageClass, and the CSI driver that took over.
+/// In-tree plugins: their field in a volume, their name in a StorageClass, and the CSI driver that replaces them.
 const MIGRATED: [(&str, &str, &str); 7] = [
     ("awsElasticBlockStore", "kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
     ("gcePersistentDisk", "kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
@@ -111,25 +111,25 @@ const MIGRATED: [(&str, &str, &str); 7] = [
     ("portworxVolume", "kubernetes.io/portworx-volume", "pxd.portworx.com"),
 ];
 
-/// Drivers of disks that are attached by the machinery of another cloud.
+/// CSI drivers of disks that only another cloud can attach.
 const OTHER_CLOUDS: [&str; 4] =
     ["pd.csi.storage.gke.io", "disk.csi.azure.com", "cinder.csi.openstack.org", "csi.vsphere.vmware.com"];
 
-/// In-tree plugins that were removed from Kubernetes, and became no driver under the same fields (the last ones in 1.31).
+/// In-tree plugins that were removed from Kubernetes without a CSI migration (the last ones in 1.31).
 const REMOVED: [&str; 8] =
     ["rbd", "cephfs", "glusterfs", "quobyte", "flocker", "storageos", "scaleIO", "photonPersistentDisk"];
 
-/// Whether volumes of this CSI driver can never be attached to an EC2 instance.
+/// Returns true if volumes of this CSI driver can never be attached to an EC2 instance.
 pub fn is_foreign(driver: &str) -> bool {
     OTHER_CLOUDS.contains(&driver)
 }
 
-/// The CSI driver behind a provisioner.
+/// Returns the CSI driver of a provisioner.
 pub fn driver_of(provisioner: &str) -> &str {
     MIGRATED.iter().find(|(_, plugin, _)| *plugin == provisioner).map_or(provisioner, |(_, _, driver)| driver)
 }
 
-/// A volume of a pod, if it needs something of a node.
+/// Reads a volume of a pod, if it constrains the node.
 pub(crate) fn volume(field: Field<'_>) -> Decoded<Option<Volume>> {
     let name = field.require("name")?.shared()?;
     if let Some(source) = field.get("persistentVolumeClaim")? {
@@ -160,7 +160,7 @@ pub(crate) fn volume(field: Field<'_>) -> Decoded<Option<Volume>> {
     Ok(None)
 }
 
-/// A PersistentVolumeClaim.
+/// Decodes a PersistentVolumeClaim.
 pub(crate) fn claim(object: &Field<'_>) -> Decoded<Claim> {
     object.only(&["apiVersion", "kind", "metadata", "spec", "status"]);
     let meta = meta(object, true)?;
@@ -187,12 +187,12 @@ pub(crate) fn claim(object: &Field<'_>) -> Decoded<Claim> {
     })
 }
 
-/// Judges the amounts of `resources`, which nobody uses.
+/// Validates the amounts of `resources`, which are not used.
 fn check_amounts(spec: &Field<'_>) -> Decoded<()> {
     spec.read("resources", super::containers::resources).map(drop)
 }
 
-/// A PersistentVolume.
+/// Decodes a PersistentVolume.
 pub(crate) fn persistent_volume(object: &Field<'_>) -> Decoded<PersistentVolume> {
     let meta = meta(object, false)?;
     let spec = object.require("spec")?;
@@ -207,7 +207,7 @@ pub(crate) fn persistent_volume(object: &Field<'_>) -> Decoded<PersistentVolume>
         .filter(|term| !term.empty)
         .map(|term| term.requirements)
         .collect();
-    // The data of such a volume is on one node; whether the pod may be there is for that node's labels to say.
+    // The data is on one node: the hostname is dropped, and the node's other labels decide.
     if spec.get("local")?.is_some() || spec.get("hostPath")?.is_some() {
         terms.iter_mut().for_each(|term| term.remove(muster_scheduling::labels::HOSTNAME));
         if terms.iter().any(Requirements::is_empty) {
@@ -231,7 +231,7 @@ pub(crate) fn persistent_volume(object: &Field<'_>) -> Decoded<PersistentVolume>
     Ok(PersistentVolume { meta, terms, driver, claim: claim.flatten() })
 }
 
-/// Volumes from before node affinity carry their zone as a label, several of them joined by two underscores.
+/// Returns the zone label of volumes that predate node affinity; several zones are joined by two underscores.
 fn zone_of(meta: &Meta) -> Option<Requirements> {
     let keys = [muster_scheduling::labels::ZONE, "failure-domain.beta.kubernetes.io/zone"];
     let zones = keys.iter().find_map(|key| meta.labels.get(key))?;
@@ -239,7 +239,7 @@ fn zone_of(meta: &Meta) -> Option<Requirements> {
     Some([(muster_scheduling::labels::ZONE, requirement)].into_iter().collect())
 }
 
-/// A StorageClass.
+/// Decodes a StorageClass.
 pub(crate) fn storage_class(object: &Field<'_>) -> Decoded<StorageClass> {
     object.only(&[
         "apiVersion",
@@ -273,7 +273,7 @@ pub(crate) fn storage_class(object: &Field<'_>) -> Decoded<StorageClass> {
     })
 }
 
-/// A CSINode.
+/// Decodes a CSINode.
 pub(crate) fn csi_node(object: &Field<'_>) -> Decoded<CsiNode> {
     let name = meta(object, false)?.name;
     let drivers = object.read_or_default("spec", |spec| {
@@ -285,7 +285,7 @@ pub(crate) fn csi_node(object: &Field<'_>) -> Decoded<CsiNode> {
     Ok(CsiNode { name, limits: drivers.into_iter().filter_map(|(name, count)| Some((name, count?))).collect() })
 }
 
-/// A VolumeAttachment.
+/// Decodes a VolumeAttachment.
 pub(crate) fn volume_attachment(object: &Field<'_>) -> Decoded<VolumeAttachment> {
     meta(object, false)?;
     let spec = object.require("spec")?;

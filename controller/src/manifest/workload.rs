@@ -1,4 +1,4 @@
-//! Workloads: what makes pods.
+//! Workloads, which create pods.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use super::selector::label_selector;
 /// A Deployment, StatefulSet, ReplicaSet, Job or CronJob.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
-    /// Where in the input it stands; pods are in the same sequence.
+    /// Position in the input, in one sequence with pods.
     pub sequence: usize,
-    /// Its kind.
+    /// Kind.
     pub kind: &'static str,
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// What its pods are like.
+    /// Template of its pods.
     pub template: Arc<PodTemplate>,
     /// `spec.selector`.
     pub selector: Option<LabelSelector>,
-    /// How many pods it runs at a time.
+    /// Number of pods that run at a time.
     pub replicas: u32,
-    /// The number of its first pod (`spec.ordinals.start` of a StatefulSet).
+    /// Ordinal of its first pod (`spec.ordinals.start` of a StatefulSet).
     pub first_ordinal: u32,
     /// `volumeClaimTemplates`: name and storage class.
     pub claim_templates: Vec<(Arc<str>, Option<Arc<str>>)>,
@@ -33,9 +33,9 @@ pub struct Workload {
 /// A DaemonSet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DaemonSet {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// What its pods are like.
+    /// Template of its pods.
     pub template: Arc<PodTemplate>,
 }
 
@@ -97,7 +97,7 @@ const CRON_JOB: &[&str] = &[
     "timeZone",
 ];
 
-/// A Deployment, StatefulSet or ReplicaSet, which keep a number of pods running.
+/// Decodes a Deployment, StatefulSet or ReplicaSet.
 pub(crate) fn replicated(object: &Field<'_>, kind: &'static str) -> Decoded<(Workload, PodTemplate)> {
     object.only(OBJECT);
     let meta = meta(object, true)?;
@@ -125,7 +125,7 @@ pub(crate) fn replicated(object: &Field<'_>, kind: &'static str) -> Decoded<(Wor
     Ok((workload, template(spec.require("template")?)?))
 }
 
-/// A Job.
+/// Decodes a Job.
 pub(crate) fn job(object: &Field<'_>) -> Decoded<(Workload, PodTemplate)> {
     object.only(OBJECT);
     let meta = meta(object, true)?;
@@ -143,7 +143,7 @@ pub(crate) fn job(object: &Field<'_>) -> Decoded<(Workload, PodTemplate)> {
     Ok((workload, template))
 }
 
-/// One run of a CronJob.
+/// Decodes a CronJob as one run.
 pub(crate) fn cron_job(object: &Field<'_>) -> Decoded<(Workload, PodTemplate)> {
     object.only(OBJECT);
     let meta = meta(object, true)?;
@@ -161,7 +161,7 @@ pub(crate) fn cron_job(object: &Field<'_>) -> Decoded<(Workload, PodTemplate)> {
 fn job_spec(spec: &Field<'_>, meta: Meta, kind: &'static str, finished: u32) -> Decoded<(Workload, PodTemplate)> {
     spec.only(JOB);
     let parallelism = spec.read("parallelism", |count| count.crowd())?.unwrap_or(1);
-    // Without completions a Job is a work queue: any success ends it, until then all its pods run.
+    // Without completions a Job is a work queue: any success ends it, and until then all its pods run.
     let completions = spec.read("completions", |count| count.count())?;
     let left = match completions {
         Some(completions) => completions.saturating_sub(finished),
@@ -182,7 +182,7 @@ fn job_spec(spec: &Field<'_>, meta: Meta, kind: &'static str, finished: u32) -> 
     Ok((workload, template(spec.require("template")?)?))
 }
 
-/// A DaemonSet.
+/// Decodes a DaemonSet.
 pub(crate) fn daemon_set(object: &Field<'_>) -> Decoded<(DaemonSet, PodTemplate)> {
     object.only(OBJECT);
     let meta = meta(object, true)?;

@@ -1,4 +1,4 @@
-//! The decision. All of it is a function of what is passed in, so it can be made again and comes out the same.
+//! Enrolment decision: a pure function of its arguments, so that it can be repeated with the same result.
 
 #[cfg(test)]
 mod tests;
@@ -16,116 +16,116 @@ use crate::nonce::{Given, Nonce};
 use crate::refusal::Refusal;
 use crate::sts::{Caller, CallerFault, RoleProof, SignedRequest};
 
-/// How far in the future a launch may seem to be: by as much as clocks of AWS and of the controller may differ.
+/// Maximum time that a launch may lie in the future: the clock skew between AWS and the controller.
 const FUTURE: SignedDuration = SignedDuration::from_mins(1);
 
-/// What has to be proved.
+/// Proofs that a node must give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proofs {
-    /// Instance and role.
+    /// Identity document and role.
     All,
-    /// The instance only: a controller that has no way to STS was told so, and logs it.
+    /// Identity document only: configured for a controller that cannot reach STS, which logs it.
     WithoutRole,
 }
 
-/// What holds for every node of this cluster.
+/// Enrolment rules for every node of this cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// Name of the cluster.
     pub cluster: String,
-    /// Partition of AWS, as `aws`.
+    /// AWS partition, such as `aws`.
     pub partition: String,
-    /// Twelve digits.
+    /// AWS account ID, twelve digits.
     pub account: String,
-    /// As `eu-west-1`.
+    /// Region, such as `eu-west-1`.
     pub region: String,
-    /// What has to be proved.
+    /// Required proofs.
     pub proofs: Proofs,
-    /// How long after its launch an instance may enrol for the first time. A NodeClaim without a node is given up after 15 minutes;
-    /// one whose node has come without its agent may be enrolled for as long.
+    /// Maximum age of an instance at its first enrolment. A NodeClaim without a Node is given up after 15 minutes; one
+    /// whose Node has registered without its agent may be enrolled for as long.
     pub enrol_within: SignedDuration,
 }
 
-/// What the agent hands in, read.
+/// Evidence of the agent, parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Evidence {
-    /// The nonce that it names, if it is one.
+    /// Nonce, if it is well-formed.
     pub nonce: Option<Nonce>,
-    /// The secret of the launch template.
+    /// Secret of the launch template.
     pub launch_token: String,
-    /// The proof of the role.
+    /// Proof of the IAM role.
     pub role_proof: Option<RoleProof>,
-    /// The proof that it enrolled before, with another key.
+    /// Proof of an earlier enrolment with another key.
     pub previous_key: Option<PreviousKey>,
 }
 
-/// A proof by another key.
+/// Proof by the key of an earlier enrolment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviousKey {
-    /// Its SubjectPublicKeyInfo (DER).
+    /// SubjectPublicKeyInfo (DER) of that key.
     pub public_key_info: Vec<u8>,
-    /// Its signature over [`again_message`].
+    /// Signature over [`again_message`] by that key.
     pub signature: Vec<u8>,
 }
 
-/// All that is known before anybody is asked.
+/// Everything known about an enrolment before AWS is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// What holds for every node.
+    /// Enrolment rules.
     pub policy: &'a Policy,
-    /// The key that the handshake of this connection has proved.
+    /// Key that the handshake of this connection has proved.
     pub key: KeyHash,
-    /// The address that the connection comes from.
+    /// Source address of the connection.
     pub peer: IpAddr,
-    /// What the key was given, taken.
+    /// Nonce that was given to the key, already taken.
     pub given: Option<&'a Given>,
-    /// What the agent hands in.
+    /// Evidence of the agent.
     pub evidence: &'a Evidence,
     /// Its identity document, verified.
     pub document: &'a Result<Document, DocumentFault>,
-    /// The launch that made the instance that the document names.
+    /// Launch of the instance that the document names.
     pub launch: Option<&'a Launch>,
-    /// Now.
+    /// Current time.
     pub now: Timestamp,
 }
 
-/// Whom to ask, and what.
+/// Requests to AWS that an enrolment needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// To be described by EC2.
+    /// ID of the instance to describe with EC2.
     pub instance: String,
-    /// To be sent to STS.
+    /// Request to send to STS.
     pub request: Option<SignedRequest>,
 }
 
-/// What they said.
+/// Answers of AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
-    /// Who signed; `None` if nobody was asked.
+    /// Signer of the request; `None` if STS was not asked.
     pub caller: Option<Result<Caller, CallerFault>>,
-    /// The instance; `Ok(None)` if EC2 knows none of that ID.
+    /// Description of the instance; `Ok(None)` if EC2 does not know its ID.
     pub described: Result<Option<Described>, Unasked>,
 }
 
-/// EC2 could not be asked.
+/// Error: EC2 could not be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unasked;
 
-/// A node is who it says.
+/// Decision to admit a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
-    /// What its certificate will say.
+    /// Identity for its certificate.
     pub identity: NodeIdentity,
-    /// The NodeClaim that it is the node of.
+    /// NodeClaim of the node.
     pub claim: String,
-    /// Where its connections come from: its certificate is of no use elsewhere.
+    /// Addresses of the instance: its certificate is valid only from them.
     pub addresses: Vec<IpAddr>,
-    /// What to write down at the NodeClaim before the certificate is given out; `None` if it stands there already. If the writer
-    /// finds another key there by then, the case is to be decided anew.
+    /// Enrolment to record at the NodeClaim before the certificate is issued; `None` if it is recorded already. If
+    /// another key is recorded meanwhile, the case must be decided again.
     pub record: Option<Enrolled>,
-    /// Whether the instance had enrolled with another key: worth a warning.
+    /// True if the instance had enrolled with another key, which is logged as a warning.
     pub is_again: bool,
-    /// Whether an operator's permission is used up by this.
+    /// True if this uses up an operator's permission.
     pub uses_permission: bool,
 }
 
@@ -135,30 +135,30 @@ impl std::fmt::Debug for Evidence {
     }
 }
 
-/// What stands behind an enrolment that may go on.
+/// Enrolment that passed the checks that need no request to AWS.
 struct Standing<'a> {
     document: &'a Document,
     launch: &'a Launch,
-    /// Whether it has to be written down.
+    /// True if it must be recorded.
     is_new: bool,
     is_again: bool,
     uses_permission: bool,
     request: Option<SignedRequest>,
 }
 
-/// What can be decided before anybody is asked: whom to ask what, or why not.
+/// Checks everything that needs no request to AWS, and returns the requests to make.
 ///
 /// # Errors
-/// The node is not admitted, whatever anybody else might say.
+/// The node is refused, whatever AWS would answer.
 pub fn examine(case: &Case<'_>) -> Result<Question, Refusal> {
     let Standing { document, request, .. } = stand(case)?;
     Ok(Question { instance: document.instance.clone(), request })
 }
 
-/// Admits a node, or says why not.
+/// Decides whether to admit a node.
 ///
 /// # Errors
-/// It is not admitted.
+/// The node is refused.
 pub fn decide(case: &Case<'_>, answers: &Answers) -> Result<Admission, Refusal> {
     let Standing { document, launch, is_new, is_again, uses_permission, request } = stand(case)?;
     let Policy { cluster, account, region, .. } = case.policy;
@@ -195,7 +195,7 @@ fn stand<'a>(case: &Case<'a>) -> Result<Standing<'a>, Refusal> {
     if launch.is_ending {
         return Err(Refusal::Ending);
     }
-    // Every one is compared: the time says nothing about which it was.
+    // All secrets are compared, so the time does not reveal which one matched.
     let is_known = launch.secrets.iter().fold(false, |known, secret| known | secret.is_of(&evidence.launch_token));
     if !is_known {
         return Err(Refusal::LaunchToken);
@@ -229,8 +229,8 @@ fn judge_document(policy: &Policy, document: &Document, now: Timestamp) -> Resul
     Ok(())
 }
 
-/// An instance enrols once. Who has the key that it enrolled with may do so again, which is what happens when an answer was lost or
-/// a replica ended; another key needs the word of the first, or of an operator.
+/// Decides whether this key may enrol. An instance enrols once. The same key may enrol again, as when an answer was
+/// lost or a replica ended; another key needs a proof by the first key, or an operator's permission.
 fn judge_record(
     case: &Case<'_>,
     nonce: &Nonce,
@@ -263,7 +263,8 @@ fn is_proved(proof: &PreviousKey, before: &Enrolled, nonce: &Nonce, key: &KeyHas
             .is_ok()
 }
 
-/// The session's name alone is never trusted: whoever may assume the role can choose it. It has to agree with the document.
+/// Checks the signer. The session name alone is not trusted, because a principal that may assume the role can choose
+/// it; it must match the document.
 fn judge_caller(
     policy: &Policy,
     launch: &Launch,
@@ -295,7 +296,7 @@ fn judge_described(launch: &Launch, described: &Described, peer: IpAddr) -> Resu
     }
     let seen = (described.instance_type.as_str(), described.image.as_str(), described.zone.as_str());
     judge_shape(launch, seen, "EC2")?;
-    // An IPv4 peer of a socket for both is written as IPv6.
+    // A dual-stack socket shows an IPv4 peer as an IPv4-mapped IPv6 address.
     let peer = peer.to_canonical();
     if described.addresses.contains(&peer) { Ok(()) } else { Err(Refusal::Address) }
 }

@@ -1,4 +1,4 @@
-//! The certificates that identity documents are verified with: pinned, one or more for each region.
+//! Pinned certificates that verify identity documents, one or more per region.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,31 @@ use webpki::EndEntityCert;
 
 use crate::identity::is_region;
 
-/// What a region's documents are verified with.
+/// Certificates by region.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Certificates {
     by_region: BTreeMap<String, Vec<CertificateDer<'static>>>,
 }
 
-/// A table of certificates that cannot be used.
+/// Error in a table of certificates.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateFault {
-    /// A certificate stands there before any region.
+    /// A certificate precedes any region.
     #[error("line {line}: a certificate without a region\n\nhint: put a line `# <region>` before it, as `# eu-west-1`")]
     NoRegion {
-        /// Where it begins, from 1.
+        /// Line on which it begins, from 1.
         line: usize,
     },
-    /// What stands there is no certificate.
+    /// The text is not a certificate.
     #[error("line {line}: this is no X.509 certificate in PEM\n\nhint: copy it anew from the EC2 User Guide")]
     Broken {
-        /// Where it begins, from 1.
+        /// Line on which it begins, from 1.
         line: usize,
     },
 }
 
 impl Certificates {
-    /// Those that AWS has published, for every region that was known when this was built.
+    /// Returns the certificates that AWS has published for every region known at build time.
     ///
     /// # Errors
     /// Never for the table that is checked in; a test reads it.
@@ -40,10 +40,11 @@ impl Certificates {
         Self::read(include_str!("../../data/identity-certificates.pem"))
     }
 
-    /// Reads certificates in PEM, each under the last line `# <region>` before it. Other comments do not count.
+    /// Reads certificates in PEM, each for the region of the last line `# <region>` before it. Other comments are
+    /// ignored.
     ///
     /// # Errors
-    /// One of them cannot be used.
+    /// A certificate cannot be used.
     pub fn read(text: &str) -> Result<Self, CertificateFault> {
         let mut read = Self::default();
         let (mut region, mut begun) = (None, None::<(usize, String)>);
@@ -68,7 +69,7 @@ impl Certificates {
         begun.map_or(Ok(read), |(line, _)| Err(CertificateFault::Broken { line }))
     }
 
-    /// These, and in every region also those of `more`.
+    /// Adds the certificates of `more` to those of each region.
     #[must_use]
     pub fn and(mut self, more: Self) -> Self {
         for (region, certificates) in more.by_region {
@@ -77,12 +78,12 @@ impl Certificates {
         self
     }
 
-    /// Those of a region.
+    /// Returns the certificates of a region.
     pub(super) fn of(&self, region: &str) -> impl Iterator<Item = &CertificateDer<'static>> {
         self.by_region.get(region).into_iter().flatten()
     }
 
-    /// The regions that there are some for.
+    /// Returns the regions that have certificates.
     pub fn regions(&self) -> impl Iterator<Item = &str> {
         self.by_region.keys().map(String::as_str)
     }

@@ -1,11 +1,11 @@
-//! The instance identity document: what EC2 says of an instance, signed.
+//! Instance identity document: EC2's signed description of an instance.
 //!
 //! ```text
 //!   base64 ─► pkcs7: content, attributes, signature ─► a certificate pinned for the region ─► JSON ─► Document
 //! ```
 //!
-//! Nothing of the message but its content and its signature counts: the certificate that verifies it is the one that is pinned for
-//! the region that the controller runs in, whatever certificate or signer the message names.
+//! Only the content and the signature of the message count: it is verified by the certificate pinned for the
+//! controller's region, whatever certificate or signer the message names.
 
 mod certificates;
 mod pkcs7;
@@ -21,54 +21,54 @@ use serde_json::Value;
 
 pub use self::certificates::{CertificateFault, Certificates};
 
-/// The longest text that is read. EC2's is 2 KiB, 3.5 KiB with the certificate inside.
+/// Maximum length of the text in bytes. EC2's has 2 KiB, 3.5 KiB with the certificate inside.
 pub const LONGEST: usize = 16 * 1024;
 
-/// What a verified document says.
+/// Content of a verified document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Twelve digits.
+    /// AWS account ID, twelve digits.
     pub account: String,
-    /// As `eu-west-1`.
+    /// Region, such as `eu-west-1`.
     pub region: String,
-    /// As `eu-west-1a`.
+    /// Availability zone, such as `eu-west-1a`.
     pub zone: String,
-    /// As `i-0123456789abcdef0`.
+    /// Instance ID, such as `i-0123456789abcdef0`.
     pub instance: String,
-    /// As `m7g.large`.
+    /// Instance type, such as `m7g.large`.
     pub instance_type: String,
-    /// As `ami-0123456789abcdef0`.
+    /// AMI ID, such as `ami-0123456789abcdef0`.
     pub image: String,
-    /// Its private IPv4 address; instances of networks with IPv6 only have none.
+    /// Private IPv4 address; instances in IPv6-only subnets have none.
     pub address: Option<IpAddr>,
-    /// When it was launched.
+    /// Launch time.
     pub pending: Timestamp,
 }
 
-/// Why a document does not count.
+/// Reason why a document is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentFault {
-    /// It is longer than [`LONGEST`], or not base64.
+    /// Longer than [`LONGEST`], or not base64.
     #[error("the identity document is not base64 of at most {LONGEST} bytes")]
     Encoding,
-    /// It is not PKCS #7 with its content inside, signed once.
+    /// Not PKCS #7 with its content inside, signed once.
     #[error("the identity document is not signed PKCS #7: {0}")]
     Syntax(&'static str),
-    /// No certificate is pinned for the region.
+    /// The region has no pinned certificate.
     #[error("no certificate is pinned for identity documents of region `{0}`")]
     Region(String),
-    /// The signature is not one of AWS for this content in this region.
+    /// The signature is not AWS's for this content in this region.
     #[error("the signature of the identity document is not AWS's for region `{0}`")]
     Signature(String),
-    /// What is signed is not an identity document.
+    /// The signed content is not an identity document; the field names what is missing or invalid.
     #[error("the identity document lacks a usable `{0}`")]
     Content(&'static str),
 }
 
-/// Reads a document as instance metadata gives it (`dynamic/instance-identity/rsa2048`), and verifies it.
+/// Reads and verifies a document as instance metadata returns it (`dynamic/instance-identity/rsa2048`).
 ///
 /// # Errors
-/// It does not count.
+/// The document is rejected.
 pub fn verify(text: &str, certificates: &Certificates, region: &str) -> Result<Document, DocumentFault> {
     if text.len() > LONGEST {
         return Err(DocumentFault::Encoding);

@@ -1,5 +1,5 @@
-//! Signed data of PKCS #7 (RFC 5652), as far as identity documents use it: one signer, RSA with SHA-256, signed attributes, and the
-//! content inside. The encoding is BER: EC2 writes indefinite lengths and strings in pieces.
+//! Parser of PKCS #7 signed data (RFC 5652), as far as identity documents use it: one signer, RSA with SHA-256, signed
+//! attributes, and the content inside. The encoding is BER: EC2 writes indefinite lengths and constructed strings.
 
 use bcder::decode::{Constructed, DecodeError, IntoSource, SliceSource, Source};
 use bcder::{Mode, OctetString, Oid, Tag};
@@ -10,7 +10,7 @@ use webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA256;
 use super::DocumentFault;
 use crate::key::sha256;
 
-/// 1.2.840.113549.1.7.1: the content is just bytes.
+/// 1.2.840.113549.1.7.1: content of plain bytes.
 const DATA: &[u8] = &[42, 134, 72, 134, 247, 13, 1, 7, 1];
 /// 1.2.840.113549.1.7.2
 const SIGNED_DATA: &[u8] = &[42, 134, 72, 134, 247, 13, 1, 7, 2];
@@ -22,27 +22,27 @@ const MESSAGE_DIGEST: &[u8] = &[42, 134, 72, 134, 247, 13, 1, 9, 4];
 const SHA_256: &[u8] = &[96, 134, 72, 1, 101, 3, 4, 2, 1];
 /// 1.2.840.113549.1.1.1, and with SHA-256 1.2.840.113549.1.1.11: signers write one or the other.
 const RSA: [&[u8]; 2] = [&[42, 134, 72, 134, 247, 13, 1, 1, 1], &[42, 134, 72, 134, 247, 13, 1, 1, 11]];
-/// What the attributes begin with inside of the message, and what when they are signed: RFC 5652, 5.4.
+/// Tag of the attributes when they are signed; inside the message it is another (RFC 5652, 5.4).
 const SET_OF: u8 = 0x31;
 
-/// A message whose parts are known, and whose signature is not verified yet.
+/// Parsed message whose signature is not verified yet.
 #[derive(Debug)]
 pub(super) struct Signed {
-    /// What is signed, once the signature is verified.
+    /// Content, which the signature covers once it is verified.
     pub(super) content: Vec<u8>,
-    /// The attributes, as their signature covers them.
+    /// Signed attributes in the encoding that the signature covers.
     attributes: Vec<u8>,
     signature: Vec<u8>,
 }
 
-/// One signer's part.
+/// Signer's part of a message.
 struct Signer {
     attributes: Vec<u8>,
     digest: Vec<u8>,
     signature: Vec<u8>,
 }
 
-/// Takes a message apart.
+/// Parses a message.
 pub(super) fn read(bytes: &[u8]) -> Result<Signed, DocumentFault> {
     let source: SliceSource<'_> = bytes.into_source();
     let (content, mut signers) =
@@ -58,7 +58,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Signed, DocumentFault> {
 }
 
 impl Signed {
-    /// Whether the key of `certificate` made the signature.
+    /// Returns true if the key of `certificate` made the signature.
     pub(super) fn is_signed_by(&self, certificate: &CertificateDer<'_>) -> bool {
         let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
         certificate.verify_signature(RSA_PKCS1_2048_8192_SHA256, &self.attributes, &self.signature).is_ok()
@@ -81,7 +81,7 @@ fn signed_data<S: Source>(data: &mut Constructed<'_, S>) -> Read<(Vec<u8>, Vec<S
         oid(content, DATA)?;
         content.take_constructed_if(Tag::CTX_0, octets)
     })?;
-    // Certificates and lists of revoked ones: not asked.
+    // Certificates and revocation lists are ignored.
     data.take_opt_constructed_if(Tag::CTX_0, skip)?;
     data.take_opt_constructed_if(Tag::CTX_1, skip)?;
     let signers = data.take_set(|set| {
@@ -96,7 +96,7 @@ fn signed_data<S: Source>(data: &mut Constructed<'_, S>) -> Read<(Vec<u8>, Vec<S
 
 fn signer<S: Source>(signer: &mut Constructed<'_, S>) -> Read<Signer, S> {
     signer.take_u8()?;
-    // Who has signed, in their own words.
+    // The signer's identifier, which is the message's own claim.
     signer.take_sequence(skip)?;
     algorithm(signer, &[SHA_256])?;
     let mut digest = None;
@@ -109,7 +109,7 @@ fn signer<S: Source>(signer: &mut Constructed<'_, S>) -> Read<Signer, S> {
     let Some(digest) = digest else { return Err(signer.content_err("no digest is signed")) };
     let mut attributes = attributes.into_bytes().to_vec();
     match attributes.as_mut_slice() {
-        // Signed is the DER of the set. An indefinite length is no DER, and nobody writes it here.
+        // The signature covers the DER of the set. An indefinite length is not DER, and EC2 does not write it here.
         [tag, length, ..] if *length != 0x80 => *tag = SET_OF,
         _ => return Err(signer.content_err("the attributes are not in DER")),
     }
@@ -119,7 +119,7 @@ fn signer<S: Source>(signer: &mut Constructed<'_, S>) -> Read<Signer, S> {
     Ok(Signer { attributes, digest, signature })
 }
 
-/// The digest among the attributes, each of which stands there once with one value.
+/// Returns the digest of the attributes; type and digest must each occur once with one value.
 fn attributes_of<S: Source>(attributes: &mut Constructed<'_, S>) -> Read<Vec<u8>, S> {
     let (mut digest, mut has_type) = (None, false);
     while let Some(()) = attributes.take_opt_sequence(|attribute| {
@@ -151,7 +151,7 @@ fn algorithm<S: Source>(outer: &mut Constructed<'_, S>, allowed: &[&[u8]]) -> Re
     })
 }
 
-/// What is not asked.
+/// Skips content that is ignored.
 fn skip<S: Source>(content: &mut Constructed<'_, S>) -> Read<(), S> {
     content.skip_all()
 }

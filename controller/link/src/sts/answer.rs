@@ -1,14 +1,14 @@
-//! What STS says of who signed.
+//! Parser of STS's answer, which identifies the signer.
 
 use roxmltree::{Document, Node};
 
 use super::CallerFault;
 use crate::identity::is_account;
 
-/// The longest answer that is read. STS's has about 500 bytes.
+/// Maximum length of an answer in bytes. STS's has about 500.
 pub const LONGEST_ANSWER: usize = 16 * 1024;
 
-/// Codes that say nothing of the proof (API reference of STS, Common Errors).
+/// Error codes that say nothing about the proof (API reference of STS, Common Errors).
 const PASSING: [&str; 6] = [
     "InternalFailure",
     "RequestLimitExceeded",
@@ -18,23 +18,23 @@ const PASSING: [&str; 6] = [
     "RequestThrottled",
 ];
 
-/// A session of a role.
+/// Session of a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// As `aws`, `aws-cn`.
+    /// AWS partition, such as `aws` or `aws-cn`.
     pub partition: String,
-    /// Twelve digits.
+    /// AWS account ID, twelve digits.
     pub account: String,
-    /// Name of the role, without its path: STS does not say it.
+    /// Name of the role, without its path, which STS does not return.
     pub role: String,
-    /// Name of the session; of an instance's own credentials, the instance.
+    /// Name of the session; for an instance's own credentials, the instance ID.
     pub session: String,
 }
 
 /// Reads an answer by its status and body.
 ///
 /// # Errors
-/// It does not say who signed.
+/// It does not identify the signer.
 pub fn read(status: u16, body: &[u8]) -> Result<Caller, CallerFault> {
     if body.len() > LONGEST_ANSWER {
         return Err(CallerFault::Unreadable);
@@ -52,7 +52,7 @@ pub fn read(status: u16, body: &[u8]) -> Result<Caller, CallerFault> {
         _ if status >= 500 || status == 429 || code.is_some() => {
             Err(CallerFault::Unavailable(code.unwrap_or_else(|| format!("status {status}"))))
         }
-        // A redirect, too: nobody follows it.
+        // This includes redirects, which are not followed.
         _ => Err(CallerFault::Unreadable),
     }
 }
@@ -74,14 +74,14 @@ fn caller(root: Node<'_, '_>) -> Option<Caller> {
     (caller.account == account).then_some(caller)
 }
 
-/// The code of an error, if it is made like one: it goes into a log.
+/// Returns the code of an error, if it is well-formed: it is logged.
 fn code(root: Node<'_, '_>) -> Option<String> {
     let code = child(child(root, "Error")?, "Code")?.text()?;
     (code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.')).then(|| code.to_owned())
 }
 
 impl Caller {
-    /// Reads `arn:aws:sts::123456789012:assumed-role/NodeRole/i-0123456789abcdef0`; `None` if it is another kind of caller.
+    /// Parses `arn:aws:sts::123456789012:assumed-role/NodeRole/i-0123456789abcdef0`; `None` for another kind of caller.
     fn of_arn(arn: &str) -> Option<Self> {
         let mut parts = arn.split(':');
         let (scheme, partition, service) = (parts.next()?, parts.next()?, parts.next()?);

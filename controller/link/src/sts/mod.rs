@@ -1,8 +1,8 @@
-//! The proof of a role: a request for `GetCallerIdentity` that the instance has signed and the controller sends.
+//! Proof of an IAM role: a `GetCallerIdentity` request that the instance has signed and the controller sends.
 //!
-//! The agent hands in three headers; everything else the controller writes itself: host, path, body, and the headers that bind the
-//! request to this cluster, this nonce and this key. What was signed for another of them STS refuses, so nothing is sent on that
-//! an agent could have chosen but its own credentials and signature.
+//! The agent hands in three headers; the controller writes everything else itself: host, path, body, and the headers
+//! that bind the request to this cluster, nonce and key. STS refuses a signature for other values. An agent can
+//! therefore choose nothing of the request but its own credentials and signature.
 
 mod answer;
 mod proof;
@@ -12,16 +12,16 @@ pub use self::answer::{Caller, LONGEST_ANSWER, read};
 pub use self::proof::{RoleFault, RoleProof, SignedRequest, host};
 pub use self::sign::Credentials;
 
-/// Why nothing is known of who signed.
+/// Reason why the signer is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallerFault {
-    /// STS refuses the request; the code is its own, as `SignatureDoesNotMatch`.
+    /// STS refuses the request with this error code, such as `SignatureDoesNotMatch`.
     #[error("STS refuses the proof of the role: {0}")]
     Refused(String),
-    /// It did not answer, or asks for patience.
+    /// STS did not answer, is overloaded or throttles.
     #[error("STS cannot be asked: {0}")]
     Unavailable(String),
-    /// It answers something else.
+    /// The answer cannot be parsed.
     #[error("the answer of STS cannot be read")]
     Unreadable,
 }

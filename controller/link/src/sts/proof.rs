@@ -1,4 +1,4 @@
-//! Judging the headers of a proof, and making the request of them.
+//! Checks of a proof's headers, and the request made from them.
 
 use jiff::civil::DateTime;
 use jiff::fmt::strtime;
@@ -9,55 +9,56 @@ use crate::key::KeyHash;
 use crate::nonce::Nonce;
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256 ";
-/// Exactly these are signed, in the order that Signature Version 4 wants.
+/// Headers that must be signed, exactly these, in the order of Signature Version 4.
 pub(super) const SIGNED_HEADERS: &str =
     "content-type;host;x-amz-date;x-amz-security-token;x-muster-cluster;x-muster-key-sha256;x-muster-nonce";
 pub(super) const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
 pub(super) const BODY: &str = "Action=GetCallerIdentity&Version=2011-06-15";
-/// How far the instance's clock may be from the controller's. STS itself allows 15 minutes; a nonce lives for one.
+/// Maximum difference between the clocks of instance and controller. STS itself allows 15 minutes; a nonce lives for
+/// one.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(5);
-/// Session tokens have no documented limit; those of instances have about 1,500 bytes.
+/// Maximum length of a session token in bytes. It has no documented limit; those of instances have about 1,500 bytes.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
-/// What the agent hands in.
+/// Proof of the role, as the agent sends it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RoleProof {
-    /// `authorization`
+    /// Header `authorization`.
     pub authorization: String,
-    /// `x-amz-date`
+    /// Header `x-amz-date`.
     pub date: String,
-    /// `x-amz-security-token`
+    /// Header `x-amz-security-token`.
     pub security_token: String,
 }
 
-/// What is wrong with a proof before STS is asked.
+/// Reason why a proof is rejected before STS is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RoleFault {
-    /// It is no header of Signature Version 4.
+    /// Not a header of Signature Version 4.
     #[error("the signature of the proof of the role is malformed")]
     Malformed,
-    /// It is signed for another region, service or day.
+    /// Signed for another region, service or day.
     #[error("the proof of the role is signed for another region, service or day")]
     Scope,
-    /// It signs other headers than it has to.
+    /// Other headers are signed than the required ones.
     #[error("the proof of the role does not sign the headers that it has to, and only those")]
     Headers,
-    /// It was made at another time.
+    /// Signed too long ago, or in the future.
     #[error("the proof of the role was made more than {} minutes from now", CLOCKS.as_mins())]
     Time,
-    /// It has no usable session token: credentials of an instance have one.
+    /// The session token is missing or invalid; credentials of an instance have one.
     #[error("the proof of the role has no session token")]
     Token,
 }
 
-/// A request as it goes to STS. Redirects are not followed: `host` is who is asked, whatever its answer says.
+/// Request to STS. Redirects are not followed: it is sent to `host` only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedRequest {
     /// Host of STS; also the header `host`.
     pub host: String,
-    /// The other headers.
+    /// Other headers.
     pub headers: [(&'static str, String); 7],
-    /// The body of the `POST` to `/`.
+    /// Body of the `POST` to `/`.
     pub body: &'static str,
 }
 
@@ -73,7 +74,7 @@ impl std::fmt::Debug for SignedRequest {
     }
 }
 
-/// The host of STS in a region, by the domain of its partition (AWS General Reference, "AWS STS endpoints").
+/// Returns the host of STS in a region, by the domain of its partition (AWS General Reference, "AWS STS endpoints").
 #[must_use]
 pub fn host(region: &str) -> String {
     let domain = match region.split('-').next() {
@@ -87,10 +88,10 @@ pub fn host(region: &str) -> String {
 }
 
 impl RoleProof {
-    /// The request that the instance must have signed.
+    /// Returns the request that the instance must have signed.
     ///
     /// # Errors
-    /// It cannot have: nobody needs to be asked.
+    /// The proof cannot be valid, so STS need not be asked.
     pub fn request(
         &self,
         region: &str,
@@ -152,18 +153,18 @@ fn is_signature(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// 16 to 128 letters, digits and `_` (API reference of IAM, AccessKey).
+/// Returns true for 16 to 128 letters, digits and `_` (API reference of IAM, AccessKey).
 fn is_access_key(text: &str) -> bool {
     (16..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// `20261122T160018Z`, and nothing else.
+/// Parses exactly the format of `20261122T160018Z`.
 fn time(text: &str) -> Option<Timestamp> {
     if text.len() != 16 || !text.is_ascii() {
         return None;
     }
     let read: DateTime = strtime::parse("%Y%m%dT%H%M%SZ", text).ok()?.to_datetime().ok()?;
     let time = read.to_zoned(TimeZone::UTC).ok()?.timestamp();
-    // `strtime` also reads blanks and signs.
+    // `strtime` also accepts blanks and signs.
     (time.strftime("%Y%m%dT%H%M%SZ").to_string() == text).then_some(time)
 }

@@ -1,4 +1,4 @@
-//! Making the proof: what the agent does, beside what judges it.
+//! Signing of the proof by the agent.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use super::proof::{ALGORITHM, BODY, CONTENT_TYPE, SIGNED_HEADERS, host};
 use crate::key::{Hex, KeyHash, sha256};
 use crate::nonce::Nonce;
 
-/// What instance metadata gives out for the role of an instance.
+/// Credentials that instance metadata returns for an instance's role.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// `AccessKeyId`
+    /// `AccessKeyId` of the metadata.
     pub access_key_id: String,
-    /// `SecretAccessKey`
+    /// `SecretAccessKey` of the metadata.
     pub secret_access_key: String,
-    /// `Token`
+    /// `Token` of the metadata.
     pub session_token: String,
 }
 
@@ -28,8 +28,8 @@ impl fmt::Debug for Credentials {
 }
 
 impl RoleProof {
-    /// Signs the request that [`RoleProof::request`] makes of it again, with Signature Version 4 (IAM User Guide, "Create a signed
-    /// AWS API request").
+    /// Signs, with Signature Version 4, the request that [`RoleProof::request`] rebuilds (IAM User Guide, "Create a
+    /// signed AWS API request").
     #[must_use]
     pub fn sign(
         credentials: &Credentials,

@@ -30,7 +30,7 @@ pub(crate) struct IamPolicyArguments {
     pub(crate) output: Option<OutputFormat>,
 }
 
-/// What the controller can do without.
+/// Optional features of the controller that need permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PolicyFeature {
     /// Nothing else

@@ -1,5 +1,5 @@
-//! What can be typed after `muster run`: Karpenter's options under its names, each with its variable of the environment,
-//! and Muster's own.
+//! Arguments of `muster run`: Karpenter's options under their names, each with its environment variable, and Muster's
+//! own.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(crate) enum CloudName {
     Kwok,
 }
 
-/// How `--dry-run` tells what would be done.
+/// Output format of `--dry-run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
     /// For people
@@ -171,7 +171,7 @@ pub(crate) struct RunArguments {
     pub(crate) disable_cluster_state_observability: bool,
 }
 
-/// What is about EC2 alone.
+/// Options of EC2.
 #[derive(Debug, Args)]
 pub(crate) struct Ec2Arguments {
     /// With `--cloud aws`: name of the EKS cluster

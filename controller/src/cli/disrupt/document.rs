@@ -1,4 +1,4 @@
-//! A disruption as programs read it. Field names are a contract: fields may be added, never renamed or removed.
+//! Disruption plan for programs. Field names are a contract: fields may be added, never renamed or removed.
 
 use jiff::Timestamp;
 use muster_scheduling::disrupt::{Blocked, Command, Estate};
@@ -19,7 +19,7 @@ pub(crate) struct DisruptionDocument {
     pub(super) summary: Summary,
 }
 
-/// Nodes that go together.
+/// Nodes that are disrupted together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CommandDocument {
@@ -30,29 +30,29 @@ pub(crate) struct CommandDocument {
     pub(crate) replacements: Vec<NewNode>,
     pub(crate) existing_nodes: Vec<ExistingNode>,
     pub(crate) savings: f64,
-    /// Pods that find no place.
+    /// Pods without a place on another node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) unplaced: Vec<String>,
-    /// Pods that nothing creates anew.
+    /// Pods without a controller, which are not recreated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) bare_pods: Vec<String>,
-    /// What is behind the reason, node by node, where something is.
+    /// Details of the reason, per node, where there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) details: Vec<String>,
 }
 
-/// A node that stays.
+/// Node that stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BlockedNode {
     pub(crate) node: String,
     pub(crate) reason: &'static str,
-    /// The moment of the decision where nothing tells an earlier one.
+    /// Time since which it stays; the time of the decision if no earlier one is known.
     pub(crate) since: String,
     pub(crate) message: String,
 }
 
-/// The decision in figures.
+/// Summary of the decision in figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Summary {
@@ -68,7 +68,7 @@ pub(crate) struct Summary {
 }
 
 impl DisruptionDocument {
-    /// The document of a decision about `estate`.
+    /// Builds the document of a decision about `estate`.
     pub(super) fn new(estate: &Estate, verdict: &Verdict, now: Timestamp) -> Self {
         let Verdict { decision, decide_seconds, validate_seconds } = verdict;
         let commands = CommandDocument::all(estate, &decision.pods, &decision.commands);
@@ -91,7 +91,7 @@ impl DisruptionDocument {
 }
 
 impl CommandDocument {
-    /// The documents of `commands`, which name `pods` by index.
+    /// Builds the documents of `commands`, which refer to `pods` by index.
     pub(crate) fn all(estate: &Estate, pods: &[Pod], commands: &[Command]) -> Vec<Self> {
         let problem = &with_pods(estate, pods);
         let launches: Vec<_> = commands.iter().flat_map(|command| command.replacements.iter().cloned()).collect();
@@ -112,14 +112,14 @@ impl CommandDocument {
     }
 }
 
-/// The problem of `estate` as if these pods were to be placed: what documents name pods by.
+/// Returns the problem of `estate` with these pods to place, by which documents name pods.
 pub(crate) fn with_pods(estate: &Estate, pods: &[Pod]) -> Problem {
     let mut problem = estate.problem.clone();
     problem.pods = pods.to_vec();
     problem
 }
 
-/// What is behind the reason of a command for a node.
+/// Returns the details of a command's reason for a node.
 fn detail(estate: &Estate, command: &Command, node: usize) -> Option<String> {
     use muster_scheduling::disrupt::Cause;
     let member = estate.members[node].as_ref()?;

@@ -1,4 +1,4 @@
-//! A disruption as people read it: first what would happen and what it saves, then what keeps the rest.
+//! Text of a disruption plan: first the commands and their savings, then the reasons why other nodes stay.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,16 +8,16 @@ use super::super::palette::Palette;
 use super::super::plan::{NewNode, WorkloadCounts};
 use super::document::{BlockedNode, CommandDocument, DisruptionDocument};
 
-/// Nodes of a command that are named before the rest is only counted.
+/// Number of nodes of a command that are named; the others are counted.
 const NAMED: usize = 3;
 
-/// Nodes that one thing keeps for one reason and that are shown each on a line; more share one.
+/// Number of nodes with the same reason that get a line each; the others share one.
 const LISTED: usize = 8;
 
-/// Lines of detail per command.
+/// Maximum lines of detail per command.
 const DETAILS: usize = 3;
 
-/// `document` in words.
+/// Returns `document` as text.
 pub(super) fn render(document: &DisruptionDocument, palette: Palette) -> String {
     let mut text = String::new();
     if !document.commands.is_empty() {
@@ -64,7 +64,7 @@ fn commands(commands: &[CommandDocument], palette: Palette) -> String {
     grid.render(palette)
 }
 
-/// `a, b, c and 97 others`.
+/// Formats as `a, b, c and 97 others`.
 fn names(nodes: &[String]) -> String {
     if nodes.len() <= NAMED + 1 {
         return nodes.join(", ");
@@ -72,7 +72,7 @@ fn names(nodes: &[String]) -> String {
     format!("{} and {} others", nodes[..NAMED].join(", "), nodes.len() - NAMED)
 }
 
-/// `2 × m7g.large`, or that nothing is launched.
+/// Formats as `2 × m7g.large`, or says that nothing is launched.
 fn launches(nodes: &[NewNode]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     nodes.iter().for_each(|node| *counts.entry(&node.instance_type).or_default() += 1);
@@ -84,7 +84,7 @@ fn launches(nodes: &[NewNode]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// What is behind a command, and what it costs others.
+/// Adds the details of a command and its effects on pods.
 fn remarks(text: &mut String, number: usize, command: &CommandDocument, palette: Palette) {
     let mut lines: Vec<String> = command.details.iter().take(DETAILS).cloned().collect();
     if command.details.len() > DETAILS {

@@ -1,4 +1,5 @@
-//! Of a node that was launched from a NodePool: what keeps it, what takes it away, and what would be if it were gone.
+//! Disruption of a node that was launched from a NodePool: the reason why it stays or goes, and the effect of its
+//! removal.
 
 use jiff::Timestamp;
 use muster_scheduling::disrupt::{Estate, Settings, if_removed};
@@ -9,20 +10,20 @@ use super::super::failure::Failure;
 use super::super::plan::{ExistingNode, NewNode, UnschedulablePod};
 use super::super::progress::Progress;
 
-/// What the disruption of this moment says of a node.
+/// Current disruption decision about a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CustodyDocument {
-    /// Why it stays, or why it goes.
+    /// Reason why it stays or goes.
     pub(super) reason: &'static str,
     pub(super) since: Option<String>,
     pub(super) message: String,
-    /// The command that takes it away.
+    /// Command that disrupts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) command: Option<CommandDocument>,
 }
 
-/// What would happen if the node were gone.
+/// Effect of removing the node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RemovalDocument {
@@ -31,12 +32,12 @@ pub(super) struct RemovalDocument {
     pub(super) replacements: Vec<NewNode>,
     pub(super) unplaced: Vec<UnschedulablePod>,
     pub(super) bare_pods: Vec<String>,
-    /// USD per hour; negative if what is launched costs more.
+    /// Saving in USD per hour; negative if the replacements cost more.
     pub(super) savings: f64,
 }
 
 impl CustodyDocument {
-    /// Of `node`, by index; `None` if it is not managed, or on its way out.
+    /// Builds the document of the node with this index; `None` if it is not managed, or is being deleted.
     pub(super) fn new(
         estate: &Estate,
         (now, settings): (Timestamp, &Settings),
@@ -62,10 +63,10 @@ impl CustodyDocument {
 }
 
 impl RemovalDocument {
-    /// Of `node`, by index.
+    /// Builds the document of the node with this index.
     ///
     /// # Errors
-    /// If nobody of ours launched it.
+    /// The node is not managed, or is being deleted.
     pub(super) fn new(estate: &Estate, (now, settings): (Timestamp, &Settings), node: usize) -> Result<Self, Failure> {
         let name = &estate.problem.nodes[node].name;
         let removal = if_removed(estate, now, settings, node).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Explanations as programs read them.
+//! Explanations for programs.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ use crate::snapshot::Remark;
 const API_VERSION: &str = "muster.dev/v1";
 const KIND: &str = "Explanation";
 
-/// Where a pod stands.
+/// State of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum PodState {
-    /// It can be placed nowhere.
+    /// It cannot be scheduled.
     Unschedulable,
     /// It goes to a node that would be launched.
     NewNode,
-    /// It goes to a node that is there.
+    /// It goes to an existing node.
     ExistingNode,
-    /// It has its node already.
+    /// It is bound to a node.
     Bound,
 }
 
@@ -47,17 +47,17 @@ pub(crate) struct PodExplanation {
     pub(super) node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node_pool: Option<String>,
-    /// Pools that refuse it.
+    /// NodePools that refuse it.
     pub(super) node_pools: Vec<PoolVerdict>,
     pub(super) narrowed: Vec<NarrowingDocument>,
     pub(super) rules: Vec<RuleDocument>,
     pub(super) ruled_out: Vec<RuledOutDocument>,
     pub(super) notes: Vec<String>,
-    /// What will surprise the pod's author wherever it goes.
+    /// Warnings for the pod's author, independent of its placement.
     pub(super) warnings: Vec<RemarkDocument>,
 }
 
-/// A constraint of the pod itself.
+/// Constraint of the pod itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct NarrowingDocument {
     pub(super) key: String,
@@ -65,14 +65,14 @@ pub(super) struct NarrowingDocument {
     pub(super) source: &'static str,
 }
 
-/// A constraint about other pods.
+/// Constraint that involves other pods.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct RuleDocument {
     pub(super) rule: String,
     pub(super) pods: Vec<String>,
 }
 
-/// A cheaper type that does not do.
+/// Cheaper instance type that is not suitable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RuledOutDocument {
@@ -94,7 +94,7 @@ pub(crate) struct NodeExplanation {
     pub(super) zone: Option<String>,
     pub(super) capacity_type: Option<String>,
     pub(super) price: Option<f64>,
-    /// All that may be launched, cheapest first; empty for a node that exists.
+    /// All types that may be launched, cheapest first; empty for an existing node.
     pub(super) instance_types: Vec<String>,
     pub(super) requirements: Vec<OriginDocument>,
     pub(super) resources: Vec<FillDocument>,
@@ -103,18 +103,18 @@ pub(crate) struct NodeExplanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_smaller: Option<RuledOutDocument>,
     pub(super) pods: Vec<ShareDocument>,
-    /// Why a managed node stays or goes: `reason`, `since`, `message`, and the `command` that takes it away.
+    /// Reason why a managed node stays or goes: `reason`, `since`, `message`, and the `command` that disrupts it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) custody: Option<CustodyDocument>,
-    /// How far an existing node has come, and what its agent says.
+    /// Lifecycle phase of an existing node, and its agent's report.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) health: Option<Health>,
-    /// What would happen if it were gone, if that is asked.
+    /// Effect of its removal, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) if_removed: Option<RemovalDocument>,
 }
 
-/// Of an existing node, what `muster nodes` says of it.
+/// State of an existing node as `muster nodes` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Health {
@@ -126,16 +126,16 @@ pub(super) struct Health {
     pub(super) verdict: Option<FaultDocument>,
 }
 
-/// Whether a node is there.
+/// State of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum NodeState {
     /// It would be launched.
     New,
-    /// It is there.
+    /// It exists.
     Existing,
 }
 
-/// A requirement of a node and who makes it.
+/// Requirement of a node and its sources.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct OriginDocument {
     pub(super) key: String,
@@ -143,7 +143,7 @@ pub(super) struct OriginDocument {
     pub(super) sources: Vec<String>,
 }
 
-/// How full a node is of one resource.
+/// Use of one resource of a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct FillDocument {
     pub(super) resource: String,
@@ -152,14 +152,14 @@ pub(super) struct FillDocument {
     pub(super) percent: f64,
 }
 
-/// A daemon and what it takes.
+/// DaemonSet pod and its requests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct DaemonDocument {
     pub(super) name: String,
     pub(super) requests: BTreeMap<String, String>,
 }
 
-/// A pod and its part of the price.
+/// Pod and its share of the price.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ShareDocument {
     pub(super) pod: String,
@@ -188,18 +188,18 @@ impl PodExplanation {
         }
     }
 
-    /// The same with remarks on the pod.
+    /// Adds remarks on the pod.
     pub(super) fn with_remarks(self, remarks: Vec<Remark>) -> Self {
         Self { warnings: RemarkDocument::all(remarks), ..self }
     }
 
-    /// A pod that has its node.
+    /// Explains a pod that is bound.
     pub(super) fn bound(pod: &str, node: &str) -> Self {
         let message = format!("it is bound to node `{node}`, which the plan leaves as it is");
         Self { node: Some(node.to_owned()), ..Self::new(pod, PodState::Bound, message) }
     }
 
-    /// A pod that stays pending; `judge` is asked if the plan itself gives no reason.
+    /// Explains a pod that stays pending; calls `judge` if the plan itself gives no reason.
     pub(super) fn unschedulable(plan: &PlanDocument, pod: &str, judge: impl FnOnce() -> Unschedulable) -> Self {
         if let Some(known) = plan.unschedulable.iter().find(|other| other.pod == pod) {
             return Self {
@@ -216,7 +216,7 @@ impl PodExplanation {
         }
     }
 
-    /// A pod that the plan places.
+    /// Explains a pod that the plan places.
     pub(super) fn placed(problem: &Problem, plan: &PlanDocument, pod: &str, placement: &Placement) -> Self {
         let Placement { pod: _, node, pool, why_node, why_pool, refused, narrowed, shared_rules, ruled_out, notes } =
             placement;
@@ -262,7 +262,7 @@ impl RuledOutDocument {
 // === impl Health ===
 
 impl Health {
-    /// Of `member` at `now`.
+    /// Builds the state of `member` at `now`.
     pub(super) fn new(member: &Member, now: Timestamp) -> Self {
         Self {
             stand: StandDocument::new(&member.stand, now),
@@ -345,7 +345,7 @@ impl NodeExplanation {
     }
 }
 
-/// Pods that the plan puts on an existing node belong to its story, whether or not the engine's telling has them.
+/// Adds the pods that the plan places on an existing node, unless the engine's explanation has them.
 fn add_planned(problem: &Problem, plan: &PlanDocument, node: usize, shares: &mut Vec<ShareDocument>) {
     let Some(name) = problem.nodes.get(node).map(|node| &*node.name) else { return };
     let planned = plan.existing_nodes.iter().filter(|node| node.name == name).flat_map(|node| &node.pods);

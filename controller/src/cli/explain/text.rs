@@ -1,4 +1,4 @@
-//! Explanations as people read them.
+//! Text of explanations.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use super::super::plan::{WorkloadCounts, remark_lines, verdict_lines};
 use super::custody::RemovalDocument;
 use super::document::{Health, NodeExplanation, NodeState, PodExplanation, PodState, RuledOutDocument};
 
-/// Pods of a node that are listed one by one; more are counted by workload.
+/// Number of pods of a node that are listed individually; more are counted by workload.
 const LISTED_PODS: usize = 20;
 
-/// Why a pod is where it is, or nowhere.
+/// Returns the explanation of a pod as text.
 pub(super) fn pod(pod: &PodExplanation, palette: Palette) -> String {
     let mut text = String::new();
     let name = palette.strong(format!("Pod {}", pod.pod));
@@ -44,7 +44,7 @@ pub(super) fn pod(pod: &PodExplanation, palette: Palette) -> String {
     text
 }
 
-/// Why a node is what it is.
+/// Returns the explanation of a node as text.
 pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
     let mut text = String::new();
     let kind = match node.state {
@@ -115,7 +115,7 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
     text
 }
 
-/// How far it has come, and what its agent says.
+/// Adds the lifecycle phase and the agent's report.
 fn health(text: &mut String, health: &Health, palette: Palette) {
     let Health { stand, agent, verdict } = health;
     let StandDocument { phase, phase_since: _, phase_seconds, phase_reason, phase_message } = stand;
@@ -134,7 +134,7 @@ fn health(text: &mut String, health: &Health, palette: Palette) {
     }
 }
 
-/// Where the pods would go, what would be launched, what would not fit, and what that saves.
+/// Adds the places of the pods, the nodes to launch, the pods without a place, and the savings.
 fn if_removed(text: &mut String, removal: &RemovalDocument, palette: Palette) {
     let mut lines: Vec<String> = Vec::new();
     let pods = |pods: &[String]| WorkloadCounts::new(pods.iter().map(String::as_str)).to_string();
@@ -152,7 +152,7 @@ fn if_removed(text: &mut String, removal: &RemovalDocument, palette: Palette) {
         lines.push("no pod would have to move".to_owned());
     }
     lines.push(match removal.savings {
-        // What is not paid for pods that do not run is no saving.
+        // Not paying for pods that cannot run is not a saving.
         _ if !removal.unplaced.is_empty() => "so it cannot go without harm".to_owned(),
         more if more < 0.0 => format!("that would cost ${:.4} more an hour", -more),
         saved => format!("that would save ${saved:.4} an hour"),

@@ -1,4 +1,4 @@
-//! Nodes as programs read them.
+//! Nodes for programs.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -8,8 +8,8 @@ use crate::roster::{Agent, Fault, Member, Phase, Stand};
 const API_VERSION: &str = "muster.dev/v1";
 const KIND: &str = "Nodes";
 
-/// Text that nodes, and whoever may write to their objects, have written, as it may stand on a terminal: a control character is a command
-/// to that. Line ends and tabs stay.
+/// Replaces control characters, except line ends and tabs, in text of nodes and objects. On a terminal they would be
+/// commands from anyone who can write the objects.
 pub(crate) fn plain(text: &str) -> String {
     let is_layout = |letter: char| matches!(letter, '\n' | '\t');
     let shown =
@@ -17,7 +17,7 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// The same of what is no text but a name, and has one line: no row is added to a table by what a cell says.
+/// Replaces control characters, line ends and tabs in a name, so that a cell cannot add rows to a table.
 pub(crate) fn plain_name(text: &str) -> String {
     plain(text).replace(['\n', '\t'], "\u{fffd}")
 }
@@ -32,7 +32,7 @@ pub(crate) struct NodesDocument {
     pub(super) summary: Summary,
 }
 
-/// A node, or the claim that there be one.
+/// Node or NodeClaim.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeDocument {
@@ -53,19 +53,19 @@ pub(crate) struct NodeDocument {
     pub(super) verdict: Option<FaultDocument>,
 }
 
-/// How far a node has come.
+/// Lifecycle phase of a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StandDocument {
     pub(crate) phase: &'static str,
     pub(crate) phase_since: Option<String>,
-    /// Seconds between then and the moment of the question; never below zero.
+    /// Seconds from then to the time of the request; never negative.
     pub(crate) phase_seconds: Option<i64>,
     pub(crate) phase_reason: Option<String>,
     pub(crate) phase_message: Option<String>,
 }
 
-/// What a node's agent says.
+/// Report of a node's agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentDocument {
@@ -76,7 +76,7 @@ pub(crate) struct AgentDocument {
     pub(crate) heard: Option<String>,
 }
 
-/// What a node's agent says is wrong.
+/// Verdict of a node's agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FaultDocument {
@@ -88,12 +88,12 @@ pub(crate) struct FaultDocument {
     pub(crate) fix: Option<String>,
 }
 
-/// How many there are of what.
+/// Number of nodes by phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Summary {
     pub(super) nodes: usize,
-    /// Those with a verdict. They count by their phase too.
+    /// Nodes with a verdict. They are also counted by their phase.
     pub(super) broken: usize,
     pub(super) launching: usize,
     pub(super) launched: usize,
@@ -108,7 +108,7 @@ pub(super) struct Summary {
 // === impl NodesDocument ===
 
 impl NodesDocument {
-    /// Of `members`, in their order, at `now`.
+    /// Builds the document of `members`, in their order, at `now`.
     pub(crate) fn new(members: &[Member], now: Timestamp) -> Self {
         let of = |phase| members.iter().filter(|member| member.stand.phase == phase).count();
         Self {

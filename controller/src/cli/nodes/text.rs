@@ -1,4 +1,4 @@
-//! Nodes as people read them: what is wrong, the table, and what those wait for that are not there yet.
+//! Text of nodes: the table, their faults, and the reasons why others are not ready.
 
 use std::fmt::Write;
 
@@ -8,12 +8,12 @@ use super::super::grid::{Grid, Side};
 use super::super::palette::Palette;
 use super::document::{FaultDocument, NodeDocument, NodesDocument, Summary};
 
-/// Nodes that are named, or told what they wait for, one by one.
+/// Maximum number of nodes that are named, and of reasons that are listed.
 const NAMED: usize = 20;
-/// Stands where there is nothing.
+/// Placeholder for an empty cell.
 const NOTHING: &str = "-";
 
-/// `document` in words.
+/// Returns `document` as text.
 pub(super) fn render(document: &NodesDocument, wide: bool, now: Timestamp, palette: Palette) -> String {
     let NodesDocument { nodes, summary, .. } = document;
     let mut text = String::new();
@@ -33,7 +33,7 @@ pub(super) fn render(document: &NodesDocument, wide: bool, now: Timestamp, palet
     text
 }
 
-/// A length of time as kubectl writes ages.
+/// Formats a duration like kubectl's ages.
 pub(crate) fn span(length: SignedDuration) -> String {
     let seconds = length.as_secs().max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
@@ -139,7 +139,7 @@ fn broken(nodes: &[NodeDocument], palette: Palette) -> String {
     meanings(nodes.iter().filter_map(|node| Some((node.verdict.as_ref()?, node.name.as_str()))), palette)
 }
 
-/// Verdicts and the names of those that they are about: what is wrong, once for all of which the same is said.
+/// Formats verdicts and the names of their nodes; equal verdicts are grouped.
 pub(crate) fn meanings<'v>(all: impl Iterator<Item = (&'v FaultDocument, &'v str)>, palette: Palette) -> String {
     let mut groups: Vec<(&FaultDocument, Vec<&str>)> = Vec::new();
     for (verdict, name) in all {
@@ -152,10 +152,10 @@ pub(crate) fn meanings<'v>(all: impl Iterator<Item = (&'v FaultDocument, &'v str
     groups.iter().map(|(verdict, names)| fault(verdict, &listed(names), palette)).collect()
 }
 
-/// A verdict, those that it is about, and what to do.
+/// Formats a verdict, its nodes, its cause and its fix.
 pub(crate) fn fault(verdict: &FaultDocument, names: &str, palette: Palette) -> String {
     let FaultDocument { code, since: _, message, title, cause, fix } = verdict;
-    // A further line stands below its first, and not as one of ours.
+    // Further lines are indented, so that they do not look like lines of this program.
     let indented = |text: &str| text.replace('\n', "\n    ");
     let title = title.map(|title| format!(" {title}")).unwrap_or_default();
     let mut text = format!("  {}{title}: {names}\n", palette.bad(code));
@@ -179,7 +179,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Of each node that is not as it should be, why.
+/// Lists the reasons of nodes that are not ready.
 fn waits(nodes: &[NodeDocument]) -> String {
     let lines: Vec<String> = nodes.iter().filter(|node| node.verdict.is_none()).filter_map(wait).collect();
     let mut text: String = lines.iter().take(NAMED).map(|line| format!("  {line}\n")).collect();
@@ -201,7 +201,7 @@ fn wait(node: &NodeDocument) -> Option<String> {
     (!told.is_empty()).then(|| format!("{}: {}", node.name, told.join("; ")))
 }
 
-/// How many there are of what.
+/// Formats the summary of counts.
 fn told(summary: &Summary) -> String {
     let Summary {
         nodes,

@@ -1,4 +1,4 @@
-//! One solve with everything that a plan is never shown without: its bound, its validation, its replay, and the times.
+//! Solution with everything that is shown with each plan: its bound, its validation, its replay, and the times.
 
 use std::time::Instant;
 
@@ -9,23 +9,23 @@ use muster_scheduling::{Solution, Unschedulable, Violation, lower_bound, replay,
 use super::super::failure::Failure;
 use super::super::progress::Progress;
 
-/// Violations that are printed; the first ones tell what is wrong, the rest follows from them.
+/// Maximum number of violations that are printed; later ones usually follow from the first.
 const SHOWN_VIOLATIONS: usize = 20;
 
-/// A plan that passed validation, and what is known about it.
+/// Plan that passed validation, with its assessment.
 #[derive(Debug)]
 pub(crate) struct Assessment {
     pub(crate) solution: Solution,
-    /// USD per hour that no assignment of the same pods can undercut.
+    /// Lower bound in USD per hour on the price of any assignment of the same pods.
     pub(crate) lower_bound: f64,
-    /// USD per hour after a replay in which kube-scheduler places the pods.
+    /// Price in USD per hour after a replay in which kube-scheduler places the pods.
     pub(crate) expected_price: f64,
     pub(crate) solve_seconds: f64,
     pub(crate) bound_seconds: f64,
     pub(crate) validate_seconds: f64,
 }
 
-/// Solves `problem`.
+/// Solves, validates and bounds `problem`.
 ///
 /// # Errors
 /// [`Failure::InvalidPlan`] if the validator disagrees with the packer.
@@ -45,7 +45,8 @@ pub(crate) fn assess(problem: &Problem, options: &Options, progress: &mut Progre
     Ok(Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds })
 }
 
-/// The packer only knows that a pod fits nowhere; why is asked of the explainer, once the plan stands.
+/// Adds reasons to unschedulable pods. The packer only knows that a pod does not fit; the explainer finds the reason
+/// after the plan is made.
 fn give_reasons(problem: &Problem, options: &Options, solution: &mut Solution) {
     let mut explainer = Explainer::new(problem, options, solution);
     let explain =
@@ -54,7 +55,7 @@ fn give_reasons(problem: &Problem, options: &Options, solution: &mut Solution) {
     solution.unschedulable = explained;
 }
 
-/// An error if there are any.
+/// Returns an error if there are violations.
 pub(crate) fn violations(violations: &[Violation]) -> Result<(), Failure> {
     if violations.is_empty() {
         return Ok(());
@@ -66,7 +67,7 @@ pub(crate) fn violations(violations: &[Violation]) -> Result<(), Failure> {
     Err(Failure::InvalidPlan(lines))
 }
 
-/// What `work` gives, and the seconds that it took.
+/// Returns the result of `work`, and its duration in seconds.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     #[expect(clippy::disallowed_methods, reason = "what is shown as `Seconds` is measured, and decides nothing")]
     let start = Instant::now();

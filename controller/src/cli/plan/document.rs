@@ -1,4 +1,4 @@
-//! The plan as programs read it. Field names are a contract: fields may be added, never renamed or removed.
+//! Plan for programs. Field names are a contract: fields may be added, never renamed or removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(crate) struct PlanDocument {
     pub(crate) summary: Summary,
 }
 
-/// A node to launch.
+/// Node to launch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewNode {
@@ -44,7 +44,7 @@ pub(crate) struct NewNode {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// One requirement as a NodeClaim states it.
+/// Requirement in the form of a NodeClaim.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RequirementDocument {
@@ -55,7 +55,7 @@ pub(crate) struct RequirementDocument {
     pub(crate) min_values: Option<u32>,
 }
 
-/// A taint as Kubernetes writes it.
+/// Taint in the form of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct TaintDocument {
     pub(crate) key: String,
@@ -64,14 +64,14 @@ pub(crate) struct TaintDocument {
     pub(crate) effect: &'static str,
 }
 
-/// A node that is there and gets pods.
+/// Existing node that gets pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ExistingNode {
     pub(crate) name: String,
     pub(crate) pods: Vec<String>,
 }
 
-/// A pod that stays pending.
+/// Pod that stays pending.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UnschedulablePod {
@@ -79,12 +79,12 @@ pub(crate) struct UnschedulablePod {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) node_pools: Vec<PoolVerdict>,
-    /// What will surprise the pod's author wherever it goes.
+    /// Warnings for the pod's author, independent of its placement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<RemarkDocument>,
 }
 
-/// A remark on a pod.
+/// Remark on a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct RemarkDocument {
     pub(crate) reason: &'static str,
@@ -92,7 +92,7 @@ pub(crate) struct RemarkDocument {
     pub(crate) hint: String,
 }
 
-/// Why one pool cannot take a pod.
+/// Reason why one NodePool cannot take a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PoolVerdict {
@@ -105,7 +105,7 @@ pub(crate) struct PoolVerdict {
     pub(crate) hint: Option<String>,
 }
 
-/// The plan in figures.
+/// Summary of the plan in figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Summary {
@@ -125,7 +125,7 @@ pub(crate) struct Summary {
 // === impl PlanDocument ===
 
 impl PlanDocument {
-    /// The document of `assessment`, a plan for `inputs`.
+    /// Builds the document of `assessment`, a plan for `inputs`.
     pub(crate) fn new(inputs: &Inputs, assessment: &Assessment) -> Self {
         let Inputs { problem, manifests: _, custody: _, remarks, price_source } = inputs;
         let Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds } =
@@ -138,7 +138,7 @@ impl PlanDocument {
             unschedulable: solution.unschedulable.len(),
             new_nodes: new_nodes.len(),
             hourly_price,
-            // Rounding must not lift a proven bound above the price that it bounds.
+            // Rounding must not raise a proven bound above the price that it bounds.
             lower_bound_hourly_price: dollars(*lower_bound).min(hourly_price),
             expected_hourly_price: dollars(*expected_price),
             price_source: price_source.clone(),
@@ -161,13 +161,14 @@ impl PlanDocument {
     }
 }
 
-/// Sums of prices without the dust of binary fractions: a billionth of a dollar is below every price list.
+/// Rounds a sum of prices to a billionth of a dollar, below the precision of every price list, to drop floating-point
+/// noise.
 pub(crate) fn dollars(amount: f64) -> f64 {
-    // The sum of no prices is -0.0, which JSON shows; adding zero takes the sign off.
+    // The sum of no prices is -0.0, which JSON shows; adding zero removes the sign.
     (amount * 1e9).round() / 1e9 + 0.0
 }
 
-/// The documents of `launches`, whose names no other node has.
+/// Builds the documents of `launches`, with names that no other node has.
 pub(crate) fn new_nodes(problem: &Problem, launches: &[muster_scheduling::NewNode]) -> Vec<NewNode> {
     let mut taken: BTreeSet<String> = problem.nodes.iter().map(|node| node.name.to_string()).collect();
     let mut next_number = vec![0_usize; problem.pools.len()];
@@ -185,7 +186,7 @@ pub(crate) fn new_nodes(problem: &Problem, launches: &[muster_scheduling::NewNod
     nodes
 }
 
-/// The documents of nodes that get pods.
+/// Builds the documents of existing nodes that get pods.
 pub(crate) fn existing_nodes(problem: &Problem, existing: &[(usize, Vec<usize>)]) -> Vec<ExistingNode> {
     let existing = existing.iter();
     existing
@@ -241,7 +242,7 @@ fn text_map(labels: &Labels) -> BTreeMap<String, String> {
 // === impl RequirementDocument ===
 
 impl RequirementDocument {
-    /// All of `requirements`, by key; a key that is bounded and has exclusions takes several entries.
+    /// Returns all of `requirements` by key; a key with bounds and exclusions has several entries.
     pub(crate) fn all(requirements: &Requirements) -> Vec<Self> {
         requirements.iter().flat_map(|(key, requirement)| Self::of_key(key, requirement)).collect()
     }

@@ -1,4 +1,4 @@
-//! The plan as people read it. Nodes of one kind share a line: a plan of a thousand nodes is still a screen.
+//! Text of the plan. Nodes of one kind share a line, so that a plan of a thousand nodes fits on a screen.
 
 mod unschedulable;
 
@@ -14,10 +14,10 @@ use super::document::{NewNode, PlanDocument, Summary};
 use super::workload::WorkloadCounts;
 pub(crate) use unschedulable::{remark_lines, verdict_lines};
 
-/// Share of the bound above which the replay's price is worth a line.
+/// Excess of the replay's price over the plan's, as a fraction, above which it is shown.
 const WORTH_SAYING: f64 = 0.001;
 
-/// `plan` in words; `fills` says how full each new node is.
+/// Returns `plan` as text; `fills` is the use of each new node.
 pub(super) fn render(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> String {
     let mut text = String::new();
     if !plan.new_nodes.is_empty() {
@@ -47,7 +47,7 @@ fn section(text: &mut String, title: &str, body: &str, palette: Palette) {
 
 // === new nodes ===
 
-/// How full a node is: what its pods and daemons request, of what there is.
+/// Use of a node: requests of its pods and daemons, and its allocatable resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Fill {
     /// Millicores requested and allocatable.
@@ -56,7 +56,7 @@ pub(super) struct Fill {
     pub(super) memory: (i64, i64),
 }
 
-/// How full each new node of `solution` is.
+/// Returns the use of each new node of `solution`.
 pub(super) fn fills(problem: &Problem, solution: &Solution) -> Vec<Fill> {
     let fill = |node: &muster_scheduling::NewNode| {
         let types = &problem.catalogues[problem.pools[node.pool].catalogue];
@@ -67,13 +67,13 @@ pub(super) fn fills(problem: &Problem, solution: &Solution) -> Vec<Fill> {
     solution.new_nodes.iter().map(fill).collect()
 }
 
-/// What nodes of one line have in common; ordered as the lines are.
+/// Properties that the nodes of one line share, in the order of the lines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct LineKey<'a> {
     pool: &'a str,
     instance_type: &'a str,
     capacity_type: &'a str,
-    /// The price's bits: prices are not negative, so their order is that of the numbers.
+    /// Bits of the price: prices are not negative, so the bits sort like the numbers.
     price: u64,
 }
 
@@ -120,7 +120,7 @@ fn new_nodes(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> String {
     grid.render(palette)
 }
 
-/// The zones of `nodes`, the common beginning written once: `us-east-1a,b,c`.
+/// Formats the zones of `nodes` with their common prefix written once: `us-east-1a,b,c`.
 fn zones(nodes: &[&NewNode]) -> String {
     let zones: std::collections::BTreeSet<&str> = nodes.iter().map(|node| node.zone.as_str()).collect();
     let mut zones = zones.into_iter();
@@ -149,7 +149,7 @@ impl Fill {
 fn summary(plan: &PlanDocument, palette: Palette) -> String {
     let Summary { pods, scheduled, unschedulable, new_nodes, expected_hourly_price, hourly_price, .. } = plan.summary;
     let on_existing: usize = plan.existing_nodes.iter().map(|node| node.pods.len()).sum();
-    // Nodes of static pools are launched whatever the pods are: no plan is cheaper by them.
+    // Nodes of static pools are launched independently of the pods: no plan avoids them.
     let fixed = plan.new_nodes.iter().filter(|node| node.pods.is_empty()).map(|node| node.price).sum();
     let mut text = palette.strong(headline(&plan.summary, on_existing, fixed));
     text.push('\n');
@@ -164,7 +164,7 @@ fn summary(plan: &PlanDocument, palette: Palette) -> String {
     let checked = milliseconds(plan.summary.bound_seconds + plan.summary.validate_seconds);
     let _ = writeln!(text, "{placed}. Packed in {solve} ms, validated and bounded in {checked} ms.");
     if expected_hourly_price > hourly_price * (1.0 + WORTH_SAYING) {
-        // A plan of reserved nodes costs nothing more: there is no share of that.
+        // A plan of reserved nodes costs nothing, so the share is undefined.
         let dearer = (expected_hourly_price / hourly_price - 1.0) * 100.0;
         let share = if dearer.is_finite() { format!(" ({dearer:.1} % more)") } else { String::new() };
         let _ = writeln!(
@@ -179,7 +179,7 @@ fn summary(plan: &PlanDocument, palette: Palette) -> String {
     text
 }
 
-/// The plan in one line.
+/// Returns the plan in one line.
 fn headline(summary: &Summary, on_existing: usize, fixed: f64) -> String {
     let Summary { new_nodes, hourly_price, lower_bound_hourly_price, .. } = *summary;
     if new_nodes == 0 {
@@ -199,7 +199,7 @@ fn headline(summary: &Summary, on_existing: usize, fixed: f64) -> String {
     if lower_bound_hourly_price <= 0.0 {
         return cost;
     }
-    // Rounded up: "at most" must stay true.
+    // Rounded up, so that "at most" stays true.
     let above = (((hourly_price - fixed) / lower_bound_hourly_price - 1.0) * 1000.0).ceil() / 10.0;
     format!("{cost}, at most {above:.1} % above the proven minimum")
 }

@@ -1,11 +1,11 @@
-//! Pods by workload, for people: `web ×12, cart ×6` instead of eighteen names.
+//! Pods counted by workload: `web ×12, cart ×6` instead of eighteen names.
 
 use std::fmt;
 
-/// Workloads that are named before the rest is only counted.
+/// Number of workloads that are named; the others are counted.
 const NAMED: usize = 4;
 
-/// Pods counted by workload, in the order of their first pod.
+/// Number of pods by workload, in the order of their first pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WorkloadCounts(Vec<(String, usize)>);
 
@@ -25,7 +25,7 @@ impl WorkloadCounts {
         Self(counts)
     }
 
-    /// How many pods there are.
+    /// Returns the number of pods.
     pub(crate) fn pods(&self) -> usize {
         self.0.iter().map(|(_, count)| count).sum()
     }
@@ -33,7 +33,7 @@ impl WorkloadCounts {
 
 impl fmt::Display for WorkloadCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One more is named where "and 1 more" would take the room of a name.
+        // One more is named if "and 1 more" would take the space of a name.
         let named = if self.0.len() <= NAMED + 1 { self.0.len() } else { NAMED };
         for (number, (workload, count)) in self.0.iter().take(named).enumerate() {
             let gap = if number > 0 { ", " } else { "" };
@@ -49,7 +49,7 @@ impl fmt::Display for WorkloadCounts {
     }
 }
 
-/// What is left of a pod's name without its ordinal, and without the namespace if it is the default one.
+/// Returns a pod's name without its ordinal, and without the namespace `default`.
 fn workload_of(pod: &str) -> &str {
     let pod = pod.strip_prefix("default/").unwrap_or(pod);
     match pod.rsplit_once('-') {

@@ -1,4 +1,4 @@
-//! What `muster iam-policy` shall print.
+//! Settings of `muster iam-policy`.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::super::arguments::iam_policy::{IamPolicyArguments, PolicyFeature};
 use super::super::failure::Failure;
 use super::super::output::{DataFormat, Format};
 
-/// What `muster iam-policy` shall print.
+/// Settings of `muster iam-policy`.
 #[derive(Debug)]
 pub(crate) struct IamPolicySettings {
     pub(crate) grantee: Grantee,
@@ -35,7 +35,7 @@ fn features(chosen: &[PolicyFeature]) -> BTreeSet<Feature> {
 impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
     type Error = Failure;
 
-    /// The second is whether stdout is a terminal: a pipe wants what IAM reads.
+    /// Converts the arguments. The bool is true if stdout is a terminal: a pipe gets JSON for IAM.
     fn try_from((arguments, stdout_is_terminal): (IamPolicyArguments, bool)) -> Result<Self, Failure> {
         let IamPolicyArguments { cluster_name, region, account, partition, node_role, features: chosen, output } =
             arguments;

@@ -1,46 +1,46 @@
-//! The document of `muster simulate`.
+//! Document of `muster simulate`.
 
 use serde::Serialize;
 
 use crate::simulate::trace::Entry;
 use crate::simulate::{NodeAtEnd, Outcome};
 
-/// A day that was played.
+/// Simulated day.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SimulationDocument {
     api_version: &'static str,
     kind: &'static str,
-    /// What is not said by the script.
+    /// Seed of everything that the script leaves open.
     pub(crate) seed: u64,
-    /// When the day begins, RFC 3339.
+    /// Start of the day, in RFC 3339.
     pub(crate) start: String,
-    /// When it ends.
+    /// End of the day, in RFC 3339.
     pub(crate) end: String,
-    /// What happened, in order.
+    /// Events, in order.
     pub(crate) trace: Vec<Entry>,
-    /// The nodes that are there at the end.
+    /// Nodes that exist at the end.
     pub(crate) nodes: Vec<NodeAtEnd>,
     pub(crate) bill: Bill,
     pub(crate) summary: Summary,
 }
 
-/// What the day costs, in USD.
+/// Cost of the day, in USD.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Bill {
-    /// All instances, from their launch until they were told to end.
+    /// Price of all instances from launch to termination.
     pub(crate) paid: f64,
-    /// Proven: the pods that ran could not have been run for less.
+    /// Proven lower bound on the cost of running the pods that ran.
     pub(crate) lower_bound: f64,
-    /// The same day decided by a Karpenter-like policy; absent if it was not asked for.
+    /// Cost of the same day with a Karpenter-like policy; absent if it was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) karpenter_like: Option<f64>,
-    /// Where the prices come from.
+    /// Source of the prices.
     pub(crate) price_source: String,
 }
 
-/// The day in figures.
+/// Summary of the day in figures.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Summary {
@@ -51,7 +51,7 @@ pub(crate) struct Summary {
     pub(crate) hourly_price: f64,
     pub(crate) pods: usize,
     pub(crate) waiting: usize,
-    /// How long pods were without a node, all together.
+    /// Total time that pods waited for a node, in hours.
     pub(crate) waited_hours: f64,
     pub(crate) writes: u64,
     pub(crate) cloud_calls: usize,
@@ -95,7 +95,7 @@ impl SimulationDocument {
     }
 }
 
-/// Hundredths of cents are enough for a day, and the same on every machine.
+/// Rounds to hundredths of a cent, which is precise enough for a day and the same on every machine.
 fn cents(amount: f64) -> f64 {
     (amount * 10_000.0).round() / 10_000.0
 }

@@ -1,4 +1,4 @@
-//! `muster simulate`: a day of a cluster in virtual time.
+//! `muster simulate`: a simulated day of a cluster in virtual time.
 
 mod document;
 mod story;
@@ -25,7 +25,7 @@ use crate::simulate::{
 };
 use crate::snapshot::Settings;
 
-/// Plays a day and prints it. The outer error is "nothing can be played", the inner one that a rule was broken.
+/// Plays a day and prints it. The outer error means that it could not be played, the inner one that a rule was broken.
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &SimulateSettings,
@@ -116,7 +116,7 @@ pub(crate) fn print(
     Ok(verdict(&outcome))
 }
 
-/// What is said of a script that cannot be played.
+/// Returns the error for a script that cannot be played.
 fn refusal(misdeed: Misdeed, script: &Script, written: Option<&Written>) -> Failure {
     match (misdeed, written) {
         (Misdeed::Crowd(crowd), _) => Failure::Usage(format!(
@@ -135,13 +135,13 @@ fn said(Remark { number, text }: &Remark, written: &Written) -> String {
     format!("{}: {}.apply: {text}", written.file(), written.event(*number))
 }
 
-/// A rule that is broken is a defect of ours, or of the world that is played: nobody may miss it.
+/// Returns an error if a rule was broken. This is a bug of Muster or of the simulator, and must not go unnoticed.
 fn verdict(outcome: &Outcome) -> Result<(), Failure> {
     let broken: Vec<String> = outcome.broken().map(str::to_owned).collect();
     if broken.is_empty() { Ok(()) } else { Err(Failure::BrokenRules(broken)) }
 }
 
-/// How things stand, for a line of progress.
+/// Formats the current state for the progress line.
 fn standing(glance: &Glance) -> String {
     let Glance { nodes, placed, waiting, price } = glance;
     let waiting = if *waiting > 0 { format!(", {waiting} waiting") } else { String::new() };

@@ -1,4 +1,4 @@
-//! The day as a timeline: what belongs together is one line.
+//! Timeline of a day, with related events on one line.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use super::standing;
 use crate::simulate::Glance;
 use crate::simulate::trace::{Entry, Event};
 
-/// Seconds within which things of one kind are told together.
+/// Maximum time between events of one kind on one line, in seconds.
 const TOGETHER: i64 = 60;
-/// Things that a line names before it counts the rest.
+/// Number of events that a line names; the others are counted.
 const NAMED: usize = 3;
 
-/// How a line is to be taken.
+/// Style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -24,7 +24,7 @@ pub(super) enum Tone {
     Bad,
 }
 
-/// A line of the timeline.
+/// Line of the timeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     at: String,
@@ -33,26 +33,26 @@ pub(super) struct Line {
     tone: Tone,
 }
 
-/// Tells what happens as it does; what belongs together is held back until it is complete.
+/// Formats events as they occur; a line is held back until it is complete.
 pub(super) struct Story {
     start: Timestamp,
     held: Option<Held>,
     glance: Glance,
 }
 
-/// Things of one kind that happen within a minute.
+/// Events of one kind within a minute.
 struct Held {
     since: Timestamp,
     word: &'static str,
     tone: Tone,
-    /// What, and how many of it, in the order in which they came.
+    /// Event texts and their numbers, in order of occurrence.
     things: Vec<(String, usize)>,
 }
 
 // === impl Line ===
 
 impl Line {
-    /// The line for a terminal.
+    /// Formats the line for a terminal.
     pub(super) fn painted(&self, palette: Palette) -> String {
         let text = format!("{:<11} {}", self.word, self.text);
         let text = match self.tone {
@@ -73,7 +73,7 @@ impl Story {
         Self { start, held: None, glance: Glance::default() }
     }
 
-    /// The lines that are complete now that this has happened.
+    /// Adds an event and returns the lines that are complete.
     pub(super) fn tell(&mut self, entry: &Entry, glance: &Glance) -> Vec<Line> {
         let Some((word, (thing, count), tone)) = words(&entry.event) else {
             self.glance = *glance;
@@ -97,7 +97,7 @@ impl Story {
         lines
     }
 
-    /// The line that was held back.
+    /// Returns the line that was held back.
     pub(super) fn end(&mut self) -> Vec<Line> {
         let Some(held) = self.held.take() else { return Vec::new() };
         let mut text = summed(&held.things);
@@ -107,7 +107,7 @@ impl Story {
         vec![Line { at: self.clock(held.since), word: held.word, text, tone: held.tone }]
     }
 
-    /// The moment, with the day if it is not the first.
+    /// Formats the time, with the day if it is not the first.
     fn clock(&self, at: Timestamp) -> String {
         let zoned = at.to_zoned(jiff::tz::TimeZone::UTC);
         let days = zoned.date().duration_since(self.start.to_zoned(jiff::tz::TimeZone::UTC).date()).as_hours() / 24;
@@ -116,8 +116,7 @@ impl Story {
     }
 }
 
-/// What an event is called, what it is about and how many of it, and how it is to be taken; nothing for what is of no
-/// interest to people.
+/// Returns the word of an event, its text and count, and its style; `None` for events that are not shown.
 fn words(event: &Event) -> Option<(&'static str, (String, usize), Tone)> {
     let one = |text: String| (text, 1);
     Some(match event {
@@ -153,7 +152,7 @@ fn words(event: &Event) -> Option<(&'static str, (String, usize), Tone)> {
     })
 }
 
-/// The things of a line, each with its number.
+/// Formats the events of a line, each with its number.
 fn summed(things: &[(String, usize)]) -> String {
     let one = |(thing, count): &(String, usize)| match count {
         1 => thing.clone(),

@@ -1,4 +1,4 @@
-//! The end of the day for people: what is left, and the bill.
+//! Text of the end of the day: the remaining nodes and the bill.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use super::document::SimulationDocument;
 use super::standing;
 use crate::simulate::Glance;
 
-/// A line of progress.
+/// Formats the progress line.
 pub(super) fn status(at: Timestamp, glance: &Glance) -> String {
     let zoned = at.to_zoned(jiff::tz::TimeZone::UTC);
     format!("{:02}:{:02}  {}", zoned.hour(), zoned.minute(), standing(glance))
 }
 
-/// The final picture and the bill.
+/// Formats the remaining nodes and the bill.
 pub(super) fn summary(day: &SimulationDocument, palette: Palette) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "\n{}", palette.strong("At the end"));

@@ -1,7 +1,7 @@
-//! Names with `*` and `?`, as shells match them.
+//! Name patterns with `*` and `?`, like those of shells.
 
-/// Why a pattern matches nothing, whatever types there are: a part of it that stands in no name. Names of types are values of a label.
-/// None if it may match.
+/// Returns the reason why a pattern cannot match: a character that no type name has, because type names are label
+/// values. `None` if it may match.
 pub(in crate::cli) fn fault(pattern: &str) -> Option<String> {
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.*?".contains(c);
     match pattern.chars().find(|c| !is_known(*c)) {
@@ -11,14 +11,14 @@ pub(in crate::cli) fn fault(pattern: &str) -> Option<String> {
     }
 }
 
-/// Whether `name` matches one of `patterns`; case does not count.
+/// Returns true if `name` matches one of `patterns`, ignoring case.
 pub(super) fn matches_any(patterns: &[String], name: &str) -> bool {
     patterns
         .iter()
         .any(|pattern| matches(pattern.to_ascii_lowercase().as_bytes(), name.to_ascii_lowercase().as_bytes()))
 }
 
-/// Linear in the product of both lengths: after a mismatch only the last `*` is worth another try.
+/// Matches in time linear in the product of both lengths: after a mismatch only the last `*` is retried.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
     let mut last_star: Option<(usize, usize)> = None;

@@ -1,4 +1,4 @@
-//! Instance types as people read them.
+//! Text of instance types.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use super::super::grid::{Grid, Side};
 use super::super::palette::Palette;
 use super::super::quantity::brief;
 
-/// Resources that have a column of their own, or none.
+/// Resources that are not listed as devices.
 const USUAL: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage, Resource::Pods];
 
-/// Extended resources that nearly every type has, and that tell nothing apart.
+/// Extended resources that nearly every type has.
 const ORDINARY: [&str; 2] = ["vpc.amazonaws.com/pod-eni", "vpc.amazonaws.com/PrivateIPv4Address"];
 
-/// `types`, in their order.
+/// Formats `types` in their order.
 pub(super) fn render(types: &[InstanceType], price_source: &str, palette: Palette) -> String {
     let mut grid = Grid::new([
         ("INSTANCE TYPE", Side::Left),

@@ -1,4 +1,4 @@
-//! Verdicts as programs read them.
+//! Verdicts for programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,14 +25,14 @@ pub(crate) struct VerdictsDocument {
     pub(super) summary: Summary,
 }
 
-/// A verdict on a node.
+/// Verdict on a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct VerdictDocument {
-    /// The UID of its NodeClaim: by the name alone, the logs could be those of an instance of before.
+    /// UID of its NodeClaim: by name alone, the logs could be those of an earlier instance.
     #[serde(skip)]
     pub(super) uid: Option<String>,
-    /// What is kept of it: which of all that is kept.
+    /// Index of its record among all records.
     #[serde(skip)]
     pub(super) kept: Option<usize>,
     pub(super) node_claim: String,
@@ -47,13 +47,13 @@ pub(super) struct VerdictDocument {
     pub(super) image_id: Option<String>,
     #[serde(flatten)]
     pub(super) fault: FaultDocument,
-    /// The part of its life at which the node is; none if its NodeClaim is gone.
+    /// Lifecycle phase of the node; `None` if its NodeClaim is gone.
     pub(super) phase: Option<&'static str>,
-    /// Bytes of the bundle that is kept; 0 if there is none.
+    /// Size of the stored logs in bytes; 0 if there are none.
     pub(super) bundle_bytes: usize,
 }
 
-/// A class with which nothing is launched any more.
+/// NodeClass with which launches have stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StoppedDocument {
@@ -64,18 +64,18 @@ pub(super) struct StoppedDocument {
     pub(super) since: Option<String>,
 }
 
-/// How many there are of what.
+/// Summary of counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Summary {
     pub(super) verdicts: usize,
-    /// On nodes whose NodeClaims are there.
+    /// Number of verdicts on nodes whose NodeClaims exist.
     pub(super) standing: usize,
     pub(super) bundles: usize,
     pub(super) stopped: usize,
 }
 
-/// `kind: Verdict`: one, with its bundle.
+/// `kind: Verdict`: one verdict, with its logs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VerdictDetails {
@@ -83,7 +83,7 @@ pub(crate) struct VerdictDetails {
     kind: &'static str,
     #[serde(flatten)]
     pub(super) verdict: VerdictDocument,
-    /// Other verdicts that there are on what has that name, none of them later.
+    /// Number of other verdicts on that name, none of them later.
     pub(super) namesakes: usize,
     pub(super) bundle: Option<String>,
 }
@@ -91,12 +91,12 @@ pub(crate) struct VerdictDetails {
 // === impl VerdictsDocument ===
 
 impl VerdictsDocument {
-    /// Those that stand at NodeClaims, and those that are kept; the latest first.
+    /// Builds the document from the verdicts of NodeClaims and of records, latest first.
     pub(super) fn new(manifests: &Manifests, kept: &[Kept]) -> Self {
         let members = members(manifests);
         let standing = members.iter().filter_map(VerdictDocument::standing);
         let mut verdicts: Vec<VerdictDocument> = standing.map(|verdict| verdict.with_record(kept)).collect();
-        // A verdict may be taken back, or another take its place, while the NodeClaim stands.
+        // A verdict may be lifted or replaced while its NodeClaim exists.
         let phase_of: BTreeMap<&str, &'static str> =
             members.iter().filter_map(|member| Some((member.uid.as_deref()?, member.stand.phase.name()))).collect();
         let others = kept.iter().enumerate().filter(|(_, one)| !verdicts.iter().any(|it| it.is_of(&one.record)));
@@ -123,12 +123,12 @@ impl VerdictsDocument {
         Self { api_version: API_VERSION, kind: "Verdicts", verdicts, stopped, summary }
     }
 
-    /// Those on NodeClaims and nodes of that name, the latest first.
+    /// Returns the verdicts on NodeClaims and nodes of that name, latest first.
     pub(super) fn named(&self, name: &str) -> impl Iterator<Item = &VerdictDocument> {
         self.verdicts.iter().filter(move |it| it.node_claim == name || it.node.as_deref() == Some(name))
     }
 
-    /// Every name that [`Self::named`] knows.
+    /// Returns every name that [`Self::named`] finds.
     pub(super) fn names(&self) -> BTreeSet<String> {
         self.verdicts.iter().flat_map(|it| [Some(it.node_claim.clone()), it.node.clone()]).flatten().collect()
     }
@@ -156,7 +156,7 @@ impl VerdictDocument {
         })
     }
 
-    /// Of a record that stands at `index` among all that is kept.
+    /// Builds the verdict of the record at `index` among all records.
     fn kept(index: usize, record: &Record, phase: Option<&'static str>) -> Self {
         let Record { claim, uid, node, pool, class, instance_type, zone, provider_id, image_id, code, message, .. } =
             record;
@@ -178,7 +178,7 @@ impl VerdictDocument {
         }
     }
 
-    /// The same with what is kept of it.
+    /// Adds the data of its record.
     fn with_record(self, all: &[Kept]) -> Self {
         match all.iter().enumerate().find(|(_, kept)| self.is_of(&kept.record)) {
             Some((index, Kept { record, .. })) => Self {
@@ -191,7 +191,7 @@ impl VerdictDocument {
         }
     }
 
-    /// Whether a record is about the same: as [`Record::is_same`], because names come again.
+    /// Returns true if a record is of the same verdict, like [`Record::is_same`], because names are reused.
     fn is_of(&self, record: &Record) -> bool {
         self.uid.as_deref() == Some(record.uid.as_str()) && self.fault.code == record.code
     }

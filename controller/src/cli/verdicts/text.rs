@@ -1,4 +1,4 @@
-//! Verdicts as people read them.
+//! Text of verdicts.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::super::nodes::{FaultDocument, fault, meanings, span};
 use super::super::palette::Palette;
 use super::document::{Summary, VerdictDetails, VerdictsDocument};
 
-/// Stands where there is nothing.
+/// Placeholder for an empty cell.
 const NOTHING: &str = "-";
 
-/// All of them.
+/// Formats all verdicts.
 pub(super) fn list(document: &VerdictsDocument, now: Timestamp, palette: Palette) -> String {
     let VerdictsDocument { verdicts, stopped, summary, .. } = document;
     let mut text = String::new();
@@ -44,7 +44,7 @@ pub(super) fn list(document: &VerdictsDocument, now: Timestamp, palette: Palette
     if !stopped.is_empty() {
         let _ = writeln!(text, "{}", palette.strong("Nothing is launched with"));
         for one in stopped {
-            // What to do about it stands below what is wrong.
+            // The fix is placed below the fault.
             let lines = one.message.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("\n    ");
             let _ = writeln!(text, "  {} {}: {}\n    {lines}", one.kind, one.name, palette.bad(&one.reason));
         }
@@ -54,7 +54,7 @@ pub(super) fn list(document: &VerdictsDocument, now: Timestamp, palette: Palette
     text
 }
 
-/// One, with its logs.
+/// Formats one verdict, with its logs.
 pub(super) fn one(details: &VerdictDetails, now: Timestamp, palette: Palette) -> String {
     let VerdictDetails { verdict, namesakes, bundle, .. } = details;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Pods that stay pending, as people read them: by reason, and by cause within it, a few of each.
+//! Text of pending pods: by reason, and by cause within a reason, with a few pods of each.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -8,17 +8,18 @@ use super::super::document::{PoolVerdict, RemarkDocument, UnschedulablePod};
 use super::super::workload::WorkloadCounts;
 use super::counted;
 
-/// As many causes are told in full; where there are more, [`CAUSES`] of each reason, and a count of the others.
+/// Maximum number of causes that are all shown in full; if there are more, [`CAUSES`] per reason and a count of the
+/// others.
 const ALL_CAUSES: usize = 12;
 const CAUSES: usize = 3;
 
-/// NodePools of one cause that are told in a plan; an explanation tells all.
+/// Maximum number of NodePools per cause in a plan; an explanation shows all.
 const POOLS: usize = 3;
 
-/// What pods have in common that stay pending for the same cause.
+/// Cause that pending pods share.
 type Cause<'p> = (&'p str, &'p [PoolVerdict], &'p [RemarkDocument]);
 
-/// The pods of each cause, by name.
+/// Names of the pods of each cause.
 type Causes<'p> = Vec<(Cause<'p>, Vec<&'p str>)>;
 
 pub(super) fn render(pods: &[UnschedulablePod], palette: Palette) -> String {
@@ -54,7 +55,7 @@ pub(super) fn render(pods: &[UnschedulablePod], palette: Palette) -> String {
     text
 }
 
-/// Reasons in the order of their first pod; the causes of each with their pods, those of most pods first.
+/// Groups pods by reason, in the order of their first pod, and by cause, those with most pods first.
 fn by_reason(pods: &[UnschedulablePod]) -> Vec<(&'static str, Causes<'_>)> {
     let mut reasons: Vec<(&'static str, Causes<'_>)> = Vec::new();
     let mut places: HashMap<(&'static str, Cause<'_>), (usize, usize)> = HashMap::new();
@@ -82,7 +83,7 @@ fn by_reason(pods: &[UnschedulablePod]) -> Vec<(&'static str, Causes<'_>)> {
     reasons
 }
 
-/// The pool that the message names, and others as long as there are few.
+/// Formats the verdict of the pool that the message names, and of the others if they are few.
 fn nearest_pools(verdicts: &[PoolVerdict], told: &str, palette: Palette) -> String {
     if by_verdict(verdicts).len() <= POOLS {
         return verdict_lines(verdicts, told, palette);
@@ -91,7 +92,7 @@ fn nearest_pools(verdicts: &[PoolVerdict], told: &str, palette: Palette) -> Stri
     nearest.map_or_else(String::new, |nearest| verdict_lines(std::slice::from_ref(nearest), told, palette))
 }
 
-/// Verdicts that say the same, with the pools that they are about.
+/// Groups equal verdicts with the names of their pools.
 fn by_verdict(verdicts: &[PoolVerdict]) -> Vec<(&PoolVerdict, Vec<&str>)> {
     let mut groups: Vec<(&PoolVerdict, Vec<&str>)> = Vec::new();
     let mut places: BTreeMap<_, usize> = BTreeMap::new();
@@ -106,8 +107,8 @@ fn by_verdict(verdicts: &[PoolVerdict]) -> Vec<(&PoolVerdict, Vec<&str>)> {
     groups
 }
 
-/// Pool by pool, what fails there; pools that say the same share a line. A message that `told` already says is not said
-/// again.
+/// Formats the verdict of each pool; pools with equal verdicts share a line. A message that is contained in `told` is
+/// not repeated.
 pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palette) -> String {
     let mut text = String::new();
     let groups = by_verdict(verdicts);
@@ -127,7 +128,7 @@ pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palet
     text
 }
 
-/// What will surprise the author of the pod, wherever it goes.
+/// Formats the warnings for the pod's author.
 pub(crate) fn remark_lines(remarks: &[RemarkDocument], palette: Palette) -> String {
     let mut text = String::new();
     for RemarkDocument { reason, message, hint } in remarks {
